@@ -1,0 +1,156 @@
+"""A deployment's choices, and the only place that reads the environment.
+
+Every setting is a variable ``DISTQ_*`` and a flag of the command line; what the
+code needs is an argument of a constructor instead.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from distq.errors import ConfigError
+
+
+def _setting(default: Any, variable: str, *, secret: bool = False) -> Any:
+    return field(default=default, metadata={"variable": variable, "secret": secret}, repr=not secret)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The settings of one process; contradictions fail here, not later."""
+
+    redis_url: str | None = _setting(None, "DISTQ_REDIS_URL")
+    """Where the queues live; None is redis://127.0.0.1:6379/0 and messages say that it was unset."""
+
+    redis_username: str | None = _setting(None, "DISTQ_REDIS_USERNAME")
+    """Overrides the URL's user."""
+
+    redis_password: str | None = _setting(None, "DISTQ_REDIS_PASSWORD", secret=True)
+    """Overrides the URL's password."""
+
+    redis_password_file: Path | None = _setting(None, "DISTQ_REDIS_PASSWORD_FILE")
+    """Read at every connection, so that a mounted secret can rotate."""
+
+    redis_ca_file: Path | None = _setting(None, "DISTQ_REDIS_CA_FILE")
+    """Certificate authority of a rediss server; the system's where None."""
+
+    redis_cert_file: Path | None = _setting(None, "DISTQ_REDIS_CERT_FILE")
+    """Client certificate, with ``redis_key_file``."""
+
+    redis_key_file: Path | None = _setting(None, "DISTQ_REDIS_KEY_FILE")
+    """Key of the client certificate."""
+
+    lease_name: str | None = _setting(None, "DISTQ_LEASE_NAME")
+    """The Lease that informers compete for; None is distq-TARGET."""
+
+    lease_namespace: str | None = _setting(None, "DISTQ_LEASE_NAMESPACE")
+    """The namespace of the Lease; None is the pod's, else default."""
+
+    lease_duration: float = _setting(15.0, "DISTQ_LEASE_DURATION")
+    """Seconds without renewal after which followers take over (client-go LeaseDuration)."""
+
+    renew_deadline: float = _setting(10.0, "DISTQ_RENEW_DEADLINE")
+    """Seconds without renewal after which the leader gives up (client-go RenewDeadline)."""
+
+    retry_period: float = _setting(2.0, "DISTQ_RETRY_PERIOD")
+    """Seconds between tries (client-go RetryPeriod)."""
+
+    concurrency: int | None = _setting(None, "DISTQ_CONCURRENCY")
+    """Reconciles at a time in one process; None is what the Controller says."""
+
+    grace_period: float = _setting(25.0, "DISTQ_GRACE_PERIOD")
+    """Seconds that running reconciles get after SIGTERM; below Kubernetes' 30 s until SIGKILL."""
+
+    revision: str = _setting("", "DISTQ_REVISION")
+    """The reconcile logic's revision, e.g. an image digest; another one enqueues every object once."""
+
+    log_level: str = _setting("info", "DISTQ_LOG_LEVEL")
+    """debug, info, warning or error."""
+
+    log_format: Literal["text", "json"] = _setting("text", "DISTQ_LOG_FORMAT")
+    """How log lines on stderr look."""
+
+    def __post_init__(self) -> None:
+        if not self.lease_duration > self.renew_deadline > self.retry_period > 0:
+            raise ConfigError(
+                f"bad lease times: lease_duration {self.lease_duration:g} s, renew_deadline "
+                f"{self.renew_deadline:g} s, retry_period {self.retry_period:g} s. "
+                "Make each longer than the next."
+            )
+        if self.concurrency is not None and self.concurrency < 1:
+            raise ConfigError(f"bad concurrency: {self.concurrency}. Give 1 or more.")
+        if not self.grace_period >= 0:
+            raise ConfigError(f"bad grace_period: {self.grace_period}. Give 0 seconds or more.")
+        if self.log_level not in {"debug", "info", "warning", "error"}:
+            raise ConfigError(f'bad log_level: "{self.log_level}". Use debug, info, warning or error.')
+        if self.log_format not in {"text", "json"}:
+            raise ConfigError(f'bad log_format: "{self.log_format}". Use text or json.')
+        if (self.redis_cert_file is None) != (self.redis_key_file is None):
+            raise ConfigError("half a client certificate: give both DISTQ_REDIS_CERT_FILE and _KEY_FILE.")
+
+    @classmethod
+    def from_env(cls, environment: Mapping[str, str] | None = None, **flags: Any) -> Self:
+        """Read the variables; flags that are not None win over them."""
+        environment = os.environ if environment is None else environment
+        chosen: dict[str, Any] = {}
+        for setting in fields(cls):
+            flag = flags.pop(setting.name, None)
+            text = environment.get(setting.metadata["variable"], "")
+            if flag is not None:
+                chosen[setting.name] = flag
+            elif text:
+                chosen[setting.name] = _parse(setting.metadata["variable"], text, _PARSERS[setting.name])
+        if flags:
+            raise TypeError(f"unknown settings: {', '.join(sorted(flags))}")
+        return cls(**chosen)
+
+    def masked(self) -> dict[str, Any]:
+        """Return all settings for people to see, with secrets masked."""
+        return {
+            setting.name: "***" if setting.metadata["secret"] and value else _mask_url(setting.name, value)
+            for setting in fields(self)
+            for value in [getattr(self, setting.name)]
+        }
+
+
+def _parse(variable: str, text: str, parser: Callable[[str], Any]) -> Any:
+    try:
+        return parser(text)
+    except ValueError:
+        raise ConfigError(f'bad {variable}: "{text}" is not a {_KINDS[parser]}.') from None
+
+
+def _mask_url(name: str, value: Any) -> Any:
+    """Mask the password of a URL; the user stays, it helps to find mistakes."""
+    if name != "redis_url" or not isinstance(value, str):
+        return str(value) if isinstance(value, Path) else value
+    scheme, separator, rest = value.partition("://")
+    credentials, at, host = rest.rpartition("@")
+    host, question, _ = host.partition("?")
+    user, colon, _ = credentials.partition(":")
+    masked = f"{user}{':***' if colon else ''}"
+    return f"{scheme}{separator}{masked}{at}{host}{'?***' if question else ''}"
+
+
+_PARSERS: dict[str, Callable[[str], Any]] = {
+    "redis_url": str,
+    "redis_username": str,
+    "redis_password": str,
+    "redis_password_file": Path,
+    "redis_ca_file": Path,
+    "redis_cert_file": Path,
+    "redis_key_file": Path,
+    "lease_name": str,
+    "lease_namespace": str,
+    "lease_duration": float,
+    "renew_deadline": float,
+    "retry_period": float,
+    "concurrency": int,
+    "grace_period": float,
+    "revision": str,
+    "log_level": str,
+    "log_format": str,
+}
+_KINDS: dict[Callable[[str], Any], str] = {float: "number of seconds", int: "whole number"}

@@ -1,0 +1,126 @@
+"""Every error that distq raises, and the two that handlers raise to it.
+
+    DistqError
+    ├── ConfigError                    wrong settings, arguments or environment
+    │   ├── InvalidKey                 (also ValueError)
+    │   └── InvalidQueueName           (also ValueError)
+    ├── Empty                          nothing to claim in time (also queue.Empty)
+    ├── ShutDown                       this handle was shut down
+    ├── QueueFull                      the queue is at its max_length
+    ├── LeaseLost                      another process leads
+    ├── RedisError                     .retryable
+    │   ├── RedisUnavailable           no answer: down, restarting, failing over
+    │   ├── RedisRefused               an answer that says no: credentials, memory, wrong type
+    │   └── LayoutTooNew               the queue was written by a newer distq
+    └── ApiError                       .status .reason
+        ├── NotFound
+        ├── Conflict
+        ├── Expired
+        └── TooManyRequests            .retry_after
+
+    TerminalError, RetryAfter          raised by reconcile functions
+
+Messages are one line, ``what: cause. Remedy.``, and carry no secrets.
+"""
+
+import queue
+
+
+class DistqError(Exception):
+    """The root of all errors of distq."""
+
+
+class ConfigError(DistqError):
+    """Settings, arguments or environment that cannot work."""
+
+
+class InvalidKey(ConfigError, ValueError):
+    """A key that is empty, longer than 1024 bytes of UTF-8, or holds control characters."""
+
+
+class InvalidQueueName(ConfigError, ValueError):
+    """A queue name other than ``[A-Za-z0-9][A-Za-z0-9._-]{0,62}``."""
+
+
+class Empty(DistqError, queue.Empty):
+    """No item could be claimed before the timeout."""
+
+
+class ShutDown(DistqError):
+    """The handle was shut down; others may go on taking items."""
+
+
+class QueueFull(DistqError):
+    """The queue is at its ``max_length``; ``added`` keys of the call went in."""
+
+    def __init__(self, message: str, *, added: int = 0) -> None:
+        super().__init__(message)
+        self.added = added
+
+
+class LeaseLost(DistqError):
+    """This process no longer leads."""
+
+
+class RedisError(DistqError):
+    """Redis did not do what was asked; ``retryable`` says whether a later try may succeed."""
+
+    retryable = False
+
+
+class RedisUnavailable(RedisError):
+    """Redis gave no answer: it is down, restarting, loading, or failing over."""
+
+    retryable = True
+
+
+class RedisRefused(RedisError):
+    """Redis answered no: wrong credentials, missing permission, full memory, a key of the wrong type."""
+
+
+class LayoutTooNew(RedisError):
+    """The queue's data was written by a newer distq than this one."""
+
+
+class ApiError(DistqError):
+    """An answer of the Kubernetes API other than success; ``status`` 0 means that none came."""
+
+    def __init__(self, message: str, *, status: int = 0, reason: str = "") -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+
+
+class NotFound(ApiError):
+    """The object, or its resource, does not exist (404)."""
+
+
+class Conflict(ApiError):
+    """The object changed, or exists already (409)."""
+
+
+class Expired(ApiError):
+    """The resource version or continue token is too old (410)."""
+
+
+class TooManyRequests(ApiError):
+    """The API server asks for patience (429); ``retry_after`` in seconds."""
+
+    def __init__(self, message: str, *, status: int = 429, reason: str = "", retry_after: float = 1.0) -> None:
+        super().__init__(message, status=status, reason=reason)
+        self.retry_after = retry_after
+
+
+class TerminalError(Exception):
+    """Raise it from a reconcile function to park the item: retrying cannot help.
+
+    Source: controller-runtime reconcile.TerminalError.
+    """
+
+
+class RetryAfter(Exception):
+    """Raise it from a reconcile function to count a failure and retry after ``delay`` seconds."""
+
+    def __init__(self, delay: float, message: str = "") -> None:
+        super().__init__(message or f"retry after {delay:g} s")
+        self.delay = delay

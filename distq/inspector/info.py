@@ -1,0 +1,91 @@
+"""What an Inspector tells: frozen records whose fields are also the keys of the command line's JSON."""
+
+from dataclasses import dataclass
+from typing import Literal, NewType
+
+Timestamp = NewType("Timestamp", float)
+"""Seconds since the epoch by the Redis server's clock."""
+
+State = Literal["ready", "delayed", "processing", "dead"]
+"""Where an item is; *dirty* is a flag of processing."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueInfo:
+    """One queue in numbers.
+
+    ``depth`` is what waits now (ready, dirty, and delayed items that are due), ``failing`` counts the
+    items with a failure record, the dead included, ``workers`` the open handles.
+    """
+
+    name: str
+    paused: bool
+    ready: int
+    delayed: int
+    processing: int
+    dirty: int
+    dead: int
+    failing: int
+    depth: int
+    workers: int
+    oldest_ready: Timestamp | None
+    done_per_second: float
+
+
+@dataclass(frozen=True, slots=True)
+class ItemInfo:
+    """One item of a queue.
+
+    An item that is held and also pending is processing: ``dirty`` when it was added again, with a
+    ``due`` when it comes back later. ``since`` is when it got into its state (a delayed one: when it
+    last failed). ``claim_deadline`` is when its worker's claim lapses unless a heartbeat moves it.
+    ``reason`` and ``traceback`` (its last 4 KiB) come with being parked.
+    """
+
+    queue: str
+    key: str
+    state: State
+    dirty: bool
+    priority: int
+    failures: int
+    since: Timestamp | None
+    due: Timestamp | None
+    worker: str | None
+    claim_deadline: Timestamp | None
+    last_error: str | None
+    last_error_at: Timestamp | None
+    reason: str | None
+    traceback: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerInfo:
+    """One open handle of a queue in one process; ``done`` and ``failed`` count since it was opened."""
+
+    name: str
+    queue: str
+    host: str
+    pid: int
+    version: str
+    since: Timestamp | None
+    heartbeat: Timestamp | None
+    processing: int
+    done: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
+class StreamInfo:
+    """One watched resource feeding one queue.
+
+    ``version`` is the checkpoint, None during a full list; ``lag`` is the age in seconds of the
+    leader's oldest event that is not yet committed.
+    """
+
+    queue: str
+    resource: str
+    leader: str | None
+    epoch: str
+    version: str | None
+    synced: bool
+    lag: float | None

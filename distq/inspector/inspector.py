@@ -1,0 +1,131 @@
+"""The operator's view of all queues on one Redis, and the repairs.
+
+Everything here works beside running informers and workers. Reads look at one moment per round
+trip, not per answer; repairs check each item's state again inside Redis.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Literal
+
+from distq.errors import ConfigError
+from distq.inspector import reading
+from distq.inspector.info import ItemInfo, QueueInfo, State, StreamInfo, WorkerInfo
+from distq.redisio.connection import Connection
+from distq.redisio.keys import validate_key
+from distq.redisio.queue_store import QueueStore, queue_names
+
+BATCH = 1000
+_STATES: tuple[State, ...] = ("processing", "ready", "delayed", "dead")
+
+
+class Inspector:
+    """Look into queues and repair them.
+
+    ``redis``: a Connection, a URL, or None for the process's shared Connection. Raises RedisError.
+    """
+
+    def __init__(self, redis: Connection | str | None = None) -> None:
+        self._redis = redis if isinstance(redis, Connection) else Connection(redis)
+
+    def queues(self, queue: str | None = None) -> list[QueueInfo]:
+        """Describe all queues by name, or one; a queue that does not exist is left out."""
+        return [reading.queue_info(store) for store in self._stores(queue)]
+
+    def workers(self, queue: str | None = None) -> list[WorkerInfo]:
+        """Describe the open handles of all queues, or of one."""
+        return [worker for store in self._stores(queue) for worker in reading.workers(store)]
+
+    def streams(self, queue: str | None = None) -> list[StreamInfo]:
+        """Describe the watched resources that feed all queues, or one."""
+        return [stream for store in self._stores(queue) for stream in reading.streams(store)]
+
+    def item(self, queue: str, key: str) -> ItemInfo | None:
+        """Describe one item; None where it is in no state. Raises InvalidKey."""
+        validate_key(key)
+        return next(iter(reading.describe(self._store(queue), [key])), None)
+
+    def items(
+        self,
+        queue: str,
+        *,
+        state: State | Literal["dirty"] | None = None,
+        match: str = "*",
+        failing: bool = False,
+        offset: int = 0,
+        limit: int = 100,
+    ) -> list[ItemInfo]:
+        """Describe ``limit`` items from ``offset`` on, in the order in which they leave their state.
+
+        ``match`` is a glob as of Redis' SCAN. With it, or with ``failing``, the queue is scanned in bounded
+        memory: in no order, and an item may show up twice. The items of ``state="dirty"`` are processing;
+        a processing item that comes back later is also listed under delayed.
+        """
+        _check_state(state)
+        store = self._store(queue)
+        if match == "*" and not failing:
+            keys = reading.page(store, [state] if state else _STATES, offset, limit)
+            return list(reading.describe(store, keys))
+        return list(islice(self._scan_items(store, state, match, failing), offset, offset + limit))
+
+    def requeue(
+        self, queue: str, *keys: str, state: State | Literal["dirty"] | None = None, match: str | None = None
+    ) -> int:
+        """Make delayed and dead items pending now, forgetting their failures; return how many changed.
+
+        Names keys, or all items in ``state`` (that ``match``). Raises ConfigError for neither.
+        """
+        store = self._store(queue)
+        return sum(store.requeue(batch, state=state) for batch in self._chosen(store, keys, state, match))
+
+    def delete(
+        self, queue: str, *keys: str, state: State | Literal["dirty"] | None = None, match: str | None = None
+    ) -> int:
+        """Drop ready, delayed and dead items with their failures; return how many changed.
+
+        Of a processing item only what is pending goes. Raises ConfigError for ``state="processing"``.
+        """
+        if state == "processing":
+            raise ConfigError("cannot delete processing items: their workers hold them. Stop the workers first.")
+        store = self._store(queue)
+        return sum(store.delete(batch, state=state) for batch in self._chosen(store, keys, state, match))
+
+    def _store(self, queue: str) -> QueueStore:
+        return QueueStore(self._redis, queue)
+
+    def _stores(self, queue: str | None) -> Iterator[QueueStore]:
+        for name in sorted(queue_names(self._redis)):
+            if queue is None or name == queue:
+                yield self._store(name)
+
+    def _scan_items(
+        self, store: QueueStore, state: str | None, match: str, failing: bool
+    ) -> Iterator[ItemInfo]:
+        if failing:
+            batches = reading.scan(store, "failures", match)
+        else:
+            batches = (batch for name in ([state] if state else _STATES) for batch in reading.scan(store, name, match))
+        for batch in batches:
+            for item in reading.describe(store, batch):
+                if state in {None, item.state} or (state == "dirty" and item.dirty):
+                    yield item
+
+    def _chosen(
+        self, store: QueueStore, keys: tuple[str, ...], state: str | None, match: str | None
+    ) -> Iterator[list[str]]:
+        """Yield the keys that a repair is about, at most 1000 at a time."""
+        _check_state(state)
+        if keys and match is None:
+            for key in keys:
+                validate_key(key)
+            for start in range(0, len(keys), BATCH):
+                yield list(keys[start : start + BATCH])
+        elif state and not keys:
+            yield from reading.scan(store, state, match or "*")
+        else:
+            raise ConfigError("no items chosen: give keys, or a state and perhaps a match.")
+
+
+def _check_state(state: str | None) -> None:
+    if state is not None and state not in {*_STATES, "dirty"}:
+        raise ConfigError(f'no state "{state}": use {", ".join(sorted(_STATES))} or dirty.')

@@ -1,0 +1,22 @@
+-- Make items pending now (client-go workqueue Add). A resent call has no second effect while they wait.
+-- Returns how many were not pending now before, and how many of the items fitted.
+local ready, dirty, processing, delayed, dead, meta, wake =
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
+local time, priority, max_length = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local items = { unpack(ARGV, 4) }
+local call = redis.call
+--- @include now
+local stamp, paused = unpack(call('HMGET', meta, 'stamp', 'paused'))
+stamp = tonumber(stamp or 0)
+call('ZCARD', ready)
+call('ZCARD', dirty)
+call('LLEN', wake)
+--- @include order
+--- @include enqueue
+--- @include room
+local fitted = fitting(items, max_length)
+if fitted == 0 then return { 0, 0 } end
+if fitted < #items then items = { unpack(items, 1, fitted) } end
+local added = enqueue(items, priority, false)
+call('HSET', meta, 'stamp', stamp)
+return { added, fitted }

@@ -1,0 +1,28 @@
+-- Make items pending after a delay in µs (client-go workqueue AddAfter). The earliest time wins; an item that is
+-- pending now can only be raised. A resent call has no second effect while they wait.
+-- Returns how many were not pending before, and how many of the items fitted.
+local ready, dirty, processing, delayed, dead, meta, wake =
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
+local time, priority, max_length, delay = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
+local items = { unpack(ARGV, 5) }
+local call = redis.call
+--- @include now
+local stamp, paused, cover = unpack(call('HMGET', meta, 'stamp', 'paused', 'cover'))
+stamp, cover = math.max(tonumber(stamp or 0) + 1, now), tonumber(cover or 0)
+call('ZCARD', ready)
+call('ZCARD', dirty)
+call('ZCARD', delayed)
+call('ZCARD', dead)
+local tokens = call('LLEN', wake)
+--- @include order
+--- @include defer
+--- @include room
+local fitted = fitting(items, max_length)
+if fitted == 0 then return { 0, 0 } end
+local n_before, earliest = call('ZCARD', delayed), now + delay
+for i = 1, fitted do defer(items[i], earliest, priority) end
+call('ZREM', dead, unpack(items, 1, fitted))
+call('HSET', meta, 'stamp', stamp)
+local covered = cover > now and cover <= earliest
+if tokens == 0 and not paused and not covered then call('RPUSH', wake, 1) end
+return { call('ZCARD', delayed) - n_before, fitted }

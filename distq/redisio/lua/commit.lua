@@ -1,0 +1,42 @@
+-- Add a batch of items and move its stream from one position to the next, or do nothing.
+-- Returns {OK, added}, {FENCED, stored epoch} or {MISMATCH, stored position}. A resent batch answers OK again.
+local ready, dirty, processing, delayed, dead, streams, known, meta, wake =
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local time, stream, epoch, replaces, expected, new = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local batch, about, priority, keep_pending = ARGV[7], ARGV[8], tonumber(ARGV[9]), ARGV[10] == '1'
+local n_items, n_known = tonumber(ARGV[11]), tonumber(ARGV[12])
+local rest = { unpack(ARGV, 13) }
+local call = redis.call
+--- @include now
+local stamp, paused = unpack(call('HMGET', meta, 'stamp', 'paused'))
+stamp = tonumber(stamp or 0)
+for _, key in ipairs({ ready, dirty, processing, delayed, dead }) do call('ZCARD', key) end
+call('HLEN', known)
+call('LLEN', wake)
+
+-- Versions of the API server are opaque digits of any length, never Lua numbers.
+local function older(a, b) return #a < #b or (#a == #b and a < b) end
+local record = call('HGET', streams, stream)
+local stored_epoch, position, last_batch = string.match(record or '', '^(%S+) (%S+) (%S+) ')
+if record then
+  if older(epoch, stored_epoch) and replaces ~= stored_epoch then return { 'FENCED', stored_epoch } end
+  if last_batch == batch then return { 'OK', 0 } end
+end
+if (position or '') ~= expected then return { 'MISMATCH', position or '' } end
+
+--- @include order
+--- @include enqueue
+local n_before_gone = n_items + 2 * n_known
+local added = 0
+if n_items > 0 then
+  added = enqueue({ unpack(rest, 1, n_items) }, priority, keep_pending)
+  call('HSET', meta, 'stamp', stamp)
+end
+if n_known > 0 then call('HSET', known, unpack(rest, n_items + 1, n_before_gone)) end
+if #rest > n_before_gone then call('HDEL', known, unpack(rest, n_before_gone + 1)) end
+if new == '' then
+  call('HDEL', streams, stream)
+else
+  call('HSET', streams, stream, table.concat({ epoch, new, batch, about }, ' '))
+end
+return { 'OK', added }

@@ -1,0 +1,18 @@
+-- Keep a session alive and describe its worker; let the claim clock run. Costs the same whatever is held.
+-- Returns the number of claims held, for the client to compare, or LOST.
+local ready, dirty, processing, claims, delayed, failures = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local dead, sessions, workers, meta, wake = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
+local time, session, claim_duration, gap, worker = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local call = redis.call
+--- @include now
+local number, nonce = string.match(session, '^(%d+)-(.+)$')
+local seen, clock, paused = unpack(call('HMGET', meta, 'seen', 'clock', 'paused'))
+--- @include look
+--- @include order
+--- @include session_state
+tick()
+local record = call('HGET', meta, number)
+if not record or string.match(record, '^%S+') ~= nonce then return 'LOST' end
+call('ZADD', sessions, clock + tonumber(claim_duration), number)
+call('HSET', workers, number, worker)
+return call('ZCOUNT', processing, number, number)

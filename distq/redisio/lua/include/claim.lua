@@ -1,0 +1,42 @@
+-- Claim from the head of the queue. A suspect, which two lapsed sessions held, goes to a session that holds
+-- nothing else, so that poison kills no siblings; what stands before it goes first.
+local asked = want
+local fleet = tonumber(fleet_concurrency)
+if fleet then want = math.max(0, math.min(want, fleet - call('ZCARD', processing))) end
+if paused then want = 0 end
+local popped, records, alone = {}, {}, 0
+if want > 0 then
+  --- @include promote
+  popped = call('ZPOPMIN', ready, want)
+end
+if #popped > 0 then
+  local names, keep = {}, #popped / 2
+  for i = 1, keep do names[i] = popped[2 * i - 1] end
+  if call('HLEN', failures) > 0 then
+    records = call('HMGET', failures, unpack(names))
+    for i, failure in ipairs(records) do
+      if failure and tonumber(string.match(failure, '^%d+ (%d+)')) >= 2 then
+        keep = i - 1
+        if i == 1 then
+          alone = 1
+          keep = call('ZCOUNT', processing, number, number) == 0 and 1 or 0
+        end
+        break
+      end
+    end
+  end
+  for i = #names, keep + 1, -1 do
+    call('ZADD', ready, table.remove(popped), table.remove(popped))
+    records[i] = nil
+  end
+end
+if #popped > 0 then
+  local claim, hold = { 'HSET', claims }, { 'ZADD', processing }
+  local prefix = number .. ' ' .. fence .. ' '
+  for i = 1, #popped, 2 do
+    claim[i + 2], claim[i + 3] = popped[i], prefix .. popped[i + 1]
+    hold[i + 2], hold[i + 3] = number, popped[i]
+  end
+  call(unpack(claim))
+  call(unpack(hold))
+end

@@ -1,0 +1,37 @@
+-- Make items pending now: ready, or dirty while claimed. A fresh add supersedes a delay, whose higher priority
+-- stays, and revives the dead; one that keeps what is pending leaves delayed and dead items alone.
+-- Returns how many were not pending now before. Moves `stamp`, a µs an item, so that the order is the items'.
+local function enqueue(items, priority, keep_pending)
+  local claimed = call('ZCARD', processing) > 0 and call('ZMSCORE', processing, unpack(items)) or {}
+  local due = call('ZCARD', delayed) > 0 and call('ZMSCORE', delayed, unpack(items)) or {}
+  local parked = call('ZCARD', dead) > 0 and call('ZMSCORE', dead, unpack(items)) or {}
+  local to_ready, to_dirty = { 'ZADD', ready, 'LT' }, { 'ZADD', dirty, 'LT' }
+  local undelay, revive = { 'ZREM', delayed }, { 'ZREM', dead }
+  local n = 3
+  if stamp < now then stamp = now - 1 end
+  for i, item in ipairs(items) do
+    if not (keep_pending and (due[i] or parked[i])) then
+      stamp = stamp + 1
+      local level = priority
+      if due[i] then
+        local _, own = split_due(tonumber(due[i]))
+        level = math.max(own, priority)
+        undelay[#undelay + 1] = item
+      end
+      if parked[i] then revive[#revive + 1] = item end
+      if claimed[i] then
+        to_dirty[#to_dirty + 1] = order(level, stamp)
+        to_dirty[#to_dirty + 1] = item
+      else
+        to_ready[n + 1], to_ready[n + 2] = order(level, stamp), item
+        n = n + 2
+      end
+    end
+  end
+  local newly_ready = n > 3 and call(unpack(to_ready)) or 0
+  local newly_dirty = #to_dirty > 3 and call(unpack(to_dirty)) or 0
+  if #undelay > 2 then call(unpack(undelay)) end
+  if #revive > 2 then call(unpack(revive)) end
+  if newly_ready > 0 and not paused and call('LLEN', wake) == 0 then call('RPUSH', wake, 1) end
+  return newly_ready + newly_dirty
+end

@@ -1,0 +1,17 @@
+-- A failure record is `count crashes failed_at reason text`; reason - while the item lives.
+local function read_failure(item)
+  local count, crashes, failed_at, reason, text =
+    string.match(call('HGET', failures, item) or '0 0 0 - ', '^(%d+) (%d+) (%d+) (%S+) (.*)$')
+  return tonumber(count), tonumber(crashes), failed_at, reason, text
+end
+local function write_failure(item, count, crashes, failed_at, reason, text)
+  call('HSET', failures, item, table.concat({
+    string.format('%.0f', count), string.format('%.0f', crashes), failed_at, reason, text,
+  }, ' '))
+end
+-- Move to the dead, unless something newer is pending: that has a try of its own.
+local function park(item)
+  if call('ZSCORE', dirty, item) or call('ZSCORE', delayed, item) then return false end
+  call('ZADD', dead, now, item)
+  return true
+end

@@ -1,0 +1,40 @@
+  -- A limiter is a program in postfix notation, times in µs: `exp 5000 1e9 bucket 10 100 maxof 2`.
+  -- Source: client-go workqueue default_rate_limiters; golang.org/x/time/rate Reserve for the bucket.
+  local TEN_YEARS = 315576000 * 1000000
+  local function reserve(rate, burst)
+    if rate == 'inf' then return 0 end
+    local field = 'bucket ' .. rate .. ' ' .. burst
+    local per_second, capacity = tonumber(rate), tonumber(burst)
+    if capacity < 1 then return TEN_YEARS end
+    local tokens_left, at = string.match(call('HGET', meta, field) or '', '^(%S+) (%S+)$')
+    local elapsed = math.max(0, now - tonumber(at or now)) / 1000000
+    local left = math.min(capacity, tonumber(tokens_left or capacity) + elapsed * per_second) - 1
+    call('HSET', meta, field, string.format('%.17g %s', left, now_text))
+    if left >= 0 then return 0 end
+    return per_second > 0 and -left / per_second * 1000000 or TEN_YEARS
+  end
+  local function delay_of(program, count)
+    local stack = {}
+    local next_word = string.gmatch(program, '%S+')
+    for word in next_word do
+      if word == 'fixed' then
+        stack[#stack + 1] = tonumber(next_word())
+      elseif word == 'exp' then
+        local first, most = tonumber(next_word()), tonumber(next_word())
+        stack[#stack + 1] = math.min(first * 2 ^ (count - 1), most)
+      elseif word == 'fastslow' then
+        local fast, slow, attempts = tonumber(next_word()), tonumber(next_word()), tonumber(next_word())
+        stack[#stack + 1] = count <= attempts and fast or slow
+      elseif word == 'bucket' then
+        stack[#stack + 1] = reserve(next_word(), next_word())
+      elseif word == 'maxof' then
+        for _ = 2, tonumber(next_word()) do
+          local top = table.remove(stack)
+          stack[#stack] = math.max(stack[#stack], top)
+        end
+      elseif word == 'maxwait' then
+        stack[#stack] = math.min(stack[#stack], tonumber(next_word()))
+      end
+    end
+    return math.min(stack[1], TEN_YEARS)
+  end

@@ -1,0 +1,19 @@
+  -- Promote what is due, in the order of the due times: pending since it was due, whenever that is noticed.
+  local first = call('ZRANGE', delayed, 0, 0, 'WITHSCORES')
+  local edge = math.floor(now / 1000) * 2048 + 2047
+  if first[2] and tonumber(first[2]) <= edge then
+    local due = call('ZRANGEBYSCORE', delayed, '-inf', edge, 'WITHSCORES', 'LIMIT', 0, math.max(want, 100))
+    local names = {}
+    for i = 1, #due, 2 do names[#names + 1] = due[i] end
+    local claimed = call('ZMSCORE', processing, unpack(names))
+    local to_ready, to_dirty = { 'ZADD', ready, 'LT' }, { 'ZADD', dirty, 'LT' }
+    for i, item in ipairs(names) do
+      local since, priority = split_due(tonumber(due[2 * i]))
+      local to = claimed[i] and to_dirty or to_ready
+      to[#to + 1] = order(priority, since)
+      to[#to + 1] = item
+    end
+    call('ZREM', delayed, unpack(names))
+    if #to_ready > 3 then call(unpack(to_ready)) end
+    if #to_dirty > 3 then call(unpack(to_dirty)) end
+  end

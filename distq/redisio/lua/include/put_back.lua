@@ -1,0 +1,14 @@
+-- As if never claimed: back where it stood, merged with what was added meanwhile; being ready supersedes a delay.
+local function put_back(item, score)
+  local newer = call('ZSCORE', dirty, item)
+  if newer then
+    call('ZREM', dirty, item)
+    if tonumber(newer) < tonumber(score) then score = newer end
+  end
+  call('ZREM', delayed, item)
+  call('ZADD', ready, 'LT', score, item)
+end
+local function unclaim(item)
+  call('HDEL', claims, item)
+  call('ZREM', processing, item)
+end

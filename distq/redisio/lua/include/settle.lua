@@ -1,0 +1,38 @@
+-- The many successes in few commands: the cost of a busy queue is decided here.
+local refused, ended = {}, {}
+if n_ok > 0 then
+  local items, taken = {}, {}
+  for i = 1, n_ok do items[i] = settlements[2 * i - 1] end
+  local held = call('HMGET', claims, unpack(items))
+  local last_fence, prefix
+  for i, item in ipairs(items) do
+    if settlements[2 * i] ~= last_fence then
+      last_fence = settlements[2 * i]
+      prefix = number .. ' ' .. last_fence .. ' '
+    end
+    if held[i] and string.sub(held[i], 1, #prefix) == prefix and not taken[item] then
+      ended[#ended + 1], taken[item] = item, true
+    else
+      refused[#refused + 1] = i
+    end
+  end
+end
+if #ended > 0 then
+  call('HDEL', claims, unpack(ended))
+  call('ZREM', processing, unpack(ended))
+  if n_failures > 0 then call('HDEL', failures, unpack(ended)) end
+  if n_dirty > 0 then
+    local added_again, clean = { 'ZADD', ready, 'LT' }, { 'ZREM', dirty }
+    for i, score in ipairs(call('ZMSCORE', dirty, unpack(ended))) do
+      if score then
+        added_again[#added_again + 1] = score
+        added_again[#added_again + 1] = ended[i]
+        clean[#clean + 1] = ended[i]
+      end
+    end
+    if #clean > 2 then
+      call(unpack(added_again))
+      call(unpack(clean))
+    end
+  end
+end

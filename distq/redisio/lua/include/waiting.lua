@@ -1,0 +1,23 @@
+-- Who sleeps how long, and who is woken: a token in `wake` for one sleeper where work is left. One consumer covers
+-- the next due time; the others poll, the whole fleet about ten times a second whatever its size.
+local poll = math.max(1000000, math.min(60000000, call('ZCARD', sessions) * 100000))
+local left = call('ZCARD', ready)
+local found_less = #popped / 2 < asked
+local first = call('ZRANGE', delayed, 0, 0, 'WITHSCORES')
+local next_due = first[2] and split_due(tonumber(first[2])) or math.huge
+local covered = next_due > now + 1.25 * poll
+  or (cover > now and cover <= next_due and coverer ~= number)
+local wait = 0
+if found_less then
+  wait = poll * (0.75 + stamp % 997 / 1994) -- jitter from the stamp: math.random repeats itself in 6.2
+  if left == 0 then
+    call('DEL', wake)
+    tokens = 0
+  end
+  if not covered and not paused then
+    cover, coverer, covered = next_due, number, true
+    wait = math.max(next_due - now, 1000)
+  end
+end
+local room = not paused and (not fleet or call('ZCARD', processing) < fleet)
+if room and tokens == 0 and (left > 0 or not covered) then call('RPUSH', wake, 1) end

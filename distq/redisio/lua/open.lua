@@ -1,0 +1,22 @@
+-- Open a session, after a look at the clock and at who lapsed.
+-- Returns its id, `<number>-<nonce>`; an error LAYOUT where the queue was written by a newer distq.
+local ready, dirty, processing, claims, delayed, failures = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local dead, sessions, workers, meta, wake = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
+local time, layout, nonce, claim_duration, gap, worker = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local call = redis.call
+--- @include now
+local stamp, seen, clock, paused, stored_layout =
+  unpack(call('HMGET', meta, 'stamp', 'seen', 'clock', 'paused', 'layout'))
+if stored_layout and tonumber(stored_layout) > tonumber(layout) then
+  return redis.error_reply('LAYOUT ' .. stored_layout)
+end
+--- @include look
+--- @include order
+--- @include session_state
+tick()
+stamp = math.max(tonumber(stamp or 0) + 1, now)
+local number = string.format('%.0f', stamp)
+call('HSET', meta, 'layout', layout, 'stamp', stamp, number, nonce .. ' - - ')
+call('ZADD', sessions, clock + tonumber(claim_duration), number)
+call('HSET', workers, number, worker)
+return number .. '-' .. nonce

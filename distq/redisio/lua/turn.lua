@@ -1,0 +1,47 @@
+-- Settle claims, take back what the dead held, promote what is due, and claim up to `want` items: one step.
+-- Settlements are n_ok times (item, fence), then for the other outcomes (item, fence, outcome, limiter, priority,
+-- text) each; an outcome limit counts a failure without a claim.
+-- Returns {fence, wait in µs, alone, indexes of refused settlements, fate of each other settlement,
+-- {item, order, ...}, {failure record or false, ...}}, or LOST. A resent turn changes nothing and answers the same.
+local ready, dirty, processing, claims, delayed, failures = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local dead, sessions, workers, meta, wake = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
+local time, session, op, want, gap = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
+local max_retries, limiter, fleet_concurrency, n_ok = ARGV[6], ARGV[7], ARGV[8], tonumber(ARGV[9])
+local settlements = { unpack(ARGV, 10) }
+local call = redis.call
+--- @include now
+local number, nonce = string.match(session, '^(%d+)-(.+)$')
+local stamp, seen, clock, paused, cover, coverer, record =
+  unpack(call('HMGET', meta, 'stamp', 'seen', 'clock', 'paused', 'cover', 'coverer', number))
+stamp, cover = tonumber(stamp or 0), tonumber(cover or 0)
+local others = 2 * n_ok
+--- @include look
+--- @include order
+--- @include fates
+
+local function is_ours()
+  return record and string.sub(record, 1, #nonce + 1) == nonce .. ' '
+end
+if is_ours() and string.match(record, '^%S+ (%S+)') == op then
+  --- @include replay
+end
+
+--- @include session_state
+tick()
+record = call('HGET', meta, number)
+if not is_ours() then return 'LOST' end
+stamp = math.max(stamp + 1, now)
+local fence = string.format('%.0f', stamp)
+
+--- @include settle
+if #settlements > others then
+  --- @include settle_others
+end
+local refusals = table.concat(refused, ',')
+local fate = fates()
+
+--- @include claim
+--- @include waiting
+call('HSET', meta, 'stamp', stamp, 'cover', cover, 'coverer', coverer or '',
+  number, table.concat({ nonce, op, fence, refusals }, ' '))
+return { fence, wait, alone, refusals, fate, popped, records }

@@ -1,0 +1,58 @@
+"""The texts in a queue's hashes, as the scripts write them."""
+
+import json
+from dataclasses import dataclass
+from typing import Any, Self
+
+from distq.redisio.scores import decode_order
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A value of ``claims``: who holds the item, since which turn, and where it stood before."""
+
+    session: int
+    fence: int
+    priority: int
+    since_us: int
+
+    @classmethod
+    def parse(cls, text: bytes) -> Self:
+        """Read ``session fence order``."""
+        session, fence, score = text.split(b" ")
+        return cls(int(session), int(fence), *decode_order(score))
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A value of ``failures``; ``reason`` tells why the item is dead and is empty while it lives."""
+
+    count: int
+    crashes: int
+    failed_at_us: int
+    reason: str
+    error: str
+    traceback: str
+
+    @classmethod
+    def parse(cls, text: bytes) -> Self:
+        """Read ``count crashes failed_at reason text``; the traceback begins at the text's second line."""
+        count, crashes, failed_at, reason, rest = text.decode(errors="replace").split(" ", 4)
+        error, _, traceback = rest.partition("\n")
+        return cls(int(count), int(crashes), int(failed_at), reason.strip("-"), error, traceback)
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A value of ``streams``: how far a watched resource was handed over, and who says so."""
+
+    epoch: str
+    position: str
+    batch: str
+    about: dict[str, Any]
+
+    @classmethod
+    def parse(cls, text: bytes) -> Self:
+        """Read ``epoch position batch JSON``."""
+        epoch, position, batch, about = text.decode().split(" ", 3)
+        return cls(epoch, position, batch, json.loads(about))

@@ -1,0 +1,22 @@
+"""The numbers in a queue's sorted sets, as the scripts write them (``lua/include/order.lua``)."""
+
+import math
+
+_ONE = 2**52
+
+
+def decode_order(score: bytes | float) -> tuple[int, int]:
+    """Return (priority, µs since which the item is pending) of a score in ready or dirty."""
+    mantissa, exponent = math.frexp(float(score))
+    return 53 - exponent, int(mantissa * 2**53) - _ONE
+
+
+def decode_due(score: bytes | float) -> tuple[int, int]:
+    """Return (priority, due time in µs) of a score in delayed."""
+    milliseconds, rest = divmod(int(float(score)), 2048)
+    return 1023 - rest, milliseconds * 1000
+
+
+def encode_order(priority: int, since: int) -> float:
+    """Return the score of an item that is pending since ``since`` µs."""
+    return math.ldexp(_ONE + since, -priority)

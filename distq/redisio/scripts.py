@@ -1,0 +1,84 @@
+"""Loads the Lua scripts and binds their inputs by the names that they give them.
+
+A script names its inputs in its first lines, ``local ready, wake = KEYS[1], KEYS[2]`` and
+``local time, items = ARGV[1], { unpack(ARGV, 2) }``, a list last if at all. Callers use these
+names, so a wrong or missing one is a TypeError before Redis is asked.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+Argument = str | bytes | int | float
+
+_INCLUDE = re.compile(r"^[ ]*--- @include (\w+)$", re.MULTILINE)
+_HEADER_ENDS = "\nlocal call = redis.call\n"
+_DECLARATION = re.compile(r"^local ([\w, ]+) =((?:.|\n(?!local))*)", re.MULTILINE)
+_INPUT = re.compile(r"(KEYS|ARGV)\[(\d+)\]|unpack\((ARGV), (\d+)\)")
+
+
+@dataclass(frozen=True)
+class Script:
+    """One operation on a queue, atomic."""
+
+    name: str
+    source: str
+    sha: str
+    keys: tuple[str, ...]
+    arguments: tuple[str, ...]
+    last_is_list: bool
+
+    def bind(self, key: Callable[[str], str], inputs: Mapping[str, object]) -> list[Argument]:
+        """Return what follows the script in EVALSHA: the number of keys, the keys, the arguments."""
+        if inputs.keys() != set(self.arguments):
+            wrong = sorted(inputs.keys() ^ set(self.arguments))
+            raise TypeError(f"script {self.name}: missing or unknown inputs {', '.join(wrong)}")
+        bound: list[Argument] = [len(self.keys), *map(key, self.keys)]
+        values = [inputs[name] for name in self.arguments]
+        rest = values.pop() if self.last_is_list else ()
+        return [*bound, *values, *rest]  # type: ignore[list-item, misc]  # what callers pass, the store types
+
+
+@cache
+def load(name: str) -> Script:
+    """Read ``lua/<name>.lua`` with its includes."""
+    source = _read(f"{name}.lua", including=())
+    keys, arguments, last_is_list = _inputs(source)
+    sha = hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
+    return Script(name, source, sha, keys, arguments, last_is_list)
+
+
+@cache
+def names() -> tuple[str, ...]:
+    """Return the names of all scripts."""
+    folder = resources.files(__package__).joinpath("lua")
+    return tuple(sorted(file.name[:-4] for file in folder.iterdir() if file.name.endswith(".lua")))
+
+
+def _read(file: str, including: tuple[str, ...]) -> str:
+    if file in including:
+        raise ValueError(f"lua/{file} includes itself")
+    text = resources.files(__package__).joinpath("lua", *file.split("/")).read_text(encoding="utf-8")
+    inner = (*including, file)
+    return _INCLUDE.sub(lambda match: _read(f"include/{match[1]}.lua", inner).rstrip("\n"), text)
+
+
+def _inputs(source: str) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
+    found: dict[tuple[str, int], str] = {}
+    last_is_list = False
+    header, ends, _ = source.partition(_HEADER_ENDS)
+    if not ends:
+        raise ValueError("the inputs are not followed by the line: local call = redis.call")
+    for declaration in _DECLARATION.finditer(header):
+        places = list(_INPUT.finditer(declaration[2]))
+        for name, place in zip(re.split(r",\s*", declaration[1]), places, strict=True):
+            found[place[1] or place[3], int(place[2] or place[4])] = name
+            last_is_list = last_is_list or place[3] is not None
+    keys = [name for (kind, _), name in sorted(found.items()) if kind == "KEYS"]
+    arguments = [name for (kind, _), name in sorted(found.items()) if kind == "ARGV"]
+    if [place for _, place in sorted(found)] != [*range(1, len(arguments) + 1), *range(1, len(keys) + 1)]:
+        raise ValueError(f"inputs are not numbered without a gap: {sorted(found)}")
+    return tuple(keys), tuple(arguments), last_is_list

@@ -1,0 +1,27 @@
+"""Real parts for tests, the demo and the sandbox: nothing here starts unless asked.
+
+Everything loads on first use, because the parts need packages that the base
+install does not bring.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from distq.testing.apiserver import EmulatedApiServer
+    from distq.testing.embedded_valkey import EmbeddedValkey
+    from distq.testing.sandbox import Sandbox
+
+_MODULES = {
+    "EmbeddedValkey": "distq.testing.embedded_valkey",
+    "EmulatedApiServer": "distq.testing.apiserver",
+    "Sandbox": "distq.testing.sandbox",
+}
+
+__all__ = ["EmbeddedValkey", "EmulatedApiServer", "Sandbox"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)

@@ -1,0 +1,199 @@
+"""What the server serves: one Resource per group, version and plural name."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+ANY_FIELD = ("metadata.name", "metadata.namespace")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Resource:
+    """A served resource, and the rules of its kind that differ from kind to kind."""
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    singular: str
+    namespaced: bool = True
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    status: bool = False
+    """Whether it has the status subresource."""
+    generation: bool = False
+    """Whether ``metadata.generation`` counts the changes of its spec."""
+    create_on_update: bool = False
+    """Whether PUT creates what is absent (registry AllowCreateOnUpdate)."""
+    unconditional_update: bool = True
+    """Whether PUT needs no resourceVersion (registry AllowUnconditionalUpdate)."""
+    returns_deleted: bool = False
+    """Whether DELETE answers the object instead of a Status (registry ReturnDeletedObject)."""
+    custom: bool = False
+    """Whether a CustomResourceDefinition made it."""
+    fields: tuple[str, ...] = ANY_FIELD
+    """What field selectors may name."""
+
+    @property
+    def api_version(self) -> str:
+        """Return ``group/version``, or the version alone in the core group."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def list_kind(self) -> str:
+        """Return the kind of its lists."""
+        return f"{self.kind}List"
+
+    @property
+    def qualified(self) -> str:
+        """Return the name that messages use, ``deployments.apps``."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """Return what all versions of the resource share."""
+        return self.group, self.plural
+
+
+def _resource(api_version: str, kind: str, plural: str = "", short: str = "", **rules: object) -> Resource:
+    group, _, version = api_version.rpartition("/")
+    return Resource(
+        group=group,
+        version=version,
+        kind=kind,
+        plural=plural or f"{kind.lower()}s",
+        singular=kind.lower(),
+        short_names=tuple(short.split()),
+        **rules,  # type: ignore[arg-type]  # the rules of the table below, checked there by eye and by tests
+    )
+
+
+_POD_FIELDS = (
+    "spec.nodeName",
+    "spec.restartPolicy",
+    "spec.schedulerName",
+    "spec.serviceAccountName",
+    "spec.hostNetwork",
+    "status.phase",
+    "status.podIP",
+    "status.nominatedNodeName",
+)
+_EVENT_FIELDS = (
+    *(f"involvedObject.{name}" for name in "kind namespace name uid apiVersion resourceVersion fieldPath".split()),
+    "reason",
+    "reportingComponent",
+    "source",
+    "type",
+)
+
+NAMESPACES = _resource(
+    "v1", "Namespace", short="ns", namespaced=False, status=True, fields=(*ANY_FIELD, "status.phase")
+)
+LEASES = _resource("coordination.k8s.io/v1", "Lease", create_on_update=True, unconditional_update=False)
+DEFINITIONS = _resource(
+    "apiextensions.k8s.io/v1",
+    "CustomResourceDefinition",
+    short="crd crds",
+    namespaced=False,
+    categories=("api-extensions",),
+    status=True,
+    generation=True,
+    unconditional_update=False,
+)
+EVENTS = _resource(
+    "v1", "Event", short="ev", create_on_update=True, fields=(*ANY_FIELD, *_EVENT_FIELDS)
+)
+DEPLOYMENTS = _resource(
+    "apps/v1", "Deployment", short="deploy", status=True, generation=True, categories=("all",)
+)
+ACCESS_REVIEWS = _resource("authorization.k8s.io/v1", "SelfSubjectAccessReview", namespaced=False)
+
+BUILT_IN: tuple[Resource, ...] = (
+    NAMESPACES,
+    _resource(
+        "v1",
+        "Pod",
+        short="po",
+        categories=("all",),
+        status=True,
+        generation=True,
+        returns_deleted=True,
+        fields=(*ANY_FIELD, *_POD_FIELDS),
+    ),
+    _resource(
+        "v1",
+        "Service",
+        short="svc",
+        categories=("all",),
+        status=True,
+        create_on_update=True,
+        returns_deleted=True,
+        fields=(*ANY_FIELD, "spec.clusterIP", "spec.type"),
+    ),
+    _resource("v1", "ConfigMap", short="cm"),
+    _resource("v1", "Secret", fields=(*ANY_FIELD, "type")),
+    EVENTS,
+    _resource("v1", "ServiceAccount", short="sa", unconditional_update=False, returns_deleted=True),
+    _resource(
+        "v1", "Node", short="no", namespaced=False, status=True, fields=(*ANY_FIELD, "spec.unschedulable")
+    ),
+    _resource("v1", "Endpoints", "endpoints", short="ep", create_on_update=True),
+    DEPLOYMENTS,
+    _resource(
+        "apps/v1",
+        "ReplicaSet",
+        short="rs",
+        status=True,
+        generation=True,
+        categories=("all",),
+        fields=(*ANY_FIELD, "status.replicas"),
+    ),
+    _resource("apps/v1", "StatefulSet", short="sts", status=True, generation=True, categories=("all",)),
+    _resource("apps/v1", "DaemonSet", short="ds", status=True, generation=True, categories=("all",)),
+    _resource(
+        "batch/v1",
+        "Job",
+        status=True,
+        generation=True,
+        categories=("all",),
+        fields=(*ANY_FIELD, "status.successful"),
+    ),
+    _resource("batch/v1", "CronJob", short="cj", status=True, generation=True, categories=("all",)),
+    LEASES,
+    _resource("events.k8s.io/v1", "Event", short="ev", create_on_update=True),
+    _resource("rbac.authorization.k8s.io/v1", "Role", create_on_update=True),
+    _resource("rbac.authorization.k8s.io/v1", "RoleBinding", create_on_update=True),
+    _resource("rbac.authorization.k8s.io/v1", "ClusterRole", create_on_update=True, namespaced=False),
+    _resource("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", create_on_update=True, namespaced=False),
+    DEFINITIONS,
+    ACCESS_REVIEWS,
+)
+
+
+class Catalogue:
+    """The resources served now, found by group, version and plural name."""
+
+    def __init__(self, resources: Iterable[Resource] = BUILT_IN) -> None:
+        self._resources: dict[tuple[str, str, str], Resource] = {}
+        for resource in resources:
+            self.add(resource)
+
+    def __iter__(self) -> Iterator[Resource]:
+        return iter(list(self._resources.values()))
+
+    def find(self, group: str, version: str, plural: str) -> Resource | None:
+        """Return the resource, or None where it is not served."""
+        return self._resources.get((group, version, plural))
+
+    def serves(self, group: str, version: str) -> bool:
+        """Return whether anything is served under the group and version."""
+        return any((each.group, each.version) == (group, version) for each in self)
+
+    def add(self, resource: Resource) -> None:
+        """Serve the resource from now on."""
+        self._resources[(resource.group, resource.version, resource.plural)] = resource
+
+    def remove(self, identity: tuple[str, str]) -> None:
+        """Serve no version of the resource any longer."""
+        self._resources = {
+            key: each for key, each in self._resources.items() if each.identity != identity
+        }

@@ -1,0 +1,88 @@
+"""Label and field selectors.
+
+Source: apimachinery pkg/labels and pkg/fields.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from distq.testing.apiserver.resources import Resource
+from distq.testing.apiserver.status import bad_request
+from distq.testing.apiserver.store import Content
+
+Labels = Mapping[str, str]
+Requirement = Callable[[Content], bool]
+
+_SET = re.compile(r"^(\S+)\s+(in|notin)\s*\(([^()]*)\)$")
+_EQUALITY = re.compile(r"^([^\s=!]+)\s*(==|=|!=)\s*([^\s=!]*)$")
+_EXISTS = re.compile(r"^(!?)\s*([^\s=!()]+)$")
+
+
+class Selector:
+    """What a list or watch asks for; an empty one selects everything."""
+
+    def __init__(self, resource: Resource, labels: str = "", fields: str = "") -> None:
+        self._requirements = [*_label_requirements(labels), *_field_requirements(resource, fields)]
+
+    def __bool__(self) -> bool:
+        return bool(self._requirements)
+
+    def matches(self, content: Content) -> bool:
+        """Return whether the object meets every requirement."""
+        return all(requirement(content) for requirement in self._requirements)
+
+
+def _label_requirements(text: str) -> list[Requirement]:
+    return [_label_requirement(part) for part in re.split(r",(?![^()]*\))", text) if part.strip()]
+
+
+def _label_requirement(text: str) -> Requirement:
+    part = text.strip()
+    if match := _SET.match(part):
+        key, operator, listed = match.groups()
+        values = {value.strip() for value in listed.split(",")}
+        if operator == "in":
+            return lambda content: _labels(content).get(key) in values
+        return lambda content: _labels(content).get(key) not in values
+    if match := _EQUALITY.match(part):
+        key, operator, value = match.groups()
+        if operator == "!=":
+            return lambda content: _labels(content).get(key) != value
+        return lambda content: _labels(content).get(key) == value
+    if match := _EXISTS.match(part):
+        absent, key = match.groups()
+        return lambda content: (key in _labels(content)) != bool(absent)
+    raise bad_request(f"unable to parse requirement: found '{part}', expected: a label selector")
+
+
+def _labels(content: Content) -> Labels:
+    labels: Labels = content["metadata"].get("labels") or {}
+    return labels
+
+
+def _field_requirements(resource: Resource, text: str) -> list[Requirement]:
+    return [_field_requirement(resource, part.strip()) for part in text.split(",") if part.strip()]
+
+
+def _field_requirement(resource: Resource, text: str) -> Requirement:
+    match = _EQUALITY.match(text)
+    if match is None:
+        raise bad_request(f"invalid selector: '{text}'; can't understand '{text}'")
+    path, operator, value = match.groups()
+    if path not in resource.fields:
+        raise bad_request(f"field label not supported: {path}")
+    steps = path.split(".")
+    if operator == "!=":
+        return lambda content: field_text(content, steps) != value
+    return lambda content: field_text(content, steps) == value
+
+
+def field_text(content: Content, steps: list[str]) -> str:
+    """Return a field as selectors compare it: absent is empty, booleans are lower case."""
+    value: Any = content
+    for step in steps:
+        value = value.get(step) if isinstance(value, dict) else None
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "" if value is None else str(value)

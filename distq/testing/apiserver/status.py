@@ -1,0 +1,164 @@
+"""Answers other than success: metav1.Status, worded as the real server words them.
+
+Source: apimachinery pkg/api/errors.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from distq.testing.apiserver.resources import Resource
+
+
+class StatusError(Exception):
+    """An answer of the API other than success."""
+
+    def __init__(
+        self,
+        code: int,
+        reason: str,
+        message: str,
+        *,
+        details: Mapping[str, Any] | None = None,
+        continue_token: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.details = dict(details or {})
+        self.continue_token = continue_token
+
+    @property
+    def retry_after(self) -> int | None:
+        """Return the seconds after which the client may try again, where the answer names them."""
+        return self.details.get("retryAfterSeconds")
+
+    def as_object(self) -> dict[str, Any]:
+        """Return the Status object."""
+        status: dict[str, Any] = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {"continue": self.continue_token} if self.continue_token else {},
+            "status": "Failure",
+            "message": self.message,
+        }
+        if self.reason:
+            status["reason"] = self.reason
+        if self.details:
+            status["details"] = self.details
+        return status | {"code": self.code}
+
+
+def success(resource: Resource, name: str, uid: str) -> dict[str, Any]:
+    """Return the Status object that answers a finished delete."""
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": _details(resource, name) | {"uid": uid},
+    }
+
+
+def not_found(resource: Resource, name: str) -> StatusError:
+    """Return the answer for an object that does not exist."""
+    message = f'{resource.qualified} "{name}" not found'
+    return StatusError(404, "NotFound", message, details=_details(resource, name))
+
+
+def no_such_resource() -> StatusError:
+    """Return the answer for a resource that a served group does not have."""
+    return StatusError(404, "NotFound", "the server could not find the requested resource")
+
+
+def already_exists(resource: Resource, name: str) -> StatusError:
+    """Return the answer for a create of what exists."""
+    message = f'{resource.qualified} "{name}" already exists'
+    return StatusError(409, "AlreadyExists", message, details=_details(resource, name))
+
+
+def conflict(resource: Resource, name: str, cause: str) -> StatusError:
+    """Return the answer for a write that is based on an old version or another object."""
+    message = f'Operation cannot be fulfilled on {resource.qualified} "{name}": {cause}'
+    return StatusError(409, "Conflict", message, details=_details(resource, name))
+
+
+MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
+
+
+def forbidden(resource: Resource, name: str, cause: str) -> StatusError:
+    """Return the answer for what is never allowed."""
+    message = f'{resource.qualified} "{name}" is forbidden: {cause}'
+    return StatusError(403, "Forbidden", message, details=_details(resource, name))
+
+
+def invalid(group: str, kind: str, name: str, *causes: tuple[str, str, str]) -> StatusError:
+    """Return the answer for an object that breaks rules; causes are (reason, field, message)."""
+    listed = [f"{field}: {message}" for _, field, message in causes]
+    text = listed[0] if len(listed) == 1 else f"[{', '.join(listed)}]"
+    details: dict[str, Any] = {"name": name} if name else {}
+    if group:
+        details["group"] = group
+    details["kind"] = kind
+    details["causes"] = [
+        {"reason": reason, "message": message, "field": field} for reason, field, message in causes
+    ]
+    qualified = f"{kind}.{group}" if group else kind
+    return StatusError(422, "Invalid", f'{qualified} "{name}" is invalid: {text}', details=details)
+
+
+def bad_request(message: str) -> StatusError:
+    """Return the answer for a request that makes no sense."""
+    return StatusError(400, "BadRequest", message)
+
+
+def method_not_allowed() -> StatusError:
+    """Return the answer for a verb that the resource does not have."""
+    message = "the server does not allow this method on the requested resource"
+    return StatusError(405, "MethodNotAllowed", message, details={})
+
+
+def not_acceptable(*accepted: str) -> StatusError:
+    """Return the answer for an Accept header that cannot be met."""
+    message = f"only the following media types are accepted: {', '.join(accepted)}"
+    return StatusError(406, "NotAcceptable", message)
+
+
+def unsupported_media_type(*accepted: str) -> StatusError:
+    """Return the answer for a body of a kind that is not understood."""
+    message = (
+        "the body of the request was in an unknown format - "
+        f"accepted media types include: {', '.join(accepted)}"
+    )
+    return StatusError(415, "UnsupportedMediaType", message)
+
+
+def expired(message: str, *, continue_token: str = "") -> StatusError:
+    """Return the answer for a version or continue token that is too old."""
+    return StatusError(410, "Expired", message, continue_token=continue_token)
+
+
+def too_old(asked: int, oldest: int) -> StatusError:
+    """Return the answer for a watch from before the history window."""
+    return expired(f"too old resource version: {asked} ({oldest})")
+
+
+def too_large(asked: int, current: int) -> StatusError:
+    """Return the answer for a version that is not reached in time."""
+    cause = f"Too large resource version: {asked}, current: {current}"
+    details = {
+        "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
+        "retryAfterSeconds": 1,
+    }
+    return StatusError(504, "Timeout", f"Timeout: {cause}", details=details)
+
+
+def initializing() -> StatusError:
+    """Return the answer while a resource's watch cache is being rebuilt."""
+    details = {"retryAfterSeconds": 1}
+    return StatusError(429, "TooManyRequests", "storage is (re)initializing", details=details)
+
+
+def _details(resource: Resource, name: str) -> dict[str, Any]:
+    group = {"group": resource.group} if resource.group else {}
+    return {"name": name, **group, "kind": resource.plural}

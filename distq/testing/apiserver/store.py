@@ -1,0 +1,192 @@
+"""Objects, their versions and their history: etcd and the watch cache in one.
+
+One global revision counts all writes. A Collection holds the objects of one
+resource in key order and a log of its changes, which serves watches that start
+in the past and lists of older revisions.
+Source: apiserver pkg/storage/etcd3 and pkg/storage/cacher.
+"""
+
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+Content = dict[str, Any]
+"""An object without ``kind`` and ``apiVersion``, which depend on the version it is read at; never mutated."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Stored:
+    """One version of an object, encoded at most once for all its readers."""
+
+    def __init__(self, key: str, content: Content, revision: int) -> None:
+        self.key = key
+        self.content = content
+        self.revision = revision
+
+    @cached_property
+    def body(self) -> bytes:
+        """The JSON of the content."""
+        return _encode(self.content)
+
+    @cached_property
+    def metadata_body(self) -> bytes:
+        """The JSON of the metadata alone."""
+        return _encode({"metadata": self.content["metadata"]})
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The object's metadata."""
+        metadata: dict[str, Any] = self.content["metadata"]
+        return metadata
+
+    @property
+    def name(self) -> str:
+        """The object's name."""
+        name: str = self.metadata["name"]
+        return name
+
+    def at(self, revision: int) -> "Stored":
+        """Return the same object under another revision, as DELETED events carry it."""
+        metadata = self.metadata | {"resourceVersion": str(revision)}
+        return Stored(self.key, self.content | {"metadata": metadata}, revision)
+
+
+class Event:
+    """One change of one object: created (no before), changed, or deleted (no after)."""
+
+    def __init__(self, revision: int, before: Stored | None, after: Stored | None) -> None:
+        self.revision = revision
+        self.before = before
+        self.after = after
+
+    @property
+    def key(self) -> str:
+        """The key of the object that changed."""
+        changed = self.after or self.before
+        assert changed is not None
+        return changed.key
+
+    @cached_property
+    def tombstone(self) -> Stored:
+        """The object as it was, under the revision of the change."""
+        assert self.before is not None
+        return self.before.at(self.revision)
+
+
+class Collection:
+    """The objects of one resource, their change log, and who listens."""
+
+    def __init__(self, window: int, revision: int) -> None:
+        self.log: deque[Event] = deque(maxlen=window)
+        self.compacted = revision
+        """The oldest revision whose state the log can restore."""
+        self.watch_floor = revision
+        """The oldest revision from which a watch can start."""
+        self.initializing_until = 0.0
+        """Loop time until which the watch cache is being rebuilt."""
+        self.listeners: set[Callable[[Event], None]] = set()
+        self._objects: dict[str, Stored] = {}
+        self._keys: list[str] = []
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def get(self, key: str) -> Stored | None:
+        """Return the object as it is now."""
+        return self._objects.get(key)
+
+    def scan(self, prefix: str = "", start: str = "", revision: int | None = None) -> Iterator[Stored]:
+        """Iterate the objects in key order, from the first key ≥ start, as they were at the revision.
+
+        Raises LookupError where the revision is compacted.
+        """
+        past = self._undone(revision) if revision is not None else {}
+        keys, objects = self._keys, self._objects
+        if past:
+            objects = {key: each for key, each in (objects | past).items() if each is not None}
+            keys = sorted(objects)
+        for index in range(bisect_left(keys, max(prefix, start)), len(keys)):
+            if not keys[index].startswith(prefix):
+                return
+            yield objects[keys[index]]
+
+    def since(self, revision: int) -> Iterator[Event]:
+        """Iterate the changes after the revision, oldest first."""
+        newer = []
+        for event in reversed(self.log):
+            if event.revision <= revision:
+                break
+            newer.append(event)
+        return reversed(newer)
+
+    def apply(self, event: Event) -> None:
+        """Make the change, and tell the listeners."""
+        if event.after is None:
+            del self._objects[event.key]
+            del self._keys[bisect_left(self._keys, event.key)]
+        else:
+            if event.before is None:
+                insort(self._keys, event.key)
+            self._objects[event.key] = event.after
+        if len(self.log) == self.log.maxlen:
+            self.compacted = self.log[0].revision
+            self.watch_floor = max(self.watch_floor, self.compacted)
+        self.log.append(event)
+        for listener in list(self.listeners):
+            listener(event)
+
+    def compact(self, revision: int) -> None:
+        """Forget all history."""
+        self.log.clear()
+        self.compacted = self.watch_floor = revision
+
+    def _undone(self, revision: int) -> dict[str, Stored | None]:
+        """Return what differed at the revision from now."""
+        if revision < self.compacted:
+            raise LookupError(revision)
+        past: dict[str, Stored | None] = {}
+        for event in reversed(self.log):
+            if event.revision <= revision:
+                break
+            past[event.key] = event.before
+        return past
+
+
+class Store:
+    """All collections under one sequence of revisions."""
+
+    def __init__(self, window: int) -> None:
+        self.revision = 1
+        self._window = window
+        self._collections: dict[tuple[str, str], Collection] = {}
+
+    def __iter__(self) -> Iterator[Collection]:
+        return iter(list(self._collections.values()))
+
+    def collection(self, identity: tuple[str, str]) -> Collection:
+        """Return the collection of a resource, made on first use."""
+        if identity not in self._collections:
+            self._collections[identity] = Collection(self._window, self.revision)
+        return self._collections[identity]
+
+    def drop(self, identity: tuple[str, str]) -> None:
+        """Forget a collection."""
+        self._collections.pop(identity, None)
+
+    def put(self, collection: Collection, key: str, content: Content) -> Stored:
+        """Write an object under the next revision."""
+        self.revision += 1
+        content["metadata"]["resourceVersion"] = str(self.revision)
+        stored = Stored(key, content, self.revision)
+        collection.apply(Event(self.revision, collection.get(key), stored))
+        return stored
+
+    def remove(self, collection: Collection, key: str) -> None:
+        """Delete an object; the delete has a revision of its own."""
+        self.revision += 1
+        collection.apply(Event(self.revision, collection.get(key), None))

@@ -1,0 +1,210 @@
+"""The words that a queue speaks: Request, Result, the WorkQueue protocol, and the turn at its core.
+
+``WorkQueue`` is what users and controllers see. ``TurnQueue`` adds the one private
+operation from which claiming and settling are made: a *turn* settles claims and takes
+new ones in a single step, so that no crash falls between the two.
+"""
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+
+@dataclass(frozen=True)
+class Request:
+    """A claimed key (controller-runtime ``reconcile.Request``).
+
+    ``attempt`` counts from 1 and grows with each failure; ``fence`` grows with each claim of
+    the queue; ``enqueued_at`` is the moment since which the item was pending, seconds since the
+    epoch by the server's clock. ``cancelled`` is set when the claim is no longer ours: stop then.
+    """
+
+    key: str
+    attempt: int = 1
+    priority: int = 0
+    fence: int = 0
+    enqueued_at: float | None = None
+    cancelled: threading.Event = field(default_factory=threading.Event, compare=False, repr=False)
+
+    @property
+    def namespace(self) -> str | None:
+        """Return the part of the key before its first slash; None where there is none."""
+        namespace, slash, _ = self.key.partition("/")
+        return namespace if slash else None
+
+    @property
+    def name(self) -> str:
+        """Return the part of the key after its first slash, or all of it."""
+        namespace, slash, name = self.key.partition("/")
+        return name if slash else namespace
+
+
+@dataclass(frozen=True, slots=True)
+class Success:
+    """Forget the failures and end the claim."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """End the claim; the failure record stays while something is pending, so that it backs off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Count a failure and come back after the limiter's delay, or ``delay`` seconds where given."""
+
+    error: str
+    traceback: str = ""
+    delay: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class After:
+    """Forget the failures and come back after ``delay`` seconds."""
+
+    delay: float
+    priority: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Put the item back where it stood, without a failure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Park:
+    """Move the item to the dead, unless something newer is pending."""
+
+    error: str
+    traceback: str = ""
+
+
+Outcome = Success | Done | Retry | After | Release | Park
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """The end of one claim, and how it ended."""
+
+    request: Request
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What became of a settled item.
+
+    ``refused``: the claim had ended before, nothing changed. ``ended``: nothing is pending.
+    ``pending``: it stands in the queue again. ``delayed``: it comes back at ``due``, seconds since
+    the epoch by the server's clock. ``parked``: it is among the dead. Success and Done tell only
+    ``ended`` or ``refused``.
+    """
+
+    kind: Literal["refused", "ended", "pending", "delayed", "parked"]
+    due: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What a turn did: the new claims, a fate a settlement in their order, and how long to wait.
+
+    ``wait`` is in seconds: how long a consumer that wants more may sleep unless it is woken.
+    """
+
+    requests: Sequence[Request]
+    fates: Sequence[Fate]
+    wait: float
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a reconcile function may return (controller-runtime ``reconcile.Result``).
+
+    ``requeue_after`` seconds; ``priority`` (-900..900) goes with it and is kept when None.
+    """
+
+    requeue_after: float | None = None
+    priority: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.priority is not None and self.requeue_after is None:
+            raise ValueError("Result: priority without requeue_after. Give both.")
+
+
+class WorkQueue(Protocol):
+    """A deduplicated, delayed, rate-limited queue of keys (client-go ``workqueue.RateLimitingInterface``)."""
+
+    @property
+    def name(self) -> str:
+        """Return the queue's name."""
+
+    @property
+    def shutting_down(self) -> bool:
+        """Return whether this handle was shut down (client-go ``ShuttingDown``)."""
+
+    def add(self, *keys: str, priority: int = 0, after: float | None = None) -> int:
+        """Make keys pending, now or ``after`` seconds; return how many were not pending before."""
+
+    def add_after(self, key: str, delay: float) -> None:
+        """Make the key pending after ``delay`` seconds (client-go ``AddAfter``)."""
+
+    def add_rate_limited(self, key: str) -> None:
+        """Count a failure of the key and make it pending after the limiter's delay."""
+
+    def forget(self, key: str) -> None:
+        """Drop the key's failure record (client-go ``Forget``)."""
+
+    def num_requeues(self, key: str) -> int:
+        """Return how many failures the key has (client-go ``NumRequeues``)."""
+
+    def is_dirty(self, key: str) -> bool:
+        """Return whether the key was added again while claimed."""
+
+    def depth(self) -> int:
+        """Return how many items wait now: ready, dirty, and delayed ones that are due."""
+
+    def get(self, timeout: float | None = None) -> Request:
+        """Claim the next item (client-go ``Get``); raise Empty after ``timeout`` seconds, or ShutDown."""
+
+    def listen(self) -> Iterator[Request]:
+        """Yield claimed items until the handle is shut down."""
+
+    def done(self, request: Request) -> bool:
+        """End the claim (client-go ``Done``); return False where it had ended before."""
+
+    def settle(self, request: Request, outcome: Result | BaseException | None = None) -> bool:
+        """End the claim with what the reconcile function returned or raised."""
+
+    def release(self, request: Request) -> bool:
+        """Put a claimed item back to the front, without a failure."""
+
+    def shut_down(self) -> None:
+        """End get and listen of this handle at once (client-go ``ShutDown``)."""
+
+    def shut_down_with_drain(self, timeout: float | None = None) -> bool:
+        """Shut down and wait for this handle's claims; return whether all ended in time."""
+
+
+class TurnQueue(WorkQueue, Protocol):
+    """What a controller's dispatcher needs of a queue; made of turns alone."""
+
+    @property
+    def claim_duration(self) -> float:
+        """Return how long a silent handle keeps its claims, seconds."""
+
+    def turn(self, settlements: Sequence[Settlement], want: int) -> Turn:
+        """Settle claims and take up to ``want`` new ones, in one step.
+
+        At most 250 each way. Raises RedisUnavailable while there is no answer: call again with the
+        same settlements; nothing happens twice.
+        """
+
+    def wait(self, seconds: float) -> None:
+        """Sleep until work may have come, ``interrupt`` was called, or ``seconds`` went by."""
+
+    def interrupt(self) -> None:
+        """End a running or the next ``wait`` at once; safe from any thread."""
+
+    def close(self) -> None:
+        """Release what this handle still holds and end its session."""
