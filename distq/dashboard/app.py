@@ -1,0 +1,87 @@
+"""rq-dashboard's blueprint with every view replaced.
+
+Its URLs, templates and scripts stay; its ``before_request``, which would open connections, goes. An
+rq-dashboard whose endpoints are not exactly the ones that we replace is refused at start-up: an endpoint
+left alone would work on Redis behind the queue's back.
+"""
+
+from importlib.metadata import version
+
+from flask import Blueprint, Flask, Response, abort
+from rq_dashboard import blueprint as rq_dashboard_blueprint
+from werkzeug.exceptions import HTTPException
+from werkzeug.routing import IntegerConverter
+
+from distq.dashboard.security import protect
+from distq.dashboard.views import Views, refuse
+from distq.errors import ConfigError, DistqError, InvalidKey, InvalidQueueName
+from distq.inspector import Inspector
+
+_KEPT = {"static", "favicon"}
+_SHOWN = {
+    "queues_overview",
+    "list_queues",
+    "jobs_overview",
+    "list_jobs",
+    "job_view",
+    "job_info",
+    "workers_overview",
+    "list_workers",
+}
+_REFUSED = {"delete_job_view", "requeue_job_view", "requeue_all", "empty_queue", "compact_queue"}
+
+
+class _ShortNumber(IntegerConverter):
+    regex = r"[0-9]{1,9}"  # so that no number in a URL is too long for int()
+
+
+def create_app(inspector: Inspector) -> Flask:
+    """Return the dashboard as a WSGI application; reads through the inspector, changes nothing.
+
+    Raises ConfigError where the installed rq-dashboard has other endpoints than those that we know.
+    """
+    app = Flask(__name__, static_folder=rq_dashboard_blueprint.static_folder)
+    app.url_map.converters["int"] = _ShortNumber
+    mount(app, rq_dashboard_blueprint, Views(inspector))
+    protect(app)
+    app.register_error_handler(HTTPException, _http_error)
+    app.register_error_handler(DistqError, _distq_error)
+    return app
+
+
+def mount(app: Flask, blueprint: Blueprint, views: Views) -> None:
+    """Register rq-dashboard's blueprint with our views in place of its own."""
+    app.register_blueprint(blueprint)
+    app.before_request_funcs.pop(blueprint.name, None)
+    app.url_value_preprocessor(_only_instance)
+    prefix = f"{blueprint.name}."
+    endpoints = {name.removeprefix(prefix) for name in app.view_functions if name.startswith(prefix)} - _KEPT
+    if odd := endpoints ^ (_SHOWN | _REFUSED):
+        raise ConfigError(
+            f"rq-dashboard {version('rq-dashboard')} does not fit: endpoints {', '.join(sorted(odd))} were "
+            "added or removed. Install 0.9.0."
+        )
+    for name in _SHOWN:
+        app.view_functions[prefix + name] = getattr(views, name)
+    for name in _REFUSED:
+        app.view_functions[prefix + name] = refuse
+
+
+def _only_instance(_: str | None, values: dict[str, object] | None) -> None:
+    """Take rq-dashboard's number of a Redis out of the URL; there is only number 0."""
+    if values and values.pop("instance_number", 0):
+        abort(404, "no such instance.")
+
+
+def _http_error(error: HTTPException) -> Response:
+    response = Response(f"{error.code} {error.name}: {error.description}\n", error.code)
+    response.content_type = "text/plain; charset=utf-8"
+    for header, value in error.get_headers():
+        response.headers.setdefault(header, value)
+    return response
+
+
+def _distq_error(error: DistqError) -> tuple[str, int, dict[str, str]]:
+    """Answer in the error's one line; the pages show it and go on asking."""
+    status = 404 if isinstance(error, (InvalidKey, InvalidQueueName)) else 503
+    return f"{error}\n", status, {"Content-Type": "text/plain; charset=utf-8"}

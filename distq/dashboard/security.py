@@ -1,0 +1,76 @@
+"""What keeps other people's web pages, and hostile keys, out of the dashboard.
+
+Keys and error texts are written by anyone who may add to a queue, so they are escaped (the template
+``inline_js.html``) and no script runs that this process did not write (the policy with a nonce).
+"""
+
+import ipaddress
+import secrets
+from urllib.parse import urlsplit
+
+from flask import Flask, Response, abort, g, request
+from jinja2.ext import Extension
+
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+_POLICY = (
+    "default-src 'none'; "
+    "script-src 'nonce-{nonce}' 'unsafe-eval'; "  # underscore compiles its templates by eval
+    "style-src 'self'; style-src-attr 'unsafe-inline'; "
+    "img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+
+class NonceExtension(Extension):
+    """Give every script tag that stands in a template the nonce; what data may bring has none."""
+
+    def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:  # noqa: ARG002 - Jinja's signature
+        """Rewrite a template's source before it is compiled."""
+        return source.replace("<script ", '<script nonce="{{ csp_nonce() }}" ')
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether the host, a name or an address without port, is this machine's own."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def protect(app: Flask) -> None:
+    """Check the Host of every request and send the security headers with every answer."""
+    app.jinja_env.add_extension(NonceExtension)
+    app.jinja_env.globals["csp_nonce"] = _nonce
+    app.before_request(_check_host)
+    app.after_request(_add_headers)
+
+
+def _check_host() -> None:
+    """Refuse names that merely resolve to this machine: another site's script may use one (DNS rebinding)."""
+    try:
+        hostname = urlsplit(f"//{request.host}").hostname or ""
+    except ValueError:
+        hostname = ""
+    if not is_loopback(hostname):
+        abort(421, "the dashboard answers to localhost only. Use a port-forward.")
+
+
+def _add_headers(response: Response) -> Response:
+    for header, value in _HEADERS.items():
+        response.headers.setdefault(header, value)  # static files have a Cache-Control of their own
+    response.headers["Content-Security-Policy"] = _POLICY.format(nonce=_nonce())
+    return response
+
+
+def _nonce() -> str:
+    if "csp_nonce" not in g:
+        g.csp_nonce = secrets.token_urlsafe(16)
+    return str(g.csp_nonce)

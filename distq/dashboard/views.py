@@ -1,0 +1,138 @@
+"""What rq-dashboard's endpoints answer, from an Inspector alone.
+
+Methods are named after the endpoints that they replace. Unknown queues, registries, pages and items
+answer 404; reading changes nothing.
+"""
+
+import re
+from importlib.metadata import version
+from typing import Any, NoReturn
+
+from flask import abort, redirect, render_template, request, url_for
+from flask.typing import ResponseReturnValue
+from werkzeug.exceptions import MethodNotAllowed
+
+from distq.dashboard import rows
+from distq.dashboard.item_id import ItemId
+from distq.dashboard.paging import MAX_PER_PAGE, Page
+from distq.dashboard.registries import LISTED_STATES, REGISTRIES, count
+from distq.inspector import Inspector, ItemInfo, QueueInfo
+
+_NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
+
+
+class Views:
+    """The endpoints that show something."""
+
+    def __init__(self, inspector: Inspector) -> None:
+        self._inspector = inspector
+
+    def queues_overview(self) -> ResponseReturnValue:
+        """Show the page of all queues."""
+        return _render("queues", active_tab="queues")
+
+    def list_queues(self) -> ResponseReturnValue:
+        """Answer the queues with their counts."""
+        return {"queues": [rows.queue_row(queue) for queue in self._inspector.queues()]}
+
+    def jobs_overview(
+        self, queue_name: str | None, registry_name: str, per_page: int | str, order: str, page: int | str
+    ) -> ResponseReturnValue:
+        """Show the page of one list; without a queue, of the first queue."""
+        queues = self._inspector.queues()
+        if queue_name is None:
+            return redirect(Page(queues[0].name, "queued").url() if queues else url_for(".queues_overview"))
+        shown = _page(queue_name, registry_name, per_page, order, page)
+        return _render(
+            "jobs",
+            active_tab="jobs",
+            queues=queues,
+            queue=_only([queue for queue in queues if queue.name == queue_name], queue_name),
+            registry_name=shown.registry,
+            per_page=shown.per_page,
+            order=shown.order,
+            page=shown.number,
+            enable_delete=False,
+        )
+
+    def list_jobs(
+        self, queue_name: str, registry_name: str, per_page: str, order: str, page: str
+    ) -> ResponseReturnValue:
+        """Answer one page of a list."""
+        shown = _page(queue_name, registry_name, per_page, order, page)
+        total = count(_only(self._inspector.queues(queue_name), queue_name), registry_name)
+        return {
+            "name": queue_name,
+            "registry_name": registry_name,
+            "jobs": [rows.item_row(item, registry_name) for item in self._items(shown, total)],
+            "pagination": shown.links(total),
+        }
+
+    def job_view(self, job_id: str) -> ResponseReturnValue:
+        """Show the page of one item; an id without a key leads to its list."""
+        item_id = _item_id(job_id)
+        if not item_id.key:
+            return redirect(Page(item_id.queue, LISTED_STATES[item_id.state]).url())
+        self._item(item_id)
+        return _render("job", id=job_id, enable_delete=False)
+
+    def job_info(self, job_id: str) -> ResponseReturnValue:
+        """Answer one item."""
+        return {**rows.item_details(self._item(_item_id(job_id))), "id": job_id}
+
+    def workers_overview(self) -> ResponseReturnValue:
+        """Show the page of all workers."""
+        return _render("workers", active_tab="workers")
+
+    def list_workers(self) -> ResponseReturnValue:
+        """Answer the open handles of all queues."""
+        workers = [rows.worker_row(worker) for worker in self._inspector.workers()]
+        return {"workers": sorted(workers, key=lambda row: (row["state"], row["queues"], row["name"]))}
+
+    def _items(self, page: Page, total: int) -> list[ItemInfo]:
+        state, (offset, limit) = REGISTRIES[page.registry], page.rows(total)
+        if state is None or not limit:
+            return []
+        items = self._inspector.items(page.queue, state=state, offset=offset, limit=limit)
+        return items if page.order == "asc" else items[::-1]
+
+    def _item(self, item_id: ItemId) -> ItemInfo:
+        _only(self._inspector.queues(item_id.queue), item_id.queue)
+        item = self._inspector.item(item_id.queue, item_id.key)
+        return item or abort(404, f'no item "{item_id.key}" in {item_id.queue}: it may be done.')
+
+
+def refuse(**_: str) -> NoReturn:
+    """Refuse an action, which rq-dashboard would also take by GET."""
+    if request.method != "POST":
+        raise MethodNotAllowed(["POST"], "actions are no links.")
+    abort(403, 'this dashboard is read-only. Repair with "distq requeue" and "distq delete".')
+
+
+def _page(queue: str, registry: str, per_page: int | str, order: str, number: int | str) -> Page:
+    if registry not in REGISTRIES:
+        abort(404, f'no registry "{registry}".')
+    if order not in {"asc", "dsc"} or not all(_NUMBER.fullmatch(str(text)) for text in (per_page, number)):
+        abort(404, "no such page.")
+    return Page(queue, registry, min(int(per_page), MAX_PER_PAGE), order, int(number))
+
+
+def _item_id(text: str) -> ItemId:
+    return ItemId.parse(text) or abort(404, f'no item has the id "{text}".')
+
+
+def _only(queues: list[QueueInfo], name: str) -> QueueInfo:
+    return queues[0] if queues else abort(404, f'no queue "{name}".')
+
+
+def _render(template: str, **shown: Any) -> str:
+    return render_template(
+        f"rq_dashboard/{template}.html",
+        current_instance=0,
+        instance_list=["distq"],
+        rq_url_prefix=url_for(".queues_overview"),
+        rq_dashboard_version=version("rq-dashboard"),
+        rq_version="not used",
+        deprecation_options_usage=False,
+        **shown,
+    )
