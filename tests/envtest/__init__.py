@@ -11,13 +11,14 @@ from pathlib import Path
 MODULE = Path(__file__).parent
 PROGRAMS = ("kube-apiserver", "etcd")
 KUBERNETES_VERSION = "1.36.3"
+_MAJOR, _MINOR, _ = KUBERNETES_VERSION.split(".")
 BUILD_COMMAND = "python -m tests.envtest"
 BUILD_FLAGS = (
     "-trimpath",
     "-ldflags=-s -w"
     f" -X k8s.io/component-base/version.gitVersion=v{KUBERNETES_VERSION}"
-    f" -X k8s.io/component-base/version.gitMajor={KUBERNETES_VERSION.split('.')[0]}"
-    f" -X k8s.io/component-base/version.gitMinor={KUBERNETES_VERSION.split('.')[1]}",
+    f" -X k8s.io/component-base/version.gitMajor={_MAJOR}"
+    f" -X k8s.io/component-base/version.gitMinor={_MINOR}",
 )
 
 
