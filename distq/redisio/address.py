@@ -1,0 +1,121 @@
+"""Which Redis: the URL and settings as one thing that opens pools and can be named in messages."""
+
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from redis.backoff import NoBackoff
+from redis.connection import ConnectionPool, SSLConnection
+from redis.credentials import CredentialProvider
+from redis.exceptions import ConnectionError as NotConnected
+from redis.retry import Retry
+
+from distq.config import Settings
+from distq.errors import ConfigError
+
+DEFAULT_URL = "redis://127.0.0.1:6379/0"
+_SCHEMES = "redis, rediss, unix, redis+sentinel, redis+cluster"
+_LATER = ("redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster")
+
+
+class Address:
+    """Where Redis is and who we are there; read from the environment at the first use."""
+
+    def __init__(self, url: str | None, settings: Settings | None) -> None:
+        self._given = url
+        self._given_settings = settings
+
+    @cached_property
+    def settings(self) -> Settings:
+        """Return the settings given, or those of the environment."""
+        return self._given_settings or Settings.from_env()
+
+    @cached_property
+    def origin(self) -> str:
+        """Return where the URL comes from: ``argument``, ``variable`` or ``unset``."""
+        if self._given is not None:
+            return "argument"
+        return "unset" if self.settings.redis_url is None else "variable"
+
+    @cached_property
+    def options(self) -> dict[str, Any]:
+        """Return redis-py's connection options; raise ConfigError for a URL that cannot work."""
+        url = self._given or self.settings.redis_url or DEFAULT_URL
+        name = "Redis URL" if self.origin == "argument" else "DISTQ_REDIS_URL"
+        scheme, separator, _ = url.partition("://")
+        if separator and scheme in _LATER:
+            raise ConfigError(f'bad {name}: "{scheme}" is not supported yet. Use redis, rediss or unix.')
+        if not separator or scheme not in ("redis", "rediss", "unix"):
+            raise ConfigError(f'bad {name}: unknown scheme "{scheme if separator else ""}". Use {_SCHEMES}.')
+        try:
+            pool = ConnectionPool.from_url(url)
+        except (ValueError, TypeError) as error:
+            raise ConfigError(f"bad {name}: {error}. Use redis://user:password@host:port/database.") from None
+        return {"connection_class": pool.connection_class, **pool.connection_kwargs}
+
+    @cached_property
+    def where(self) -> str:
+        """Return host:port, or the socket's path."""
+        path = self.options.get("path")
+        return str(path) if path else f"{self.options.get('host', 'localhost')}:{self.options.get('port', 6379)}"
+
+    @cached_property
+    def user(self) -> str:
+        """Return the user that we log in as; Redis calls the one without a name default."""
+        return str(self.settings.redis_username or self.options.get("username") or "default")
+
+    def pool(self) -> ConnectionPool:
+        """Return a new pool; nothing is connected yet."""
+        return ConnectionPool(
+            **self.options
+            | {
+                "protocol": 2,  # one shape of replies on all servers
+                "retry": Retry(NoBackoff(), 0),
+                "retry_on_error": [],
+                "socket_timeout": 5.0,
+                "socket_connect_timeout": 5.0,
+                "socket_keepalive": True,
+                "lib_name": "distq",
+                "lib_version": None,
+            }
+            | self._credentials()
+            | self._tls()
+        )
+
+    def _credentials(self) -> dict[str, Any]:
+        chosen = self.settings
+        if chosen.redis_password_file is not None:
+            return {
+                "username": None,
+                "password": None,
+                "credential_provider": _PasswordFile(chosen.redis_password_file, chosen.redis_username),
+            }
+        given = {"username": chosen.redis_username, "password": chosen.redis_password}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def _tls(self) -> dict[str, Any]:
+        if not issubclass(self.options["connection_class"], SSLConnection):
+            return {}
+        chosen = self.settings
+        files = {
+            "ssl_ca_certs": chosen.redis_ca_file,
+            "ssl_certfile": chosen.redis_cert_file,
+            "ssl_keyfile": chosen.redis_key_file,
+        }
+        return {name: os.fspath(file) for name, file in files.items() if file is not None}
+
+
+class _PasswordFile(CredentialProvider):
+    """Read at every connection, so that a mounted secret can rotate."""
+
+    def __init__(self, file: Path, username: str | None) -> None:
+        self._file = file
+        self._username = username
+
+    def get_credentials(self) -> tuple[str, ...]:
+        try:
+            password = self._file.read_text().strip()
+        except OSError as error:
+            raise NotConnected(f"password file {self._file}: {error.strerror}") from error
+        return (self._username, password) if self._username else (password,)

@@ -1,0 +1,144 @@
+"""One process's way to Redis: a lazy pool, typed errors, and retries by the class of the error.
+
+redis-py's own retries are off: it repeats a script after a lost reply without
+knowing whether that is safe. Every call of ours is, so it is repeated here, a few
+times within a second; longer outages are for the caller, who knows what waits.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import redis
+from redis.connection import AbstractConnection, ConnectionPool
+
+from distq.config import Settings
+from distq.errors import RedisRefused
+from distq.redisio import requirements
+from distq.redisio.address import Address
+from distq.redisio.refusals import typed_error
+
+Argument = str | bytes | int | float
+Reply = TypeVar("Reply")
+
+_PAUSES = (0.0, 0.05, 0.2, 0.5)
+"""Seconds before each repetition; the first is at once, since a pooled connection may just be stale."""
+
+
+class Connection:
+    """A pool of connections to one Redis or Valkey server; lazy, safe for threads and after a fork.
+
+    ``url`` is ``redis://``, ``rediss://`` or ``unix://``; None takes it from the settings, and these
+    from the environment. The first use checks the server's version and eviction policy.
+    """
+
+    def __init__(self, url: str | None = None, *, settings: Settings | None = None) -> None:
+        self._address = Address(url, settings)
+        self._pool: ConnectionPool | None = None
+        self._lock = threading.Lock()
+        self.server_time = 0
+        """Tests only: µs that scripts take for the server's TIME; 0 is the server's own clock."""
+
+    @property
+    def address(self) -> str:
+        """Return host:port or the socket's path, for messages."""
+        return self._address.where
+
+    def execute(self, *command: Argument) -> Any:
+        """Run one command that may safely run twice; raise RedisUnavailable, RedisRefused."""
+        return self._repeat(self._ready_pool(), lambda connection: _converse(connection, [command])[0])
+
+    def pipeline(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
+        """Run commands in one round trip, without a transaction; raise the first error among the replies."""
+        return self._repeat(self._ready_pool(), lambda connection: _converse(connection, commands))
+
+    def evaluate(self, source: str, sha: str, arguments: Sequence[Argument]) -> Any:
+        """Run a script by its hash, after loading it where the server does not have it."""
+        try:
+            return self.execute("EVALSHA", sha, *arguments)
+        except RedisRefused as error:
+            if not isinstance(error.__cause__, redis.exceptions.NoScriptError):
+                raise
+        try:
+            self.execute("SCRIPT", "LOAD", source)
+        except RedisRefused:  # who may not load scripts may still send them
+            return self.execute("EVAL", source, *arguments)
+        return self.execute("EVALSHA", sha, *arguments)
+
+    def dedicated(self) -> AbstractConnection:
+        """Return a connected connection outside of the pool, for a caller that blocks on it."""
+        pool = self._ready_pool()
+        connection = pool.connection_class(**pool.connection_kwargs)
+        try:
+            connection.connect()
+        except (redis.RedisError, OSError) as error:
+            raise typed_error(error, self._address) from error
+        return connection  # type: ignore[no-any-return]  # redis-py does not say
+
+    def check(self) -> list[str]:
+        """Return what ``distq check`` says of this server, a line each: ``OK``, ``WARN`` or ``FAIL`` first."""
+        pool = self._address.pool()
+        try:
+            return requirements.findings(self._executor(pool), self._address)
+        finally:
+            pool.disconnect()
+
+    def close(self) -> None:
+        """Close the pooled connections; the next use opens new ones."""
+        with self._lock:
+            pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.disconnect()
+
+    def _ready_pool(self) -> ConnectionPool:
+        pool = self._pool
+        if pool is not None:
+            return pool
+        with self._lock:
+            if self._pool is None:
+                pool = self._address.pool()
+                try:
+                    requirements.enforce(self._executor(pool), self._address)
+                except BaseException:
+                    pool.disconnect()
+                    raise
+                self._pool = pool
+            return self._pool
+
+    def _executor(self, pool: ConnectionPool) -> Callable[..., Any]:
+        return lambda *command: self._repeat(pool, lambda connection: _converse(connection, [command])[0])
+
+    def _repeat(self, pool: ConnectionPool, attempt: Callable[[AbstractConnection], Reply]) -> Reply:
+        pauses = iter(_PAUSES)
+        while True:
+            try:
+                connection = pool.get_connection()
+                try:
+                    return attempt(connection)
+                except redis.ResponseError:
+                    raise
+                except BaseException:
+                    connection.disconnect()  # a reply may still be on its way
+                    raise
+                finally:
+                    pool.release(connection)
+            except (redis.RedisError, OSError) as error:
+                typed = typed_error(error, self._address)
+                pause = next(pauses, None)
+                if not typed.retryable or pause is None:
+                    raise typed from error
+                time.sleep(pause)
+
+
+def _converse(connection: AbstractConnection, commands: Sequence[Sequence[Argument]]) -> list[Any]:
+    connection.send_packed_command(connection.pack_commands(commands))
+    replies, refusal = [], None
+    for _ in commands:
+        try:
+            replies.append(connection.read_response())
+        except redis.ResponseError as error:
+            refusal = refusal or error
+    if refusal is not None:
+        raise refusal
+    return replies

@@ -1,0 +1,89 @@
+"""One queue in Redis: its keys, its scripts by name, and plain reads."""
+
+import time
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from distq.errors import LayoutTooNew, RedisRefused
+from distq.redisio import scripts
+from distq.redisio.connection import Argument, Connection
+from distq.redisio.keys import LAYOUT, QUEUES, queue_key, validate_key, validate_queue_name
+
+BATCH = 1000
+"""The most items that one script takes, so that none runs for more than a few ms."""
+
+
+class QueueStore:
+    """A queue as the scripts see it; holds no state but which queue it is."""
+
+    def __init__(self, connection: Connection, name: str) -> None:
+        self.connection = connection
+        self.name = validate_queue_name(name)
+        self._registered = False
+
+    def key(self, name: str) -> str:
+        """Return the Redis key of a structure named as in ``keys``."""
+        return queue_key(self.name, name)
+
+    def run(self, script: str, **inputs: Argument | Sequence[Argument]) -> Any:
+        """Run a script with its inputs by name; replies are bytes, int or lists of them."""
+        self._register()
+        loaded = scripts.load(script)
+        if "time" in loaded.arguments:
+            inputs["time"] = self.connection.server_time
+        try:
+            return self.connection.evaluate(loaded.source, loaded.sha, loaded.bind(self.key, inputs))
+        except RedisRefused as error:
+            if "LAYOUT " in str(error.__cause__):
+                raise self._too_new(str(error.__cause__).rpartition("LAYOUT ")[2]) from None
+            raise
+
+    def read(self, *commands: Sequence[Argument]) -> list[Any]:
+        """Run plain reads in one round trip; the second word of each is the name of a structure."""
+        return self.connection.pipeline(
+            [(command, self.key(str(name)), *rest) for command, name, *rest in commands]
+        )
+
+    def now(self) -> float:
+        """Return the server's time, seconds since the epoch."""
+        if self.connection.server_time:
+            return self.connection.server_time / 1e6
+        seconds, microseconds = self.connection.execute("TIME")
+        return int(seconds) + int(microseconds) / 1e6
+
+    def requeue(self, keys: Sequence[str], *, state: str | None = None) -> int:
+        """Drop delay, failure record and death of items, all or those in a state; return how many changed."""
+        return sum(self.run("requeue", state=state or "", items=batch) for batch in batches(keys))
+
+    def delete(self, keys: Sequence[str], *, state: str | None = None) -> int:
+        """Drop what is pending or dead of items, all or that in a state; return how many changed."""
+        return sum(self.run("delete", state=state or "", items=batch) for batch in batches(keys))
+
+    def _register(self) -> None:
+        """Make the queue known to people, once a handle; outside of scripts, since its key is another slot."""
+        if self._registered:
+            return
+        (layout,) = self.read(("HGET", "meta", "layout"))
+        if layout is not None and int(layout) > LAYOUT:
+            raise self._too_new(layout.decode())
+        self.connection.execute("HSETNX", QUEUES, self.name, int(time.time()))
+        self._registered = True
+
+    def _too_new(self, layout: str) -> LayoutTooNew:
+        return LayoutTooNew(
+            f'queue "{self.name}" has layout {layout}: a newer distq wrote it, this one knows {LAYOUT}. '
+            "Upgrade distq here."
+        )
+
+
+def batches(keys: Sequence[str], size: int = BATCH) -> Iterator[list[bytes]]:
+    """Validate all keys, then yield them once each, as bytes, in batches that a script takes."""
+    valid = iter(dict.fromkeys(map(validate_key, keys)))
+    while batch := list(islice(valid, size)):
+        yield batch
+
+
+def queue_names(connection: Connection) -> list[str]:
+    """Return the names of the queues that exist, sorted."""
+    return sorted(name.decode() for name in connection.execute("HKEYS", QUEUES))

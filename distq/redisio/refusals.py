@@ -1,0 +1,59 @@
+"""Turns what redis-py raises into distq's errors, by what the server did: nothing, or said no."""
+
+import re
+
+import redis
+from redis import exceptions
+
+from distq.errors import RedisError, RedisRefused, RedisUnavailable
+from distq.redisio.address import Address
+
+_COMES_BACK = re.compile(
+    r"LOADING|BUSY|READONLY|NOREPLICAS|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|MISCONF|UNBLOCKED|is loading the dataset"
+)
+"""Answers of a server that did nothing and may do it soon."""
+
+_REFUSED_USER = (exceptions.AuthenticationError, exceptions.AuthenticationWrongNumberOfArgsError)
+
+
+def typed_error(error: Exception, address: Address) -> RedisError:
+    """Return the typed error for what redis-py raised; say what, why, and what to do."""
+    text = _one_line(error)
+    if isinstance(error, _REFUSED_USER) or text.startswith(("WRONGPASS", "NOAUTH")):
+        return RedisRefused(
+            f'Redis at {address.where} refused user "{address.user}": '
+            f"{'no password given' if 'required' in text or 'NOAUTH' in text else 'wrong password'}. "
+            "Check DISTQ_REDIS_PASSWORD."
+        )
+    if isinstance(error, exceptions.NoPermissionError) or "NOPERM" in text:
+        return RedisRefused(f'Redis at {address.where} denied user "{address.user}": {text}. See "distq check".')
+    if isinstance(error, exceptions.OutOfMemoryError) or "OOM " in text:
+        return RedisRefused(f"Redis at {address.where} is full: {text}. Raise maxmemory or let workers drain it.")
+    if isinstance(error, redis.ResponseError) and not _COMES_BACK.search(text):
+        return RedisRefused(f"Redis at {address.where} refused a command: {text}. Was its data changed by hand?")
+    if isinstance(error, redis.ResponseError | exceptions.BusyLoadingError):
+        return RedisUnavailable(f"Redis at {address.where} is not ready: {text}. It may be soon.")
+    return RedisUnavailable(_unreachable(error, address))
+
+
+def _unreachable(error: Exception, address: Address) -> str:
+    what = f"no Redis at {address.where}"
+    cause = _cause(error)
+    if address.origin == "unset":
+        return f'{what} (DISTQ_REDIS_URL unset): {cause}. Set it or try "distq sandbox".'
+    return f"{what}: {cause}. {'Check DISTQ_REDIS_URL' if address.origin == 'variable' else 'Check its URL'}."
+
+
+def _cause(error: BaseException) -> str:
+    """Return the shortest true words: those of the operating system where it has some."""
+    inner: BaseException | None = error
+    while inner is not None:
+        if isinstance(inner, OSError) and inner.strerror:
+            return inner.strerror.lower()
+        inner = inner.__cause__ or inner.__context__
+    text = _one_line(error).rstrip(".")
+    return "no answer in time" if isinstance(error, redis.TimeoutError) else text.lower() or type(error).__name__
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())

