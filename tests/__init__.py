@@ -1,0 +1,1 @@
+"""distq's tests; folders mirror the package, ``fixtures`` starts the real servers."""

@@ -1,0 +1,99 @@
+"""client-go's workqueue, shared by many processes through Redis, for Kubernetes controllers in Python.
+
+What a queue promises, in one Redis history:
+
+1. *Stingy*: an item added many times before it is claimed is processed once.
+2. *Exclusive*: an item never has two live claims.
+3. *Not forgotten*: an item added while claimed is processed again after the claim ends.
+4. *Fair*: higher priority first, then in the order in which items became pending.
+5. *Never early*: a delayed item is not handed out before its time by the server's clock; of several
+   delays the earliest counts.
+6. *Crash-safe*: the items of a dead worker come back; a zombie's settlement or heartbeat is refused.
+7. *Bounded state*: when the work is done nothing of it is left, the parked items apart.
+8. *Back-off is shared*: failure counts and token buckets belong to the queue, not to a process.
+9. *Replay-safe*: repeating a call whose reply was lost has one effect; a plain ``add`` that is repeated
+   after its item was claimed costs one more reconcile.
+10. *Failover keeps events*: a new leader resumes where the last committed batch ended; a Redis failover
+    that loses writes is noticed and replayed; no deletion meanwhile is missed.
+11. *Poison is parked, never dropped*; a new event revives it.
+
+What nobody can promise here: exactly-once effects; exclusivity across a Redis failover (two runs may
+overlap for a heartbeat and the time to cancel); deletions around a wipe of Redis, without finalizers;
+plain ``add`` calls that an asynchronous failover of Redis loses.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from distq.client.client import Client
+    from distq.controller.controller import Controller
+    from distq.controller.manager import Manager
+    from distq.controller.references import add_finalizer, remove_finalizer, set_controller_reference
+    from distq.controller.watches import Every, For, Owns, Watches
+    from distq.errors import DistqError, Empty, RetryAfter, ShutDown, TerminalError
+    from distq.inspector import Inspector
+    from distq.redisio.connection import Connection
+    from distq.workqueue.interface import Request, Result
+    from distq.workqueue.queue import Queue
+
+__version__ = "0.1.0"
+
+# Loaded at first use: some need an extra, and none should cost a program that does not use it.
+_HOMES = {
+    "Client": "distq.client.client",
+    "Connection": "distq.redisio.connection",
+    "Controller": "distq.controller.controller",
+    "DistqError": "distq.errors",
+    "Empty": "distq.errors",
+    "Every": "distq.controller.watches",
+    "For": "distq.controller.watches",
+    "Inspector": "distq.inspector",
+    "Manager": "distq.controller.manager",
+    "Owns": "distq.controller.watches",
+    "Queue": "distq.workqueue.queue",
+    "Request": "distq.workqueue.interface",
+    "Result": "distq.workqueue.interface",
+    "RetryAfter": "distq.errors",
+    "ShutDown": "distq.errors",
+    "TerminalError": "distq.errors",
+    "Watches": "distq.controller.watches",
+    "add_finalizer": "distq.controller.references",
+    "remove_finalizer": "distq.controller.references",
+    "set_controller_reference": "distq.controller.references",
+}
+
+__all__ = [
+    "Client",
+    "Connection",
+    "Controller",
+    "DistqError",
+    "Empty",
+    "Every",
+    "For",
+    "Inspector",
+    "Manager",
+    "Owns",
+    "Queue",
+    "Request",
+    "Result",
+    "RetryAfter",
+    "ShutDown",
+    "TerminalError",
+    "Watches",
+    "add_finalizer",
+    "remove_finalizer",
+    "set_controller_reference",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'distq' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,3 @@
+"""Loads the fixtures that start real servers."""
+
+pytest_plugins = ["tests.fixtures.redis_servers", "tests.fixtures.api_servers"]
