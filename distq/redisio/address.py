@@ -9,6 +9,7 @@ from redis.backoff import NoBackoff
 from redis.connection import ConnectionPool, SSLConnection
 from redis.credentials import CredentialProvider
 from redis.exceptions import ConnectionError as NotConnected
+from redis.maint_notifications import MaintNotificationsConfig
 from redis.retry import Retry
 
 from distq.config import Settings
@@ -71,6 +72,7 @@ class Address:
             **self.options
             | {
                 "protocol": 2,  # one shape of replies on all servers
+                "maint_notifications_config": MaintNotificationsConfig(enabled=False),  # wants protocol 3
                 "retry": Retry(NoBackoff(), 0),
                 "retry_on_error": [],
                 "socket_timeout": 5.0,
