@@ -115,6 +115,11 @@ class Settings:
         }
 
 
+def kubeconfig_variable() -> str | None:
+    """Return the value of KUBECONFIG, one or more paths as kubectl takes them; None where unset."""
+    return os.environ.get("KUBECONFIG") or None
+
+
 def _parse(variable: str, text: str, parser: Callable[[str], Any]) -> Any:
     try:
         return parser(text)

@@ -24,6 +24,8 @@ Messages are one line, ``what: cause. Remedy.``, and carry no secrets.
 """
 
 import queue
+from collections.abc import Mapping
+from typing import Any
 
 
 class DistqError(Exception):
@@ -83,12 +85,20 @@ class LayoutTooNew(RedisError):
 
 
 class ApiError(DistqError):
-    """An answer of the Kubernetes API other than success; ``status`` 0 means that none came."""
+    """An answer of the Kubernetes API other than success; ``status`` 0 means that none came.
 
-    def __init__(self, message: str, *, status: int = 0, reason: str = "") -> None:
+    ``answer`` is the server's Status object, empty where it sent none.
+    """
+
+    answer: Mapping[str, Any]
+
+    def __init__(
+        self, message: str, *, status: int = 0, reason: str = "", answer: Mapping[str, Any] | None = None
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.reason = reason
+        self.answer = answer or {}
 
 
 class NotFound(ApiError):
@@ -106,8 +116,16 @@ class Expired(ApiError):
 class TooManyRequests(ApiError):
     """The API server asks for patience (429); ``retry_after`` in seconds."""
 
-    def __init__(self, message: str, *, status: int = 429, reason: str = "", retry_after: float = 1.0) -> None:
-        super().__init__(message, status=status, reason=reason)
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int = 429,
+        reason: str = "",
+        answer: Mapping[str, Any] | None = None,
+        retry_after: float = 1.0,
+    ) -> None:
+        super().__init__(message, status=status, reason=reason, answer=answer)
         self.retry_after = retry_after
 
 
