@@ -9,6 +9,9 @@ Timestamp = NewType("Timestamp", float)
 State = Literal["ready", "delayed", "processing", "dead"]
 """Where an item is; *dirty* is a flag of processing."""
 
+Listing = Literal["ready", "delayed", "processing", "dead", "dirty"]
+"""What can be listed: the states, and the processing items that were added again."""
+
 
 @dataclass(frozen=True, slots=True)
 class QueueInfo:

@@ -6,16 +6,14 @@ trip, not per answer; repairs check each item's state again inside Redis.
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Literal
 
 from distq.errors import ConfigError
 from distq.inspector import reading
-from distq.inspector.info import ItemInfo, QueueInfo, State, StreamInfo, WorkerInfo
+from distq.inspector.info import ItemInfo, Listing, QueueInfo, State, StreamInfo, Timestamp, WorkerInfo
 from distq.redisio.connection import Connection
-from distq.redisio.keys import validate_key
-from distq.redisio.queue_store import QueueStore, queue_names
+from distq.redisio.keys import validate_key, validate_queue_name
+from distq.redisio.queue_store import BATCH, QueueStore, queue_names
 
-BATCH = 1000
 _STATES: tuple[State, ...] = ("processing", "ready", "delayed", "dead")
 
 
@@ -27,6 +25,13 @@ class Inspector:
 
     def __init__(self, redis: Connection | str | None = None) -> None:
         self._redis = redis if isinstance(redis, Connection) else Connection(redis)
+
+    def now(self) -> Timestamp:
+        """Return the Redis server's time, by which all moments here are stamped."""
+        if self._redis.server_time:
+            return Timestamp(self._redis.server_time / 1e6)
+        seconds, microseconds = self._redis.execute("TIME")
+        return Timestamp(int(seconds) + int(microseconds) / 1e6)
 
     def queues(self, queue: str | None = None) -> list[QueueInfo]:
         """Describe all queues by name, or one; a queue that does not exist is left out."""
@@ -49,7 +54,7 @@ class Inspector:
         self,
         queue: str,
         *,
-        state: State | Literal["dirty"] | None = None,
+        state: Listing | None = None,
         match: str = "*",
         failing: bool = False,
         offset: int = 0,
@@ -68,9 +73,7 @@ class Inspector:
             return list(reading.describe(store, keys))
         return list(islice(self._scan_items(store, state, match, failing), offset, offset + limit))
 
-    def requeue(
-        self, queue: str, *keys: str, state: State | Literal["dirty"] | None = None, match: str | None = None
-    ) -> int:
+    def requeue(self, queue: str, *keys: str, state: Listing | None = None, match: str | None = None) -> int:
         """Make delayed and dead items pending now, forgetting their failures; return how many changed.
 
         Names keys, or all items in ``state`` (that ``match``). Raises ConfigError for neither.
@@ -78,24 +81,34 @@ class Inspector:
         store = self._store(queue)
         return sum(store.requeue(batch, state=state) for batch in self._chosen(store, keys, state, match))
 
-    def delete(
-        self, queue: str, *keys: str, state: State | Literal["dirty"] | None = None, match: str | None = None
-    ) -> int:
+    def delete(self, queue: str, *keys: str, state: Listing | None = None, match: str | None = None) -> int:
         """Drop ready, delayed and dead items with their failures; return how many changed.
 
         Of a processing item only what is pending goes. Raises ConfigError for ``state="processing"``.
         """
         if state == "processing":
-            raise ConfigError("cannot delete processing items: their workers hold them. Stop the workers first.")
+            raise ConfigError(
+                "cannot delete processing items: their workers hold them. Stop the workers first."
+            )
         store = self._store(queue)
         return sum(store.delete(batch, state=state) for batch in self._chosen(store, keys, state, match))
+
+    def count(self, queue: str, *, state: Listing, match: str = "*") -> int:
+        """Return how many items are in a state, or how many of them match (roughly: a scan may repeat)."""
+        _check_state(state)
+        store = self._store(queue)
+        if match == "*":
+            return reading.size(store, state)
+        return sum(len(batch) for batch in reading.scan(store, state, match))
 
     def _store(self, queue: str) -> QueueStore:
         return QueueStore(self._redis, queue)
 
     def _stores(self, queue: str | None) -> Iterator[QueueStore]:
-        for name in sorted(queue_names(self._redis)):
-            if queue is None or name == queue:
+        if queue is not None:
+            validate_queue_name(queue)
+        for name in queue_names(self._redis):
+            if queue in {None, name}:
                 yield self._store(name)
 
     def _scan_items(
@@ -104,7 +117,11 @@ class Inspector:
         if failing:
             batches = reading.scan(store, "failures", match)
         else:
-            batches = (batch for name in ([state] if state else _STATES) for batch in reading.scan(store, name, match))
+            batches = (
+                batch
+                for name in ([state] if state else _STATES)
+                for batch in reading.scan(store, name, match)
+            )
         for batch in batches:
             for item in reading.describe(store, batch):
                 if state in {None, item.state} or (state == "dirty" and item.dirty):

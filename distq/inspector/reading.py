@@ -16,8 +16,7 @@ _HASHES = {"failures", "workers"}
 
 def queue_info(store: QueueStore) -> QueueInfo:
     """Describe a queue in three round trips and one for each priority that is waiting."""
-    now_us = _server_time(store)
-    due_before = (now_us // 1000 + 1) * 2048
+    due_before = (int(store.now() * 1000) + 1) * 2048
     ready, delayed, processing, dirty, dead, failing, due, first_due, paused = store.read(
         ("ZCARD", "ready"),
         ("ZCARD", "delayed"),
@@ -32,7 +31,7 @@ def queue_info(store: QueueStore) -> QueueInfo:
     waiting_since = [*_heads(store), *(decode_due(float(score))[1] for score in first_due[1::2])]
     workers = list(_worker_records(store))
     return QueueInfo(
-        name=store.queue_name,
+        name=store.name,
         paused=bool(paused),
         ready=ready,
         delayed=delayed,
@@ -67,8 +66,13 @@ def page(store: QueueStore, states: Sequence[str], offset: int, limit: int) -> l
     return keys
 
 
+def size(store: QueueStore, state: str) -> int:
+    """Return how many items are in a state."""
+    return int(store.read(("ZCARD", state))[0])
+
+
 def scan(store: QueueStore, name: str, match: str) -> Iterator[list[str]]:
-    """Yield the members of a sorted set or the fields of a hash that match, a batch at a time, in no order."""
+    """Yield the members of a sorted set or the fields of a hash that match, in batches, in no order."""
     command = "HSCAN" if name in _HASHES else "ZSCAN"
     for found in _scan_pairs(store, command, name, match):
         yield _texts(found[::2])
@@ -101,7 +105,7 @@ def describe(store: QueueStore, keys: Sequence[str]) -> Iterator[ItemInfo]:
         if place:
             record = Failure.parse(failure) if failure else Failure(0, 0, 0, "", "", "")
             holder = holders.get(claim.session, _Holder()) if claim else _Holder()
-            yield _item_info(store.queue_name, key, place, record, holder)
+            yield _item_info(store.name, key, place, record, holder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +163,7 @@ def _item_info(queue: str, key: str, place: _Place, failure: Failure, holder: _H
 
 
 def _holders(store: QueueStore, sessions: set[Any]) -> dict[Any, _Holder]:
-    """Describe sessions; a deadline on the claim clock becomes one on the wall, if every look comes in time."""
+    """Describe sessions. Deadlines become the server's time, as if each look came in time."""
     if not sessions:
         return {}
     numbers = list(sessions)
@@ -181,7 +185,7 @@ def workers(store: QueueStore) -> Iterator[WorkerInfo]:
     for number, about in _worker_records(store):
         yield WorkerInfo(
             name=_worker_name(number, about),
-            queue=store.queue_name,
+            queue=store.name,
             host=str(about.get("host", "")),
             pid=int(about.get("pid", 0)),
             version=str(about.get("version", "")),
@@ -214,7 +218,7 @@ def streams(store: QueueStore) -> Iterator[StreamInfo]:
         about = stream.about
         listing = "~" in stream.position or stream.position.startswith("!")
         yield StreamInfo(
-            queue=store.queue_name,
+            queue=store.name,
             resource=str(about.get("resource") or name.decode()),
             leader=about.get("leader"),
             epoch=stream.epoch,
@@ -222,14 +226,6 @@ def streams(store: QueueStore) -> Iterator[StreamInfo]:
             synced=bool(about.get("synced", not listing)),
             lag=about.get("lag"),
         )
-
-
-def _server_time(store: QueueStore) -> int:
-    """Return µs by the server's clock, or by the one that a test put in its place."""
-    if store.connection.server_time:
-        return store.connection.server_time
-    seconds, micros = store.connection.execute("TIME")
-    return int(seconds) * 1_000_000 + int(micros)
 
 
 def _texts(values: Iterable[bytes]) -> list[str]:

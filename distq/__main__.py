@@ -1,0 +1,5 @@
+"""``python -m distq`` is ``distq``."""
+
+from distq.cli import main
+
+main()

@@ -1,0 +1,5 @@
+"""The command line. Only what a command needs is imported, and only when it runs."""
+
+from distq.cli.program import main
+
+__all__ = ["main"]

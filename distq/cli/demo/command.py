@@ -1,0 +1,8 @@
+"""The command ``distq demo``."""
+
+import click
+
+
+@click.command()
+def demo() -> None:
+    """Show it all."""

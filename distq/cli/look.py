@@ -1,0 +1,254 @@
+"""Commands that look: queues, items, workers, leader."""
+
+import sys
+import textwrap
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from distq.cli.options import with_settings
+from distq.cli.output import age, escape, note, print_json, print_table
+from distq.config import Settings
+
+if TYPE_CHECKING:
+    from distq.inspector import Inspector, ItemInfo, QueueInfo
+
+STATES = click.Choice(["ready", "delayed", "processing", "dead", "dirty"])
+_QUEUES = [
+    "QUEUE",
+    "READY",
+    "DELAYED",
+    "PROCESSING",
+    "DIRTY",
+    "DEAD",
+    "FAILING",
+    "OLDEST",
+    "DONE/S",
+    "WORKERS",
+]
+_ITEMS = ["KEY", "STATE", "PRIORITY", "FAILURES", "SINCE", "DUE", "WORKER", "LAST ERROR"]
+_WORKERS = ["WORKER", "QUEUE", "HOST", "PID", "VERSION", "UP", "HEARTBEAT", "PROCESSING", "DONE", "FAILED"]
+_STREAMS = ["QUEUE", "RESOURCE", "LEADER", "EPOCH", "VERSION", "SYNCED", "LAG"]
+
+
+def inspector(settings: Settings) -> "Inspector":
+    """Return an Inspector on the Redis of these settings."""
+    from distq.inspector import Inspector
+    from distq.redisio.connection import Connection
+
+    return Inspector(Connection(settings=settings))
+
+
+def require_queue(inspector: "Inspector", queue: str) -> "QueueInfo":
+    """Return the queue's numbers; exit 1 where there is no such queue. Raises InvalidQueueName."""
+    found = inspector.queues(queue)
+    if not found:
+        raise click.ClickException(f'no queue "{queue}": nothing was ever added to it. See "distq queues".')
+    return found[0]
+
+
+@click.command()
+@click.argument("queue", required=False)
+@click.option("--watch", is_flag=True, help="Look again every --interval seconds, until Ctrl-C.")
+@click.option("--interval", type=click.FloatRange(min=0.1), default=2.0, show_default=True, help="Seconds.")
+@with_settings()
+def queues(*, settings: Settings, as_json: bool, queue: str | None, watch: bool, interval: float) -> None:
+    """Show all queues, or one, in numbers."""
+    eye = inspector(settings)
+    while True:
+        found = [require_queue(eye, queue)] if queue else eye.queues()
+        if watch and not as_json and sys.stdout.isatty():
+            click.clear()
+        _print_queues(found, eye.now(), as_json)
+        if not watch:
+            return
+        sys.stdout.flush()
+        time.sleep(interval)
+
+
+def _print_queues(found: "Sequence[QueueInfo]", now: float, as_json: bool) -> None:
+    if as_json:
+        for info in found:
+            print_json(info)
+    elif not found:
+        note("no queues yet")
+    else:
+        has_paused = any(info.paused for info in found)
+        headers = [*_QUEUES, *([""] if has_paused else [])]
+        print_table(headers, [_queue_row(info, now)[: len(headers)] for info in found])
+
+
+def _queue_row(info: "QueueInfo", now: float) -> list[str]:
+    counts = (info.ready, info.delayed, info.processing, info.dirty, info.dead, info.failing)
+    return [
+        info.name,
+        *map(str, counts),
+        _age_since(info.oldest_ready, now),
+        f"{info.done_per_second:.1f}",
+        str(info.workers),
+        "paused" if info.paused else "",
+    ]
+
+
+@click.command()
+@click.argument("queue")
+@click.argument("key", required=False)
+@click.option("--state", type=STATES, help="Only items in this state.")
+@click.option("--failing", is_flag=True, help="Only items with failures, the dead included.")
+@click.option("--match", default="*", help="Only keys that match this glob.")
+@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True)
+@click.option("--offset", type=click.IntRange(min=0), default=0, show_default=True)
+@with_settings()
+def items(
+    *, settings: Settings, as_json: bool, queue: str, key: str | None, limit: int, **chosen: Any
+) -> None:
+    """Show the items of QUEUE, or all about the one with KEY."""
+    eye = inspector(settings)
+    if key is not None:
+        _print_item(eye, queue, key, as_json)
+        return
+    require_queue(eye, queue)
+    found = eye.items(queue, limit=limit, **chosen)
+    if as_json:
+        for item in found:
+            print_json(item)
+        return
+    now = eye.now()
+    if found:
+        print_table(_ITEMS, [_item_row(item, now) for item in found])
+    note(_item_count(found, limit))
+
+
+def _item_row(item: "ItemInfo", now: float) -> list[str]:
+    return [
+        item.key,
+        item.state + ("*" if item.dirty else ""),
+        str(item.priority),
+        str(item.failures),
+        _age_since(item.since, now),
+        _until(item.due, now),
+        item.worker or "-",
+        item.last_error or "",
+    ]
+
+
+def _item_count(found: "Sequence[ItemInfo]", limit: int) -> str:
+    text = "1 item" if len(found) == 1 else f"{len(found)} items"
+    if any(item.dirty for item in found):
+        text += " (* = added again meanwhile)"
+    return f"{text}; there may be more: --limit, --offset" if len(found) == limit else text
+
+
+def _print_item(eye: "Inspector", queue: str, key: str, as_json: bool) -> None:
+    item = eye.item(queue, key)
+    if item is None:
+        raise click.ClickException(f'no item "{key}" in {queue}: neither pending, held nor dead.')
+    if as_json:
+        print_json(item)
+        return
+    for name, value in _item_facts(item, eye.now()):
+        click.echo(f"{name:<8}  {value}")
+
+
+def _item_facts(item: "ItemInfo", now: float) -> list[tuple[str, str]]:
+    state = item.state + (" since " + _age_since(item.since, now) if item.since else "")
+    facts = [("key", escape(item.key)), ("state", state + (f" ({item.reason})" if item.reason else ""))]
+    if item.dirty:
+        facts.append(("pending", "again, after this"))
+    if item.due:
+        facts.append(("due", _until(item.due, now)))
+    if item.priority:
+        facts.append(("priority", str(item.priority)))
+    if item.worker:
+        deadline = f", claim lapses {_until(item.claim_deadline, now)}" if item.claim_deadline else ""
+        facts.append(("worker", escape(item.worker) + deadline))
+    if item.failures or item.last_error:
+        last = f", last {_age_since(item.last_error_at, now)} ago" if item.last_error_at else ""
+        facts.append(("failures", f"{item.failures}{last}"))
+    if item.last_error:
+        facts.append(("error", escape(item.last_error)))
+    if item.traceback:
+        lines = [escape(line) for line in textwrap.dedent(item.traceback).splitlines()]
+        facts += [("", line) for line in lines]
+    if item.state == "dead":
+        facts.append(("remedy", f"distq requeue {item.queue} {escape(item.key)}"))
+    return facts
+
+
+@click.command()
+@click.argument("queue", required=False)
+@with_settings()
+def workers(*, settings: Settings, as_json: bool, queue: str | None) -> None:
+    """Show the processes that work on all queues, or on one."""
+    eye = inspector(settings)
+    if queue:
+        require_queue(eye, queue)
+    found = eye.workers(queue)
+    if as_json:
+        for worker in found:
+            print_json(worker)
+        return
+    now = eye.now()
+    rows = [
+        [
+            worker.name,
+            worker.queue,
+            worker.host,
+            str(worker.pid),
+            worker.version,
+            _age_since(worker.since, now),
+            _age_since(worker.heartbeat, now),
+            str(worker.processing),
+            str(worker.done),
+            str(worker.failed),
+        ]
+        for worker in found
+    ]
+    _print_or_note(_WORKERS, rows, "no workers")
+
+
+@click.command()
+@click.argument("queue", required=False)
+@with_settings()
+def leader(*, settings: Settings, as_json: bool, queue: str | None) -> None:
+    """Show who watches which resources for all queues, or for one, and how far it is."""
+    eye = inspector(settings)
+    if queue:
+        require_queue(eye, queue)
+    found = eye.streams(queue)
+    if as_json:
+        for stream in found:
+            print_json(stream)
+        return
+    rows = [
+        [
+            stream.queue,
+            stream.resource,
+            stream.leader or "-",
+            stream.epoch,
+            stream.version or "-",
+            "yes" if stream.synced else "no",
+            "-" if stream.lag is None else age(stream.lag),
+        ]
+        for stream in found
+    ]
+    _print_or_note(_STREAMS, rows, "no informer has led yet")
+
+
+def _print_or_note(headers: Sequence[str], rows: Sequence[Sequence[str]], none: str) -> None:
+    if rows:
+        print_table(headers, rows)
+    else:
+        note(none)
+
+
+def _age_since(moment: float | None, now: float) -> str:
+    return "-" if moment is None else age(now - moment)
+
+
+def _until(moment: float | None, now: float) -> str:
+    if moment is None:
+        return "-"
+    return f"in {age(moment - now)}" if moment > now else "now"

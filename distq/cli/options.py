@@ -1,0 +1,102 @@
+"""The options that commands share: the settings, as flags beside their variables."""
+
+import functools
+import json
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import click
+
+from distq.config import Settings
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+_HELP: dict[str, tuple[Any, str]] = {
+    "redis_url": (str, "Where the queues live."),
+    "redis_username": (str, "Overrides the URL's user."),
+    "redis_password": (str, "Overrides the URL's password."),
+    "redis_password_file": (_FILE, "Read at every connection."),
+    "redis_ca_file": (_FILE, "Certificate authority of a rediss server."),
+    "redis_cert_file": (_FILE, "Client certificate."),
+    "redis_key_file": (_FILE, "Its key."),
+    "lease_name": (str, "The Lease that informers compete for."),
+    "lease_namespace": (str, "Its namespace."),
+    "lease_duration": (float, "Seconds until followers take over."),
+    "renew_deadline": (float, "Seconds until the leader gives up."),
+    "retry_period": (float, "Seconds between tries."),
+    "concurrency": (int, "Reconciles at a time."),
+    "grace_period": (float, "Seconds that running reconciles get after SIGTERM."),
+    "revision": (str, "Another revision enqueues every object once."),
+    "log_level": (click.Choice(["debug", "info", "warning", "error"]), "What is logged to stderr."),
+    "log_format": (click.Choice(["text", "json"]), "How log lines look."),
+}
+_DEFAULTS = {
+    "redis_url": "redis://127.0.0.1:6379/0",
+    "lease_name": "distq-TARGET",
+    "lease_namespace": "the pod's",
+}
+
+REDIS = tuple(name for name in _HELP if name.startswith("redis_"))
+LOGS = ("log_level", "log_format")
+LEASE = ("lease_name", "lease_namespace", "lease_duration", "renew_deadline", "retry_period", "revision")
+WORK = ("concurrency", "grace_period")
+
+
+def with_settings(*groups: tuple[str, ...]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the Redis, logging and ``groups``' flags; it gets ``settings`` and ``as_json``."""
+    names = [*(name for group in groups for name in group), *REDIS, *LOGS]
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(function)
+        def command(*, as_json: bool, show_config: bool, verbose: bool, **parameters: Any) -> None:
+            flags = {name: parameters.pop(name) for name in names}
+            if verbose:
+                flags["log_level"] = "debug"
+            settings = Settings.from_env(**flags)
+            if show_config:
+                _show(settings, as_json)
+            else:
+                _configure_logging(settings)
+                function(settings=settings, as_json=as_json, **parameters)
+
+        options: list[Callable[[Callable[..., None]], Callable[..., None]]] = [
+            click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line."),
+            *map(_option, names),
+            click.option("-v", "--verbose", is_flag=True, help="Same as --log-level debug."),
+            click.option("--show-config", is_flag=True, help="Print the effective settings and exit."),
+        ]
+        decorated: Callable[..., None] = command
+        for option in reversed(options):
+            decorated = option(decorated)
+        return decorated
+
+    return decorate
+
+
+def _option(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    setting = next(setting for setting in fields(Settings) if setting.name == name)
+    kind, text = _HELP[name]
+    default = _DEFAULTS.get(name, setting.default)
+    shown = (
+        setting.metadata["variable"]
+        if default in {None, ""}
+        else f"{setting.metadata['variable']}; {default}"
+    )
+    return click.option(f"--{name.replace('_', '-')}", name, type=kind, help=f"{text}  [{shown}]")
+
+
+def _show(settings: Settings, as_json: bool) -> None:
+    shown = settings.masked()
+    if as_json:
+        click.echo(json.dumps(shown))
+        return
+    width = max(map(len, shown))
+    for name, value in shown.items():
+        click.echo(f"{name:<{width}}  {'-' if value is None else value}")
+
+
+def _configure_logging(settings: Settings) -> None:
+    from distq.cli import logs
+
+    logs.configure(settings.log_level, settings.log_format)

@@ -1,0 +1,88 @@
+"""The program ``distq``: its commands, and how each way of ending becomes an exit status.
+
+0: done. 1: no (a check failed, there is no such item, a question was answered with no). 2: usage,
+configuration or connection. 130: Ctrl-C. Errors are one line on stderr, without a traceback.
+"""
+
+import os
+import sys
+from importlib.metadata import version
+from typing import Any
+
+import click
+
+from distq.cli.check import check
+from distq.cli.dashboard import dashboard
+from distq.cli.demo.command import demo
+from distq.cli.look import items, leader, queues, workers
+from distq.cli.output import escape
+from distq.cli.repair import add, delete, requeue
+from distq.cli.run import informer, run, worker
+from distq.cli.sandbox import sandbox
+from distq.errors import DistqError, LeaseLost
+
+INTERRUPTED = 130
+
+
+class Program(click.Group):
+    """A group whose errors are one line, whoever raises them."""
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Run the command line and exit."""
+        sys.exit(self._status(*args, **{"prog_name": "distq", **extra, "standalone_mode": False}))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the chosen command; a reader who leaves early, as ``head`` does, is no error."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            ctx.exit(0)
+        return result
+
+    def _status(self, *args: Any, **extra: Any) -> int:
+        try:
+            status = super().main(*args, **extra)
+        except click.UsageError as error:
+            path = error.ctx.command_path if error.ctx else "distq"
+            return _fail(f'{error.format_message()} Try "{path} --help".', 2)
+        except click.ClickException as error:
+            return _fail(error.format_message(), error.exit_code)
+        except click.Abort:
+            return INTERRUPTED
+        except LeaseLost as error:
+            return _fail(str(error), 1)
+        except DistqError as error:
+            return _fail(str(error), 2)
+        return status if isinstance(status, int) else 0
+
+
+def _fail(message: str, status: int) -> int:
+    click.echo(f"distq: {escape(message)}", err=True)
+    return status
+
+
+@click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(version("distq"), prog_name="distq", message="%(prog)s %(version)s")
+def main() -> None:
+    """client-go's workqueue, shared by many processes through Redis."""
+
+
+for _command in (
+    demo,
+    sandbox,
+    run,
+    informer,
+    worker,
+    queues,
+    items,
+    workers,
+    leader,
+    add,
+    requeue,
+    delete,
+    check,
+    dashboard,
+):
+    main.add_command(_command)

@@ -1,0 +1,139 @@
+"""Commands that change queues: add, requeue, delete. What cannot be undone is asked for first."""
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from distq.cli.look import STATES, inspector, require_queue
+from distq.cli.options import with_settings
+from distq.cli.output import escape, print_json
+from distq.config import Settings
+from distq.errors import ConfigError
+
+if TYPE_CHECKING:
+    from distq.inspector import Inspector, Listing
+
+
+@click.command()
+@click.argument("queue")
+@click.argument("keys", nargs=-1, required=True, metavar="KEY...")
+@click.option("--priority", type=click.IntRange(-900, 900), default=0, show_default=True)
+@click.option("--after", type=click.FloatRange(min=0), help="Seconds to wait before.")
+@with_settings()
+def add(
+    *, settings: Settings, as_json: bool, queue: str, keys: Sequence[str], priority: int, after: float | None
+) -> None:
+    """Make the items with these KEYs pending."""
+    from distq.redisio.connection import Connection
+    from distq.workqueue.queue import Queue
+
+    target = Queue(queue, Connection(settings=settings))
+    _report("added", target.add(*keys, priority=priority, after=after), as_json)
+
+
+@click.command()
+@click.argument("queue")
+@click.argument("keys", nargs=-1, metavar="[KEY...]")
+@click.option("--state", type=STATES, help="All items in this state.")
+@click.option("--match", help="Of these, the keys that match this glob.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@with_settings()
+def requeue(
+    *,
+    settings: Settings,
+    as_json: bool,
+    queue: str,
+    keys: Sequence[str],
+    state: "Listing | None",
+    match: str | None,
+    yes: bool,
+) -> None:
+    """Make delayed and dead items pending now, forgetting their failures."""
+    eye = inspector(settings)
+    _check_choice(keys, state, match)
+    require_queue(eye, queue)
+    if keys:
+        _require_items(eye, queue, keys)
+    elif state and (count := eye.count(queue, state=state, match=match or "*")):
+        _confirm(f"Requeue {_these(count, state, queue, match)}, forgetting their failures?", yes)
+    _report("requeued", eye.requeue(queue, *keys, state=state, match=match), as_json)
+
+
+@click.command()
+@click.argument("queue")
+@click.argument("keys", nargs=-1, metavar="[KEY...]")
+@click.option("--state", type=STATES, help="All items in this state.")
+@click.option("--match", help="Of these, the keys that match this glob.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@with_settings()
+def delete(
+    *,
+    settings: Settings,
+    as_json: bool,
+    queue: str,
+    keys: Sequence[str],
+    state: "Listing | None",
+    match: str | None,
+    yes: bool,
+) -> None:
+    """Drop ready, delayed and dead items; of a processing one only what is pending."""
+    eye = inspector(settings)
+    _check_choice(keys, state, match)
+    require_queue(eye, queue)
+    if state == "processing":
+        raise click.ClickException("cannot delete processing items: their workers hold them.")
+    if keys:
+        _require_items(eye, queue, keys)
+        _refuse_held(eye, queue, keys)
+        _confirm(f"Delete {_named(keys, queue)}?", yes)
+    elif state and (count := eye.count(queue, state=state, match=match or "*")):
+        _confirm(f"Delete {_these(count, state, queue, match)}?", yes)
+    _report("deleted", eye.delete(queue, *keys, state=state, match=match), as_json)
+
+
+def _check_choice(keys: Sequence[str], state: "Listing | None", match: str | None) -> None:
+    if bool(keys) == bool(state) or (match and not state):
+        raise click.UsageError("Give either KEYs, or --state and perhaps --match.")
+
+
+def _these(count: int, state: str, queue: str, match: str | None) -> str:
+    matching = f" that match {escape(match)}" if match else ""
+    return f"{count} {state} item{'' if count == 1 else 's'} of {queue}{matching}"
+
+
+def _named(keys: Sequence[str], queue: str) -> str:
+    return f"{escape(keys[0]) if len(keys) == 1 else f'{len(keys)} items'} of {queue}"
+
+
+def _require_items(eye: "Inspector", queue: str, keys: Sequence[str]) -> None:
+    missing = [key for key in keys if eye.item(queue, key) is None]
+    if missing:
+        raise click.ClickException(f'no item "{missing[0]}" in {queue}: neither pending, held nor dead.')
+
+
+def _refuse_held(eye: "Inspector", queue: str, keys: Sequence[str]) -> None:
+    for key in keys:
+        item = eye.item(queue, key)
+        if item and item.state == "processing" and not item.dirty and item.due is None:
+            raise click.ClickException(
+                f"cannot delete {key}: {item.worker or 'a worker'} is processing it and nothing is pending."
+            )
+
+
+def _confirm(question: str, yes: bool) -> None:
+    """Ask, on stderr; exit 1 for a no, and refuse where nobody can answer."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise ConfigError(f"not asked: {question.removesuffix('?')}: no terminal to answer on. Add --yes.")
+    if not click.confirm(question, err=True):
+        raise click.ClickException("nothing changed.")
+
+
+def _report(verb: str, count: int, as_json: bool) -> None:
+    if as_json:
+        print_json({verb: count})
+    else:
+        click.echo(f"{verb} {count}")

@@ -1,0 +1,79 @@
+"""Commands that run a TARGET's controllers: run, informer, worker."""
+
+import dataclasses
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from distq.cli.options import LEASE, WORK, with_settings
+from distq.cli.output import note
+from distq.config import Settings
+
+if TYPE_CHECKING:
+    from distq.controller.controller import Controller
+
+_kubeconfig = click.option(
+    "--kubeconfig", type=click.Path(exists=True, dir_okay=False), help="The cluster.  [KUBECONFIG]"
+)
+
+
+@click.command()
+@click.argument("target")
+@_kubeconfig
+@with_settings(LEASE, WORK)
+def run(**parameters: Any) -> None:
+    """Run informer and workers of TARGET (module or module:name) in this process."""
+    _run(**parameters, informer=True, workers=True)
+
+
+@click.command()
+@click.argument("target")
+@_kubeconfig
+@with_settings(LEASE)
+def informer(**parameters: Any) -> None:
+    """Compete for the lease, and while leading watch what TARGET's controllers watch."""
+    _run(**parameters, informer=True, workers=False)
+
+
+@click.command()
+@click.argument("target")
+@_kubeconfig
+@with_settings(WORK)
+def worker(**parameters: Any) -> None:
+    """Reconcile the items of TARGET's queues; run as many as it takes."""
+    _run(**parameters, informer=False, workers=True)
+
+
+def _run(
+    *,
+    settings: Settings,
+    as_json: bool,
+    target: str,
+    informer: bool,
+    workers: bool,
+    kubeconfig: str | None = None,
+) -> None:
+    from distq.cli.target import lease_name, load_controllers
+    from distq.controller.manager import Manager
+    from distq.redisio.connection import Connection
+
+    if kubeconfig:
+        os.environ["KUBECONFIG"] = kubeconfig  # for the target's own Clients, too
+    controllers = load_controllers(target)
+    if settings.lease_name is None:
+        settings = dataclasses.replace(settings, lease_name=lease_name(target))
+    if not as_json and settings.log_format == "text":
+        for controller in controllers:
+            note(_describe(controller, settings, workers=workers))
+    Manager(controllers, redis=Connection(settings=settings), settings=settings).run(
+        informer=informer, workers=workers
+    )
+
+
+def _describe(controller: "Controller", settings: Settings, *, workers: bool) -> str:
+    resources = ", ".join(getattr(watch, "resource", "a timer") for watch in controller.watches)
+    count = len(controller.watches)
+    watches = f"{count} {'watch' if count == 1 else 'watches'}: {resources}" if count else "no watches"
+    at_a_time = f"   {settings.concurrency or controller.concurrency} at a time" if workers else ""
+    return f"{controller.name:<8} {watches}   queue {controller.queue.name}{at_a_time}"

@@ -1,0 +1,87 @@
+"""From the word TARGET to Controllers: ``module`` or ``module:name``, the working directory first.
+
+No registry and no magic name: every Controller bound at the module's top level runs, own or imported.
+"""
+
+import importlib
+import re
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import click
+
+from distq.cli.output import escape
+from distq.errors import ConfigError
+
+if TYPE_CHECKING:
+    from distq.controller.controller import Controller
+
+
+def load_controllers(target: str) -> "list[Controller]":
+    """Import the target and return its Controllers, in the order of their names' binding.
+
+    Raises ConfigError where there is no such module, name or Controller. An error inside the module
+    is its author's to see: its traceback goes to stderr first.
+    """
+    from distq.controller.controller import Controller
+
+    module_name, _, name = target.partition(":")
+    module = _import(module_name)
+    if name:
+        bound = getattr(module, name, None)
+        if not isinstance(bound, Controller):
+            what = f"is a {type(bound).__name__}" if hasattr(module, name) else "is not there"
+            raise ConfigError(f"nothing to run: {name} in {module_name} {what}. Name a Controller.")
+        return [bound]
+    found = {id(bound): bound for bound in vars(module).values() if isinstance(bound, Controller)}
+    if not found:
+        raise ConfigError(
+            f"nothing to run: {module_name} has no Controller. Bind one: controller = Controller(...)."
+        )
+    return list(found.values())
+
+
+def lease_name(target: str) -> str:
+    """Return the Lease that the informers of a target compete for: distq-TARGET, as an object's name."""
+    slug = re.sub(r"[^a-z0-9]+", "-", target.lower()).strip("-")
+    return f"distq-{slug}"[:63].rstrip("-")
+
+
+def _import(name: str) -> ModuleType:
+    if "/" in name or name.endswith(".py"):
+        module = name.removesuffix(".py").strip("./").replace("/", ".")
+        raise ConfigError(f'bad target "{name}": it is a file. Name the module: {module}.')
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise ConfigError(f'bad target "{name}": it is no module name. Use module or module:name.')
+    working_directory = str(Path.cwd())
+    if sys.path[0] != working_directory:
+        sys.path.insert(0, working_directory)
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name and (name == error.name or name.startswith(f"{error.name}.")):
+            raise _no_module(name, working_directory) from None
+        raise _broken(name, error) from error
+    except Exception as error:
+        raise _broken(name, error) from error
+
+
+def _no_module(name: str, working_directory: str) -> ConfigError:
+    return ConfigError(
+        f'no module "{name}": not in {working_directory} nor on sys.path. '
+        f"Run distq where {name.replace('.', '/')}.py lies."
+    )
+
+
+def _broken(name: str, error: Exception) -> ConfigError:
+    """Print the user's part of the traceback and return what to say after it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [frame for frame in frames if "importlib" not in frame.filename and frame.filename != __file__]
+    lines = traceback.format_list(theirs) + traceback.format_exception_only(error)
+    click.echo("Traceback (most recent call last):", err=True)
+    for line in "".join(lines).splitlines():
+        click.echo(escape(line), err=True)
+    return ConfigError(f"cannot import {name}: {type(error).__name__} (above). Mend the module.")
