@@ -1,0 +1,16 @@
+"""The Kubernetes API with dicts for objects, and the only importer of ``kubernetes``."""
+
+try:
+    from distq.client.client import Client
+    from distq.client.objects import Object
+    from distq.client.resources import Resource
+except ModuleNotFoundError as missing:
+    if missing.name not in {"msgspec", "urllib3"}:
+        raise
+    from distq.errors import ConfigError
+
+    raise ConfigError(
+        "no Kubernetes client: the extra is not installed. Run pip install 'distq[kubernetes]'."
+    ) from None
+
+__all__ = ["Client", "Object", "Resource"]

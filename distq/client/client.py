@@ -1,0 +1,238 @@
+"""The client that reconcile functions use: objects are dicts, resources are texts."""
+
+import hashlib
+import os
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from distq.client.objects import Object, metadata, resource_text, title
+from distq.client.raw import RawClient
+from distq.client.refusals import missing_object
+from distq.client.resources import Discovery, Resource
+from distq.errors import ApiError, ConfigError, Expired, NotFound
+
+PAGE_SIZE = 500
+_APPLY = "application/apply-patch+yaml"
+_MERGE_PATCH = "application/merge-patch+json"
+_JSON_PATCH = "application/json-patch+json"
+
+
+class Client(RawClient):
+    """One cluster's objects, by the kubeconfig or the pod's service account; connects when used.
+
+    Resources are texts as ``"apps/v1/Deployment"`` or ``"v1/Pod"``, keys are ``"namespace/name"``, or
+    ``"name"`` for cluster-scoped ones. Every call raises ApiError or one of its kinds, with status 0 when
+    no answer came within ``timeout`` seconds, and ConfigError for what cannot work at all.
+    """
+
+    def __init__(
+        self,
+        kubeconfig: str | os.PathLike[str] | None = None,
+        *,
+        context: str | None = None,
+        field_manager: str = "distq",
+        timeout: float = 30.0,
+    ) -> None:
+        super().__init__(kubeconfig, context=context, timeout=timeout)
+        self._field_manager = field_manager
+        self._discovery = Discovery(lambda path: self._json("GET", path))
+        self._cluster_id = ""
+
+    def resolve(self, text: str) -> Resource:
+        """Return the resource that a text names; NotFound when the API server does not serve it."""
+        return self._discovery.resolve(text)
+
+    def get(self, resource: str, key: str) -> Object | None:
+        """Return the newest state of the object, None when there is none.
+
+        NotFound means that the resource itself is unknown.
+        """
+        kind = self.resolve(resource)
+        try:
+            return self._ask("GET", kind.key_path(key), kind)
+        except NotFound as error:
+            if missing_object(error):
+                return None
+            raise
+
+    def list(
+        self,
+        resource: str,
+        namespace: str | None = None,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+    ) -> Iterator[Object]:
+        """Yield the objects of a namespace, or of all, asking for them in pages of 500 as needed.
+
+        All come from one moment, unless reading takes so long (minutes) that the server forgets it: the
+        rest is then as of now, and an object that changed its place in between may be missing or come twice.
+        """
+        kind = self.resolve(resource)
+        query = {"limit": str(PAGE_SIZE), "labelSelector": label_selector, "fieldSelector": field_selector}
+        query = {name: value for name, value in query.items() if value}
+        while True:
+            try:
+                page = self._ask("GET", kind.path(namespace), kind, query=query)
+            except Expired as error:
+                query["continue"] = metadata(dict(error.answer)).get("continue") or ""
+                if not query["continue"]:
+                    raise
+                continue
+            for item in page.get("items") or ():
+                # built-in kinds leave both out of a list's items
+                yield {"apiVersion": kind.api_version, "kind": kind.kind, **item}
+            query["continue"] = metadata(page).get("continue") or ""
+            if not query["continue"]:
+                return
+
+    def create(self, obj: Object) -> Object:
+        """Create the object and return it as stored; Conflict when it exists."""
+        kind = self.resolve(resource_text(obj))
+        if kind.namespaced and not metadata(obj).get("namespace"):
+            raise ConfigError(f"cannot create {title(obj)}: no namespace. Set metadata.namespace.")
+        path = kind.path(metadata(obj).get("namespace"))
+        return self._ask("POST", path, kind, body=obj, query=self._manager())
+
+    def update(self, obj: Object, *, status: bool = False) -> Object:
+        """Replace the object, or its status alone, and return it as stored.
+
+        Conflict when it has changed since its ``metadata.resourceVersion``.
+        """
+        kind, path = self._place(obj, status=status)
+        return self._ask("PUT", path, kind, body=obj, query=self._manager())
+
+    def apply(self, obj: Object, *, status: bool = False, force: bool = True) -> Object:
+        """Make the object's fields so, create it if absent, and return it as stored (server-side apply).
+
+        Fields applied before by this field manager and left out now are removed. ``force`` takes fields
+        from other managers, without it they are a Conflict.
+        """
+        kind, path = self._place(obj, status=status)
+        query = {**self._manager(), "force": "true" if force else "false"}
+        return self._ask("PATCH", path, kind, body=obj, query=query, content_type=_APPLY)
+
+    def patch(
+        self,
+        resource: str,
+        key: str,
+        patch: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        *,
+        status: bool = False,
+    ) -> Object:
+        """Change the object, or its status alone, and return it as stored.
+
+        A mapping is a JSON merge patch (RFC 7396), a sequence a JSON patch (RFC 6902).
+        """
+        kind = self.resolve(resource)
+        path = kind.key_path(key) + ("/status" if status else "")
+        content_type = _MERGE_PATCH if isinstance(patch, Mapping) else _JSON_PATCH
+        return self._ask("PATCH", path, kind, body=patch, query=self._manager(), content_type=content_type)
+
+    def delete(self, resource: str, key: str, *, resource_version: str | None = None) -> bool:
+        """Delete the object, its dependents in the background; return False when there is none.
+
+        Conflict when ``resource_version`` is given and is no longer the object's. Finalizers may keep it.
+        """
+        kind = self.resolve(resource)
+        options: Object = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
+        if resource_version is not None:
+            options["preconditions"] = {"resourceVersion": resource_version}
+        try:
+            self._ask("DELETE", kind.key_path(key), kind, body=options)
+        except NotFound as error:
+            if missing_object(error):
+                return False
+            raise
+        return True
+
+    def event(
+        self,
+        about: Object,
+        reason: str,
+        message: str,
+        *,
+        type: Literal["Normal", "Warning"] = "Normal",  # noqa: A002  the field's name
+    ) -> None:
+        """Tell people what happened to an object; ``kubectl describe`` shows it.
+
+        ``reason`` is one word in CamelCase. Source: client-go tools/record, without its aggregation.
+        """
+        regarding = metadata(about)
+        namespace = regarding.get("namespace") or "default"
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        reference = {name: regarding.get(name) for name in ("namespace", "name", "uid", "resourceVersion")}
+        event = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{regarding.get('name')}.{uuid.uuid4().hex[:16]}", "namespace": namespace},
+            "involvedObject": {
+                "apiVersion": about.get("apiVersion"),
+                "kind": about.get("kind"),
+                **{name: value for name, value in reference.items() if value},
+            },
+            "reason": reason,
+            "message": message,
+            "type": type,
+            "count": 1,
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "source": {"component": self._field_manager},
+            "reportingComponent": self._field_manager,
+        }
+        self.create(event)
+
+    def cluster_id(self) -> str:
+        """Return what tells this cluster from all others, also after it moved.
+
+        The uid of the namespace kube-system; where that may not be read, a hash of server and authority.
+        """
+        if not self._cluster_id:
+            try:
+                kube_system = self.get("v1/Namespace", "kube-system") or {}
+            except ApiError as error:
+                if error.status != 403:
+                    raise
+                kube_system = {}
+            self._cluster_id = metadata(kube_system).get("uid") or self._hash_of_access()
+        return self._cluster_id
+
+    def _hash_of_access(self) -> str:
+        transport = self._connected()
+        authority = transport.certificate_authority
+        content = Path(authority).read_bytes() if authority else b""
+        return hashlib.sha256(transport.server.encode() + b"\0" + content).hexdigest()[:32]
+
+    def _place(self, obj: Object, *, status: bool) -> tuple[Resource, str]:
+        kind = self.resolve(resource_text(obj))
+        about = metadata(obj)
+        if not about.get("name"):
+            raise ConfigError(f"cannot write {title(obj)}: no name. Set metadata.name.")
+        return kind, kind.path(about.get("namespace"), about["name"]) + ("/status" if status else "")
+
+    def _manager(self) -> dict[str, str]:
+        return {"fieldManager": self._field_manager}
+
+    def _ask(self, method: str, path: str, kind: Resource, **options: Any) -> Object:
+        """Send a request about a resource; where it is gone, discovery is asked again next time."""
+        try:
+            answer: Object = self._json(method, path, **options)
+        except NotFound as error:
+            if not missing_object(error):
+                self._discovery.forget(kind)
+            raise
+        return answer
+
+    def _json(self, method: str, path: str, **options: Any) -> Any:
+        body = self.request(method, path, **options)
+        try:
+            return msgspec.json.decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise ApiError(
+                f"{method} {path}: the answer is not JSON. Check that {self.server} is an API server."
+            ) from None

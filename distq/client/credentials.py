@@ -1,0 +1,106 @@
+"""Which cluster to talk to and as whom, found as the ``kubernetes`` package finds it.
+
+The package reads kubeconfig files and service accounts, runs exec plugins and
+refreshes tokens. Added here: errors that name the file and keep its secrets.
+"""
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from distq.config import kubeconfig_variable
+from distq.errors import ConfigError
+
+if TYPE_CHECKING:
+    from kubernetes.client import Configuration
+
+HOME_KUBECONFIG = Path("~/.kube/config")
+MISSING_EXTRA = "no Kubernetes client: the extra is not installed. Run pip install 'distq[kubernetes]'."
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A cluster's address, trust and credentials, and where they were found."""
+
+    configuration: "Configuration"
+    origin: str
+
+
+def load(kubeconfig: str | os.PathLike[str] | None, context: str | None) -> Cluster:
+    """Read the given kubeconfig, else KUBECONFIG's, else ``~/.kube/config``, else the pod's service account.
+
+    Source of the order: kubectl.
+    """
+    try:
+        from kubernetes.client import Configuration
+    except ImportError:
+        raise ConfigError(MISSING_EXTRA) from None
+    configuration = Configuration()
+    chosen = os.fspath(kubeconfig) if kubeconfig else kubeconfig_variable()
+    if chosen is None and HOME_KUBECONFIG.expanduser().exists():
+        chosen = str(HOME_KUBECONFIG)
+    if chosen is None:
+        _load_service_account(configuration)
+        return Cluster(configuration, "the pod's service account")
+    _load_file(chosen, context, configuration)
+    return Cluster(configuration, f"kubeconfig {chosen}")
+
+
+def _load_service_account(configuration: "Configuration") -> None:
+    from kubernetes.config import ConfigException, load_incluster_config
+
+    try:
+        load_incluster_config(client_configuration=configuration)
+    except ConfigException as error:
+        if "host/port" in str(error):
+            raise ConfigError(
+                'no cluster: KUBECONFIG unset, not in a pod. Set it or try "distq sandbox".'
+            ) from None
+        cause = str(error).rstrip(".")
+        raise ConfigError(f"no cluster: in a pod, but: {cause}. Mount a service account.") from None
+
+
+def _load_file(path: str, context: str | None, configuration: "Configuration") -> None:
+    import yaml
+    from kubernetes.config import ConfigException, load_kube_config
+
+    if not any(Path(part).expanduser().exists() for part in path.split(os.pathsep) if part):
+        raise ConfigError(f"no cluster: kubeconfig {path} does not exist. Correct KUBECONFIG or the path.")
+    try:
+        load_kube_config(config_file=path, context=context, client_configuration=configuration)
+        plugin = _exec_plugin(path, context)
+    except yaml.MarkedYAMLError as error:
+        line = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise _broken(path, f"{error.problem}{line}") from None
+    except ConfigException as error:
+        raise _broken(path, str(error)) from None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, yaml.YAMLError) as error:
+        raise _broken(
+            path, error.strerror or "" if isinstance(error, OSError) else "not a kubeconfig"
+        ) from None
+    if plugin and not configuration.api_key and not configuration.cert_file:
+        raise ConfigError(
+            f'no credentials: the exec plugin "{plugin}" of kubeconfig {path} failed. Run it to see why.'
+        )
+
+
+def _exec_plugin(path: str, context: str | None) -> str | None:
+    """Return the context's exec plugin; the package only logs what went wrong with it."""
+    from kubernetes.config.kube_config import KubeConfigMerger
+
+    merged: Any = KubeConfigMerger(path).config
+    chosen = merged["contexts"].get_with_name(context or merged["current-context"])["context"]
+    name = chosen.safe_get("user")
+    entry = merged["users"].get_with_name(name, safe=True) if name else None
+    user = entry.safe_get("user") if entry is not None else None
+    return str(user["exec"]["command"]) if user and "exec" in user else None
+
+
+def _broken(path: str, cause: str) -> ConfigError:
+    """Tell the cause without the part of the file that the package may quote, tokens and all."""
+    told = (
+        re.sub(r"/?\{.*", "", " ".join(cause.split())).removeprefix("Invalid kube-config file.").strip(" .")
+    )
+    return ConfigError(f"broken kubeconfig {path}: {told or 'not a kubeconfig'}. Correct it.")

@@ -1,0 +1,250 @@
+"""Requests to the API server as bytes: the way of lists, watches and leases.
+
+On the ``kubernetes`` package's pool and credentials, without its models:
+decoding into them costs more than all else that a controller does.
+"""
+
+import contextlib
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlencode
+
+import msgspec
+import urllib3
+from urllib3.exceptions import HTTPError, ProtocolError, SSLError
+
+from distq.client import credentials
+from distq.client.refusals import no_answer, refusal
+from distq.errors import ApiError, ConfigError
+
+CONNECT_TIMEOUT = 5.0
+IDLE_CONNECTIONS = 64
+_READ_SIZE = 1 << 16
+
+
+class RawClient:
+    """The requests of one process to one cluster; connects when used, from any thread, also after a fork."""
+
+    def __init__(
+        self,
+        kubeconfig: str | os.PathLike[str] | None = None,
+        *,
+        context: str | None = None,
+        timeout: float = 30.0,
+    ) -> None:
+        self._kubeconfig = kubeconfig
+        self._context = context
+        self._timeout = timeout
+        self._transport: _Transport | None = None
+        self._transport_lock = threading.Lock()
+
+    @property
+    def server(self) -> str:
+        """Return the API server's URL."""
+        return self._connected().server
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Any | None = None,
+        content_type: str = "application/json",
+        accept: str = "application/json",
+        timeout: float | None = None,
+    ) -> bytes:
+        """Send one request, its body encoded as JSON, and return the answer's body.
+
+        Raises ApiError by the answer's status; 0 when none came within ``timeout`` seconds.
+        A GET whose connection broke is sent once more, on a new connection.
+        """
+        seconds = self._timeout if timeout is None else timeout
+        response = self._send(
+            method,
+            path,
+            query=query,
+            body=_encode(body) if body is not None else None,
+            headers={"Accept": accept, **({"Content-Type": content_type} if body is not None else {})},
+            timeout=urllib3.Timeout(connect=min(CONNECT_TIMEOUT, seconds), read=seconds, total=seconds),
+            preload_content=True,
+        )
+        return response.data
+
+    def stream(
+        self,
+        path: str,
+        *,
+        query: Mapping[str, str],
+        read_timeout: float,
+        accept: str = "application/json",
+    ) -> "Stream":
+        """Open a watch; its value iterates raw lines until the server ends it.
+
+        ``read_timeout`` seconds without a byte end it with an ApiError. Use it in a with statement.
+        """
+        response = self._send(
+            "GET",
+            path,
+            query=query,
+            body=None,
+            headers={"Accept": accept},
+            timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT, read=read_timeout),
+            preload_content=False,
+        )
+        transport = self._connected()
+        return Stream(response, lambda error: transport.no_answer(f"GET {path}", error))
+
+    def _send(self, method: str, path: str, **options: Any) -> urllib3.BaseHTTPResponse:
+        """Send with today's credentials; those that are refused are read anew, once."""
+        transport = self._connected()
+        response = transport.send(method, path, **options)
+        if response.status == 401:
+            response.drain_conn()
+            transport = self._reconnected(transport)
+            response = transport.send(method, path, **options)
+        if response.status >= 300:
+            raise refusal(f"{method} {path}", response)
+        return response
+
+    def _connected(self) -> "_Transport":
+        with self._transport_lock:
+            if self._transport is None or self._transport.process != os.getpid():
+                self._transport = _Transport(credentials.load(self._kubeconfig, self._context))
+            return self._transport
+
+    def _reconnected(self, refused: "_Transport") -> "_Transport":
+        """Return a transport with credentials read anew, unless another thread did that already."""
+        with self._transport_lock:
+            if self._transport is refused:
+                self._transport = None
+        try:
+            return self._connected()
+        except ConfigError as error:
+            raise ApiError(str(error), status=401, reason="Unauthorized") from None
+
+
+class Stream:
+    """The lines of a watch, read by one thread; any thread may close it."""
+
+    def __init__(self, response: urllib3.BaseHTTPResponse, broken: Callable[[Exception], ApiError]) -> None:
+        self._response = response
+        self._broken = broken
+        self._closed = threading.Event()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+        self._response.close()
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield whole lines without their ends; raise ApiError (status 0) when the stream breaks."""
+        try:
+            for line in self._lines():
+                if self._closed.is_set():
+                    return
+                yield line
+        except (HTTPError, OSError, ValueError, AttributeError) as error:
+            # a socket that another thread shut down fails in any of these ways
+            if not self._closed.is_set():
+                raise self._broken(error) from error
+
+    def close(self) -> None:
+        """End the stream at once, also while another thread waits for its next line."""
+        self._closed.set()
+        with contextlib.suppress(OSError, ValueError, RuntimeError):  # it had ended
+            self._response.shutdown()
+
+    def _lines(self) -> Iterator[bytes]:
+        started: list[bytes] = []
+        while chunk := self._response.read1(_READ_SIZE):
+            first, *others = chunk.split(b"\n")
+            started.append(first)
+            for other in others:
+                yield b"".join(started)
+                started = [other]
+        if any(started):
+            raise ProtocolError("the stream ended within a line")
+
+
+class _Transport:
+    """The pool and credentials that one process uses for one cluster."""
+
+    def __init__(self, cluster: credentials.Cluster) -> None:
+        from kubernetes.client.rest import RESTClientObject
+
+        self.process = os.getpid()
+        self._origin = cluster.origin
+        self._configuration = cluster.configuration
+        self._configuration.retries = False
+        self._configuration.connection_pool_maxsize = IDLE_CONNECTIONS
+        self._configuration.socket_options = _socket_options()
+        self.server: str = self._configuration.host.rstrip("/")
+        self.certificate_authority: str | None = self._configuration.ssl_ca_cert
+        self._pool: urllib3.PoolManager = RESTClientObject(self._configuration).pool_manager
+        self._credentials_lock = threading.Lock()
+
+    def send(
+        self, method: str, path: str, *, headers: Mapping[str, str], **options: Any
+    ) -> urllib3.BaseHTTPResponse:
+        """Send one request and return its answer, whatever its status."""
+        what = f"{method} {path}"
+        headers = {**headers, **self._authorization(what), "User-Agent": "distq"}
+        tries = 2 if method == "GET" else 1
+        while True:
+            tries -= 1
+            try:
+                return self._request(method, path, headers, **options)
+            except (ProtocolError, SSLError) as error:
+                if not tries:
+                    raise self.no_answer(what, error) from error
+                self._pool.clear()  # the other idle connections are as old
+            except (HTTPError, OSError) as error:
+                raise self.no_answer(what, error) from error
+
+    def no_answer(self, what: str, error: Exception) -> ApiError:
+        """Return the error for a request to this server that broke."""
+        return no_answer(what, error, urllib3.util.parse_url(self.server).netloc or self.server, self._origin)
+
+    def _request(
+        self, method: str, path: str, headers: Mapping[str, str], **options: Any
+    ) -> urllib3.BaseHTTPResponse:
+        query = options.pop("query")
+        url = f"{self.server}{path}{'?' if query else ''}{urlencode(query or {})}"
+        return self._pool.request(method, url, headers=headers, retries=False, redirect=False, **options)
+
+    def _authorization(self, what: str) -> dict[str, str]:
+        """Return the header with today's token; the package refreshes it here, in one thread at a time."""
+        try:
+            with self._credentials_lock:
+                settings = self._configuration.auth_settings().values()
+        except Exception as error:
+            raise ApiError(
+                f"{what}: no credentials: {type(error).__name__}. Check {self._origin}."
+            ) from error
+        return {setting["key"]: setting["value"] for setting in settings if setting["value"]}
+
+
+def _socket_options() -> list[tuple[int, int, int]]:
+    """Return what finds a dead peer within 20 s also on a watch that nothing is sent on."""
+    options = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
+    wanted = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 20_000}
+    for name, value in wanted.items():
+        if hasattr(socket, name):  # not everywhere but on Linux
+            options.append((socket.IPPROTO_TCP, getattr(socket, name), value))
+    return options
+
+
+def _encode(body: Any) -> bytes:
+    try:
+        return msgspec.json.encode(body)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"bad object: {error}. Use what JSON has.") from None

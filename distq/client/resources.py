@@ -1,0 +1,123 @@
+"""Which paths of the API server serve a kind, learnt from discovery.
+
+Programs name a resource by its kind (``apps/v1/Deployment``), paths need its
+plural and whether it is namespaced; only the server knows both, for custom
+resources above all.
+"""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from distq.errors import ConfigError, NotFound
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One kind that the API server serves."""
+
+    api_version: str
+    kind: str
+    plural: str
+    namespaced: bool
+
+    def __str__(self) -> str:
+        return f"{self.api_version}/{self.kind}"
+
+    def path(self, namespace: str | None = None, name: str | None = None) -> str:
+        """Return the URL path of the collection, or of the object called ``name``.
+
+        Without a namespace the collection of a namespaced resource is that of all namespaces.
+        """
+        if namespace and not self.namespaced:
+            raise ConfigError(f'bad namespace "{namespace}": {self} is not namespaced. Leave it out.')
+        if name and self.namespaced and not namespace:
+            raise ConfigError(f'no namespace of {self} "{name}": it is namespaced. Give namespace/name.')
+        parts = ["api" if "/" not in self.api_version else "apis", self.api_version]
+        if namespace:
+            parts += ["namespaces", _segment(namespace)]
+        parts.append(self.plural)
+        if name:
+            parts.append(_segment(name))
+        return "/" + "/".join(parts)
+
+    def key_path(self, key: str) -> str:
+        """Return the URL path of the object ``namespace/name``, or ``name`` where cluster-scoped."""
+        namespace, slash, name = key.rpartition("/")
+        if (
+            not name
+            or bool(slash) != self.namespaced
+            or bool(namespace) != self.namespaced
+            or "/" in namespace
+        ):
+            shape = "namespace/name" if self.namespaced else "name"
+            raise ConfigError(f'bad key "{key}": no object of {self} has it. Give {shape}.')
+        return self.path(namespace or None, name)
+
+
+class Discovery:
+    """The resources of one API server, asked for once per group and version.
+
+    Source of the documents: the API server's ``/api/v1`` and ``/apis/<group>/<version>``.
+    """
+
+    def __init__(self, fetch: Callable[[str], Any]) -> None:
+        self._fetch = fetch
+        self._lock = threading.Lock()
+        self._known: dict[str, Resource] = {}
+
+    def resolve(self, text: str) -> Resource:
+        """Return the resource called e.g. ``apps/v1/Deployment``; raise NotFound if it is not served."""
+        api_version, kind = _parse(text)
+        with self._lock:
+            known = self._known.get(text)
+        if known is not None:
+            return known
+        served = self._served(api_version, text)
+        with self._lock:
+            self._known.update({str(resource): resource for resource in served})
+        for resource in served:
+            if resource.kind == kind:
+                return resource
+        raise _unknown(text)
+
+    def forget(self, resource: Resource) -> None:
+        """Ask again at the next use; its paths were answered as unknown."""
+        with self._lock:
+            self._known.pop(str(resource), None)
+
+    def _served(self, api_version: str, text: str) -> list[Resource]:
+        root = "api" if "/" not in api_version else "apis"
+        try:
+            document = self._fetch(f"/{root}/{quote(api_version)}")
+        except NotFound:
+            raise _unknown(text) from None
+        return [
+            Resource(api_version, entry["kind"], entry["name"], entry["namespaced"])
+            for entry in document.get("resources") or ()
+            if "/" not in entry["name"]  # a subresource
+        ]
+
+
+def _parse(text: str) -> tuple[str, str]:
+    api_version, _, kind = text.rpartition("/")
+    parts = api_version.split("/")
+    if not kind or len(parts) > 2 or not all(parts):
+        raise ConfigError(
+            f'bad resource "{text}": no version or kind. Give e.g. apps/v1/Deployment or v1/Pod.'
+        )
+    return api_version, kind
+
+
+def _segment(name: str) -> str:
+    if name in {".", ".."} or "/" in name:
+        raise ConfigError(f'bad name "{name}": it cannot be part of a path. Correct it.')
+    return quote(name, safe="")
+
+
+def _unknown(text: str) -> NotFound:
+    return NotFound(
+        f"no resource {text}: unknown to the API server. Apply its CRD first.", status=404, reason="NotFound"
+    )
