@@ -39,11 +39,11 @@ class Representation:
 
     def list(self, items: Iterable[Stored], metadata: dict[str, Any]) -> bytes:
         """Return a list's JSON."""
+        kind, api_version = self.resource.list_kind, self.resource.api_version
         if self.partial:
-            kind, api_version, encoded = "PartialObjectMetadataList", "meta.k8s.io/v1", map(self.object, items)
-        else:
-            kind, api_version = self.resource.list_kind, self.resource.api_version
-            encoded = map(self.object, items) if self.resource.custom else (each.body for each in items)
+            kind, api_version = "PartialObjectMetadataList", "meta.k8s.io/v1"
+        typed = self.partial or self.resource.custom
+        encoded = [self.object(each) if typed else each.body for each in items]
         head = _encode({"kind": kind, "apiVersion": api_version, "metadata": metadata})
         return head[:-1] + b',"items":[' + b",".join(encoded) + b"]}"
 

@@ -78,7 +78,10 @@ _POD_FIELDS = (
     "status.nominatedNodeName",
 )
 _EVENT_FIELDS = (
-    *(f"involvedObject.{name}" for name in "kind namespace name uid apiVersion resourceVersion fieldPath".split()),
+    *(
+        f"involvedObject.{name}"
+        for name in ["kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath"]
+    ),
     "reason",
     "reportingComponent",
     "source",
@@ -86,7 +89,13 @@ _EVENT_FIELDS = (
 )
 
 NAMESPACES = _resource(
-    "v1", "Namespace", short="ns", namespaced=False, status=True, fields=(*ANY_FIELD, "status.phase")
+    "v1",
+    "Namespace",
+    short="ns",
+    namespaced=False,
+    status=True,
+    returns_deleted=True,
+    fields=(*ANY_FIELD, "status.phase"),
 )
 LEASES = _resource("coordination.k8s.io/v1", "Lease", create_on_update=True, unconditional_update=False)
 DEFINITIONS = _resource(
@@ -99,9 +108,7 @@ DEFINITIONS = _resource(
     generation=True,
     unconditional_update=False,
 )
-EVENTS = _resource(
-    "v1", "Event", short="ev", create_on_update=True, fields=(*ANY_FIELD, *_EVENT_FIELDS)
-)
+EVENTS = _resource("v1", "Event", short="ev", create_on_update=True, fields=(*ANY_FIELD, *_EVENT_FIELDS))
 DEPLOYMENTS = _resource(
     "apps/v1", "Deployment", short="deploy", status=True, generation=True, categories=("all",)
 )
@@ -132,7 +139,7 @@ BUILT_IN: tuple[Resource, ...] = (
     _resource("v1", "ConfigMap", short="cm"),
     _resource("v1", "Secret", fields=(*ANY_FIELD, "type")),
     EVENTS,
-    _resource("v1", "ServiceAccount", short="sa", unconditional_update=False, returns_deleted=True),
+    _resource("v1", "ServiceAccount", short="sa", returns_deleted=True),
     _resource(
         "v1", "Node", short="no", namespaced=False, status=True, fields=(*ANY_FIELD, "spec.unschedulable")
     ),
@@ -184,6 +191,14 @@ class Catalogue:
         """Return the resource, or None where it is not served."""
         return self._resources.get((group, version, plural))
 
+    def find_kind(self, api_version: str, kind: str) -> Resource | None:
+        """Return the resource of a kind, or None where it is not served."""
+        return next((each for each in self if (each.api_version, each.kind) == (api_version, kind)), None)
+
+    def of(self, identity: tuple[str, str]) -> Resource | None:
+        """Return the resource at any of its versions."""
+        return next((each for each in self if each.identity == identity), None)
+
     def serves(self, group: str, version: str) -> bool:
         """Return whether anything is served under the group and version."""
         return any((each.group, each.version) == (group, version) for each in self)
@@ -194,6 +209,4 @@ class Catalogue:
 
     def remove(self, identity: tuple[str, str]) -> None:
         """Serve no version of the resource any longer."""
-        self._resources = {
-            key: each for key, each in self._resources.items() if each.identity != identity
-        }
+        self._resources = {key: each for key, each in self._resources.items() if each.identity != identity}

@@ -9,7 +9,7 @@ from typing import Any
 
 from distq.testing.apiserver.resources import Resource
 from distq.testing.apiserver.status import bad_request
-from distq.testing.apiserver.store import Content
+from distq.testing.apiserver.store import Content, Stored
 
 Labels = Mapping[str, str]
 Requirement = Callable[[Content], bool]
@@ -20,17 +20,22 @@ _EXISTS = re.compile(r"^(!?)\s*([^\s=!()]+)$")
 
 
 class Selector:
-    """What a list or watch asks for; an empty one selects everything."""
+    """What a list or watch asks for: the objects of a namespace, or all, that meet each requirement."""
 
-    def __init__(self, resource: Resource, labels: str = "", fields: str = "") -> None:
+    def __init__(self, resource: Resource, namespace: str = "", labels: str = "", fields: str = "") -> None:
+        self.prefix = f"{namespace}/" if namespace else ""
         self._requirements = [*_label_requirements(labels), *_field_requirements(resource, fields)]
 
-    def __bool__(self) -> bool:
+    @property
+    def selective(self) -> bool:
+        """Return whether there is more to it than the namespace."""
         return bool(self._requirements)
 
-    def matches(self, content: Content) -> bool:
-        """Return whether the object meets every requirement."""
-        return all(requirement(content) for requirement in self._requirements)
+    def matches(self, stored: Stored) -> bool:
+        """Return whether the object is asked for."""
+        return stored.key.startswith(self.prefix) and all(
+            requirement(stored.content) for requirement in self._requirements
+        )
 
 
 def _label_requirements(text: str) -> list[Requirement]:

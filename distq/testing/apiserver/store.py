@@ -10,7 +10,7 @@ from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -57,31 +57,45 @@ class Stored:
 
 
 class Event:
-    """One change of one object: created (no before), changed, or deleted (no after)."""
+    """One change of one object: what it was, if it existed, and what it became or last was."""
 
-    def __init__(self, revision: int, before: Stored | None, after: Stored | None) -> None:
-        self.revision = revision
+    def __init__(self, before: Stored | None, current: Stored, *, gone: bool = False) -> None:
         self.before = before
-        self.after = after
+        self.current = current
+        """The object under the revision of the change, also where it is gone."""
+        self.gone = gone
 
     @property
     def key(self) -> str:
         """The key of the object that changed."""
-        changed = self.after or self.before
-        assert changed is not None
-        return changed.key
+        return self.current.key
 
-    @cached_property
-    def tombstone(self) -> Stored:
-        """The object as it was, under the revision of the change."""
-        assert self.before is not None
-        return self.before.at(self.revision)
+    @property
+    def revision(self) -> int:
+        """The revision of the change."""
+        return self.current.revision
+
+    @property
+    def after(self) -> Stored | None:
+        """The object after the change, if it still exists."""
+        return None if self.gone else self.current
+
+
+class Listener(Protocol):
+    """An open watch."""
+
+    def offer(self, event: Event) -> None:
+        """Take a change."""
+
+    def end(self) -> None:
+        """End the stream."""
 
 
 class Collection:
     """The objects of one resource, their change log, and who listens."""
 
-    def __init__(self, window: int, revision: int) -> None:
+    def __init__(self, identity: tuple[str, str], window: int, revision: int) -> None:
+        self.identity = identity
         self.log: deque[Event] = deque(maxlen=window)
         self.compacted = revision
         """The oldest revision whose state the log can restore."""
@@ -89,7 +103,7 @@ class Collection:
         """The oldest revision from which a watch can start."""
         self.initializing_until = 0.0
         """Loop time until which the watch cache is being rebuilt."""
-        self.listeners: set[Callable[[Event], None]] = set()
+        self.listeners: set[Listener] = set()
         self._objects: dict[str, Stored] = {}
         self._keys: list[str] = []
 
@@ -126,24 +140,31 @@ class Collection:
 
     def apply(self, event: Event) -> None:
         """Make the change, and tell the listeners."""
-        if event.after is None:
+        if event.gone:
             del self._objects[event.key]
             del self._keys[bisect_left(self._keys, event.key)]
         else:
             if event.before is None:
                 insort(self._keys, event.key)
-            self._objects[event.key] = event.after
+            self._objects[event.key] = event.current
         if len(self.log) == self.log.maxlen:
             self.compacted = self.log[0].revision
             self.watch_floor = max(self.watch_floor, self.compacted)
         self.log.append(event)
         for listener in list(self.listeners):
-            listener(event)
+            listener.offer(event)
 
     def compact(self, revision: int) -> None:
         """Forget all history."""
         self.log.clear()
         self.compacted = self.watch_floor = revision
+
+    def restart_watches(self, revision: int, *, until: float = 0.0) -> None:
+        """End the open watches; new ones are refused until the loop time, and older versions after it."""
+        self.watch_floor = revision
+        self.initializing_until = until
+        for listener in list(self.listeners):
+            listener.end()
 
     def _undone(self, revision: int) -> dict[str, Stored | None]:
         """Return what differed at the revision from now."""
@@ -162,6 +183,8 @@ class Store:
 
     def __init__(self, window: int) -> None:
         self.revision = 1
+        self.observers: list[Callable[[Collection, Event], None]] = []
+        """Told of every change, in order, before the writer has its answer."""
         self._window = window
         self._collections: dict[tuple[str, str], Collection] = {}
 
@@ -171,7 +194,7 @@ class Store:
     def collection(self, identity: tuple[str, str]) -> Collection:
         """Return the collection of a resource, made on first use."""
         if identity not in self._collections:
-            self._collections[identity] = Collection(self._window, self.revision)
+            self._collections[identity] = Collection(identity, self._window, self.revision)
         return self._collections[identity]
 
     def drop(self, identity: tuple[str, str]) -> None:
@@ -183,10 +206,17 @@ class Store:
         self.revision += 1
         content["metadata"]["resourceVersion"] = str(self.revision)
         stored = Stored(key, content, self.revision)
-        collection.apply(Event(self.revision, collection.get(key), stored))
+        self._commit(collection, Event(collection.get(key), stored))
         return stored
 
-    def remove(self, collection: Collection, key: str) -> None:
-        """Delete an object; the delete has a revision of its own."""
+    def remove(self, collection: Collection, stored: Stored) -> Stored:
+        """Delete an object, and return it under the revision of the delete."""
         self.revision += 1
-        collection.apply(Event(self.revision, collection.get(key), None))
+        tombstone = stored.at(self.revision)
+        self._commit(collection, Event(stored, tombstone, gone=True))
+        return tombstone
+
+    def _commit(self, collection: Collection, event: Event) -> None:
+        collection.apply(event)
+        for observe in self.observers:
+            observe(collection, event)

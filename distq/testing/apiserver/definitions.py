@@ -1,0 +1,100 @@
+"""CustomResourceDefinitions: each serves its resource from its creation to its deletion.
+
+A change of a definition's spec rebuilds that resource's watch cache, as in the
+real server: streams end, new watches get 429 for a moment, then 410 for
+versions from before.
+Source: apiextensions-apiserver pkg/apiserver and pkg/controller/{establish,finalizer}.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+from distq.testing.apiserver.objects import timestamp
+from distq.testing.apiserver.resources import ANY_FIELD, DEFINITIONS, Catalogue, Resource
+from distq.testing.apiserver.store import Collection, Content, Event, Store
+
+_REBUILD_SECONDS = 0.3
+
+
+def established(content: Content) -> dict[str, Any]:
+    """Return the status of a definition whose names are accepted and whose resource is served."""
+    now = timestamp()
+    spec = content["spec"]
+    condition = {"status": "True", "lastTransitionTime": now}
+    return {
+        "conditions": [
+            {"type": "NamesAccepted", "reason": "NoConflicts", "message": "no conflicts found", **condition},
+            {
+                "type": "Established",
+                "reason": "InitialNamesAccepted",
+                "message": "the initial names have been accepted",
+                **condition,
+            },
+        ],
+        "acceptedNames": spec["names"],
+        "storedVersions": [each["name"] for each in spec["versions"] if each.get("storage")],
+    }
+
+
+class Definitions:
+    """Keeps the catalogue as the definitions say."""
+
+    def __init__(self, store: Store, catalogue: Catalogue) -> None:
+        self._store = store
+        self._catalogue = catalogue
+        store.observers.append(self._observe)
+
+    def _observe(self, collection: Collection, event: Event) -> None:
+        if collection.identity != DEFINITIONS.identity:
+            return
+        before, definition = event.before, event.current.content
+        if event.gone:
+            self._withdraw(_identity(definition))
+        elif before is None or before.content["spec"] != definition["spec"]:
+            self._serve(definition, changed=before is not None)
+
+    def _serve(self, definition: Content, *, changed: bool) -> None:
+        identity = _identity(definition)
+        self._catalogue.remove(identity)
+        for resource in _resources(definition):
+            self._catalogue.add(resource)
+        if changed:
+            until = asyncio.get_running_loop().time() + _REBUILD_SECONDS
+            self._store.collection(identity).restart_watches(self._store.revision, until=until)
+
+    def _withdraw(self, identity: tuple[str, str]) -> None:
+        collection = self._store.collection(identity)
+        for stored in list(collection.scan()):
+            self._store.remove(collection, stored)
+        collection.restart_watches(self._store.revision)
+        self._store.drop(identity)
+        self._catalogue.remove(identity)
+
+
+def _identity(definition: Content) -> tuple[str, str]:
+    return definition["spec"]["group"], definition["spec"]["names"]["plural"]
+
+
+def _resources(definition: Content) -> Iterator[Resource]:
+    spec = definition["spec"]
+    names = spec["names"]
+    for version in spec["versions"]:
+        if not version.get("served"):
+            continue
+        selectable = [each["jsonPath"].lstrip(".") for each in version.get("selectableFields") or ()]
+        yield Resource(
+            group=spec["group"],
+            version=version["name"],
+            kind=names["kind"],
+            plural=names["plural"],
+            singular=names.get("singular") or names["kind"].lower(),
+            namespaced=spec["scope"] == "Namespaced",
+            short_names=tuple(names.get("shortNames") or ()),
+            categories=tuple(names.get("categories") or ()),
+            status="status" in (version.get("subresources") or {}),
+            generation=True,
+            unconditional_update=False,
+            custom=True,
+            fields=(*ANY_FIELD, *selectable),
+        )

@@ -1,0 +1,170 @@
+"""LIST: which version is read, pages, continue tokens, and what is too old or too new.
+
+Source: apiserver pkg/storage/etcd3 (GetList) and pkg/storage/continue.go.
+"""
+
+import asyncio
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Self
+
+import msgspec
+
+from distq.testing.apiserver.selectors import Selector
+from distq.testing.apiserver.status import StatusError, bad_request, expired, invalid, too_large
+from distq.testing.apiserver.store import Collection, Store, Stored
+
+_WAIT_FOR_VERSION = 3.0
+_COMPACTED = "The provided resource version is too old to display a consistent list result."
+_CONTINUE_EXPIRED = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new "
+    "list without the continue parameter, or use the continue token in this response to retrieve the "
+    "remainder of the results. Continuing with the provided token results in an inconsistent list - objects "
+    "that were created, modified, or deleted between the time the first chunk was returned and now may show "
+    "up in the list."
+)
+_LATEST = -1
+"""The revision in the token of a 410 answer: go on with what is there now."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListOptions:
+    """The query of a LIST or WATCH, parsed."""
+
+    resource_version: str = ""
+    match: str = ""
+    limit: int = 0
+    continue_token: str = ""
+    send_initial_events: bool | None = None
+
+    @classmethod
+    def parse(cls, query: Mapping[str, str]) -> Self:
+        """Parse the parameters of a request."""
+        send = query.get("sendInitialEvents")
+        return cls(
+            resource_version=query.get("resourceVersion", ""),
+            match=query.get("resourceVersionMatch", ""),
+            limit=_number("limit", query.get("limit") or "0"),
+            continue_token=query.get("continue", ""),
+            send_initial_events=None if send is None else send in {"true", "1"},
+        )
+
+
+def _number(name: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise bad_request(f'{name}: strconv.ParseInt: parsing "{text}": invalid syntax') from None
+
+
+def parse_version(text: str) -> int:
+    """Return a resourceVersion as a number; empty is 0."""
+    if not text:
+        return 0
+    if not text.isdecimal():
+        cause = f'Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
+        raise bad_request(f"resourceVersion: {cause}")
+    return int(text)
+
+
+def invalid_options(*causes: tuple[str, str, str]) -> StatusError:
+    """Return the answer for a contradictory query."""
+    return invalid("meta.k8s.io", "ListOptions", "", *causes)
+
+
+def _validate(options: ListOptions) -> None:
+    causes = []
+    field = "resourceVersionMatch"
+    if options.match:
+        if not options.resource_version:
+            causes.append(f"{field} is forbidden unless resourceVersion is provided")
+        if options.continue_token:
+            causes.append(f"{field} is forbidden when continue is provided")
+        if options.match == "Exact" and options.resource_version == "0":
+            causes.append(f'{field} "exact" is forbidden for resourceVersion "0"')
+    listed = [("FieldValueForbidden", field, f"Forbidden: {cause}") for cause in causes]
+    if options.match not in {"", "Exact", "NotOlderThan"}:
+        message = f'Unsupported value: "{options.match}": supported values: "Exact", "NotOlderThan", ""'
+        listed.append(("FieldValueNotSupported", field, message))
+    if options.send_initial_events is not None:
+        message = "Forbidden: sendInitialEvents is forbidden for list"
+        listed.append(("FieldValueForbidden", "sendInitialEvents", message))
+    if listed:
+        raise invalid_options(*listed)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One answer to a LIST."""
+
+    items: list[Stored]
+    metadata: dict[str, Any]
+
+
+async def list_page(store: Store, collection: Collection, options: ListOptions, selector: Selector) -> Page:
+    """Read one page; waits up to 3 seconds for a version that is not reached yet."""
+    _validate(options)
+    version = parse_version(options.resource_version)
+    if options.continue_token:
+        if version:
+            raise bad_request("specifying resource version is not allowed when using continue")
+        version, start = _decode(options.continue_token, selector.prefix)
+        exact = version != _LATEST
+    else:
+        start = ""
+        exact = options.match == "Exact" or bool(version and options.limit and not options.match)
+    if options.resource_version == "0":
+        options = ListOptions()
+    if exact:
+        if version > store.revision:
+            raise StatusError(500, "", "etcdserver: mvcc: required revision is a future revision")
+    else:
+        await reach(store, version)
+        version = store.revision
+    try:
+        return _read(collection, selector, version, options.limit, start, past=exact)
+    except LookupError:
+        if not options.continue_token:
+            raise expired(_COMPACTED) from None
+        token = _encode(_LATEST, start, selector.prefix)
+        raise expired(_CONTINUE_EXPIRED, continue_token=token) from None
+
+
+async def reach(store: Store, version: int) -> None:
+    """Wait up to 3 seconds for a version that is not there yet."""
+    deadline = asyncio.get_running_loop().time() + _WAIT_FOR_VERSION
+    while store.revision < version:
+        if asyncio.get_running_loop().time() >= deadline:
+            raise too_large(version, store.revision)
+        await asyncio.sleep(0.02)
+
+
+def _read(
+    collection: Collection, selector: Selector, version: int, limit: int, start: str, *, past: bool
+) -> Page:
+    rest = collection.scan(selector.prefix, start, version if past else None)
+    if selector.selective:
+        rest = filter(selector.matches, rest)
+    items = list(islice(rest, limit)) if limit > 0 else list(rest)
+    metadata: dict[str, Any] = {"resourceVersion": str(version)}
+    if next(rest, None) is not None:
+        metadata["continue"] = _encode(version, items[-1].key + "\0", selector.prefix)
+        if not selector.selective:
+            metadata["remainingItemCount"] = 1 + sum(1 for _ in rest)
+    return Page(items, metadata)
+
+
+def _encode(version: int, start: str, prefix: str) -> str:
+    token = {"v": "meta.k8s.io/v1", "rv": version, "start": start.removeprefix(prefix)}
+    return base64.urlsafe_b64encode(msgspec.json.encode(token)).decode().rstrip("=")
+
+
+def _decode(text: str, prefix: str) -> tuple[int, str]:
+    try:
+        token = msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        return int(token["rv"]), prefix + str(token["start"])
+    except (binascii.Error, ValueError, TypeError, KeyError, msgspec.DecodeError) as error:
+        raise bad_request(f"continue key is not valid: {error}") from None

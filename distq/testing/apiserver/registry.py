@@ -1,0 +1,163 @@
+"""Create, update, patch, apply and delete: what happens to objects, whoever asks.
+
+Source: apiserver pkg/registry/generic/registry/store.go.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from distq.testing.apiserver import objects, strategies
+from distq.testing.apiserver.resources import NAMESPACES, Resource
+from distq.testing.apiserver.status import (
+    MODIFIED,
+    already_exists,
+    conflict,
+    forbidden,
+    invalid,
+    not_found,
+)
+from distq.testing.apiserver.store import Collection, Content, Store, Stored
+
+_PERMANENT_NAMESPACES = {"default", "kube-system", "kube-public"}
+FOREGROUND = "foregroundDeletion"
+ORPHAN = "orphan"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeleteOptions:
+    """How to delete (metav1.DeleteOptions)."""
+
+    uid: str | None = None
+    resource_version: str | None = None
+    propagation: str = "Background"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a write left: ``created`` answers 201 instead of 200."""
+
+    stored: Stored
+    created: bool = False
+
+
+class Registry:
+    """The writes; reads go to the store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def create(self, resource: Resource, content: Content) -> Stored:
+        """Create an object, named by its metadata."""
+        namespace = content["metadata"].get("namespace", "")
+        if namespace and self._collection(NAMESPACES).get(namespace) is None:
+            raise not_found(NAMESPACES, namespace)
+        objects.prepare_for_create(resource, content)
+        strategies.prepare_for_create(resource, content)
+        name = content["metadata"]["name"]
+        key = objects.object_key(namespace, name)
+        collection = self._collection(resource)
+        if collection.get(key) is not None:
+            raise already_exists(resource, name)
+        return self._store.put(collection, key, content)
+
+    def update(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        change: Callable[[Content | None], Content],
+        *,
+        status: bool = False,
+        create: bool = False,
+    ) -> Written:
+        """Change an object to what ``change`` makes of it; it gets None where none exists.
+
+        ``change`` returns a new object whose metadata is its own.
+        """
+        collection = self._collection(resource)
+        existing = collection.get(objects.object_key(namespace, name))
+        if existing is None:
+            if status or not create:
+                raise not_found(resource, name)
+            return self._create_on_update(resource, name, change(None))
+        new = change(existing.content)
+        metadata = new["metadata"]
+        objects.check_uid(resource, name, metadata.get("uid"), existing.metadata["uid"])
+        self._check_version(resource, name, metadata.get("resourceVersion"), existing)
+        if status:
+            new = strategies.prepare_for_status_update(new, existing.content)
+        else:
+            objects.prepare_for_update(resource, new, existing.content)
+            strategies.prepare_for_update(resource, new, existing.content)
+        return Written(self._replace(collection, existing, new))
+
+    def delete(self, resource: Resource, key: str, options: DeleteOptions) -> tuple[Stored, bool]:
+        """Delete an object, or mark it where finalizers hold it; answer it and whether it is gone."""
+        collection = self._collection(resource)
+        existing = collection.get(key)
+        if existing is None:
+            raise not_found(resource, key.rpartition("/")[2])
+        self._check_preconditions(resource, existing, options)
+        if resource == NAMESPACES and existing.name in _PERMANENT_NAMESPACES:
+            raise forbidden(resource, existing.name, "this namespace may not be deleted")
+        finalizers = _finalizers(existing, options)
+        if not finalizers:
+            return self._store.remove(collection, existing), True
+        if "deletionTimestamp" in existing.metadata and finalizers == existing.metadata.get("finalizers"):
+            return existing, False
+        metadata = existing.metadata | {"finalizers": finalizers}
+        if "deletionTimestamp" not in metadata:
+            metadata |= {"deletionTimestamp": objects.timestamp(), "deletionGracePeriodSeconds": 0}
+            if "generation" in metadata:
+                metadata["generation"] += 1
+        return self._store.put(collection, key, existing.content | {"metadata": metadata}), False
+
+    def _collection(self, resource: Resource) -> Collection:
+        return self._store.collection(resource.identity)
+
+    def _create_on_update(self, resource: Resource, name: str, content: Content) -> Written:
+        objects.check_uid(resource, name, content["metadata"].get("uid"), "")
+        content["metadata"]["name"] = name
+        return Written(self.create(resource, content), created=True)
+
+    def _check_version(self, resource: Resource, name: str, wanted: str | None, existing: Stored) -> None:
+        if wanted in {None, "", "0"}:
+            if not resource.unconditional_update:
+                message = "Invalid value: 0: must be specified for an update"
+                cause = ("FieldValueInvalid", "metadata.resourceVersion", message)
+                raise invalid(resource.group, resource.plural, name, cause)
+        elif wanted != existing.metadata["resourceVersion"]:
+            raise conflict(resource, name, MODIFIED)
+
+    def _replace(self, collection: Collection, existing: Stored, new: Content) -> Stored:
+        """Store the new object; one whose last finalizer went while being deleted goes too."""
+        if objects.same(new, existing):
+            return existing
+        if "deletionTimestamp" in new["metadata"] and not new["metadata"].get("finalizers"):
+            self._store.remove(collection, existing)
+            return Stored(existing.key, new, existing.revision)  # under the old version, as the real one
+        return self._store.put(collection, existing.key, new)
+
+    def _check_preconditions(self, resource: Resource, existing: Stored, options: DeleteOptions) -> None:
+        checks: list[tuple[str, Any, Any, str]] = [
+            ("UID", options.uid, existing.metadata["uid"], "deleted and then recreated"),
+            ("ResourceVersion", options.resource_version, existing.metadata["resourceVersion"], "modified"),
+        ]
+        for field, wanted, found, remedy in checks:
+            if wanted is not None and wanted != found:
+                cause = (
+                    f"the {field} in the precondition ({wanted}) does not match the {field} in record "
+                    f"({found}). The object might have been {remedy}"
+                )
+                raise conflict(resource, existing.name, cause)
+
+
+def _finalizers(existing: Stored, options: DeleteOptions) -> list[str]:
+    """Return the finalizers that the object is to have while it is being deleted."""
+    kept = [each for each in existing.metadata.get("finalizers", ()) if each not in {FOREGROUND, ORPHAN}]
+    if options.propagation == "Foreground":
+        return [*kept, FOREGROUND]
+    if options.propagation == "Orphan":
+        return [*kept, ORPHAN]
+    return kept

@@ -1,0 +1,112 @@
+"""What a request asks for: the object or collection its path names, its body, and a record of it."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import yaml
+
+from distq.testing.apiserver.resources import Catalogue, Resource
+from distq.testing.apiserver.status import bad_request, no_such_resource, unsupported_media_type
+
+_NAMESPACE_SUBRESOURCES = {"status", "finalize"}
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a path names."""
+
+    resource: Resource
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+
+
+def locate(catalogue: Catalogue, path: str) -> Target | None:
+    """Return what the path names, or None where it is no resource path.
+
+    Raises StatusError 404 where the group is served and the resource is not.
+    """
+    match path.strip("/").split("/"):
+        case ["api", version, *rest] if rest:
+            group = ""
+        case ["apis", group, version, *rest] if rest:
+            pass
+        case _:
+            return None
+    if not catalogue.serves(group, version):
+        return None
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in _NAMESPACE_SUBRESOURCES:
+        namespace, rest = rest[1], rest[2:]
+    resource = catalogue.find(group, version, rest[0])
+    if resource is None or len(rest) > 3:
+        raise no_such_resource()
+    name, subresource = [*rest[1:], "", ""][:2]
+    if subresource and not (subresource == "status" and resource.status):
+        raise no_such_resource()
+    return Target(resource, namespace, name, subresource)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRequest:
+    """A request that the server got, for tests and the demo to count."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    user_agent: str
+    time: float = field(default_factory=time.time)
+    """Unix time of its arrival."""
+    name: str = ""
+    """The object that the path names; empty for a collection."""
+
+    @property
+    def verb(self) -> str:
+        """The verb as audit logs and RBAC name it: get, list, watch, create, update, patch, delete..."""
+        if self.method != "GET":
+            verb = _VERBS.get(self.method, self.method.lower())
+            return "deletecollection" if verb == "delete" and not self.name else verb
+        if self.query.get("watch") in {"true", "1"}:
+            return "watch"
+        return "get" if self.name else "list"
+
+    @property
+    def full_list(self) -> bool:
+        """Whether it is the first page of a LIST of everything, not a look at the version (limit=1)."""
+        return self.verb == "list" and self.query.get("limit") != "1" and not self.query.get("continue")
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML as Kubernetes reads it: times stay text."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def load_yaml(text: str | bytes) -> list[Any]:
+    """Return the documents of a YAML text."""
+    return [document for document in yaml.load_all(text, _Loader) if document is not None]
+
+
+def decode(body: bytes, content_type: str) -> Any:
+    """Return a request's body; JSON is tried first, since it is YAML too."""
+    media_type = content_type.partition(";")[0].strip()
+    if media_type not in {"", "application/json"} and not media_type.endswith(("+json", "yaml")):
+        raise unsupported_media_type("application/json", "application/yaml")
+    try:
+        return msgspec.json.decode(body)
+    except msgspec.DecodeError as error:
+        if not media_type.endswith("yaml"):
+            raise bad_request(f"couldn't get version/kind; json parse error: {error}") from None
+    try:
+        documents = load_yaml(body)
+    except yaml.YAMLError as error:
+        raise bad_request(f"error decoding YAML: {error}") from None
+    return documents[0] if documents else {}

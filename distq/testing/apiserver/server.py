@@ -1,0 +1,186 @@
+"""The server itself: an event loop in a thread of its own, and what tests ask of it."""
+
+import asyncio
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import msgspec
+from aiohttp import web
+
+from distq.errors import ConfigError
+from distq.testing.apiserver import objects
+from distq.testing.apiserver.definitions import Definitions
+from distq.testing.apiserver.garbage import GarbageCollector
+from distq.testing.apiserver.handlers import Api
+from distq.testing.apiserver.registry import Registry
+from distq.testing.apiserver.requests import RecordedRequest, load_yaml
+from distq.testing.apiserver.resources import NAMESPACES, Catalogue
+from distq.testing.apiserver.store import Store
+
+_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+_MAX_BODY = 3 * 1024 * 1024
+_MAX_REQUESTS = 1_000_000
+
+Answer = TypeVar("Answer")
+
+
+class EmulatedApiServer:
+    """Serve a Kubernetes API from memory, close enough to the real one for controllers.
+
+    ``host`` and ``port`` say where (port 0: any free one); ``history`` is how many
+    events of each resource watches can resume from; ``bookmark_period`` is in
+    seconds. Every token is accepted, there is no TLS, and of the controllers only
+    the garbage collector runs. Source of the semantics: kube-apiserver 1.36.
+    """
+
+    def __init__(
+        self,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        history: int = 100_000,
+        bookmark_period: float = 60.0,
+    ) -> None:
+        self.host = host
+        self.port = port
+        self.requests: deque[RecordedRequest] = deque(maxlen=_MAX_REQUESTS)
+        """What was asked, oldest first."""
+        self._history = history
+        self._bookmark_period = bookmark_period
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def url(self) -> str:
+        """Return where clients on this machine find the server."""
+        host = "127.0.0.1" if self.host == "0.0.0.0" else self.host  # noqa: S104 - compared, not bound
+        return f"http://{host}:{self.port}"
+
+    def start(self) -> None:
+        """Serve from now on; raises ConfigError where the address cannot be bound."""
+        ready: Future[None] = Future()
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self._serve(ready)), name="emulated-apiserver", daemon=True
+        )
+        self._thread.start()
+        ready.result()
+
+    def stop(self) -> None:
+        """End all streams and stop; what was stored is forgotten."""
+        if self._thread is None:
+            return
+        with contextlib.suppress(RuntimeError):  # it may have stopped by itself
+            self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join()
+        self._thread = None
+
+    def kubeconfig(self, path: str | Path, *, server: str | None = None) -> Path:
+        """Write a kubeconfig for this server, or for another address of it, and return its path."""
+        named = {"cluster": {"server": server or self.url}, "name": "emulated"}
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [named],
+            "users": [{"name": "emulated", "user": {"token": "any"}}],
+            "contexts": [{"name": "emulated", "context": {"cluster": "emulated", "user": "emulated"}}],
+            "current-context": "emulated",
+        }
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(config), indent=2))
+        return path
+
+    def load(self, *manifests: str | Path) -> None:
+        """Create the objects of YAML files, in order; what names no namespace goes to default."""
+        for manifest in manifests:
+            self._call(partial(self._create_all, load_yaml(Path(manifest).read_text())))
+
+    def compact(self) -> None:
+        """Forget all history: watches, exact lists and continue tokens from before answer 410."""
+        self._call(self._compact)
+
+    def restart_watches(self) -> None:
+        """End all streams and forget what they could resume from, as a restart of the server does."""
+        self._call(self._restart_watches)
+
+    def _compact(self) -> None:
+        for collection in self._store:
+            collection.compact(self._store.revision)
+
+    def _restart_watches(self) -> None:
+        for collection in self._store:
+            collection.restart_watches(self._store.revision)
+
+    def _call(self, act: Callable[[], Answer]) -> Answer:
+        """Run something on the server's loop, where all state lives."""
+
+        async def on_loop() -> Answer:
+            return act()
+
+        return asyncio.run_coroutine_threadsafe(on_loop(), self._loop).result()
+
+    async def _serve(self, ready: "Future[None]") -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stopping = asyncio.Event()
+        self._store = Store(self._history)
+        self._catalogue = Catalogue()
+        self._registry = Registry(self._store)
+        Definitions(self._store, self._catalogue)
+        collector = asyncio.create_task(GarbageCollector(self._store, self._catalogue, self._registry).run())
+        for name in _NAMESPACES:
+            self._registry.create(NAMESPACES, {"metadata": {"name": name}})
+        api = Api(self._store, self._catalogue, self._registry, bookmark_period=self._bookmark_period)
+        runner = web.ServerRunner(self._web_server(api), shutdown_timeout=1.0)
+        try:
+            await self._bind(runner)
+        except OSError as error:
+            ready.set_exception(ConfigError(f"cannot serve on {self.host}:{self.port}: {error}."))
+            return
+        ready.set_result(None)
+        await self._stopping.wait()
+        self._restart_watches()
+        collector.cancel()
+        await runner.cleanup()
+
+    def _web_server(self, api: Api) -> web.Server:
+        async def handle(request: web.BaseRequest) -> web.StreamResponse:
+            self.requests.append(_record(request))
+            return await api.handle(request)
+
+        return web.Server(handle, handler_cancellation=True, access_log=None)
+
+    async def _bind(self, runner: web.ServerRunner) -> None:
+        await runner.setup()
+        site = web.TCPSite(runner, self.host, self.port)
+        await site.start()
+        self.port = runner.addresses[0][1]
+
+    def _create_all(self, documents: Iterable[dict[str, Any]]) -> None:
+        for document in documents:
+            api_version, kind = document["apiVersion"], document["kind"]
+            resource = self._catalogue.find_kind(api_version, kind)
+            if resource is None:
+                raise ConfigError(f"cannot load {kind}: no such kind in {api_version}. Load its CRD first.")
+            namespace = document["metadata"].get("namespace", "default") if resource.namespaced else ""
+            self._registry.create(resource, objects.accept(resource, document, namespace))
+
+
+def _record(request: web.BaseRequest) -> RecordedRequest:
+    return RecordedRequest(
+        request.method, request.path, dict(request.query), request.headers.get("User-Agent", "")
+    )

@@ -1,0 +1,132 @@
+"""What differs from kind to kind when objects are written: defaults, status, generation, validation.
+
+Only what controllers meet; the real server validates far more.
+Source: kubernetes pkg/registry/*/*/strategy.go.
+"""
+
+import base64
+import re
+from typing import Any
+
+from distq.testing.apiserver.definitions import established
+from distq.testing.apiserver.resources import DEFINITIONS, DEPLOYMENTS, LEASES, NAMESPACES, Resource
+from distq.testing.apiserver.status import bad_request, invalid
+from distq.testing.apiserver.store import Content
+
+_MICRO_TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}(Z|[+-]\d\d:\d\d)$")
+_LEASE_FIELDS = {
+    "acquireTime",
+    "holderIdentity",
+    "leaseDurationSeconds",
+    "leaseTransitions",
+    "renewTime",
+}
+_INITIAL_STATUS: dict[str, dict[str, Any]] = {
+    "namespaces": {"phase": "Active"},
+    "pods": {"phase": "Pending"},
+    "services": {"loadBalancer": {}},
+}
+
+
+def prepare_for_create(resource: Resource, content: Content) -> None:
+    """Set what the kind's new objects start with."""
+    _normalize(resource, content)
+    if resource.status and resource.kind != "Node":
+        content.pop("status", None)
+        if not resource.custom:
+            content["status"] = dict(_INITIAL_STATUS.get(resource.plural, {}))
+    if resource == DEFINITIONS:
+        content["status"] = established(content)
+    if resource == NAMESPACES:
+        metadata = content["metadata"]
+        own_label = {"kubernetes.io/metadata.name": metadata["name"]}
+        metadata["labels"] = metadata.get("labels", {}) | own_label
+        content["spec"] = {"finalizers": ["kubernetes"]}
+
+
+def prepare_for_update(resource: Resource, new: Content, old: Content) -> None:
+    """Keep the status, and count the generation."""
+    _normalize(resource, new)
+    if resource.status:
+        _take(new, "status", old)
+    if resource == NAMESPACES:
+        _take(new, "spec", old)
+        own_label = {"kubernetes.io/metadata.name": new["metadata"]["name"]}
+        new["metadata"]["labels"] = new["metadata"].get("labels", {}) | own_label
+    if resource.generation and _intent(resource, new) != _intent(resource, old):
+        new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+
+def prepare_for_status_update(new: Content, old: Content) -> Content:
+    """Return the old object with the new one's status."""
+    updated = old | {"metadata": dict(old["metadata"])}
+    _take(updated, "status", new)
+    return updated
+
+
+def _take(content: Content, field: str, source: Content) -> None:
+    if field in source:
+        content[field] = source[field]
+    else:
+        content.pop(field, None)
+
+
+def _intent(resource: Resource, content: Content) -> Any:
+    """Return what the generation counts the changes of."""
+    if resource.custom:
+        apart = {"metadata", "status"} if resource.status else {"metadata"}
+        return {field: value for field, value in content.items() if field not in apart}
+    annotations = content["metadata"].get("annotations") if resource == DEPLOYMENTS else None
+    return content.get("spec"), annotations
+
+
+def _normalize(resource: Resource, content: Content) -> None:
+    if not resource.custom:
+        for field in [field for field, value in content.items() if value is None]:
+            del content[field]
+    if resource.identity == LEASES.identity:
+        _normalize_lease(content)
+    elif resource.identity == DEFINITIONS.identity:
+        _validate_definition(content)
+    elif resource.identity == ("", "secrets"):
+        _normalize_secret(content)
+
+
+def _normalize_lease(content: Content) -> None:
+    given = content.get("spec") or {}
+    spec = {field: given[field] for field in _LEASE_FIELDS if given.get(field) is not None}
+    for field in ("acquireTime", "renewTime"):
+        if field in spec and not _MICRO_TIME.match(str(spec[field])):
+            raise bad_request(
+                'Lease in version "v1" cannot be handled as a Lease: '
+                f'parsing time "{spec[field]}" as "2006-01-02T15:04:05.000000Z07:00": '
+                f'cannot parse "{str(spec[field])[19:]}" as ".000000"'
+            )
+    if spec.get("leaseDurationSeconds", 1) <= 0:
+        value = spec["leaseDurationSeconds"]
+        message = f"Invalid value: {value}: must be greater than 0"
+        name = content["metadata"].get("name", "")
+        raise invalid(
+            LEASES.group, "Lease", name, ("FieldValueInvalid", "spec.leaseDurationSeconds", message)
+        )
+    content["spec"] = spec
+
+
+def _normalize_secret(content: Content) -> None:
+    plain = content.pop("stringData", None)
+    if plain:
+        encoded = {name: base64.b64encode(text.encode()).decode() for name, text in plain.items()}
+        content["data"] = (content.get("data") or {}) | encoded
+    content.setdefault("type", "Opaque")
+
+
+def _validate_definition(content: Content) -> None:
+    spec = content.get("spec") or {}
+    names = spec.get("names") or {}
+    expected = f"{names.get('plural')}.{spec.get('group')}"
+    name = content["metadata"].get("name", "")
+    if name and name != expected:
+        message = f'Invalid value: "{name}": must be spec.names.plural+"."+spec.group'
+        raise invalid(
+            DEFINITIONS.group, DEFINITIONS.kind, name, ("FieldValueInvalid", "metadata.name", message)
+        )

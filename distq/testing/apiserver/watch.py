@@ -1,0 +1,156 @@
+"""WATCH: one open stream of changes, from a version in the past, the present or the future.
+
+A stream starts with what the history holds (or, when asked, with the whole
+state in key order and a marked bookmark), then follows the collection. Leaving
+and entering the selector are DELETED and ADDED.
+Source: apiserver pkg/storage/cacher and pkg/endpoints/handlers/watch.go.
+"""
+
+import asyncio
+import contextlib
+import math
+import random
+from collections.abc import AsyncIterator
+
+from distq.testing.apiserver.listing import ListOptions, invalid_options, parse_version, reach
+from distq.testing.apiserver.representation import Representation, error_event
+from distq.testing.apiserver.selectors import Selector
+from distq.testing.apiserver.status import StatusError, initializing, too_old
+from distq.testing.apiserver.store import Collection, Event, Store, Stored
+
+_MAX_PENDING = 100_000
+"""Lines that a client may lag behind before its stream is ended."""
+
+_BOOKMARKS_BEFORE_END = (2.0, 1.0)
+
+
+def _validate(options: ListOptions) -> None:
+    field = "resourceVersionMatch"
+    causes = []
+    if options.send_initial_events is not None and options.match != "NotOlderThan":
+        message = "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        causes.append(("FieldValueForbidden", field, message))
+    if options.match and options.send_initial_events is None:
+        message = (
+            "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+        )
+        causes.append(("FieldValueForbidden", field, message))
+    if options.match not in {"", "NotOlderThan"}:
+        message = f'Unsupported value: "{options.match}": supported values: "NotOlderThan"'
+        causes.append(("FieldValueNotSupported", field, message))
+    if causes:
+        raise invalid_options(*causes)
+
+
+class Watch:
+    """One stream: iterate its chunks, then close it."""
+
+    def __init__(
+        self,
+        store: Store,
+        collection: Collection,
+        options: ListOptions,
+        selector: Selector,
+        representation: Representation,
+        *,
+        bookmark_period: float | None,
+        timeout: float,
+    ) -> None:
+        _validate(options)
+        self._now = asyncio.get_running_loop().time
+        if self._now() < collection.initializing_until:
+            raise initializing()
+        self._store = store
+        self._collection = collection
+        self._selector = selector
+        self._representation = representation
+        self._after = parse_version(options.resource_version)
+        self._initial = options.send_initial_events or (
+            options.send_initial_events is None and self._after == 0
+        )
+        self._deadline = self._now() + timeout
+        self._bookmark_period = bookmark_period
+        self._next_bookmark = self._after_this_bookmark()
+        self._pending: list[bytes] = []
+        self._wake = asyncio.Event()
+        self._ended = False
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Iterate the lines, some at a time, until the stream ends."""
+        try:
+            await self._begin()
+        except StatusError as error:
+            yield error_event(error)
+            return
+        self._collection.listeners.add(self)
+        while self._pending or not (self._ended or self._now() >= self._deadline):
+            if self._now() >= self._next_bookmark:
+                self._bookmark()
+            if self._pending:
+                chunk, self._pending = b"".join(self._pending), []
+                yield chunk
+            else:
+                await self._wait_until(min(self._next_bookmark, self._deadline))
+
+    def offer(self, event: Event) -> None:
+        """Take a change, as the selector sees it."""
+        if event.revision <= self._after:
+            return
+        if len(self._pending) > _MAX_PENDING:
+            self.end()
+        before = event.before if event.before and self._selector.matches(event.before) else None
+        if not event.gone and self._selector.matches(event.current):
+            self._send("MODIFIED" if before else "ADDED", event.current)
+        elif before:
+            self._send("DELETED", before.at(event.revision))
+
+    def end(self) -> None:
+        """End the stream after what is pending."""
+        self._ended = True
+        self._wake.set()
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._collection.listeners.discard(self)
+
+    async def _begin(self) -> None:
+        if self._initial:
+            await reach(self._store, self._after)
+            self._send_state()
+            return
+        if self._after == 0:
+            self._after = self._store.revision
+        if self._after < self._collection.watch_floor:
+            raise too_old(self._after, self._collection.watch_floor)
+        for event in self._collection.since(self._after):
+            self.offer(event)
+
+    def _send_state(self) -> None:
+        self._after = self._store.revision
+        for stored in filter(self._selector.matches, self._collection.scan(self._selector.prefix)):
+            self._send("ADDED", stored)
+        if self._bookmark_period is not None:
+            self._pending.append(self._representation.bookmark(self._after, initial_events_end=True))
+
+    def _send(self, kind: str, stored: Stored) -> None:
+        self._pending.append(self._representation.event(kind, stored))
+        self._wake.set()
+
+    def _bookmark(self) -> None:
+        self._next_bookmark = self._after_this_bookmark()
+        if self._store.revision >= self._after:  # a watch from the future stays silent
+            self._pending.append(self._representation.bookmark(self._store.revision))
+
+    def _after_this_bookmark(self) -> float:
+        if self._bookmark_period is None:
+            return math.inf
+        now = self._now()
+        regular = now + self._bookmark_period + random.uniform(-1, 1) * self._bookmark_period / 60
+        before_end = [self._deadline - seconds for seconds in _BOOKMARKS_BEFORE_END]
+        return min([regular, *(time for time in before_end if time > now)])
+
+    async def _wait_until(self, time: float) -> None:
+        self._wake.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(time):
+                await self._wake.wait()
