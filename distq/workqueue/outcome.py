@@ -1,0 +1,53 @@
+"""What happens to an item after a reconcile: the one place that decides it."""
+
+import asyncio
+import traceback
+
+from distq.errors import RetryAfter, TerminalError
+from distq.workqueue.interface import After, Outcome, Park, Release, Result, Retry, Success
+
+ERROR_BYTES = 256
+TRACEBACK_BYTES = 4096
+
+
+def outcome_of(result: Result | BaseException | None) -> Outcome:
+    """Return the outcome of what a reconcile function returned or raised.
+
+    Source: controller-runtime internal/controller reconcileHandler; unlike there, a failure may
+    name its delay (RetryAfter), and what interrupts the process is no failure of the item.
+    """
+    match result:
+        case None | Result(requeue_after=None):
+            return Success()
+        case Result(requeue_after=float() | int() as delay, priority=priority):
+            return After(delay, priority)
+        case KeyboardInterrupt() | SystemExit() | asyncio.CancelledError() | GeneratorExit():
+            return Release()
+        case TerminalError():
+            return Park(error_text(result), traceback_text(result), cause=result)
+        case RetryAfter(delay=delay):
+            return Retry(error_text(result), traceback_text(result), delay=delay, cause=result)
+        case BaseException():
+            return Retry(error_text(result), traceback_text(result), cause=result)
+        case _:
+            kind = type(result).__name__
+            return outcome_of(TypeError(f"reconcile returned a {kind}. Return a Result or None."))
+
+
+def error_text(error: BaseException) -> str:
+    """Return ``Type: message`` on one line of at most 256 bytes."""
+    message = " ".join(str(error).split())
+    return _printable(f"{type(error).__name__}: {message}" if message else type(error).__name__, ERROR_BYTES)
+
+
+def traceback_text(error: BaseException) -> str:
+    """Return the last 4 KiB of the traceback, empty where the error was never raised."""
+    if error.__traceback__ is None:
+        return ""
+    return _printable("".join(traceback.format_exception(error)), TRACEBACK_BYTES, last=True)
+
+
+def _printable(text: str, limit: int, *, last: bool = False) -> str:
+    shown = (character if character.isprintable() or character in "\n\t" else "\ufffd" for character in text)
+    clean = "".join(shown).encode(errors="replace")
+    return (clean[-limit:] if last else clean[:limit]).decode(errors="ignore")

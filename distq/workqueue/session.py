@@ -1,0 +1,348 @@
+"""The life of one queue handle in one process: its claims, and the turns by which they come and go.
+
+Turns of a session go one at a time, so that a lost reply can be asked for again; what
+threads ask meanwhile travels together in the next one. All claims live and die with the
+session: when it is lost, each request is cancelled and nothing of it is settled.
+"""
+
+import atexit
+import contextlib
+import logging
+import os
+import secrets
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from distq.clock import SYSTEM_CLOCK, Clock
+from distq.errors import DistqError, RedisError, RedisUnavailable
+from distq.redisio.keys import LAYOUT
+from distq.redisio.queue_store import QueueStore
+from distq.redisio.records import Claim
+from distq.workqueue.heartbeat import Heartbeat
+from distq.workqueue.interface import Fate, Release, Request, Settlement, Turn
+from distq.workqueue.rate_limiters import microseconds
+from distq.workqueue.turns import LIMIT, REFUSED, Answer, Encoded, Entry, Policy, decode, encode
+from distq.workqueue.waiting import Waiting
+from distq.workqueue.worker import Worker
+
+_logger = logging.getLogger("distq.queue")
+
+
+@dataclass(eq=False)
+class _Ask:
+    """What one thread wants of the next turn, and what it got."""
+
+    entries: Sequence[Entry]
+    want: int
+    requests: list[Request] = field(default_factory=list)
+    fates: list[Fate] = field(default_factory=list)
+    wait: float = 0.0
+    answered: bool = False
+    error: RedisError | None = None
+
+
+@dataclass(frozen=True)
+class _Sent:
+    """A turn under way, kept while its reply is missing, so that the same one is asked for again."""
+
+    op: int
+    want: int
+    entries: list[Entry]
+    encoded: Encoded
+    policy: Policy
+
+
+class Session:
+    """All that one process holds of one queue; opened by its first turn, safe for threads and after a fork."""
+
+    def __init__(
+        self,
+        store: QueueStore,
+        *,
+        policy: Callable[[], Policy],
+        claim_duration: float,
+        on_cancel: Callable[[Request], None],
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self.store = store
+        self.claim_duration = claim_duration
+        self.clock = clock
+        self._policy = policy
+        self._on_cancel = on_cancel
+        self._begin()
+        _sessions.add(self)
+
+    def _begin(self) -> None:
+        """Start from nothing; in the child of a fork, too, since what the parent held is the parent's."""
+        self.id = ""
+        self.worker = Worker()
+        self.turns = 0
+        """Counts the begins and ends of turns: odd while one is under way."""
+        self._lock = threading.Lock()
+        self._asks: deque[_Ask] = deque()
+        self._held: dict[str, Request] = {}
+        self._spare: deque[Request] = deque()
+        self._late: dict[tuple[str, int], Fate] = {}
+        self._unanswered: _Sent | None = None
+        self._op = 0
+        self._alone = False
+        self._waiting = Waiting(self.store)
+        self._heartbeat: Heartbeat | None = None
+
+    # What a queue asks
+
+    def turn(self, entries: Sequence[Entry], want: int) -> Turn:
+        """Settle and claim, together with what other threads ask; see ``TurnQueue.turn``."""
+        if len(entries) > LIMIT or want > LIMIT:
+            raise ValueError(f"a turn of {len(entries)} settlements and {want} claims: at most {LIMIT} each way")
+        ask = _Ask(entries, want)
+        self._asks.append(ask)
+        with self._lock:
+            while not ask.answered:
+                self._answer_asks()
+        if ask.error is not None:
+            raise ask.error
+        return Turn(ask.requests, ask.fates, ask.wait)
+
+    def wait(self, seconds: float, at_most: float | None = None) -> None:
+        """Sleep until there may be work, at most ``at_most`` seconds.
+
+        One thread sleeps on Redis for all, for ``seconds``; the others until it needs a successor.
+        """
+        self._waiting.wait(seconds, at_most, for_work=not self._alone)
+
+    def interrupt(self) -> None:
+        """End a running or the next wait at once."""
+        self._waiting.interrupt()
+
+    def end_waiting(self) -> None:
+        """End all waits, now and from now on."""
+        self._waiting.end()
+
+    def held(self) -> list[Request]:
+        """Return the requests that this session holds."""
+        return list(self._held.values())
+
+    def close(self) -> None:
+        """Release what is held and end the session; the next turn would open another."""
+        with self._lock:
+            if self._heartbeat is not None:
+                self._heartbeat.stop()
+            if self.id:
+                self._release(self.held())
+            if self.id:
+                self.store.run("close", session=self.id)
+            self._waiting.close()
+            self._begin()
+
+    # What its heartbeat asks
+
+    def cancel_held(self, why: str) -> None:
+        """Cancel all requests, at once: from here on nothing of them is settled."""
+        held, self._held = self._held, {}
+        for request in held.values():
+            self._cancel(request, why)
+        self.interrupt()
+
+    def recount(self) -> None:
+        """Compare our claims with the server's: cancel what is missing there, release what is unknown here."""
+        with self._lock:
+            if self._unanswered is not None:
+                self._ask_again()
+            claims = self._claims()
+            for key, request in list(self._held.items()):
+                if claims.get(key) != request.fence:
+                    del self._held[key]
+                    self._cancel(request, "its claim is gone")
+            unknown = [Request(key, fence=fence) for key, fence in claims.items() if key not in self._held]
+            self._release([*unknown, *self._spare])
+            self._spare.clear()
+
+    def _claims(self) -> dict[str, int]:
+        number = self.id.partition("-")[0]
+        (items,) = self.store.read(("ZRANGEBYSCORE", "processing", number, number))
+        (claims,) = self.store.read(("HMGET", "claims", *items)) if items else ((),)
+        return {item.decode(): Claim.parse(text).fence for item, text in zip(items, claims, strict=True) if text}
+
+    # One turn for all who ask
+
+    def _answer_asks(self) -> None:
+        asks = self._next_asks()
+        self.turns += 1
+        try:
+            if self._unanswered is not None:
+                self._ask_again()
+            self._serve(asks)
+        except BaseException as error:
+            for ask in asks:
+                ask.error = error if isinstance(error, RedisError) else RedisUnavailable("interrupted. Try again.")
+            if not isinstance(error, RedisError):
+                raise
+        finally:
+            self.turns += 1
+            for ask in asks:
+                ask.answered = True
+
+    def _next_asks(self) -> list[_Ask]:
+        """Take as many asks, from the first, as one turn carries."""
+        asks: list[_Ask] = []
+        entries = want = 0
+        while self._asks:
+            entries += len(self._asks[0].entries)
+            want += self._asks[0].want
+            if entries > LIMIT or want > LIMIT:
+                break
+            asks.append(self._asks.popleft())
+        return asks
+
+    def _serve(self, asks: Sequence[_Ask]) -> None:
+        ours = [entry for ask in asks for entry in ask.entries if self._is_held(entry)]
+        want = sum(ask.want for ask in asks)
+        answer = self._send(ours, 0 if self._alone else max(0, want - len(self._spare)))
+        self._spare.extend(answer.requests)
+        fates = iter(answer.fates)
+        sent = set(map(id, ours))
+        for ask in asks:
+            ask.fates = [next(fates) if id(entry) in sent else self._late_fate(entry) for entry in ask.entries]
+            ask.requests = [self._spare.popleft() for _ in range(min(ask.want, len(self._spare)))]
+            ask.wait = answer.wait
+
+    def _is_held(self, entry: Entry) -> bool:
+        if not isinstance(entry, Settlement):
+            return True
+        held = self._held.get(entry.request.key)
+        return held is not None and held.fence == entry.request.fence
+
+    def _late_fate(self, entry: Entry) -> Fate:
+        """Return what a turn whose reply came late made of a claim; one that we do not hold is refused."""
+        fate = self._late.pop((entry.request.key, entry.request.fence), REFUSED) if isinstance(entry, Settlement) else REFUSED
+        return fate
+
+    # One turn of the script
+
+    def _send(self, entries: list[Entry], want: int) -> Answer:
+        if not self.id:
+            self._open()
+        self._op += 1
+        policy = self._policy()
+        answer = self._ask_redis(_Sent(self._op, want, entries, encode(entries, policy), policy))
+        if answer is not None:
+            return answer
+        refused = [REFUSED] * len(entries)
+        if not want:
+            return Answer([], refused, 0.0, alone=False)
+        anew = self._send([], want)
+        return Answer(anew.requests, refused, anew.wait, anew.alone)
+
+    def _ask_redis(self, sent: _Sent) -> Answer | None:
+        """Run the script; return None where the session was lost. While there is no reply the turn is kept."""
+        self._unanswered = sent
+        try:
+            reply = self.store.run(
+                "turn",
+                session=self.id,
+                op=sent.op,
+                want=sent.want,
+                gap=self.gap,
+                n_ok=sent.encoded.n_ok,
+                settlements=sent.encoded.settlements,
+                **sent.policy.inputs(),
+            )
+        except RedisError as error:
+            if not error.retryable:
+                self._unanswered = None
+            raise
+        self._unanswered = None
+        if reply == b"LOST":
+            self._lose()
+            return None
+        answer = decode(reply, sent.encoded)
+        self._note(sent, answer)
+        return answer
+
+    def _ask_again(self) -> None:
+        """Ask for a reply that was lost; keep its fates and claims for those who come back for them."""
+        sent = self._unanswered
+        assert sent is not None
+        answer = self._ask_redis(sent)
+        if answer is None:
+            return
+        self._late = {
+            (entry.request.key, entry.request.fence): fate
+            for entry, fate in zip(sent.entries, answer.fates, strict=True)
+            if isinstance(entry, Settlement)
+        }
+        self._spare.extend(answer.requests)
+
+    def _note(self, sent: _Sent, answer: Answer) -> None:
+        for entry, fate in zip(sent.entries, answer.fates, strict=True):
+            if isinstance(entry, Settlement):
+                self._held.pop(entry.request.key, None)
+                self.worker.count(entry.outcome, fate)
+        self._held.update((request.key, request) for request in answer.requests)
+        was_alone, self._alone = self._alone, (self._alone or answer.alone) and bool(self._held)
+        if was_alone and not self._alone:
+            self.interrupt()
+
+    def _release(self, requests: Sequence[Request]) -> None:
+        for start in range(0, len(requests), LIMIT):
+            if self.id:
+                self._send([Settlement(request, Release()) for request in requests[start : start + LIMIT]], 0)
+
+    # Beginning and end
+
+    @property
+    def gap(self) -> int:
+        """Return how far one look may move the claim clock, µs: a third of the claim duration, at most 10 s."""
+        return microseconds(min(self.claim_duration / 3, 10.0))
+
+    def _open(self) -> None:
+        self.id = self.store.run(
+            "open",
+            layout=LAYOUT,
+            nonce=secrets.token_urlsafe(16),
+            claim_duration=microseconds(self.claim_duration),
+            gap=self.gap,
+            worker=self.worker.describe(self.clock),
+        ).decode()
+        self._op = 0
+        if self._heartbeat is None:
+            self._heartbeat = Heartbeat(self)
+        self._heartbeat.begin()
+
+    def _lose(self) -> None:
+        """Give up a session that the server no longer has; the next turn opens another."""
+        _logger.warning("queue %s: session lost, %d claims cancelled", self.store.name, len(self._held))
+        self.id = ""
+        self._late.clear()
+        self._spare.clear()
+        self._alone = False
+        self.cancel_held("its session was lost")
+
+    def _cancel(self, request: Request, why: str) -> None:
+        _logger.warning("queue %s: %s cancelled: %s", self.store.name, request.key, why)
+        request.cancelled.set()
+        self._on_cancel(request)
+
+
+_sessions: "weakref.WeakSet[Session]" = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    for session in list(_sessions):
+        session._begin()  # noqa: SLF001  # this module's own
+
+
+def _close_all() -> None:
+    """Give back what a process holds at its normal end, so that nobody has to wait for it to lapse."""
+    for session in list(_sessions):
+        if session.id:
+            with contextlib.suppress(DistqError):
+                session.close()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
+atexit.register(_close_all)

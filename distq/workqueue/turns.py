@@ -1,0 +1,153 @@
+"""How a turn travels: settlements into the script's inputs, its reply into claims and fates."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from distq.redisio.records import Failure as FailureRecord
+from distq.redisio.scores import decode_order
+from distq.workqueue.interface import (
+    After,
+    Done,
+    Fate,
+    Outcome,
+    Park,
+    Release,
+    Request,
+    Retry,
+    Settlement,
+    Success,
+)
+from distq.workqueue.rate_limiters import Failure, RateLimiter, fixed, program_of
+
+LIMIT = 250
+"""Settlements and claims a turn, each way, so that the script stays within 2 ms."""
+
+ENDED, REFUSED, PENDING, PARKED = Fate("ended"), Fate("refused"), Fate("pending"), Fate("parked")
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Count a failure of a key that nobody needs to hold, and delay it (client-go AddRateLimited)."""
+
+    key: str
+    attempt: int
+
+
+Entry = Settlement | Backoff
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What a queue's handle says with each turn about failures and the fleet."""
+
+    rate_limiter: RateLimiter
+    max_retries: int | None
+    fleet_concurrency: int | None = None
+
+    def inputs(self) -> dict[str, str | int]:
+        """Return the inputs of the script."""
+        return {
+            "max_retries": "" if self.max_retries is None else self.max_retries,
+            "limiter": "" if callable(self.rate_limiter) else self.rate_limiter.program(),
+            "fleet_concurrency": "" if self.fleet_concurrency is None else self.fleet_concurrency,
+        }
+
+    def own_limiter(self, failure: Failure, delay: float | None) -> str:
+        """Return the limiter of one failure where it is not the queue's."""
+        if delay is not None:
+            return fixed(delay)
+        return program_of(self.rate_limiter, failure) if callable(self.rate_limiter) else ""
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A turn's settlements as the script takes them; ``order`` leads back to the caller's."""
+
+    n_ok: int
+    settlements: list[str | int]
+    order: list[int]
+
+
+def encode(entries: Sequence[Entry], policy: Policy) -> Encoded:
+    """Write entries as the script takes them: the successes first, since they are many and cheap."""
+    successes, others = [], []
+    flat: list[str | int] = []
+    flat_others: list[str | int] = []
+    for index, entry in enumerate(entries):
+        if isinstance(entry, Settlement) and isinstance(entry.outcome, Success):
+            successes.append(index)
+            flat += (entry.request.key, entry.request.fence)
+        else:
+            others.append(index)
+            flat_others += _other(entry, policy)
+    return Encoded(len(successes), flat + flat_others, successes + others)
+
+
+def _other(entry: Entry, policy: Policy) -> tuple[str | int, ...]:
+    """Return (item, fence, outcome, limiter, priority, text)."""
+    if isinstance(entry, Backoff):
+        limiter = policy.own_limiter(Failure(entry.key, entry.attempt, None), None)
+        return entry.key, "", "limit", limiter, 0, ""
+    request = entry.request
+    return request.key, request.fence, *_outcome(request, entry.outcome, policy)
+
+
+def _outcome(request: Request, outcome: Outcome, policy: Policy) -> tuple[str | int, ...]:
+    match outcome:
+        case Retry(error, traceback, delay, cause):
+            limiter = policy.own_limiter(Failure(request.key, request.attempt, cause), delay)
+            parks = policy.max_retries is not None and request.attempt > policy.max_retries
+            return "retry", limiter, "", f"{error}\n{traceback}" if parks else error
+        case Park(error, traceback):
+            return "park", "", "", f"{error}\n{traceback}"
+        case After(delay, priority):
+            return "after", fixed(delay), "" if priority is None else priority, ""
+        case Release():
+            return "release", "", "", ""
+        case Done() | Success():
+            return "done", "", "", ""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the script said: claims, fates in the order of the entries, seconds to wait, and whether to be alone."""
+
+    requests: list[Request]
+    fates: list[Fate]
+    wait: float
+    alone: bool
+
+
+def decode(reply: Sequence[Any], encoded: Encoded) -> Answer:
+    """Read the script's reply."""
+    fence, wait, alone, refusals, told, popped, records = reply
+    fates = [ENDED] * encoded.n_ok + [_fate(text) for text in told]
+    for index in refusals.split(b",") if refusals else ():
+        fates[int(index) - 1] = REFUSED
+    in_order = [ENDED] * len(fates)
+    for place, fate in zip(encoded.order, fates, strict=True):
+        in_order[place] = fate
+    return Answer(_requests(int(fence), popped, records), in_order, wait / 1e6, bool(alone))
+
+
+def _fate(text: bytes) -> Fate:
+    if text == b"parked":
+        return PARKED
+    return PENDING if text == b"pending" else Fate("delayed", int(text) / 1000)
+
+
+def _requests(fence: int, popped: Sequence[bytes], records: Sequence[bytes | None]) -> list[Request]:
+    claimed = []
+    for index in range(0, len(popped), 2):
+        priority, since_us = decode_order(popped[index + 1])
+        request = Request(
+            popped[index].decode(), priority=priority, fence=fence, enqueued_at=since_us / 1e6
+        )
+        record = records[index // 2] if records else None
+        if record is not None:
+            request = replace(
+                request, attempt=FailureRecord.parse(record).count + 1, cancelled=request.cancelled
+            )
+        claimed.append(request)
+    return claimed

@@ -1,0 +1,58 @@
+"""How a session's process describes itself to people, with each heartbeat."""
+
+import json
+import os
+import secrets
+import socket
+from importlib.metadata import PackageNotFoundError, version
+
+from distq.clock import Clock
+from distq.workqueue.interface import Fate, Outcome, Park, Retry
+
+_SMOOTHING = 0.5
+"""How much of the rate shown is that since the last heartbeat."""
+
+try:
+    VERSION = version("distq")
+except PackageNotFoundError:  # run from a copy of the source
+    VERSION = "0"
+
+
+class Worker:
+    """Counts what a session settles, and writes it down."""
+
+    def __init__(self) -> None:
+        host = socket.gethostname()
+        self.done = 0
+        self.failed = 0
+        self.refused = 0
+        self._since: float | None = None
+        self._rate = 0.0
+        self._last: tuple[float, int] | None = None
+        self._about = {
+            "id": f"{host}-{secrets.token_hex(2)}",
+            "host": host,
+            "pid": os.getpid(),
+            "version": VERSION,
+        }
+
+    def count(self, outcome: Outcome, fate: Fate) -> None:
+        """Count one settlement: done, failed, or refused."""
+        if fate.kind == "refused":
+            self.refused += 1
+        elif isinstance(outcome, Retry | Park):
+            self.failed += 1
+        else:
+            self.done += 1
+
+    def describe(self, clock: Clock) -> str:
+        """Return the description as JSON; times are seconds since the epoch by this machine's clock."""
+        now, ended = clock.monotonic(), self.done + self.failed
+        if self._last is not None and now > self._last[0]:
+            current = (ended - self._last[1]) / (now - self._last[0])
+            self._rate += _SMOOTHING * (current - self._rate)
+        self._last = (now, ended)
+        self._since = self._since or clock.now()
+        counts = {"done": self.done, "failed": self.failed, "refused": self.refused}
+        times = {"since": round(self._since, 3), "heartbeat": round(clock.now(), 3)}
+        return json.dumps(self._about | counts | times | {"done_per_second": round(self._rate, 2)})
