@@ -98,6 +98,10 @@ class StreamStore:
             if cursor == b"0":
                 return
 
+    def known_count(self) -> int:
+        """Return of how many objects something is known."""
+        return int(self._store.read(("HLEN", "known"))[0])
+
     def known_of(self, objects: Sequence[str]) -> list[str | None]:
         """Return what was handed over of some objects, None for those never seen."""
         if not objects:

@@ -1,0 +1,66 @@
+"""What happened to a watched object, as predicates and mapping functions see it."""
+
+from typing import Any, Literal
+
+from distq.informer.objects import LazyObject, Metadata
+
+Object = dict[str, Any]
+EventType = Literal["create", "update", "delete", "generic"]
+
+
+class Event:
+    """A change of one object (controller-runtime ``event.TypedCreateEvent`` and its siblings).
+
+    ``type`` is create, update, delete or generic. ``object`` is the whole object, for a delete its last
+    state; it is decoded when first read. ``old`` is what an update replaced, its metadata alone, and None
+    where it is unknown: it is kept only for predicates that compare, and by the process that saw it.
+    ``in_initial_list`` tells that the object came with a list.
+    """
+
+    __slots__ = ("_object", "in_initial_list", "old", "type")
+
+    def __init__(
+        self,
+        type: EventType,  # noqa: A002 - the API server's word
+        object: Object | LazyObject,  # noqa: A002 - the API server's word
+        old: Object | None = None,
+        in_initial_list: bool = False,
+    ) -> None:
+        self.type = type
+        self.old = old
+        self.in_initial_list = in_initial_list
+        self._object = object
+
+    @property
+    def object(self) -> Object:
+        """Return the whole object."""
+        if not isinstance(self._object, dict):
+            self._object = self._object.decode()
+        return self._object
+
+    @property
+    def metadata(self) -> Metadata:
+        """Return the object's metadata; where the object was not decoded yet, without managedFields."""
+        if isinstance(self._object, dict):
+            metadata: Metadata = self._object["metadata"]
+            return metadata
+        return self._object.metadata
+
+    @property
+    def namespace(self) -> str | None:
+        """Return the object's namespace, None for a cluster-scoped one."""
+        return self.metadata.get("namespace") or None
+
+    @property
+    def name(self) -> str:
+        """Return the object's name."""
+        return self.metadata["name"]
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Return the object's labels."""
+        return self.metadata.get("labels") or {}
+
+    def __repr__(self) -> str:
+        name = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return f"Event({self.type} {name})"

@@ -1,0 +1,1 @@
+"""Lists and watches resources and hands what happens to them, in order, to a sink."""

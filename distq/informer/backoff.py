@@ -1,0 +1,33 @@
+"""How long to wait before the next try."""
+
+import random
+
+from distq.clock import Clock
+
+
+class Backoff:
+    """Jittered exponential delays that start over after a quiet time.
+
+    Source: client-go tools/cache Reflector, 0.8 s doubling to 30 s, reset after 2 minutes without use; here
+    the cap is one with its jitter.
+    """
+
+    def __init__(
+        self, clock: Clock, *, base: float = 0.8, cap: float = 30.0, reset_after: float = 120.0
+    ) -> None:
+        self._clock = clock
+        self._base = base
+        self._cap = cap
+        self._reset_after = reset_after
+        self._next = base
+        self._used_at = clock.monotonic()
+
+    def delay(self) -> float:
+        """Return the seconds to wait now."""
+        now = self._clock.monotonic()
+        if now - self._used_at > self._reset_after:
+            self._next = self._base
+        delay = min(self._cap, self._next * random.uniform(1.0, 2.0))
+        self._next = min(self._cap, self._next * 2)
+        self._used_at = now + delay
+        return delay

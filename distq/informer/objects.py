@@ -1,0 +1,62 @@
+"""What the informer reads of an object: its metadata, less what only the API server needs.
+
+Plain dicts of the same shape as in the API, so that code that is handed a partial and
+code that is handed a whole object are the same code. Nothing here needs an extra.
+"""
+
+from typing import Protocol, TypedDict
+
+from distq.client.objects import Object
+
+
+class OwnerReference(TypedDict, total=False):
+    """One entry of ``metadata.ownerReferences``."""
+
+    apiVersion: str
+    kind: str
+    name: str
+    uid: str
+    controller: bool | None
+
+
+class Metadata(TypedDict, total=False):
+    """An object's metadata without managedFields, the bulk of it."""
+
+    name: str
+    namespace: str
+    uid: str
+    resourceVersion: str
+    generation: int | None
+    creationTimestamp: str | None
+    deletionTimestamp: str | None
+    labels: dict[str, str] | None
+    annotations: dict[str, str] | None
+    ownerReferences: list[OwnerReference] | None
+    finalizers: list[str] | None
+
+
+class LazyObject(Protocol):
+    """An object of which only the metadata was decoded so far."""
+
+    @property
+    def metadata(self) -> Metadata:
+        """Return the decoded part."""
+
+    def decode(self) -> Object:
+        """Return the whole object; every call decodes anew."""
+
+
+def key_of(metadata: Metadata) -> str:
+    """Return ``namespace/name``, or the name of a cluster-scoped object (client-go MetaNamespaceKeyFunc)."""
+    namespace = metadata.get("namespace")
+    return f"{namespace}/{metadata['name']}" if namespace else metadata["name"]
+
+
+def is_older(version: str, than: str) -> bool:
+    """Return whether one version of a resource was before another; False where that cannot be told.
+
+    Digits compare by length, then text: they may exceed any integer type (KEP-5504).
+    """
+    if not (version.isdecimal() and than.isdecimal()):
+        return False
+    return (len(version), version) < (len(than), than)

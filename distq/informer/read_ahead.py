@@ -1,0 +1,69 @@
+"""Reads a watch ahead of whoever handles it, so that handling finds in one go all that has come.
+
+A batch is then what came while the last batch was handled: one event when little happens, many when
+much does, and never a wait for more.
+"""
+
+import threading
+from collections.abc import Iterable
+
+from distq.clock import Clock
+
+CAPACITY = 4000
+"""Lines held at most; then the socket fills, and the API server waits or closes the watch."""
+
+
+class ReadAhead:
+    """Pull lines in a thread of its own and hand over all that are there."""
+
+    def __init__(self, lines: Iterable[bytes], name: str, clock: Clock) -> None:
+        self._source = lines
+        self._clock = clock
+        self._lines: list[bytes] = []
+        self._since = 0.0
+        self._ended = False
+        self._error: Exception | None = None
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._read, name=name, daemon=True)
+        self._thread.start()
+
+    def take(self, timeout: float) -> tuple[list[bytes], float]:
+        """Return the lines and the monotonic time at which the first of them came; none after the timeout.
+
+        Raises EOFError when the watch ended and all its lines were taken, or the error that ended it.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._lines or self._ended, timeout)
+            if not self._lines and self._ended:
+                raise self._error or EOFError
+            lines, self._lines = self._lines, []
+            self._changed.notify_all()
+            return lines, self._since
+
+    def close(self) -> None:
+        """Wait for the reader, whose source was closed; what it had read is dropped."""
+        self._end()
+        self._thread.join()
+
+    def _end(self) -> None:
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+    def _read(self) -> None:
+        try:
+            for line in self._source:
+                if not self._put(line):
+                    return
+        except Exception as error:  # noqa: BLE001 - handed to the taker
+            self._error = error
+        self._end()
+
+    def _put(self, line: bytes) -> bool:
+        with self._changed:
+            self._changed.wait_for(lambda: len(self._lines) < CAPACITY or self._ended)
+            if not self._lines:
+                self._since = self._clock.monotonic()
+            self._lines.append(line)
+            self._changed.notify()
+            return not self._ended

@@ -1,0 +1,266 @@
+"""Follows one resource for ever and emits what happens to it, in order, to one sink.
+
+No failure of the API server, the network or the sink ends it; each is followed by a
+new connection from the last position that the sink holds. Only what a position cannot
+bridge (410, none yet, a cluster put back in time) costs a list.
+"""
+
+import gc
+import logging
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Protocol
+
+from distq.clock import SYSTEM_CLOCK, Clock
+from distq.errors import ApiError, ConfigError, DistqError, Expired, LeaseLost, NotFound, TooManyRequests
+from distq.informer.backoff import Backoff
+from distq.informer.listwatch import PAGE_SIZE, ListWatch
+from distq.informer.objects import is_older
+from distq.informer.read_ahead import ReadAhead
+from distq.informer.wire import RawObject, WatchEvent
+
+logger = logging.getLogger(__name__)
+
+TICK = 0.25  # seconds
+PROBE_INTERVAL = 1.0  # seconds
+SHORT_WATCH = 1.0  # seconds; client-go's very short watch
+
+
+class Sink(Protocol):
+    """Takes what a Reflector emits, in order and from one thread.
+
+    Whatever it raises makes the Reflector connect anew from ``position()``, after a back-off unless it is
+    PositionMoved; LeaseLost and ConfigError end the Reflector's run.
+    """
+
+    def position(self) -> str:
+        """Return the version to resume from; "" asks for a list."""
+
+    def connected(self) -> None:
+        """Learn that a watch from the position was opened."""
+
+    def events(self, events: Sequence[WatchEvent], since: float) -> None:
+        """Take events in their order; the first came at ``since`` on the machine's monotonic clock."""
+
+    def begin_list(self) -> None:
+        """Learn that a list begins; one that had begun before is void."""
+
+    def page(self, objects: Sequence[RawObject]) -> None:
+        """Take a part of the list."""
+
+    def end_list(self, version: str) -> None:
+        """Learn that the list is whole and shows the resource at ``version``."""
+
+    def expired(self) -> None:
+        """Learn that the API server no longer knows the position; ``position()`` must ask for a list next."""
+
+    def rewound(self, version: str) -> None:
+        """Learn that the cluster is at ``version``, before the position: it was restored from a backup."""
+
+    def tick(self) -> None:
+        """Do what time brings; called several times a second, except while a list is being read."""
+
+
+class PositionMoved(Exception):  # noqa: N818 - an order to the Reflector, no error
+    """Raised by a sink whose position is now another one: connect anew, from there."""
+
+
+class Reflector:
+    """List and watch a resource (client-go tools/cache Reflector).
+
+    Different: the sink's position makes lists rare; before each connection one object is listed to compare
+    versions, since a watch from the future is silent for ever; backing off ends as soon as a cheap question
+    is answered again; a broken line ends the connection instead of being skipped.
+    """
+
+    def __init__(self, list_watch: ListWatch, sink: Sink, *, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._list_watch = list_watch
+        self._sink = sink
+        self._clock = clock
+        self._backoff = Backoff(clock)
+        self._was_known = False  # the API server once knew the resource
+        self._answered = False  # it answered in the present attempt
+        self._progressed = False  # the present attempt led further
+        self._moved_at = float("-inf")
+
+    def run(self, stop: threading.Event) -> None:
+        """Follow the resource until ``stop`` is set.
+
+        Raises NotFound where the API server never knew the resource and there is no position, and LeaseLost
+        or ConfigError from the sink or the client.
+        """
+        while not stop.is_set():
+            error = self._attempt(stop)
+            if not stop.is_set() and not self._progressed:
+                self._back_off(error, stop)
+
+    def _attempt(self, stop: threading.Event) -> Exception | None:
+        """Connect and emit until the connection ends; return why, None for an orderly end."""
+        self._answered = self._progressed = False
+        try:
+            self._follow(stop)
+        except (LeaseLost, ConfigError):
+            raise
+        except PositionMoved:
+            moved_at, self._moved_at = self._moved_at, self._clock.monotonic()
+            self._progressed = self._moved_at - moved_at >= SHORT_WATCH
+        except Exception as error:  # never dead: whatever it was, the next attempt may work
+            if isinstance(error, NotFound) and self._never_knew():
+                raise
+            return self._failed(error)
+        return None
+
+    def _never_knew(self) -> bool:
+        """Return whether neither the API server nor a position showed that the resource ever existed."""
+        try:
+            return not self._was_known and not self._sink.position()
+        except ApiError:
+            return False
+
+    def _failed(self, error: Exception) -> Exception:
+        if isinstance(error, DistqError):
+            logger.warning("%s: %s", self._list_watch, error)
+        else:
+            logger.error("%s: %s: %s", self._list_watch, type(error).__name__, error, exc_info=error)
+        return error
+
+    def _follow(self, stop: threading.Event) -> None:
+        present = self._list_watch.version()
+        self._answered = self._was_known = True
+        position = self._sink.position()
+        if position and is_older(present, position):
+            logger.error(
+                "%s: cluster at version %s, before %s: restored?", self._list_watch, present, position
+            )
+            self._sink.rewound(present)
+        listed = not self._sink.position()
+        if listed:
+            self._list(stop)
+        if stop.is_set():
+            return
+        try:
+            self._watch(stop)
+        except Expired as error:
+            logger.info("%s: %s; listing", self._list_watch, error)
+            self._sink.expired()
+            # A list just made and expired again is no progress, or lists would follow each other at once.
+            self._progressed = self._progressed or not listed
+
+    def _watch(self, stop: threading.Event) -> None:
+        opened = self._clock.monotonic()
+        with self._list_watch.watch(self._sink.position()) as lines:
+            reader = ReadAhead(lines, f"distq-watch-{self._list_watch}", self._clock)
+            try:
+                self._sink.connected()
+                while not stop.is_set():
+                    self._emit(*reader.take(TICK))
+                    self._sink.tick()
+            except EOFError:
+                logger.debug("%s: watch closed", self._list_watch)
+            finally:
+                self._progressed = self._progressed or self._clock.monotonic() - opened >= SHORT_WATCH
+                lines.close()
+                reader.close()
+
+    def _emit(self, lines: Sequence[bytes], since: float) -> None:
+        """Hand over all events before the first bad line, then raise what the line is about."""
+        events: list[WatchEvent] = []
+        failure: ApiError | None = None
+        for line in lines:
+            try:
+                event = self._list_watch.decode(line)
+            except ApiError as error:
+                failure = error
+                break
+            if event.type in {"ADDED", "MODIFIED", "DELETED", "BOOKMARK"}:
+                events.append(event)
+            else:
+                logger.error("%s: unknown event type %r ignored", self._list_watch, event.type)
+        if events:
+            self._sink.events(events, since)
+            self._progressed = True
+        if failure:
+            raise failure
+
+    def _list(self, stop: threading.Event) -> None:
+        limit = PAGE_SIZE
+        with _rare_collections():
+            while not stop.is_set() and not self._list_once(limit, stop):
+                # The token expired: a list must end before that, so the next has fewer pages.
+                limit *= 4
+                logger.info("%s: the list took too long; anew in pages of %d", self._list_watch, limit)
+
+    def _list_once(self, limit: int, stop: threading.Event) -> bool:
+        """Return whether all pages were of one version."""
+        self._sink.begin_list()
+        page = self._list_watch.page(limit=limit)
+        version = page.version
+        while not stop.is_set():
+            self._sink.page(page.objects)
+            if not page.next_token:
+                self._sink.end_list(version)
+                return True
+            try:
+                page = self._list_watch.page(page.next_token, limit=limit)
+            except Expired:
+                return False
+            if page.version != version:
+                return False
+        return False
+
+    def _back_off(self, error: Exception | None, stop: threading.Event) -> None:
+        """Wait for the back-off's delay, or until lists are answered again where they were not."""
+        if isinstance(error, TooManyRequests):
+            self._wait(error.retry_after, stop)
+            return
+        until = self._clock.monotonic() + self._backoff.delay()
+        while not stop.is_set() and (left := until - self._clock.monotonic()) > 0:
+            self._wait(min(left, PROBE_INTERVAL), stop)
+            if not self._answered and self._probe_answered():
+                return
+
+    def _probe_answered(self) -> bool:
+        try:
+            self._list_watch.version()
+        except ApiError:
+            return False
+        return True
+
+    def _wait(self, seconds: float, stop: threading.Event) -> None:
+        until = self._clock.monotonic() + seconds
+        while not stop.is_set() and (left := until - self._clock.monotonic()) > 0:
+            self._clock.wait(stop, min(left, TICK))
+            with suppress(PositionMoved):  # the next attempt starts from the sink's position anyway
+                self._tick()
+
+    def _tick(self) -> None:
+        try:
+            self._sink.tick()
+        except (LeaseLost, ConfigError, PositionMoved):
+            raise
+        except Exception as error:  # noqa: BLE001 - never dead
+            self._failed(error)
+
+
+_lists = 0
+_lists_lock = threading.Lock()
+_thresholds = gc.get_threshold()
+
+
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Keep the cyclic collector from running all the time: it triples a big list's time and finds nothing."""
+    global _lists, _thresholds  # noqa: PLW0603 - the collector is the process's, and so is their count
+    with _lists_lock:
+        if not _lists:
+            _thresholds = gc.get_threshold()
+            gc.set_threshold(100_000, *_thresholds[1:])
+        _lists += 1
+    try:
+        yield
+    finally:
+        with _lists_lock:
+            _lists -= 1
+            if not _lists:
+                gc.set_threshold(*_thresholds)

@@ -1,0 +1,149 @@
+"""The bytes of lists and watches, decoded as little as routing needs.
+
+Whole objects stay bytes until somebody looks at one: decoding them all costs ten times
+the time and memory of decoding their metadata.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from distq.client.objects import Object
+from distq.client.resources import Resource
+from distq.errors import ApiError, ConfigError, Expired, TooManyRequests
+from distq.informer.objects import Metadata, key_of
+
+try:
+    import msgspec
+except ImportError:
+    raise ConfigError(
+        'no msgspec: informers need the extra "kubernetes". Run pip install "distq[kubernetes]".'
+    ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class RawObject:
+    """An object as it came, with its metadata decoded."""
+
+    metadata: Metadata
+    raw: msgspec.Raw
+    resource: Resource
+
+    @property
+    def key(self) -> str:
+        """Return ``namespace/name``, or the name alone."""
+        return key_of(self.metadata)
+
+    @property
+    def version(self) -> str:
+        """Return the object's resourceVersion."""
+        return self.metadata["resourceVersion"]
+
+    def decode(self) -> Object:
+        """Return the whole object; lists and partial objects leave its kind out, so it is put back."""
+        whole: Object = _WHOLE.decode(self.raw)
+        return {**whole, "apiVersion": self.resource.api_version, "kind": self.resource.kind}
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent:
+    """One line of a watch: ADDED, MODIFIED, DELETED (the last state), or BOOKMARK (only a version)."""
+
+    type: str
+    object: RawObject
+
+    @property
+    def version(self) -> str:
+        """Return the version up to which the watch has told everything."""
+        return self.object.version
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A part of a list; all parts of one consistent list bear the same version."""
+
+    version: str
+    objects: Sequence[RawObject]
+    next_token: str
+
+
+class _ListMeta(msgspec.Struct, rename="camel"):
+    resource_version: str
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class _List(msgspec.Struct):
+    metadata: _ListMeta
+    items: list[msgspec.Raw] | None = None
+
+
+class _Partial(msgspec.Struct):
+    metadata: Metadata
+
+
+class _Line(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+class _Details(msgspec.Struct, rename="camel"):
+    retry_after_seconds: float = 0
+
+
+class _Status(msgspec.Struct):
+    code: int = 0
+    reason: str | None = None
+    message: str | None = None
+    details: _Details | None = None
+
+
+_WHOLE: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
+_LIST = msgspec.json.Decoder(_List)
+_PARTIAL = msgspec.json.Decoder(_Partial)
+_LINE = msgspec.json.Decoder(_Line)
+_STATUS = msgspec.json.Decoder(_Status)
+
+
+def decode_page(body: bytes, resource: Resource) -> Page:
+    """Decode one page of a list; an ApiError where it is not one."""
+    try:
+        page = _LIST.decode(body)
+        objects = [_object(raw, resource) for raw in page.items or ()]
+    except (msgspec.MsgspecError, KeyError) as error:
+        raise ApiError(f"unreadable list of {resource.kind}: {error}") from None
+    return Page(page.metadata.resource_version, objects, page.metadata.continue_)
+
+
+def decode_event(line: bytes, resource: Resource) -> WatchEvent:
+    """Decode one line of a watch; raise the error that an ERROR event tells, ApiError for garbage."""
+    try:
+        event = _LINE.decode(line)
+        if event.type == "ERROR":
+            raise _error(_STATUS.decode(event.object))
+        if event.type == "BOOKMARK":
+            return WatchEvent(event.type, _bookmark(event.object, resource))
+        return WatchEvent(event.type, _object(event.object, resource))
+    except (msgspec.MsgspecError, KeyError) as error:
+        raise ApiError(f"unreadable watch event of {resource.kind}: {error}") from None
+
+
+def _object(raw: msgspec.Raw, resource: Resource) -> RawObject:
+    metadata = _PARTIAL.decode(raw).metadata
+    metadata["name"], metadata["resourceVersion"]
+    return RawObject(metadata, raw, resource)
+
+
+def _bookmark(raw: msgspec.Raw, resource: Resource) -> RawObject:
+    metadata = _PARTIAL.decode(raw).metadata
+    metadata["resourceVersion"]
+    return RawObject(metadata, raw, resource)
+
+
+def _error(status: _Status) -> ApiError:
+    reason, message = status.reason or "", status.message or "error event without a message"
+    if status.code == 410 or reason == "Expired":
+        return Expired(message, status=410, reason=reason)
+    if status.code == 429:
+        wait = status.details.retry_after_seconds if status.details else 0
+        return TooManyRequests(message, reason=reason, retry_after=wait or 1.0)
+    return ApiError(message, status=status.code, reason=reason)
