@@ -60,7 +60,9 @@ class Address:
     def where(self) -> str:
         """Return host:port, or the socket's path."""
         path = self.options.get("path")
-        return str(path) if path else f"{self.options.get('host', 'localhost')}:{self.options.get('port', 6379)}"
+        return (
+            str(path) if path else f"{self.options.get('host', 'localhost')}:{self.options.get('port', 6379)}"
+        )
 
     @cached_property
     def user(self) -> str:
@@ -116,7 +118,7 @@ class _PasswordFile(CredentialProvider):
         self._file = file
         self._username = username
 
-    def get_credentials(self) -> tuple[str, ...]:
+    def get_credentials(self) -> tuple[str] | tuple[str, str]:
         try:
             password = self._file.read_text().strip()
         except OSError as error:

@@ -55,7 +55,7 @@ class Connection:
         return self._address.where
 
     def execute(self, *command: Argument) -> Any:
-        """Run one command that may safely run twice; raise RedisUnavailable, RedisRefused."""
+        """Run one command that may safely run twice; raise RedisUnavailable or RedisRefused."""
         return self._repeat(self._ready_pool(), lambda connection: _converse(connection, [command])[0])
 
     def pipeline(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
@@ -86,13 +86,13 @@ class Connection:
         return connection  # type: ignore[no-any-return]  # redis-py does not say
 
     def impatient(self, timeout: float) -> "Connection":
-        """Return another pool to the same server that waits at most ``timeout`` seconds and repeats nothing."""
+        """Return a pool to the same server that waits at most ``timeout`` seconds and repeats nothing."""
         other = Connection()
         other._address, other._timeout, other._pauses = self._address, timeout, ()
         return other
 
     def check(self) -> list[str]:
-        """Return what ``distq check`` says of this server, a line each: ``OK``, ``WARN`` or ``FAIL`` first."""
+        """Return what ``distq check`` says of this server; each line begins with OK, WARN or FAIL."""
         pool = self._address.pool(self._timeout)
         try:
             return requirements.findings(self._executor(pool), self._address)

@@ -28,10 +28,6 @@ LAYOUT = 1
 
 QUEUES = "distq:queues"
 
-NAMES = frozenset(
-    "ready dirty processing claims delayed failures dead sessions workers streams known meta wake".split()
-)
-
 _QUEUE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 

@@ -61,7 +61,7 @@ class QueueStore:
         return sum(self.run("delete", state=state or "", items=batch) for batch in batches(keys))
 
     def _register(self) -> None:
-        """Make the queue known to people, once a handle; outside of scripts, since its key is another slot."""
+        """Make the queue known to people, once a handle; in no script, since that key is in another slot."""
         if self._registered:
             return
         (layout,) = self.read(("HGET", "meta", "layout"))

@@ -9,7 +9,7 @@ from distq.errors import RedisError, RedisRefused, RedisUnavailable
 from distq.redisio.address import Address
 
 _COMES_BACK = re.compile(
-    r"LOADING|BUSY|READONLY|NOREPLICAS|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|MISCONF|UNBLOCKED|is loading the dataset"
+    "LOADING|BUSY|READONLY|NOREPLICAS|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|MISCONF|UNBLOCKED|is loading the data"
 )
 """Answers of a server that did nothing and may do it soon."""
 
@@ -26,11 +26,17 @@ def typed_error(error: Exception, address: Address) -> RedisError:
             "Check DISTQ_REDIS_PASSWORD."
         )
     if isinstance(error, exceptions.NoPermissionError) or "NOPERM" in text:
-        return RedisRefused(f'Redis at {address.where} denied user "{address.user}": {text}. See "distq check".')
+        return RedisRefused(
+            f'Redis at {address.where} denied user "{address.user}": {text}. See "distq check".'
+        )
     if isinstance(error, exceptions.OutOfMemoryError) or "OOM " in text:
-        return RedisRefused(f"Redis at {address.where} is full: {text}. Raise maxmemory or let workers drain it.")
+        return RedisRefused(
+            f"Redis at {address.where} is full: {text}. Raise maxmemory or let workers drain it."
+        )
     if isinstance(error, redis.ResponseError) and not _COMES_BACK.search(text):
-        return RedisRefused(f"Redis at {address.where} refused a command: {text}. Was its data changed by hand?")
+        return RedisRefused(
+            f"Redis at {address.where} refused a command: {text}. Was its data changed by hand?"
+        )
     if isinstance(error, redis.ResponseError | exceptions.BusyLoadingError):
         return RedisUnavailable(f"Redis at {address.where} is not ready: {text}. It may be soon.")
     return RedisUnavailable(_unreachable(error, address))
@@ -52,7 +58,9 @@ def _cause(error: BaseException) -> str:
             return inner.strerror.lower()
         inner = inner.__cause__ or inner.__context__
     text = _one_line(error).rstrip(".")
-    return "no answer in time" if isinstance(error, redis.TimeoutError) else text.lower() or type(error).__name__
+    return (
+        "no answer in time" if isinstance(error, redis.TimeoutError) else text.lower() or type(error).__name__
+    )
 
 
 def _one_line(error: BaseException) -> str:

@@ -28,7 +28,9 @@ def enforce(execute: Execute, address: Address) -> None:
         )
     policy = info.get("maxmemory_policy", "noeviction")
     if policy != "noeviction":
-        raise ConfigError(f"Redis at {address.where} may evict work: maxmemory-policy {policy}. Set noeviction.")
+        raise ConfigError(
+            f"Redis at {address.where} may evict work: maxmemory-policy {policy}. Set noeviction."
+        )
 
 
 def findings(execute: Execute, address: Address) -> list[str]:

@@ -8,6 +8,7 @@ lost with a connection costs a delay, since the fleet polls as well.
 import contextlib
 import os
 import select
+import socket
 import threading
 import weakref
 
@@ -53,7 +54,9 @@ class Sleeper:
 
     def interrupt(self) -> None:
         """End a running or the next sleep at once."""
-        with contextlib.suppress(BlockingIOError, OSError):  # a full pipe interrupts, a closed one has no sleeper
+        with contextlib.suppress(
+            BlockingIOError, OSError
+        ):  # a full pipe interrupts, a closed one has no sleeper
             os.write(self._interrupt, b"!")
 
     def close(self) -> None:
@@ -66,7 +69,7 @@ class Sleeper:
     def _pop(self, seconds: float) -> None:
         blocking = self._blocking or self._connect()
         blocking.send_command("BLPOP", self._wake_key, 0)
-        if not self._poll(seconds, blocking._sock.fileno()):  # noqa: SLF001  # redis-py offers no other way
+        if not self._poll(seconds, _descriptor(blocking)):
             self._connection.execute("CLIENT", "UNBLOCK", self._client_id)
         blocking.read_response()
 
@@ -92,6 +95,13 @@ class Sleeper:
         with contextlib.suppress(BlockingIOError):
             while os.read(self._interrupted, 4096):
                 pass
+
+
+def _descriptor(connection: AbstractConnection) -> int:
+    sock: socket.socket | None = connection._sock  # noqa: SLF001  # redis-py offers no other way
+    if sock is None:
+        raise redis.ConnectionError("closed")
+    return sock.fileno()
 
 
 def _close(*descriptors: int) -> None:

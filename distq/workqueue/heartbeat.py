@@ -5,6 +5,7 @@ import threading
 import weakref
 from typing import TYPE_CHECKING
 
+from distq.clock import Clock
 from distq.errors import DistqError, RedisError
 from distq.redisio.queue_store import QueueStore
 from distq.workqueue.rate_limiters import microseconds
@@ -32,11 +33,9 @@ class Heartbeat:
         self._last_good = 0.0
         self._surplus = False
 
-    def begin(self) -> None:
+    def begin(self, clock: Clock) -> None:
         """Beat from now on for a session that was opened just now."""
-        session = self._session()
-        assert session is not None
-        self._last_good = session.clock.monotonic()
+        self._last_good = clock.monotonic()
         if self._thread is None:
             name = f"distq-heartbeat-{self._store.name}"
             self._thread = threading.Thread(target=self._run, name=name, daemon=True)

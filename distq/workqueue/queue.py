@@ -238,7 +238,9 @@ class Queue:
         turn = self._turns.turn(settlements, want)
         for settlement, fate in zip(settlements, turn.fates, strict=True):
             if fate.kind == "refused":
-                _logger.warning("queue %s: %s not settled: its claim had ended", self.name, settlement.request.key)
+                _logger.warning(
+                    "queue %s: %s not settled: its claim had ended", self.name, settlement.request.key
+                )
         if settlements:
             with self._settled:
                 self._settled.notify_all()

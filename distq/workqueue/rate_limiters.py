@@ -27,7 +27,7 @@ class Program(Protocol):
 
 @dataclass(frozen=True)
 class Failure:
-    """What a custom limiter decides by: the key, its failures including this one, and the error if there was one."""
+    """What a custom limiter decides by: the key, its failures with this one, and the error if there was one."""
 
     key: str
     attempt: int
@@ -145,7 +145,7 @@ def program_of(limiter: RateLimiter, failure: Failure) -> str:
         answer = limiter(failure)
         program = fixed(answer) if isinstance(answer, int | float) else answer.program()
         if "bucket" in program:
-            raise TypeError("it answered a bucket. Answer seconds, or a limiter without a bucket.")  # noqa: TRY301
+            raise TypeError("it answered a bucket. Answer seconds, or a limiter without a bucket.")
     except Exception:  # a broken limiter must not stop the queue
         _logger.exception("rate limiter failed for %s: backing off by default", failure.key)
         return ItemExponentialFailureRateLimiter().program()

@@ -56,7 +56,7 @@ class _Sent:
 
 
 class Session:
-    """All that one process holds of one queue; opened by its first turn, safe for threads and after a fork."""
+    """All that one process holds of one queue; opened by its first turn, safe for threads and forks."""
 
     def __init__(
         self,
@@ -97,7 +97,9 @@ class Session:
     def turn(self, entries: Sequence[Entry], want: int) -> Turn:
         """Settle and claim, together with what other threads ask; see ``TurnQueue.turn``."""
         if len(entries) > LIMIT or want > LIMIT:
-            raise ValueError(f"a turn of {len(entries)} settlements and {want} claims: at most {LIMIT} each way")
+            raise ValueError(
+                f"a turn of {len(entries)} settlements and {want} claims: at most {LIMIT} each way"
+            )
         ask = _Ask(entries, want)
         self._asks.append(ask)
         with self._lock:
@@ -148,10 +150,10 @@ class Session:
         self.interrupt()
 
     def recount(self) -> None:
-        """Compare our claims with the server's: cancel what is missing there, release what is unknown here."""
+        """Compare our claims with the server's: cancel what is gone there, release what is unknown here."""
         with self._lock:
             if self._unanswered is not None:
-                self._ask_again()
+                self._ask_again(self._unanswered)
             claims = self._claims()
             for key, request in list(self._held.items()):
                 if claims.get(key) != request.fence:
@@ -165,7 +167,9 @@ class Session:
         number = self.id.partition("-")[0]
         (items,) = self.store.read(("ZRANGEBYSCORE", "processing", number, number))
         (claims,) = self.store.read(("HMGET", "claims", *items)) if items else ((),)
-        return {item.decode(): Claim.parse(text).fence for item, text in zip(items, claims, strict=True) if text}
+        return {
+            item.decode(): Claim.parse(text).fence for item, text in zip(items, claims, strict=True) if text
+        }
 
     # One turn for all who ask
 
@@ -174,11 +178,13 @@ class Session:
         self.turns += 1
         try:
             if self._unanswered is not None:
-                self._ask_again()
+                self._ask_again(self._unanswered)
             self._serve(asks)
         except BaseException as error:
             for ask in asks:
-                ask.error = error if isinstance(error, RedisError) else RedisUnavailable("interrupted. Try again.")
+                ask.error = (
+                    error if isinstance(error, RedisError) else RedisUnavailable("interrupted. Try again.")
+                )
             if not isinstance(error, RedisError):
                 raise
         finally:
@@ -206,7 +212,9 @@ class Session:
         fates = iter(answer.fates)
         sent = set(map(id, ours))
         for ask in asks:
-            ask.fates = [next(fates) if id(entry) in sent else self._late_fate(entry) for entry in ask.entries]
+            ask.fates = [
+                next(fates) if id(entry) in sent else self._late_fate(entry) for entry in ask.entries
+            ]
             ask.requests = [self._spare.popleft() for _ in range(min(ask.want, len(self._spare)))]
             ask.wait = answer.wait
 
@@ -218,8 +226,9 @@ class Session:
 
     def _late_fate(self, entry: Entry) -> Fate:
         """Return what a turn whose reply came late made of a claim; one that we do not hold is refused."""
-        fate = self._late.pop((entry.request.key, entry.request.fence), REFUSED) if isinstance(entry, Settlement) else REFUSED
-        return fate
+        if not isinstance(entry, Settlement):
+            return REFUSED
+        return self._late.pop((entry.request.key, entry.request.fence), REFUSED)
 
     # One turn of the script
 
@@ -238,7 +247,7 @@ class Session:
         return Answer(anew.requests, refused, anew.wait, anew.alone)
 
     def _ask_redis(self, sent: _Sent) -> Answer | None:
-        """Run the script; return None where the session was lost. While there is no reply the turn is kept."""
+        """Run the script; return None where the session was lost. Without a reply the turn is kept."""
         self._unanswered = sent
         try:
             reply = self.store.run(
@@ -263,10 +272,8 @@ class Session:
         self._note(sent, answer)
         return answer
 
-    def _ask_again(self) -> None:
+    def _ask_again(self, sent: _Sent) -> None:
         """Ask for a reply that was lost; keep its fates and claims for those who come back for them."""
-        sent = self._unanswered
-        assert sent is not None
         answer = self._ask_redis(sent)
         if answer is None:
             return
@@ -296,7 +303,7 @@ class Session:
 
     @property
     def gap(self) -> int:
-        """Return how far one look may move the claim clock, µs: a third of the claim duration, at most 10 s."""
+        """Return how far one look may move the claim clock, µs."""
         return microseconds(min(self.claim_duration / 3, 10.0))
 
     def _open(self) -> None:
@@ -311,7 +318,7 @@ class Session:
         self._op = 0
         if self._heartbeat is None:
             self._heartbeat = Heartbeat(self)
-        self._heartbeat.begin()
+        self._heartbeat.begin(self.clock)
 
     def _lose(self) -> None:
         """Give up a session that the server no longer has; the next turn opens another."""

@@ -111,7 +111,10 @@ def _outcome(request: Request, outcome: Outcome, policy: Policy) -> tuple[str | 
 
 @dataclass(frozen=True)
 class Answer:
-    """What the script said: claims, fates in the order of the entries, seconds to wait, and whether to be alone."""
+    """What the script said; fates in the order of the entries, ``wait`` in seconds.
+
+    ``alone``: a suspect is held or stands first; ask for nothing until nothing is held.
+    """
 
     requests: list[Request]
     fates: list[Fate]
@@ -141,9 +144,7 @@ def _requests(fence: int, popped: Sequence[bytes], records: Sequence[bytes | Non
     claimed = []
     for index in range(0, len(popped), 2):
         priority, since_us = decode_order(popped[index + 1])
-        request = Request(
-            popped[index].decode(), priority=priority, fence=fence, enqueued_at=since_us / 1e6
-        )
+        request = Request(popped[index].decode(), priority=priority, fence=fence, enqueued_at=since_us / 1e6)
         record = records[index // 2] if records else None
         if record is not None:
             request = replace(
