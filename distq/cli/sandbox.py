@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from distq.cli.extras import require_extra
 from distq.cli.output import note, print_json
 
 
@@ -22,8 +23,8 @@ from distq.cli.output import note, print_json
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[CMD...]")
 def sandbox(*, manifests: Sequence[str], as_json: bool, command: Sequence[str]) -> None:
     """Start Valkey and an emulated API server; run CMD with them, or print exports and wait."""
-    from distq.testing import Sandbox
-
+    with require_extra("demo"):
+        from distq.testing.sandbox import Sandbox
     with Sandbox(manifests=[Path(manifest) for manifest in manifests]) as started:
         if command:
             click.get_current_context().exit(_run(command, started.environment))
@@ -33,7 +34,7 @@ def sandbox(*, manifests: Sequence[str], as_json: bool, command: Sequence[str]) 
             for name, value in started.environment.items():
                 click.echo(f"export {name}={value}")
         sys.stdout.flush()
-        note(f"# {started.description}; Ctrl-C stops both and forgets everything.")
+        note("# Valkey and an emulated API server; Ctrl-C stops both and forgets everything.")
         _wait_for_sigterm()
 
 

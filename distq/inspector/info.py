@@ -81,14 +81,16 @@ class WorkerInfo:
 class StreamInfo:
     """One watched resource feeding one queue.
 
-    ``version`` is the checkpoint, None during a full list; ``lag`` is the age in seconds of the
-    leader's oldest event that is not yet committed.
+    ``version`` is the checkpoint, None during a full list; ``lists`` counts the full lists that this
+    leader made; ``lag`` is the age in seconds of its oldest event that is not yet committed.
     """
 
     queue: str
     resource: str
+    namespace: str | None
     leader: str | None
     epoch: str
     version: str | None
     synced: bool
+    lists: int
     lag: float | None

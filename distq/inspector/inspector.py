@@ -10,7 +10,7 @@ from itertools import islice
 from distq.errors import ConfigError
 from distq.inspector import reading
 from distq.inspector.info import ItemInfo, Listing, QueueInfo, State, StreamInfo, Timestamp, WorkerInfo
-from distq.redisio.connection import Connection
+from distq.redisio.connection import Connection, shared_connection
 from distq.redisio.keys import validate_key, validate_queue_name
 from distq.redisio.queue_store import BATCH, QueueStore, queue_names
 
@@ -24,7 +24,10 @@ class Inspector:
     """
 
     def __init__(self, redis: Connection | str | None = None) -> None:
-        self._redis = redis if isinstance(redis, Connection) else Connection(redis)
+        if redis is None:
+            self._redis = shared_connection()
+        else:
+            self._redis = Connection(redis) if isinstance(redis, str) else redis
 
     def now(self) -> Timestamp:
         """Return the Redis server's time, by which all moments here are stamped."""

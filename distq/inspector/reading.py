@@ -220,10 +220,12 @@ def streams(store: QueueStore) -> Iterator[StreamInfo]:
         yield StreamInfo(
             queue=store.name,
             resource=str(about.get("resource") or name.decode()),
+            namespace=about.get("namespace"),
             leader=about.get("leader"),
             epoch=stream.epoch,
             version=None if listing else stream.position,
             synced=bool(about.get("synced", not listing)),
+            lists=int(about.get("lists", 0)),
             lag=about.get("lag"),
         )
 

@@ -1,8 +1,39 @@
-"""The command ``distq demo``."""
+"""The command ``distq demo``: starts everything, kills the leader and a worker, and checks itself."""
+
+import sys
 
 import click
 
+from distq.cli.extras import require_extra
+from distq.cli.output import note, print_json
+
 
 @click.command()
-def demo() -> None:
-    """Show it all."""
+@click.option("--objects", type=click.IntRange(min=1), default=200, show_default=True)
+@click.option("--duration", type=click.FloatRange(min=5), default=15, show_default=True, help="Seconds.")
+@click.option(
+    "--kubeconfig",
+    type=click.Path(exists=True, dir_okay=False, resolve_path=True),
+    help="A cluster of your own, instead of the emulated one; the demo adds a CRD and a namespace to it.",
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object a line, the last is the summary."
+)
+def demo(*, objects: int, duration: float, kubeconfig: str | None, as_json: bool) -> None:
+    """Run informers and workers, kill the leader and a worker, and check that nothing was lost."""
+    with require_extra("demo"):
+        from distq.cli.demo.display import open_display
+        from distq.cli.demo.performance import Performance
+        from distq.cli.demo.stage import Stage
+
+    with Stage(kubeconfig) as stage:
+        with open_display(as_json=as_json) as display:
+            performance = Performance(stage, display, objects, duration)
+            verdict = performance.run()
+        for complaint in performance.complaints:
+            note(complaint)
+    if as_json:
+        print_json(vars(verdict))
+    else:
+        click.echo(str(verdict))
+    sys.exit(0 if verdict.good else 1)

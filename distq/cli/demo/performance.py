@@ -1,0 +1,122 @@
+"""The plot: objects come and go, the leader is killed, a worker is killed, and then all is counted."""
+
+import time
+from collections.abc import Callable
+
+from distq.cli.demo.controller import QUEUE
+from distq.cli.demo.display import Display
+from distq.cli.demo.generator import Generator
+from distq.cli.demo.journal import Entry, count_overlaps
+from distq.cli.demo.observer import Observer
+from distq.cli.demo.stage import NAMESPACE, Stage
+from distq.cli.demo.verdict import Verdict, lost_keys
+from distq.errors import DistqError
+from distq.testing.promises import left_over
+
+KILL_LEADER_AT = 0.3
+KILL_WORKER_AT = 0.6
+"""Parts of the duration."""
+
+_WORKERS = 3
+_LOOK_EVERY = 0.2
+_START_WITHIN = 60.0
+_SETTLE_WITHIN = 60.0
+
+
+class Performance:
+    """One run of the demo; ``complaints`` say in words what the verdict counts."""
+
+    def __init__(self, stage: Stage, display: Display, objects: int, duration: float) -> None:
+        self.complaints: list[str] = []
+        self._stage = stage
+        self._duration = duration
+        self._generator = Generator(stage.client, NAMESPACE, objects, duration)
+        self._observer = Observer(stage.inspector, display)
+        self._leader_killed_at = 0.0
+
+    def run(self) -> Verdict:
+        """Play it to its end; raises DistqError when a process ends that nobody killed."""
+        self._start()
+        self._generator.start()
+        self._until(lambda: self._observer.time >= KILL_LEADER_AT * self._duration)
+        self._kill_leader()
+        self._until(lambda: self._observer.time >= KILL_WORKER_AT * self._duration)
+        self._kill_worker()
+        self._until(lambda: not self._generator.is_alive())
+        if self._generator.error:
+            raise self._generator.error
+        return self._judge()
+
+    def _start(self) -> None:
+        """Let the first informer lead before there is a second."""
+        self._informers = [self._stage.start("informer-1", "informer")]
+        self._workers = [self._stage.start(f"worker-{n}", "worker") for n in range(1, _WORKERS + 1)]
+        self._until(self._has_started, _START_WITHIN, watched=False)
+        self._informers.append(self._stage.start("informer-2", "informer"))
+        self._observer.begin()
+
+    def _has_started(self) -> bool:
+        inspector = self._stage.inspector
+        return bool(inspector.streams(QUEUE)) and len(inspector.workers(QUEUE)) == _WORKERS
+
+    def _until(self, condition: Callable[[], bool], timeout: float = 3600.0, *, watched: bool = True) -> bool:
+        """Watch until the condition holds; return whether it did in time."""
+        deadline = time.monotonic() + timeout
+        while not condition():
+            self._stage.require_alive()
+            if time.monotonic() > deadline:
+                return False
+            if watched:
+                self._observer.look()
+            time.sleep(_LOOK_EVERY)
+        return True
+
+    def _kill_leader(self) -> None:
+        if not self._until(self._informers[1].says_follower, _START_WITHIN):
+            raise DistqError("the second informer did not start in time. Is the machine busy?")
+        self._leader_killed_at = time.time()
+        self._informers[0].kill()
+        self._observer.tell("informer-1 killed")
+
+    def _kill_worker(self) -> None:
+        worker = self._workers[0]
+        worker.kill_in_mid_reconcile(timeout=3.0)
+        cut_short = {entry.key for entry in worker.journal() if entry.end == worker.killed_at}
+        self._observer.tell(f"worker-1 killed in the middle of {len(cut_short)} reconciles")
+        self._observer.expect_again(cut_short, worker.killed_at or 0.0, self._journals)
+
+    def _judge(self) -> Verdict:
+        """Wait until all is done, count, then stop everything and count once more."""
+        generator = self._generator
+        self._until(lambda: not self._left_over(handles=_WORKERS - 1), _SETTLE_WITHIN)
+        until = time.time()
+        self._until(lambda: not self._lost(), _SETTLE_WITHIN)
+        lost, left = self._lost(), self._left_over(handles=_WORKERS - 1)
+        self._stage.stop_all()
+        left_at_end = self._left_over(handles=0)
+        overlaps = count_overlaps(self._journals())
+        lists = max(self._stage.full_lists(self._leader_killed_at, until), self._observer.lists_by_new_leader)
+        self.complaints += [f"lost: {key}" for key in sorted(lost)[:10]]
+        self.complaints += [f"left over: {count} in {name}" for name, count in left.items()]
+        self.complaints += [f"left over at the end: {count} in {name}" for name, count in left_at_end.items()]
+        return Verdict(
+            objects=len(generator.keys),
+            reconciled=len(generator.keys) - len(lost),
+            lost=len(lost),
+            overlaps=overlaps,
+            left_over=sum(left.values()) + sum(left_at_end.values()),
+            leader_changes=self._observer.leader_changes,
+            lists_by_new_leader=lists,
+        )
+
+    def _lost(self) -> set[str]:
+        generator = self._generator
+        return lost_keys(self._stage.client, NAMESPACE, generator.keys, generator.alive, self._journals())
+
+    def _left_over(self, *, handles: int) -> dict[str, int]:
+        return left_over(
+            self._stage.redis, QUEUE, handles=handles, objects=len(self._generator.alive), streams=1
+        )
+
+    def _journals(self) -> list[Entry]:
+        return [entry for worker in self._workers for entry in worker.journal()]

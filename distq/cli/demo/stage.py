@@ -1,0 +1,118 @@
+"""Where the demo plays: an embedded Valkey, a cluster, and the processes between them."""
+
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import Any, Self
+
+import yaml
+
+from distq.cli.demo.controller import RESOURCE
+from distq.cli.demo.processes import Process
+from distq.client.client import Client
+from distq.errors import DistqError, NotFound
+from distq.inspector import Inspector
+from distq.redisio.connection import Connection
+from distq.testing.apiserver import EmulatedApiServer
+from distq.testing.embedded_valkey import EmbeddedValkey
+
+NAMESPACE = "distq-demo"
+_STOP_WITHIN = 15.0
+
+
+class Stage:
+    """A context with all servers started; ``kubeconfig`` None means the emulated cluster."""
+
+    client: Client
+    redis: Connection
+    inspector: Inspector
+
+    def __init__(self, kubeconfig: str | None) -> None:
+        self._kubeconfig = kubeconfig
+        self._api_server: EmulatedApiServer | None = None
+        self._stack = ExitStack()
+        self._environment: dict[str, str] = {}
+        self.processes: list[Process] = []
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            self._folder = Path(stack.enter_context(TemporaryDirectory(prefix="distq-demo-")))
+            valkey = stack.enter_context(EmbeddedValkey())
+            if self._kubeconfig is None:
+                self._api_server = stack.enter_context(EmulatedApiServer())
+                self._kubeconfig = str(self._api_server.kubeconfig(self._folder / "kubeconfig"))
+            self.redis = Connection(valkey.url)
+            stack.callback(self.redis.close)
+            self.inspector = Inspector(self.redis)
+            self.client = Client(self._kubeconfig)
+            self._environment = {
+                "DISTQ_REDIS_URL": valkey.url,
+                "KUBECONFIG": self._kubeconfig,
+                "DISTQ_LEASE_NAME": "distq-demo",
+                "DISTQ_LEASE_NAMESPACE": NAMESPACE,
+                "DISTQ_LEASE_DURATION": "4",
+                "DISTQ_RENEW_DEADLINE": "3",
+                "DISTQ_RETRY_PERIOD": "1",
+            }
+            self._furnish(stack)
+            stack.callback(self.stop_all)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def start(self, name: str, *command: str) -> Process:
+        """Start a process that runs the demo's controller."""
+        process = Process(name, self._folder, self._environment, *command)
+        self.processes.append(process)
+        return process
+
+    def require_alive(self) -> None:
+        """Raise DistqError when a process ended that nobody killed."""
+        for process in self.processes:
+            if not process.alive and process.killed_at is None:
+                raise DistqError(f"{process.name} ended by itself: {process.last_words()}")
+
+    def stop_all(self) -> None:
+        """Stop all processes, in their own time."""
+        for process in self.processes:
+            process.stop()
+        for process in self.processes:
+            process.wait(_STOP_WITHIN)
+
+    def full_lists(self, since: float, until: float) -> int:
+        """Return how often all objects were listed between two Unix times; 0 where nobody counts."""
+        if self._api_server is None:
+            return 0
+        return sum(
+            request.full_list and request.path.endswith("/foos") and since <= request.time < until
+            for request in list(self._api_server.requests)
+        )
+
+    def _furnish(self, stack: ExitStack) -> None:
+        """Add the CRD and a namespace to the cluster; what was not there before goes at the end."""
+        definition = yaml.safe_load((Path(__file__).parent / "foo-crd.yaml").read_text())
+        namespace: dict[str, Any] = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+        for obj in (definition, namespace):
+            resource, name = f"{obj['apiVersion']}/{obj['kind']}", obj["metadata"]["name"]
+            if self.client.get(resource, name) is None:
+                self.client.create(obj)
+                stack.callback(self.client.delete, resource, name)
+        self._wait_until_served()
+
+    def _wait_until_served(self) -> None:
+        deadline = time.monotonic() + 15
+        while True:
+            try:
+                next(self.client.list(RESOURCE, NAMESPACE), None)
+            except NotFound:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
+            else:
+                return

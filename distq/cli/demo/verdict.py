@@ -1,0 +1,57 @@
+"""What the demo found out about itself, asked of the API server, the journals and Redis."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from distq.cli.demo.controller import RESOURCE
+from distq.cli.demo.journal import Entry
+from distq.client.client import Client
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The demo's summary; the names are those of its JSON."""
+
+    objects: int
+    reconciled: int
+    lost: int
+    overlaps: int
+    left_over: int
+    leader_changes: int
+    lists_by_new_leader: int
+
+    @property
+    def good(self) -> bool:
+        """Return whether every promise that the demo puts to the test was kept."""
+        return self.leader_changes >= 1 and not (
+            self.lost or self.overlaps or self.left_over or self.lists_by_new_leader
+        )
+
+    def __str__(self) -> str:
+        changes = "1 leader change" if self.leader_changes == 1 else f"{self.leader_changes} leader changes"
+        return (
+            f"{self.objects} objects, {self.reconciled} reconciled to their last version, {self.lost} lost, "
+            f"{self.overlaps} overlaps, {self.left_over} left over, {changes}, "
+            f"{self.lists_by_new_leader} lists by the new leader"
+        )
+
+
+def lost_keys(
+    client: Client, namespace: str, keys: set[str], alive: set[str], entries: Iterable[Entry]
+) -> set[str]:
+    """Return the keys whose last state was not reconciled.
+
+    Of what exists the API server tells which generation was reconciled; that a deletion was, its last
+    entry in the journals: it found nothing.
+    """
+    up_to_date = {
+        f"{namespace}/{foo['metadata']['name']}"
+        for foo in client.list(RESOURCE, namespace)
+        if foo.get("status", {}).get("observedGeneration") == foo["metadata"]["generation"]
+    }
+    last: dict[str, Entry] = {}
+    for entry in sorted(entries, key=lambda entry: entry.start):
+        if entry.end is not None and not entry.failed:
+            last[entry.key] = entry
+    found_gone = {key for key, entry in last.items() if entry.gone}
+    return keys - (up_to_date & alive) - (found_gone - alive)

@@ -1,0 +1,122 @@
+"""Real parts for a test or a terminal: an embedded Valkey and an emulated API server, gone at the end."""
+
+import os
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import Self
+
+from distq.client.client import Client
+from distq.config import Settings
+from distq.controller.controller import Controller
+from distq.controller.manager import Manager
+from distq.errors import ConfigError, DistqError
+from distq.inspector import Inspector
+from distq.redisio.connection import Connection
+from distq.testing.apiserver import EmulatedApiServer
+from distq.testing.embedded_valkey import EmbeddedValkey
+from distq.testing.idle import what_remains
+
+_LOOK_EVERY = 0.1
+_QUIET_LOOKS = 3
+"""An event may be on its way between two looks; so many in a row must find nothing."""
+
+
+class Sandbox:
+    """A context with a Redis and a cluster of one's own.
+
+    ``manifests``: YAML files that are applied at the start. Within the context ``environment`` is part
+    of the process's own, so that Clients and Queues made without arguments find the sandbox.
+    """
+
+    redis: Connection
+    client: Client
+    environment: dict[str, str]
+    api_server: EmulatedApiServer
+
+    def __init__(self, *, manifests: Sequence[str | Path] = ()) -> None:
+        self._manifests = manifests
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        for manifest in self._manifests:
+            if not Path(manifest).is_file():
+                raise ConfigError(f"no manifest {manifest}: no such file in {Path.cwd()}. Check the path.")
+        with ExitStack() as stack:
+            valkey = stack.enter_context(EmbeddedValkey())
+            folder = stack.enter_context(TemporaryDirectory(prefix="distq-sandbox-"))
+            server = self.api_server = stack.enter_context(EmulatedApiServer())
+            server.load(*self._manifests)
+            kubeconfig = Path(folder) / "kubeconfig"
+            server.kubeconfig(kubeconfig)
+            self.environment = {"DISTQ_REDIS_URL": valkey.url, "KUBECONFIG": str(kubeconfig)}
+            stack.callback(_restore, {name: os.environ.get(name) for name in self.environment})
+            os.environ.update(self.environment)
+            self.redis = Connection(valkey.url)
+            stack.callback(self.redis.close)
+            self.client = Client(str(kubeconfig))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def run_until_idle(self, *controllers: Controller, timeout: float = 30.0) -> None:
+        """Run informer and workers of the controllers in this process until nothing is left to do.
+
+        Idle is: every watch has handed over what there is, and nothing is ready, dirty, processing, due,
+        or waiting for a retry. What asked to come back later (``Result(requeue_after=...)``) and the
+        parked do not count. Raises TimeoutError, which tells what remained, after ``timeout`` seconds;
+        and what the run itself raised.
+        """
+        settings = Settings(redis_url=self.environment["DISTQ_REDIS_URL"], lease_name="distq-sandbox")
+        manager = Manager(controllers, redis=self.redis, client=self.client, settings=settings)
+        failures: list[BaseException] = []
+        runner = threading.Thread(target=_run, args=(manager, failures), name="distq-sandbox")
+        before = {stream.epoch for stream in Inspector(self.redis).streams()}
+        runner.start()
+        try:
+            self._wait_until_idle(controllers, before, runner, timeout)
+        finally:
+            manager.stop()
+            runner.join()
+        if failures:
+            raise failures[0]
+
+    def _wait_until_idle(
+        self, controllers: Sequence[Controller], before: set[str], runner: threading.Thread, timeout: float
+    ) -> None:
+        inspector = Inspector(self.redis)
+        deadline = time.monotonic() + timeout
+        quiet_looks = 0
+        while runner.is_alive() and quiet_looks < _QUIET_LOOKS:
+            remains = [
+                reason
+                for controller in controllers
+                for reason in what_remains(controller, inspector, self.client, before)
+            ]
+            quiet_looks = 0 if remains else quiet_looks + 1
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"not idle after {timeout:g} s: {'; '.join(remains)}.")
+            runner.join(_LOOK_EVERY)
+
+
+def _run(manager: Manager, failures: list[BaseException]) -> None:
+    try:
+        manager.run()
+    except (DistqError, SystemExit) as error:
+        failures.append(error)
+
+
+def _restore(environment: dict[str, str | None]) -> None:
+    for name, value in environment.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
