@@ -17,6 +17,13 @@ from distq.testing.apiserver.store import Collection, Content, Event, Store
 _REBUILD_SECONDS = 0.3
 
 
+def with_defaults(spec: dict[str, Any]) -> dict[str, Any]:
+    """Return the spec of a definition with what may be left out."""
+    names = spec["names"]
+    defaults = {"singular": names["kind"].lower(), "listKind": f"{names['kind']}List"}
+    return {"conversion": {"strategy": "None"}} | spec | {"names": defaults | names}
+
+
 def established(content: Content) -> dict[str, Any]:
     """Return the status of a definition whose names are accepted and whose resource is served."""
     now = timestamp()
@@ -88,7 +95,8 @@ def _resources(definition: Content) -> Iterator[Resource]:
             version=version["name"],
             kind=names["kind"],
             plural=names["plural"],
-            singular=names.get("singular") or names["kind"].lower(),
+            singular=names["singular"],
+            list_kind=names["listKind"],
             namespaced=spec["scope"] == "Namespaced",
             short_names=tuple(names.get("shortNames") or ()),
             categories=tuple(names.get("categories") or ()),

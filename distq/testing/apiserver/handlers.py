@@ -86,7 +86,7 @@ class Api:
                 return self._get(request, target)
             case "GET", _:
                 return await self._read_collection(request, target)
-            case "POST", False:
+            case "POST", False if target.namespace or not target.resource.namespaced:
                 return await self._create(request, target)
             case "PUT", True:
                 return await self._update(request, target)
@@ -99,7 +99,7 @@ class Api:
         raise method_not_allowed()
 
     def _get(self, request: web.BaseRequest, target: Target) -> web.Response:
-        representation = _representation(request, target, "PartialObjectMetadata")
+        representation = _representation(request, target)
         return _bytes(representation.object(self._find(target)))
 
     async def _read_collection(self, request: web.BaseRequest, target: Target) -> web.StreamResponse:
@@ -112,7 +112,7 @@ class Api:
         options = ListOptions.parse(query)
         if query.get("watch") in {"true", "1"}:
             return await self._watch(request, target, selector, options)
-        representation = _representation(request, target, "PartialObjectMetadataList")
+        representation = _representation(request, target, is_list=True)
         collection = self._store.collection(target.resource.identity)
         page = await list_page(self._store, collection, options, selector)
         return _bytes(representation.list(page.items, page.metadata))
@@ -128,7 +128,7 @@ class Api:
             self._store.collection(target.resource.identity),
             options,
             selector,
-            _representation(request, target, "PartialObjectMetadata"),
+            _representation(request, target),
             bookmark_period=self._bookmark_period if bookmarks else None,
             timeout=timeout,
         )
@@ -144,13 +144,13 @@ class Api:
         return response
 
     async def _create(self, request: web.BaseRequest, target: Target) -> web.Response:
-        representation = _representation(request, target, "PartialObjectMetadata")
+        representation = _representation(request, target)
         decoded = decode(await request.read(), request.headers.get("Content-Type", ""))
         content = objects.accept(target.resource, decoded, target.namespace)
         return _bytes(representation.object(self._registry.create(target.resource, content)), 201)
 
     async def _update(self, request: web.BaseRequest, target: Target) -> web.Response:
-        representation = _representation(request, target, "PartialObjectMetadata")
+        representation = _representation(request, target)
         decoded = decode(await request.read(), request.headers.get("Content-Type", ""))
         content = objects.accept(target.resource, decoded, target.namespace, target.name)
         create = target.resource.create_on_update
@@ -158,7 +158,7 @@ class Api:
         return _written(representation, written)
 
     async def _patch(self, request: web.BaseRequest, target: Target) -> web.Response:
-        representation = _representation(request, target, "PartialObjectMetadata")
+        representation = _representation(request, target)
         content_type = request.headers.get("Content-Type", "").partition(";")[0]
         patch = decode(await request.read(), content_type)
         merge = _patch_format(content_type, custom=target.resource.custom)
@@ -188,7 +188,7 @@ class Api:
         stored, gone = self._registry.delete(target.resource, key, options)
         if gone and not target.resource.returns_deleted:
             return _json(success(target.resource, target.name, stored.metadata["uid"]))
-        return _bytes(_representation(request, target, "PartialObjectMetadata").object(stored))
+        return _bytes(_representation(request, target).object(stored))
 
     async def _delete_collection(self, request: web.BaseRequest, target: Target) -> web.Response:
         options = await _delete_options(request)
@@ -203,12 +203,13 @@ class Api:
         page = await list_page(self._store, collection, ListOptions.parse(query), selector)
         for stored in page.items:
             self._registry.delete(target.resource, stored.key, options)
-        representation = _representation(request, target, "PartialObjectMetadataList")
+        representation = _representation(request, target, is_list=True)
         return _bytes(representation.list(page.items, page.metadata))
 
     async def _review(self, request: web.BaseRequest) -> web.Response:
         review = decode(await request.read(), request.headers.get("Content-Type", ""))
-        return _json(review | {"status": {"allowed": True}}, 201)
+        answer = {"kind": ACCESS_REVIEWS.kind, "apiVersion": ACCESS_REVIEWS.api_version, "metadata": {}}
+        return _json(answer | review | {"status": {"allowed": True}}, 201)
 
     def _find(self, target: Target) -> Stored:
         collection = self._store.collection(target.resource.identity)
@@ -218,8 +219,8 @@ class Api:
         return stored
 
 
-def _representation(request: web.BaseRequest, target: Target, wanted: str) -> Representation:
-    partial = negotiate(request.headers.get("Accept", ""), wanted=wanted)
+def _representation(request: web.BaseRequest, target: Target, *, is_list: bool = False) -> Representation:
+    partial = negotiate(request.headers.get("Accept", ""), is_list=is_list)
     return Representation(target.resource, partial=partial)
 
 
@@ -256,6 +257,11 @@ async def _delete_options(request: web.BaseRequest) -> DeleteOptions:
     given = decode(body, request.headers.get("Content-Type", "")) if body else {}
     preconditions = given.get("preconditions") or {}
     propagation = given.get("propagationPolicy") or request.query.get("propagationPolicy") or "Background"
+    if propagation not in {"Background", "Foreground", "Orphan"}:
+        supported = 'supported values: "Foreground", "Background", "Orphan", "nil"'
+        message = f'Unsupported value: "{propagation}": {supported}'
+        cause = ("FieldValueNotSupported", "propagationPolicy", message)
+        raise invalid("meta.k8s.io", "DeleteOptions", "", cause)
     return DeleteOptions(
         uid=preconditions.get("uid"),
         resource_version=preconditions.get("resourceVersion"),

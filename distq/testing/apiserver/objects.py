@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from distq.testing.apiserver.resources import Resource
-from distq.testing.apiserver.status import StatusError, bad_request, conflict, invalid
+from distq.testing.apiserver.status import bad_request, conflict, invalid, undecodable
 from distq.testing.apiserver.store import Content, Stored
 
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
@@ -22,6 +22,20 @@ _SUBDOMAIN_RULE = (
     "start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
     "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
 )
+_QUALIFIED = re.compile(r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
+_QUALIFIED_RULE = (
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
+    "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+_LABEL_VALUE = re.compile(r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")
+_LABEL_VALUE_RULE = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must "
+    "start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used "
+    "for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+_STANDARD_FINALIZERS = {"foregroundDeletion", "orphan", "kubernetes"}
+_FINALIZER_RULE = "name is neither a standard finalizer name nor is it fully qualified"
 _KEPT_FROM_OLD = (
     "uid",
     "creationTimestamp",
@@ -43,23 +57,16 @@ def object_key(namespace: str, name: str) -> str:
 
 def accept(resource: Resource, decoded: Any, namespace: str, name: str = "") -> Content:
     """Return a decoded body as content, after checking that it is what the URL says."""
+    unrecognized = f"the object provided is unrecognized (must be of type {resource.kind}): "
     if not isinstance(decoded, dict):
-        raise bad_request("couldn't get version/kind; json parse error: the body is no object")
-    kind, api_version = decoded.pop("kind", None), decoded.pop("apiVersion", None)
-    if resource.custom and not kind:
-        raise bad_request(f"Object 'Kind' is missing in '{msgspec.json.encode(decoded).decode()}'")
-    if api_version and api_version != resource.api_version:
+        raise bad_request(f"{unrecognized}couldn't get version/kind; json parse error: no object")
+    _check_type(resource, decoded, unrecognized)
+    metadata = _clean(resource, decoded.get("metadata") or {})
+    if name and "name" not in metadata:
         raise bad_request(
-            f"the API version in the data ({api_version}) does not match the expected API version "
-            f"({resource.api_version})"
+            f"the name of the object ({name} based on URL) was undeterminable: name must be provided"
         )
-    if kind and kind != resource.kind:
-        raise bad_request(
-            f"{kind} in version {resource.version!r} cannot be handled as a {resource.kind}: "
-            f"converting (v1.{kind}) to (v1.{resource.kind}): unknown conversion"
-        )
-    metadata = _clean(decoded.get("metadata") or {})
-    if name and metadata.get("name", name) != name:
+    if name and metadata["name"] != name:
         raise bad_request(
             f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})"
         )
@@ -69,11 +76,40 @@ def accept(resource: Resource, decoded: Any, namespace: str, name: str = "") -> 
         )
     if namespace:
         metadata["namespace"] = namespace
-    return decoded | {"metadata": metadata}
+    content = {field: value for field, value in decoded.items() if field not in {"kind", "apiVersion"}}
+    return content | {"metadata": metadata}
 
 
-def _clean(metadata: dict[str, Any]) -> dict[str, Any]:
+def _check_type(resource: Resource, decoded: dict[str, Any], unrecognized: str) -> None:
+    kind, api_version = decoded.get("kind"), decoded.get("apiVersion")
+    if resource.custom and not kind:
+        raise bad_request(
+            f"{unrecognized}Object 'Kind' is missing in '{msgspec.json.encode(decoded).decode()}'"
+        )
+    if resource.custom and kind != resource.kind:
+        cause = ("FieldValueInvalid", "kind", f'Invalid value: "{kind}": must be {resource.kind}')
+        name = (decoded.get("metadata") or {}).get("name", "")
+        raise invalid(resource.group, str(kind), name, cause)
+    if api_version and api_version != resource.api_version:
+        raise bad_request(
+            f"the API version in the data ({api_version}) does not match the expected API version "
+            f"({resource.api_version})"
+        )
+    if kind and kind != resource.kind:
+        raise bad_request(
+            f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
+            f"converting ({kind}) to ({resource.kind}): unknown conversion"
+        )
+
+
+def _clean(resource: Resource, metadata: dict[str, Any]) -> dict[str, Any]:
     """Drop what typed metadata leaves out: nulls, empty maps and lists, and managed fields."""
+    for field in ("labels", "annotations"):
+        if not all(isinstance(value, str) for value in (metadata.get(field) or {}).values()):
+            path = f"ObjectMeta.metadata.{field}"
+            raise undecodable(
+                resource, f"json: cannot unmarshal number into Go struct field {path} of type string"
+            )
     return {
         field: value
         for field, value in metadata.items()
@@ -94,6 +130,24 @@ def prepare_for_create(resource: Resource, content: Content) -> None:
     if resource.generation:
         metadata["generation"] = 1
     _validate_name(resource, metadata.get("name", ""))
+    _validate_metadata(resource, metadata)
+
+
+def _validate_metadata(resource: Resource, metadata: dict[str, Any]) -> None:
+    causes = []
+    for key, value in metadata.get("labels", {}).items():
+        if not _QUALIFIED.match(key):
+            causes.append(("metadata.labels", key, _QUALIFIED_RULE))
+        if not _LABEL_VALUE.match(value):
+            causes.append(("metadata.labels", value, _LABEL_VALUE_RULE))
+    for index, finalizer in enumerate(metadata.get("finalizers", ())):
+        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
+            causes.append((f"metadata.finalizers[{index}]", finalizer, _FINALIZER_RULE))
+    if causes:
+        listed = [
+            ("FieldValueInvalid", path, f'Invalid value: "{bad}": {rule}') for path, bad, rule in causes
+        ]
+        raise invalid(resource.group, resource.kind, metadata["name"], *listed)
 
 
 def _validate_name(resource: Resource, name: str) -> None:
@@ -116,6 +170,7 @@ def prepare_for_update(resource: Resource, new: Content, old: Content) -> None:
             metadata[field] = before[field]
         else:
             metadata.pop(field, None)
+    _validate_metadata(resource, metadata)
     if "deletionTimestamp" in before:
         _refuse_new_finalizers(resource, metadata, before)
 
@@ -132,15 +187,20 @@ def _refuse_new_finalizers(resource: Resource, metadata: dict[str, Any], before:
         raise invalid(resource.group, resource.kind, before["name"], cause)
 
 
-def check_uid(resource: Resource, name: str, wanted: str | None, found: str) -> None:
-    """Refuse a write that names another uid."""
-    if wanted and wanted != found:
-        raise _other_uid(resource, name, wanted, found)
-
-
-def _other_uid(resource: Resource, name: str, wanted: str, found: str) -> StatusError:
-    cause = f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
-    return conflict(resource, name, cause)
+def check_uid(
+    resource: Resource, name: str, wanted: str | None, found: str = "", *, namespace: str = ""
+) -> None:
+    """Refuse a write that names another uid than the one found (none: the object is absent)."""
+    if not wanted or wanted == found:
+        return
+    place = f"{resource.group}/{resource.plural}" if resource.custom else resource.plural
+    raise conflict(
+        resource,
+        name,
+        f"StorageError: invalid object, Code: 4, Key: /registry/{place}/{object_key(namespace, name)}, "
+        "ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: "
+        f"UID in precondition: {wanted}, UID in object meta: {found}",
+    )
 
 
 def same(new: Content, stored: Stored) -> bool:

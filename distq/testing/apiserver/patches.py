@@ -127,9 +127,7 @@ def _operate(document: Any, operation: Mapping[str, Any]) -> Any:
         if _lookup(document, path, default=None) != operation.get("value"):
             raise _rejected()
         return document
-    if kind in {"add", "replace"}:
-        if kind == "replace":
-            _lookup(document, path)
+    if kind in {"add", "replace"}:  # the real one lets replace add to a map, too
         return _set(document, path, operation.get("value"), insert=kind == "add")
     if kind == "remove":
         return _remove(document, path)
@@ -138,7 +136,7 @@ def _operate(document: Any, operation: Mapping[str, Any]) -> Any:
         value = _lookup(document, source)
         rest = _remove(document, source) if kind == "move" else document
         return _set(rest, path, value, insert=True)
-    raise bad_request(f"Unexpected kind: {kind}")
+    raise _rejected()
 
 
 def _rejected() -> StatusError:

@@ -4,7 +4,7 @@ Source: apiserver pkg/registry/generic/registry/store.go.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from distq.testing.apiserver import objects, strategies
@@ -14,6 +14,7 @@ from distq.testing.apiserver.status import (
     already_exists,
     conflict,
     forbidden,
+    internal_error,
     invalid,
     not_found,
 )
@@ -50,6 +51,8 @@ class Registry:
     def create(self, resource: Resource, content: Content) -> Stored:
         """Create an object, named by its metadata."""
         namespace = content["metadata"].get("namespace", "")
+        if "resourceVersion" in content["metadata"]:
+            raise internal_error("resourceVersion should not be set on objects to be created")
         if namespace and self._collection(NAMESPACES).get(namespace) is None:
             raise not_found(NAMESPACES, namespace)
         objects.prepare_for_create(resource, content)
@@ -80,10 +83,10 @@ class Registry:
         if existing is None:
             if status or not create:
                 raise not_found(resource, name)
-            return self._create_on_update(resource, name, change(None))
+            return self._create_on_update(resource, namespace, name, change(None))
         new = change(existing.content)
         metadata = new["metadata"]
-        objects.check_uid(resource, name, metadata.get("uid"), existing.metadata["uid"])
+        objects.check_uid(resource, name, metadata.get("uid"), existing.metadata["uid"], namespace=namespace)
         self._check_version(resource, name, metadata.get("resourceVersion"), existing)
         if status:
             new = strategies.prepare_for_status_update(new, existing.content)
@@ -116,12 +119,15 @@ class Registry:
     def _collection(self, resource: Resource) -> Collection:
         return self._store.collection(resource.identity)
 
-    def _create_on_update(self, resource: Resource, name: str, content: Content) -> Written:
-        objects.check_uid(resource, name, content["metadata"].get("uid"), "")
+    def _create_on_update(self, resource: Resource, namespace: str, name: str, content: Content) -> Written:
+        objects.check_uid(resource, name, content["metadata"].get("uid"), namespace=namespace)
+        content["metadata"].pop("resourceVersion", None)
         content["metadata"]["name"] = name
         return Written(self.create(resource, content), created=True)
 
     def _check_version(self, resource: Resource, name: str, wanted: str | None, existing: Stored) -> None:
+        if wanted and not wanted.isdecimal():
+            raise internal_error(f'strconv.ParseUint: parsing "{wanted}": invalid syntax')
         if wanted in {None, "", "0"}:
             if not resource.unconditional_update:
                 message = "Invalid value: 0: must be specified for an update"
@@ -150,7 +156,8 @@ class Registry:
                     f"the {field} in the precondition ({wanted}) does not match the {field} in record "
                     f"({found}). The object might have been {remedy}"
                 )
-                raise conflict(resource, existing.name, cause)
+                by_kind = replace(resource, plural=resource.kind)  # so the real one's message names it
+                raise conflict(by_kind, existing.name, cause)
 
 
 def _finalizers(existing: Stored, options: DeleteOptions) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from distq.testing.apiserver.resources import Resource
-from distq.testing.apiserver.status import StatusError, not_acceptable
+from distq.testing.apiserver.status import StatusError, not_acceptable, wrong_form
 from distq.testing.apiserver.store import Stored
 
 _encode = msgspec.json.encode
@@ -44,6 +44,8 @@ class Representation:
             kind, api_version = "PartialObjectMetadataList", "meta.k8s.io/v1"
         typed = self.partial or self.resource.custom
         encoded = [self.object(each) if typed else each.body for each in items]
+        if self.resource.custom and not self.partial:
+            metadata = {"continue": ""} | metadata
         head = _encode({"kind": kind, "apiVersion": api_version, "metadata": metadata})
         return head[:-1] + b',"items":[' + b",".join(encoded) + b"]}"
 
@@ -64,17 +66,20 @@ def error_event(error: StatusError) -> bytes:
     return _encode({"type": "ERROR", "object": error.as_object()}) + b"\n"
 
 
-def negotiate(accept: str, *, wanted: str) -> bool:
-    """Return whether metadata only is asked for: ``wanted`` is the form this request may have.
+def negotiate(accept: str, *, is_list: bool = False) -> bool:
+    """Return whether metadata only is asked for.
 
     A Table is never made: clients that can take plain JSON too get that.
     """
+    wanted = "PartialObjectMetadataList" if is_list else "PartialObjectMetadata"
     for part in accept.split(","):
         media_type, *parameters = (piece.strip() for piece in part.split(";"))
         if media_type not in {"", "*/*", "application/*", "application/json"}:
             continue
         form = next((each[3:] for each in parameters if each.startswith("as=")), "")
-        if form == wanted:
+        if form.startswith("PartialObjectMetadata"):
+            if form != wanted:
+                raise wrong_form(form, is_list=is_list)
             return True
         if not form:
             return False

@@ -37,16 +37,18 @@ def locate(catalogue: Catalogue, path: str) -> Target | None:
             pass
         case _:
             return None
-    if not catalogue.serves(group, version):
-        return None
     namespace = ""
     if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in _NAMESPACE_SUBRESOURCES:
         namespace, rest = rest[1], rest[2:]
     resource = catalogue.find(group, version, rest[0])
-    if resource is None or len(rest) > 3:
-        raise no_such_resource()
+    if resource is None:
+        if catalogue.built_in(group):
+            raise no_such_resource()
+        return None
     name, subresource = [*rest[1:], "", ""][:2]
-    if subresource and not (subresource == "status" and resource.status):
+    misplaced = bool(namespace or name) if resource.namespaced else bool(namespace)
+    unknown = subresource and not (subresource == "status" and resource.status)
+    if len(rest) > 3 or unknown or (misplaced and not (resource.namespaced and namespace)):
         raise no_such_resource()
     return Target(resource, namespace, name, subresource)
 
@@ -102,7 +104,7 @@ def decode(body: bytes, content_type: str) -> Any:
         raise unsupported_media_type("application/json", "application/yaml")
     try:
         return msgspec.json.decode(body)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         if not media_type.endswith("yaml"):
             raise bad_request(f"couldn't get version/kind; json parse error: {error}") from None
     try:

@@ -15,6 +15,7 @@ class Resource:
     kind: str
     plural: str
     singular: str
+    list_kind: str
     namespaced: bool = True
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
@@ -39,11 +40,6 @@ class Resource:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
-    def list_kind(self) -> str:
-        """Return the kind of its lists."""
-        return f"{self.kind}List"
-
-    @property
     def qualified(self) -> str:
         """Return the name that messages use, ``deployments.apps``."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
@@ -62,6 +58,7 @@ def _resource(api_version: str, kind: str, plural: str = "", short: str = "", **
         kind=kind,
         plural=plural or f"{kind.lower()}s",
         singular=kind.lower(),
+        list_kind=f"{kind}List",
         short_names=tuple(short.split()),
         **rules,  # type: ignore[arg-type]  # the rules of the table below, checked there by eye and by tests
     )
@@ -199,9 +196,9 @@ class Catalogue:
         """Return the resource at any of its versions."""
         return next((each for each in self if each.identity == identity), None)
 
-    def serves(self, group: str, version: str) -> bool:
-        """Return whether anything is served under the group and version."""
-        return any((each.group, each.version) == (group, version) for each in self)
+    def built_in(self, group: str) -> bool:
+        """Return whether the group is one of the server's own."""
+        return any(each.group == group and not each.custom for each in self)
 
     def add(self, resource: Resource) -> None:
         """Serve the resource from now on."""

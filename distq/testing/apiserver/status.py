@@ -25,13 +25,13 @@ class StatusError(Exception):
         self.code = code
         self.reason = reason
         self.message = message
-        self.details = dict(details or {})
+        self.details = None if details is None else dict(details)
         self.continue_token = continue_token
 
     @property
     def retry_after(self) -> int | None:
         """Return the seconds after which the client may try again, where the answer names them."""
-        return self.details.get("retryAfterSeconds")
+        return (self.details or {}).get("retryAfterSeconds")
 
     def as_object(self) -> dict[str, Any]:
         """Return the Status object."""
@@ -44,7 +44,7 @@ class StatusError(Exception):
         }
         if self.reason:
             status["reason"] = self.reason
-        if self.details:
+        if self.details is not None:
             status["details"] = self.details
         return status | {"code": self.code}
 
@@ -68,7 +68,7 @@ def not_found(resource: Resource, name: str) -> StatusError:
 
 def no_such_resource() -> StatusError:
     """Return the answer for a resource that a served group does not have."""
-    return StatusError(404, "NotFound", "the server could not find the requested resource")
+    return StatusError(404, "NotFound", "the server could not find the requested resource", details={})
 
 
 def already_exists(resource: Resource, name: str) -> StatusError:
@@ -120,8 +120,27 @@ def method_not_allowed() -> StatusError:
 
 def not_acceptable(*accepted: str) -> StatusError:
     """Return the answer for an Accept header that cannot be met."""
-    message = f"only the following media types are accepted: {', '.join(accepted)}"
+    message = f"406: Not Acceptable\n\nAvailable representations: {', '.join(accepted)}"
+    return StatusError(406, "NotAcceptable", message, details={})
+
+
+def wrong_form(form: str, *, is_list: bool) -> StatusError:
+    """Return the answer for a form asked of what cannot have it, like a list's of one object."""
+    found = "is a list" if is_list else "is not a list"
+    message = f"you requested {form}, but the requested object {found}"
     return StatusError(406, "NotAcceptable", message)
+
+
+def internal_error(message: str) -> StatusError:
+    """Return the answer for what the real server does not expect."""
+    return StatusError(500, "", message)
+
+
+def undecodable(resource: Resource, cause: str) -> StatusError:
+    """Return the answer for a body that is no object of the resource's kind."""
+    return bad_request(
+        f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {cause}'
+    )
 
 
 def unsupported_media_type(*accepted: str) -> StatusError:

@@ -6,11 +6,12 @@ Source: kubernetes pkg/registry/*/*/strategy.go.
 
 import base64
 import re
+from datetime import UTC, datetime
 from typing import Any
 
-from distq.testing.apiserver.definitions import established
+from distq.testing.apiserver.definitions import established, with_defaults
 from distq.testing.apiserver.resources import DEFINITIONS, DEPLOYMENTS, LEASES, NAMESPACES, Resource
-from distq.testing.apiserver.status import bad_request, invalid
+from distq.testing.apiserver.status import invalid, undecodable
 from distq.testing.apiserver.store import Content
 
 _MICRO_TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}(Z|[+-]\d\d:\d\d)$")
@@ -87,7 +88,7 @@ def _normalize(resource: Resource, content: Content) -> None:
     if resource.identity == LEASES.identity:
         _normalize_lease(content)
     elif resource.identity == DEFINITIONS.identity:
-        _validate_definition(content)
+        _normalize_definition(content)
     elif resource.identity == ("", "secrets"):
         _normalize_secret(content)
 
@@ -96,20 +97,32 @@ def _normalize_lease(content: Content) -> None:
     given = content.get("spec") or {}
     spec = {field: given[field] for field in _LEASE_FIELDS if given.get(field) is not None}
     for field in ("acquireTime", "renewTime"):
-        if field in spec and not _MICRO_TIME.match(str(spec[field])):
-            raise bad_request(
-                'Lease in version "v1" cannot be handled as a Lease: '
-                f'parsing time "{spec[field]}" as "2006-01-02T15:04:05.000000Z07:00": '
-                f'cannot parse "{str(spec[field])[19:]}" as ".000000"'
-            )
-    if spec.get("leaseDurationSeconds", 1) <= 0:
-        value = spec["leaseDurationSeconds"]
-        message = f"Invalid value: {value}: must be greater than 0"
-        name = content["metadata"].get("name", "")
-        raise invalid(
-            LEASES.group, "Lease", name, ("FieldValueInvalid", "spec.leaseDurationSeconds", message)
-        )
+        if field in spec:
+            spec[field] = _micro_time(str(spec[field]))
+    for field, least, rule in (
+        ("leaseDurationSeconds", 1, "greater than 0"),
+        ("leaseTransitions", 0, "greater than or equal to 0"),
+    ):
+        value = spec.get(field, least)
+        if not isinstance(value, int):
+            cause = f"json: cannot unmarshal string into Go struct field LeaseSpec.spec.{field} of type int32"
+            raise undecodable(LEASES, cause)
+        if value < least:
+            message = f"Invalid value: {value}: must be {rule}"
+            name = content["metadata"]["name"]
+            raise invalid(LEASES.group, LEASES.kind, name, ("FieldValueInvalid", f"spec.{field}", message))
     content["spec"] = spec
+
+
+def _micro_time(text: str) -> str:
+    """Return a metav1.MicroTime as the server writes it; it takes exactly six decimals."""
+    if not _MICRO_TIME.match(text):
+        layout = "2006-01-02T15:04:05.000000Z07:00"
+        raise undecodable(
+            LEASES, f'parsing time "{text}" as "{layout}": cannot parse "{text[19:]}" as ".000000"'
+        )
+    instant = datetime.fromisoformat(text).astimezone(UTC)
+    return instant.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def _normalize_secret(content: Content) -> None:
@@ -120,13 +133,14 @@ def _normalize_secret(content: Content) -> None:
     content.setdefault("type", "Opaque")
 
 
-def _validate_definition(content: Content) -> None:
+def _normalize_definition(content: Content) -> None:
     spec = content.get("spec") or {}
     names = spec.get("names") or {}
     expected = f"{names.get('plural')}.{spec.get('group')}"
-    name = content["metadata"].get("name", "")
-    if name and name != expected:
+    name = content["metadata"]["name"]
+    if name != expected:
         message = f'Invalid value: "{name}": must be spec.names.plural+"."+spec.group'
         raise invalid(
             DEFINITIONS.group, DEFINITIONS.kind, name, ("FieldValueInvalid", "metadata.name", message)
         )
+    content["spec"] = with_defaults(spec)
