@@ -3,7 +3,6 @@
 from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore
 
-
 _EMPTY = ("ready", "dirty", "processing", "delayed", "claims", "failures")
 
 
