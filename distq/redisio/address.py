@@ -81,8 +81,6 @@ class Address:
                 "socket_timeout": timeout,
                 "socket_connect_timeout": timeout,
                 "socket_keepalive": True,
-                "lib_name": "distq",
-                "lib_version": None,
             }
             | self._credentials()
             | self._tls()
