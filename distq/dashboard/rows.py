@@ -28,8 +28,8 @@ def item_row(item: ItemInfo, registry: str) -> dict[str, Any]:
         "id": str(ItemId(item.queue, state, item.key)),
         "created_at": _time(moment or item.since or Timestamp(0.0)),
         "started_at": None,
-        "ended_at": _time(item.last_error_at),
-        "exc_info": item.last_error,
+        "ended_at": _time(item.last_error_at or (item.since if item.state == "dead" else None)),
+        "exc_info": item.last_error or item.reason,
         "description": " · ".join([item.key, *_facts(item)]),
     }
 
@@ -43,7 +43,7 @@ def item_details(item: ItemInfo) -> dict[str, Any]:
         "started_at": _time(item.since) if item.state == "processing" else None,
         "origin": item.queue,
         "status": registry,
-        "exc_info": "\n".join(filter(None, [item.last_error, item.traceback])) or None,
+        "exc_info": "\n".join(filter(None, [item.last_error or item.reason, item.traceback])) or None,
         "description": item.key,
         "metadata": " · ".join([item.state, *_facts(item)]),
     }

@@ -1,0 +1,92 @@
+"""A queue with an item in every state, and the dashboard that shows it."""
+
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from flask.testing import FlaskClient
+
+from distq.dashboard import create_app
+from distq.errors import RetryAfter, TerminalError
+from distq.inspector import Inspector
+from distq.redisio.connection import Connection
+from distq.testing.embedded_valkey import EmbeddedValkey
+from distq.workqueue.queue import Queue
+
+HOSTILE_KEYS = [
+    "default/web",
+    "a b?#&c=d;e",
+    "naïve/☃/日本",
+    "q\"uo'te",
+    "lit%2Feral",
+    "~7E~",
+    "..",
+    "a:b:c",
+    "ends.json",
+    "<script>document.title='pwned'</script>",
+    '"><img src=x onerror="document.title=\'pwned\'">',
+    "<%= document.title='pwned' %>",
+    "{{ 7 * 7 }}",
+    "é" * 512,
+]
+
+
+@pytest.fixture
+def queue(connection: Connection) -> Iterator[Queue]:
+    """Open the queue ``foos``."""
+    handle = Queue("foos", connection)
+    yield handle
+    handle.close()
+
+
+@pytest.fixture
+def every_state(queue: Queue) -> Queue:
+    """Fill the queue with one item in each state: dead, delayed by a failure, processing and dirty, ready."""
+    for key, outcome in (
+        ("ns/dead", TerminalError("no such image")),
+        ("ns/delayed", RetryAfter(180, "slow down")),
+    ):
+        queue.add(key)
+        queue.settle(queue.get(timeout=5), outcome)
+    queue.add("ns/processing")
+    queue.get(timeout=5)
+    queue.add("ns/processing", "ns/ready", priority=7)
+    return queue
+
+
+@pytest.fixture
+def browser(connection: Connection) -> FlaskClient:
+    """Give an HTTP client of the dashboard, on real Redis."""
+    return create_app(Inspector(connection)).test_client()
+
+
+@pytest.fixture
+def offline() -> FlaskClient:
+    """Give an HTTP client of a dashboard whose Redis does not answer."""
+    return create_app(Inspector("redis://127.0.0.1:1/0")).test_client()
+
+
+SERVE = """
+import logging, sys
+from distq.dashboard import serve
+from distq.inspector import Inspector
+logging.basicConfig(level="INFO", format="%(message)s")
+serve(Inspector(sys.argv[1]), port=0)
+"""
+
+
+@pytest.fixture
+def served(connection: Connection, redis_server: EmbeddedValkey) -> Iterator[str]:
+    """Run the dashboard in a process of its own, which ends well on SIGTERM; give its URL."""
+    command = [sys.executable, "-W", "error", "-c", SERVE, redis_server.url]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr
+        line = process.stderr.readline()
+        url = re.match(r"http://127\.0\.0\.1:[0-9]+", line)
+        assert url, line + process.stderr.read()
+        yield url[0]
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=30) == 0, process.stderr.read()
