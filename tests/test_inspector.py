@@ -69,7 +69,7 @@ def test_the_oldest_item_is_found_behind_higher_priorities(
 ) -> None:
     """The head of the queue is not the oldest when a later item has a higher priority."""
     queue = _queue(connection)
-    for age, priority in ((30, 0), (90, -100), (60, 0), (10, 900), (50, 7)):
+    for age, priority in ((90, -100), (60, 0), (50, 7), (30, 0), (10, 900)):
         connection.server_time = int((1_800_000_000 - age) * 1e6)
         queue.add(f"{priority}-{age}", priority=priority)
     assert inspector.queues()[0].oldest_ready == pytest.approx(1_800_000_000 - 90, abs=0.001)
