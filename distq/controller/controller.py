@@ -1,0 +1,121 @@
+"""A reconcile function, the queue that feeds it, and what to watch.
+
+A Controller only describes: Manager runs it, the informer side in the process that
+leads, the worker side in as many as there are.
+"""
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from distq.controller.slots import Reconcile
+from distq.errors import ConfigError
+from distq.workqueue.queue import Queue
+
+if TYPE_CHECKING:
+    from distq.controller.watches import Watch
+
+
+class Controller:
+    """One reconcile function and its queue (controller-runtime ``controller.Controller``).
+
+    ``reconcile`` takes a Request and returns a Result or None; it is a plain function (run by a
+    thread pool) or ``async def`` (run by one event loop), a function, method or callable object.
+    ``concurrency`` handlers run at a time in one process, ``fleet_concurrency`` in all. A handler
+    past ``reconciliation_timeout`` seconds fails with TimeoutError; a plain one only when it returns.
+    ``watches`` must list their objects within ``cache_sync_timeout`` seconds, and hand over every
+    object again each ``resync_period`` seconds (0: never). Another ``revision`` of the reconcile
+    logic hands over every object once. Raises ConfigError.
+    """
+
+    def __init__(
+        self,
+        queue: str | Queue,
+        reconcile: Reconcile,
+        *,
+        watches: "Sequence[Watch]" = (),
+        concurrency: int = 8,
+        fleet_concurrency: int | None = None,
+        reconciliation_timeout: float | None = None,
+        cache_sync_timeout: float = 120.0,
+        resync_period: float = 36000.0,
+        revision: str = "",
+    ) -> None:
+        self.queue = _queue(queue)
+        self.name = self.queue.name
+        self.reconcile = reconcile
+        self.watches = _watches(self.name, watches)
+        self.concurrency = concurrency
+        self.fleet_concurrency = fleet_concurrency
+        self.reconciliation_timeout = reconciliation_timeout
+        self.cache_sync_timeout = cache_sync_timeout
+        self.resync_period = resync_period
+        self.revision = revision
+        _require_one_argument(reconcile)
+        self._require_numbers()
+
+    def __repr__(self) -> str:
+        return f"Controller({self.name!r}, {getattr(self.reconcile, '__qualname__', self.reconcile)!r})"
+
+    def _require_numbers(self) -> None:
+        for name, number in {
+            "concurrency": self.concurrency,
+            "fleet_concurrency": self.fleet_concurrency,
+        }.items():
+            if number is not None and not (_is_whole(number) and number >= 1):
+                raise ConfigError(f"bad {name}: {number!r}. Give 1 or more.")
+        if self.reconciliation_timeout is not None and not self.reconciliation_timeout > 0:
+            raise ConfigError(
+                f"bad reconciliation_timeout: {self.reconciliation_timeout!r}. Give seconds or None."
+            )
+        if not self.cache_sync_timeout > 0:
+            raise ConfigError(
+                f"bad cache_sync_timeout: {self.cache_sync_timeout!r}. Give more than 0 seconds."
+            )
+        if not self.resync_period >= 0:
+            raise ConfigError(f"bad resync_period: {self.resync_period!r}. Give seconds, or 0 for never.")
+
+
+def _queue(queue: object) -> Queue:
+    if isinstance(queue, str):
+        return Queue(queue)
+    if isinstance(queue, Queue):
+        return queue
+    raise ConfigError(f"bad queue: {type(queue).__name__} is none. Give its name or a Queue.")
+
+
+def _watches(name: str, watches: object) -> "tuple[Watch, ...]":
+    if not isinstance(watches, Iterable) or isinstance(watches, str):
+        kind = type(watches).__name__
+        raise ConfigError(f"bad watches of {name}: {kind} is no list. Give a list of For, Owns and others.")
+    if not (watches := tuple(watches)):
+        return ()
+    from distq.controller.watches import Every, For, Owns, Watches  # needs the extra kubernetes
+
+    for watch in watches:
+        if not isinstance(watch, For | Owns | Watches | Every):
+            kind = type(watch).__name__
+            raise ConfigError(f"bad watches of {name}: {kind} is none. Use For, Owns, Watches or Every.")
+    fors = sum(isinstance(watch, For) for watch in watches)
+    if fors > 1:
+        raise ConfigError(f"bad watches of {name}: {fors} times For. Give one, and Watches for others.")
+    if not fors and any(isinstance(watch, Owns) for watch in watches):
+        raise ConfigError(f"bad watches of {name}: Owns without For. Add a For with the owner's resource.")
+    return watches
+
+
+def _is_whole(number: object) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool)
+
+
+def _require_one_argument(reconcile: Callable[..., Any]) -> None:
+    if not callable(reconcile):
+        raise ConfigError(f"bad reconcile: {reconcile!r} is not callable. Give a function of one Request.")
+    try:
+        signature = inspect.signature(reconcile)
+    except ValueError:  # builtins have none to look at
+        return
+    try:
+        signature.bind(object())
+    except TypeError as error:
+        raise ConfigError(f"bad reconcile: {error}. Give a function of one Request.") from None

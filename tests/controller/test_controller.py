@@ -1,0 +1,112 @@
+"""A Controller describes, and refuses what cannot work before anything runs."""
+
+import functools
+from typing import Any
+
+import pytest
+
+from distq.controller.controller import Controller
+from distq.controller.slots import is_async
+from distq.controller.watches import Every, For, Owns, Watch, Watches
+from distq.errors import ConfigError, InvalidQueueName
+from distq.workqueue.interface import Request
+from distq.workqueue.queue import Queue
+
+FOO = "example.com/v1/Foo"
+
+
+def reconcile(request: Request) -> None:
+    """Do nothing."""
+
+
+async def reconcile_async(request: Request) -> None:
+    """Do nothing."""
+
+
+class Foos:
+    """Reconciles by a method, or by being called."""
+
+    def sync(self, request: Request) -> None:
+        """Do nothing."""
+
+    async def __call__(self, request: Request) -> None:
+        """Do nothing."""
+
+
+def two_arguments(request: Request, more: str) -> None:
+    """Take too much."""
+
+
+def test_nothing_is_contacted_before_it_runs() -> None:
+    """Neither Redis nor a cluster has to be there to make a Controller."""
+    controller = Controller("foos", reconcile, watches=[For(FOO), Owns("apps/v1/Deployment")])
+    assert controller.name == "foos"
+    assert controller.concurrency == 8
+
+
+def test_a_queue_is_taken_as_it_is() -> None:
+    """A Queue with its own settings stays the very same."""
+    queue = Queue("foos", max_retries=3)
+    assert Controller(queue, reconcile).queue is queue
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (reconcile, False),
+        (Foos().sync, False),
+        (lambda _: None, False),
+        (functools.partial(two_arguments, more=""), False),
+        (reconcile_async, True),
+        (functools.partial(reconcile_async), True),
+        (Foos(), True),
+    ],
+)
+def test_functions_methods_and_callable_objects_reconcile(function: Any, *, expected: bool) -> None:
+    """Whether a handler runs in a thread or on the loop is seen from what it is."""
+    Controller("foos", function)
+    assert is_async(function) is expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"reconcile": 5}, "bad reconcile: 5 is not callable"),
+        ({"reconcile": two_arguments}, "bad reconcile: missing a required argument: 'more'"),
+        ({"queue": 5}, "bad queue: int is none"),
+        ({"concurrency": 0}, "bad concurrency: 0"),
+        ({"concurrency": 1.5}, "bad concurrency: 1.5"),
+        ({"concurrency": True}, "bad concurrency: True"),
+        ({"fleet_concurrency": 0}, "bad fleet_concurrency: 0"),
+        ({"reconciliation_timeout": 0}, "bad reconciliation_timeout: 0"),
+        ({"cache_sync_timeout": 0}, "bad cache_sync_timeout: 0"),
+        ({"resync_period": -1}, "bad resync_period: -1"),
+        ({"watches": ["apps/v1/Deployment"]}, "bad watches of foos: str is none"),
+        ({"watches": For(FOO)}, "bad watches of foos: For is no list"),
+        ({"watches": [For(FOO), For("v1/Pod")]}, "bad watches of foos: 2 times For"),
+        ({"watches": [Owns("v1/Pod")]}, "bad watches of foos: Owns without For"),
+    ],
+)
+def test_what_cannot_work_is_refused_with_its_remedy(arguments: dict[str, Any], message: str) -> None:
+    """The error is one line: what, cause, remedy."""
+    with pytest.raises(ConfigError) as caught:
+        Controller(**{"queue": "foos", "reconcile": reconcile, **arguments})
+    assert str(caught.value).startswith(message)
+    assert str(caught.value).endswith(".")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_bad_queue_name_is_refused() -> None:
+    """The name is checked where it is given, not at the first use."""
+    with pytest.raises(InvalidQueueName):
+        Controller("no spaces", reconcile)
+
+
+def test_watches_without_for_and_several_others_are_fine() -> None:
+    """A controller may be fed by mappings and timers alone."""
+    watches: list[Watch] = [
+        Watches("v1/Pod", lambda _: []),
+        Watches("v1/Node", lambda _: []),
+        Every(60.0, list),
+    ]
+    assert len(Controller("foos", reconcile, watches=watches).watches) == 3

@@ -1,0 +1,244 @@
+"""What a dispatcher promises when handlers hang, claims are lost, or Redis goes away."""
+
+import asyncio
+import threading
+import time
+from urllib.parse import urlsplit
+
+import pytest
+
+from distq.controller import slots
+from distq.controller.controller import Controller
+from distq.errors import LayoutTooNew
+from distq.redisio.connection import Connection
+from distq.redisio.queue_store import QueueStore
+from distq.testing.embedded_valkey import EmbeddedValkey
+from distq.workqueue.interface import Request
+from distq.workqueue.queue import Queue
+from tests.controller.eventually import eventually
+from tests.controller.running import running
+from tests.controller.test_dispatcher import left_over
+from tests.fixtures.tcp_proxy import TcpProxy
+
+
+def test_an_async_handler_past_the_timeout_is_cancelled_and_fails(
+    connection: Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is retried as a TimeoutError; the slot is free at once."""
+    attempts: list[int] = []
+
+    async def reconcile(request: Request) -> None:
+        attempts.append(request.attempt)
+        if request.attempt == 1:
+            await asyncio.sleep(60)
+
+    queue = Queue("foos", connection)
+    queue.add("default/web")
+    controller = Controller(queue, reconcile, concurrency=1, reconciliation_timeout=0.05)
+    with caplog.at_level("WARNING", logger="distq"), running(controller):
+        eventually(lambda: attempts == [1, 2] and not left_over(connection, "foos"))
+    assert "attempt 1 failed: TimeoutError: 0.05 s" in caplog.text
+
+
+def test_a_plain_handler_past_the_timeout_keeps_its_claim_and_fails_when_it_returns(
+    connection: Connection, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody else may run the item meanwhile; it is told to stop, and warned of each minute."""
+    monkeypatch.setattr(slots, "WARN_EVERY", 0.05)
+    attempts: list[int] = []
+    go = threading.Event()
+
+    def reconcile(request: Request) -> None:
+        attempts.append(request.attempt)
+        if request.attempt == 1:
+            assert request.cancelled.wait(20)
+            go.wait(20)
+
+    queue = Queue("foos", connection)
+    queue.add("default/web")
+    controller = Controller(queue, reconcile, concurrency=1, reconciliation_timeout=0.05)
+    with caplog.at_level("WARNING", logger="distq"), running(controller):
+        eventually(lambda: caplog.text.count("default/web still runs") >= 2)
+        assert left_over(connection, "foos") == {"processing": 1, "claims": 1}
+        go.set()
+        eventually(lambda: attempts == [1, 2] and not left_over(connection, "foos"))
+    assert "attempt 1 failed: TimeoutError: 0.05 s" in caplog.text
+
+
+def test_a_lost_claim_cancels_its_async_handler_and_settles_nothing(connection: Connection) -> None:
+    """A session that Redis forgot holds nothing: its handlers stop, and the next session goes on."""
+    started, cancelled, again = threading.Event(), threading.Event(), threading.Event()
+
+    async def reconcile(request: Request) -> None:
+        if cancelled.is_set():
+            again.set()
+            return
+        started.set()
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            assert request.cancelled.is_set()
+            cancelled.set()
+            raise
+
+    queue = Queue("foos", connection, claim_duration=1.0)
+    queue.add("default/web")
+    with running(Controller(queue, reconcile)):
+        assert started.wait(20)
+        connection.execute("FLUSHALL")
+        assert cancelled.wait(20)
+        assert left_over(connection, "foos") == {}
+        Queue("foos", connection).add("default/web")
+        assert again.wait(20)
+
+
+def test_a_lost_claim_tells_its_plain_handler_and_settles_nothing(connection: Connection) -> None:
+    """``request.cancelled`` is set; what the handler returns afterwards counts for nothing."""
+    requests: list[Request] = []
+
+    def reconcile(request: Request) -> None:
+        requests.append(request)
+        if len(requests) == 1:
+            assert request.cancelled.wait(20)
+            raise OSError("of a claim that was lost")
+
+    queue = Queue("foos", connection, claim_duration=1.0)
+    queue.add("default/web")
+    with running(Controller(queue, reconcile)):
+        eventually(lambda: requests)
+        connection.execute("FLUSHALL")
+        eventually(requests[0].cancelled.is_set)
+        Queue("foos", connection).add("default/web")
+        eventually(lambda: len(requests) == 2 and not left_over(connection, "foos"))
+
+
+def test_an_outage_of_redis_is_waited_out_and_said_once(
+    redis_server: EmbeddedValkey, connection: Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What handlers finished meanwhile is settled when Redis is back; nothing runs twice."""
+    started, go, seen = threading.Semaphore(0), threading.Event(), []
+
+    def reconcile(request: Request) -> None:
+        started.release()
+        go.wait(20)
+        seen.append(request.key)
+
+    address = urlsplit(redis_server.url)
+    connection.execute("PING")
+    with TcpProxy((address.hostname or "", address.port or 0)) as proxy:
+        queue = Queue("foos", Connection(f"redis://127.0.0.1:{proxy.port}/0"))
+        Queue("foos", connection).add(*map(str, range(6)))
+        with caplog.at_level("WARNING", logger="distq"), running(Controller(queue, reconcile, concurrency=4)):
+            for _ in range(4):
+                assert started.acquire(timeout=20)
+            proxy.mode = "refuse"
+            go.set()
+            eventually(lambda: "Going on when it is back" in caplog.text)
+            assert left_over(connection, "foos") == {"processing": 4, "claims": 4, "ready": 2}
+            proxy.mode = "pass"
+            eventually(lambda: not left_over(connection, "foos"))
+    assert sorted(seen) == list("012345")
+    assert caplog.text.count("Going on when it is back") == 1
+    assert caplog.text.count("Redis is back after") == 1
+
+
+def test_a_newer_layout_ends_the_dispatcher_with_its_error(connection: Connection) -> None:
+    """What a newer distq wrote is not for this one: it stops instead of guessing."""
+    connection.execute("HSET", QueueStore(connection, "foos").key("meta"), "layout", 99)
+    errors: list[BaseException] = []
+    with running(Controller(Queue("foos", connection), lambda _: None), on_failure=errors.append):
+        eventually(lambda: errors)
+    assert isinstance(errors[0], LayoutTooNew)
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
+def test_a_handler_that_wants_to_exit_releases_its_item(connection: Connection, error: BaseException) -> None:
+    """The item stays, without a failure, and the process is asked to stop."""
+    asked: list[BaseException] = []
+    go = threading.Event()
+
+    def reconcile(request: Request) -> None:
+        if not asked:
+            raise error
+        go.wait(20)
+
+    queue = Queue("foos", connection)
+    queue.add("default/web")
+    with running(Controller(queue, reconcile), on_failure=asked.append):
+        eventually(lambda: asked)
+        go.set()
+        eventually(lambda: not left_over(connection, "foos"))
+    assert asked == [error]
+
+
+class TestStop:
+    """SIGTERM's part in one process: stop claiming, finish, release the rest."""
+
+    def test_running_handlers_finish_and_the_rest_goes_back_at_once(self, connection: Connection) -> None:
+        """Within the grace period what runs ends as usual; the others' items are free before that."""
+        started, go, seen = threading.Semaphore(0), threading.Event(), []
+
+        def reconcile(request: Request) -> None:
+            started.release()
+            go.wait(20)
+            seen.append(request.key)
+
+        queue = Queue("foos", connection)
+        queue.add(*map(str, range(10)))
+        with running(Controller(queue, reconcile, concurrency=2)) as dispatcher:
+            for _ in range(2):
+                assert started.acquire(timeout=20)
+            dispatcher.shut_down(20)
+            eventually(lambda: left_over(connection, "foos") == {"processing": 2, "claims": 2, "ready": 8})
+            assert dispatcher.in_progress == 2
+            go.set()
+            assert dispatcher.join()
+        assert sorted(seen) == ["0", "1"]
+        assert left_over(connection, "foos") == {"ready": 8}
+
+    def test_past_the_grace_period_handlers_are_cancelled_and_their_items_released(
+        self, connection: Connection
+    ) -> None:
+        """An async handler is cancelled, a plain one told; no item waits for its claim to lapse."""
+        told = threading.Event()
+
+        def plain(request: Request) -> None:
+            request.cancelled.wait(20)
+            told.set()
+            time.sleep(0.01)
+
+        async def asynchronous(request: Request) -> None:
+            await asyncio.sleep(60)
+
+        for name, reconcile in (("plain", plain), ("async", asynchronous)):
+            queue = Queue(name, connection)
+            queue.add("default/web")
+            with running(Controller(queue, reconcile)) as dispatcher:
+                eventually(lambda name=name: left_over(connection, name).get("claims"))  # type: ignore[misc]
+                assert not dispatcher.stop(0.05)
+            assert left_over(connection, "async") in ({}, {"ready": 1})
+        assert told.is_set()
+        assert left_over(connection, "plain") == {}
+
+    def test_a_handler_that_never_ends_does_not_hold_the_process(self, connection: Connection) -> None:
+        """Its item is released by closing the queue, and runs elsewhere."""
+        started, go = threading.Event(), threading.Event()
+
+        def reconcile(request: Request) -> None:
+            started.set()
+            go.wait(60)
+
+        queue = Queue("foos", connection)
+        queue.add("default/web")
+        with running(Controller(queue, reconcile)) as dispatcher:
+            assert started.wait(20)
+            assert not dispatcher.stop(0.0)
+            assert left_over(connection, "foos") == {"ready": 1}
+        go.set()
+
+    def test_an_idle_worker_stops_at_once(self, connection: Connection) -> None:
+        """Waiting for work ends with the shutdown, whatever the queue's patience is."""
+        with running(Controller(Queue("foos", connection), lambda _: None)) as dispatcher:
+            began = time.monotonic()
+            assert dispatcher.stop(60)
+            assert time.monotonic() - began < 5
