@@ -78,6 +78,11 @@ class Queue:
         if self._connection is None:
             self._connection = connection
 
+    @property
+    def connection(self) -> Connection:
+        """Return the way to Redis that this queue uses."""
+        return self._connection or shared_connection()
+
     # Producers
 
     def add(self, *keys: str, priority: int = 0, after: float | None = None) -> int:
@@ -272,7 +277,7 @@ class Queue:
     @property
     def _redis(self) -> QueueStore:
         if self._store is None:
-            self._store = QueueStore(self._connection or shared_connection(), self.name)
+            self._store = QueueStore(self.connection, self.name)
         return self._store
 
     @property
