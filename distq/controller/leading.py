@@ -1,0 +1,162 @@
+"""The informer side of a process: it competes for the lease, and while it leads it feeds the queues.
+
+One thread a stream and timer. What one of them cannot go on with ends the term, and then
+the process: a leader that watches half of what it should is worse than another one.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from distq.client.client import Client
+from distq.config import Settings
+from distq.controller.controller import Controller
+from distq.controller.sources import Source, sources
+from distq.controller.stream import Stream, StreamConfig
+from distq.errors import ApiError, LeaseLost
+from distq.leaderelection import LeaderElectionConfig, LeaderElector, LeaseLock
+
+LOOK_EVERY = 0.2
+"""Seconds between looks at whether all streams are synced."""
+
+_logger = logging.getLogger("distq")
+
+
+class Candidate:
+    """Competes for a Lease, and runs the watches of all controllers while it holds it.
+
+    ``on_failure`` hears why it cannot go on: LeaseLost, or what a stream raised.
+    """
+
+    def __init__(
+        self,
+        controllers: Sequence[Controller],
+        *,
+        client: Client,
+        lease: tuple[str, str],
+        settings: Settings,
+        on_failure: Callable[[BaseException], None],
+    ) -> None:
+        self._controllers = [controller for controller in controllers if controller.watches]
+        self._client = client
+        self._settings = settings
+        self._on_failure = on_failure
+        self._lock = LeaseLock(client, *lease)
+        self._elector = LeaderElector(
+            LeaderElectionConfig(
+                lock=self._lock,
+                on_started_leading=self._lead,
+                on_stopped_leading=lambda: _logger.info("not leading any more"),
+                on_new_leader=self._see_leader,
+                lease_duration=settings.lease_duration,
+                renew_deadline=settings.renew_deadline,
+                retry_period=settings.retry_period,
+            )
+        )
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="distq-election", daemon=True)
+
+    def start(self) -> None:
+        """Start competing."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the streams, then release the lease; return at once."""
+        self._stop.set()
+
+    def join(self) -> None:
+        """Wait until the lease is released."""
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self._elector.run(self._stop)
+            if not self._stop.is_set():
+                raise LeaseLost(f"lost the lease {self._lock.describe()}: another may lead. Start again.")
+        except BaseException as error:  # noqa: BLE001 - the manager raises it
+            self._on_failure(error)
+
+    def _see_leader(self, identity: str) -> None:
+        if identity and identity != self._lock.identity:
+            _logger.info("follow   %s, led by %s", self._lock.describe(), identity)
+
+    def _lead(self, over: threading.Event) -> None:
+        """Run all sources until the term is over or one of them fails."""
+        lease = self._settings.lease_duration
+        _logger.info("leading  %s as %s (lease %g s)", self._lock.describe(), self._lock.identity, lease)
+        feeds = [self._feed(controller) for controller in self._controllers]
+        halt = threading.Event()
+        threads = [
+            threading.Thread(target=feed.run, args=(source, halt), name=f"distq-{feed.name}", daemon=True)
+            for feed in feeds
+            for source in feed.sources
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            while not over.wait(LOOK_EVERY):
+                for feed in feeds:
+                    feed.look()
+        finally:
+            halt.set()
+            for thread in threads:
+                thread.join()
+
+    def _feed(self, controller: Controller) -> "_Feed":
+        config = StreamConfig(
+            queue=controller.name,
+            connection=controller.queue.connection,
+            client=self._client,
+            leadership=self._elector,
+            owner=self._lock.describe(),
+            revision=self._settings.revision or controller.revision,
+            resync_period=controller.resync_period,
+        )
+        return _Feed(
+            controller.name,
+            sources(controller.watches, controller.queue, config),
+            sync_by=time.monotonic() + controller.cache_sync_timeout,
+        )
+
+
+class _Feed:
+    """One controller's sources during a term."""
+
+    def __init__(self, name: str, sources: Sequence[Source], *, sync_by: float) -> None:
+        self.name = name
+        self.sources = sources
+        self._streams = [source for source in sources if isinstance(source, Stream)]
+        self._sync_by = sync_by
+        self._synced = False
+        self._failure: BaseException | None = None
+
+    def run(self, source: Source, stop: threading.Event) -> None:
+        """Run one source in its thread; keep what it fails with for ``look``."""
+        try:
+            source.run(stop)
+        except BaseException as error:  # noqa: BLE001 - look raises it
+            if not stop.is_set():
+                self._failure = error
+
+    def look(self) -> None:
+        """Say once when all streams are synced; raise what a source failed with, or that it took too long."""
+        if self._failure is not None:
+            raise self._failure
+        if self._synced:
+            return
+        missing = ", ".join(stream.resource for stream in self._streams if not stream.synced)
+        if not missing:
+            self._synced = True
+            if self._streams:
+                _logger.info("synced   %s", self._describe())
+        elif time.monotonic() > self._sync_by:
+            raise ApiError(f"cannot sync {missing}: not listed in time. Check its size and the API server.")
+
+    def _describe(self) -> str:
+        parts = [
+            f"{stream.resource} "
+            + (f"resumed at {stream.resumed_at}" if stream.resumed_at else f"{stream.objects} objects")
+            for stream in self._streams
+        ]
+        return f"{', '.join(parts)}; {sum(stream.enqueued for stream in self._streams)} keys enqueued"

@@ -1,0 +1,187 @@
+"""Runs controllers in this process: the side that informs, the side that works, or both.
+
+Three things end it: a signal or ``stop``, the loss of the lease, and an error that
+waiting cannot heal. Whatever it is, commits stop at once and handlers get the grace
+period.
+"""
+
+import logging
+import queue
+import re
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from distq.config import Settings
+from distq.controller.controller import Controller
+from distq.controller.dispatcher import Dispatcher
+from distq.errors import ConfigError
+from distq.redisio.connection import Connection
+
+if TYPE_CHECKING:
+    from distq.client.client import Client
+    from distq.controller.leading import Candidate
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_logger = logging.getLogger("distq")
+
+
+class Manager:
+    """Runs controllers until it is told to stop (controller-runtime ``manager.Manager``).
+
+    ``redis`` is a Connection, a URL, or None for what the settings say; queues with a connection of
+    their own keep it. ``client`` reaches the cluster; None is the kubeconfig or service account.
+    ``settings`` None is the environment. Raises ConfigError.
+    """
+
+    def __init__(
+        self,
+        controllers: Sequence[Controller],
+        *,
+        redis: Connection | str | None = None,
+        client: "Client | None" = None,
+        settings: Settings | None = None,
+    ) -> None:
+        self._controllers = list(controllers)
+        self._settings = settings or Settings.from_env()
+        self._connection = (
+            redis if isinstance(redis, Connection) else Connection(redis, settings=self._settings)
+        )
+        self._client = client
+        self._dispatchers: list[Dispatcher] = []
+        self._candidate: Candidate | None = None
+        self._events: queue.SimpleQueue[signal.Signals | BaseException | str] = queue.SimpleQueue()
+        self._started = False
+        self._require_controllers()
+
+    def run(self, *, informer: bool = True, workers: bool = True) -> None:
+        """Run until ``stop``, SIGTERM or SIGINT (heard in the main thread only), and then drain.
+
+        ``informer`` competes for the lease and watches, ``workers`` reconciles. A second signal ends the
+        grace period. Raises what ended it: LeaseLost, KeyboardInterrupt after SIGINT, RedisError where
+        Redis cannot be used at the start, ConfigError, ApiError.
+        """
+        if self._started:
+            raise ConfigError("this Manager was run before: make another one.")
+        self._started = True
+        self._prepare(informer=informer, workers=workers)
+        with self._hearing_signals():
+            for dispatcher in self._dispatchers:
+                dispatcher.start()
+            for candidate in self._candidates():
+                candidate.start()
+            reason = self._events.get()
+            errors = [reason] if isinstance(reason, BaseException) else []
+            errors += self._drain(reason)
+        if reason is signal.SIGINT:
+            raise KeyboardInterrupt
+        if errors:
+            raise errors[0]
+
+    def stop(self) -> None:
+        """End ``run`` gracefully; return at once. Safe from any thread."""
+        self._events.put("stop")
+
+    # Before
+
+    def _require_controllers(self) -> None:
+        if not self._controllers:
+            raise ConfigError("nothing to run: no Controller was given. Give one or more.")
+        names = [controller.name for controller in self._controllers]
+        for name in names:
+            if names.count(name) > 1:
+                raise ConfigError(
+                    f"{names.count(name)} controllers of the queue {name}. Give each its own queue."
+                )
+
+    def _prepare(self, *, informer: bool, workers: bool) -> None:
+        """Look whether everything is there, before the first thread starts."""
+        watched = any(controller.watches for controller in self._controllers)
+        if not workers and not (informer and watched):
+            raise ConfigError("nothing to watch: no Controller has watches. Run workers, or add watches.")
+        self._connection.execute("PING")
+        for controller in self._controllers:
+            controller.queue.bind(self._connection)
+        if workers:
+            self._dispatchers = [
+                Dispatcher(controller, concurrency=self._settings.concurrency, on_failure=self._events.put)
+                for controller in self._controllers
+            ]
+        if informer and watched:
+            self._candidate = self._new_candidate()
+
+    def _new_candidate(self) -> "Candidate":
+        from distq.client.client import Client
+        from distq.controller.leading import Candidate
+
+        client = self._client or Client()
+        _ = client.server  # says now that there is no cluster, not at the first election
+        namespace = self._settings.lease_namespace or getattr(client, "namespace", "") or "default"
+        return Candidate(
+            self._controllers,
+            client=client,
+            lease=(namespace, self._settings.lease_name or self._lease_name()),
+            settings=self._settings,
+            on_failure=self._events.put,
+        )
+
+    def _lease_name(self) -> str:
+        """Return a name for what runs here, so that other programs do not compete for the same Lease."""
+        names = "-".join(sorted(controller.name for controller in self._controllers))
+        return f"distq-{re.sub('[^a-z0-9]+', '-', names.lower())}"[:63].strip("-")
+
+    # After
+
+    def _drain(self, reason: "signal.Signals | BaseException | str") -> list[BaseException]:
+        """Stop everything and wait for it; return what failed meanwhile."""
+        began, errors = time.monotonic(), list[BaseException]()
+        why = reason.name if isinstance(reason, signal.Signals) else str(reason)
+        running = sum(dispatcher.in_progress for dispatcher in self._dispatchers)
+        _logger.info("%s: no new work; %d in progress", why, running)
+        self._shut_down(self._settings.grace_period)
+        threading.Thread(target=self._join, name="distq-drain", daemon=True).start()
+        while (event := self._events.get()) != "drained":
+            if isinstance(event, signal.Signals):
+                _logger.warning("%s again: not waiting any longer", event.name)
+                self._shut_down(0.0)
+            elif isinstance(event, BaseException):
+                errors.append(event)
+        _logger.info("done in %.1f s", time.monotonic() - began)
+        return errors
+
+    def _shut_down(self, grace: float) -> None:
+        for candidate in self._candidates():
+            candidate.stop()
+        for dispatcher in self._dispatchers:
+            dispatcher.shut_down(grace)
+
+    def _join(self) -> None:
+        for dispatcher in self._dispatchers:
+            dispatcher.join()
+        for candidate in self._candidates():
+            candidate.join()
+        self._events.put("drained")
+
+    def _candidates(self) -> "list[Candidate]":
+        return [self._candidate] if self._candidate else []
+
+    @contextmanager
+    def _hearing_signals(self) -> Iterator[None]:
+        """Take SIGTERM and SIGINT as events; a queue may be put to in the middle of anything."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def hear(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - signal's signature
+            self._events.put(signal.Signals(number))
+
+        before = {number: signal.signal(number, hear) for number in _SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
