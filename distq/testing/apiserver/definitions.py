@@ -66,9 +66,10 @@ class Definitions:
         self._catalogue.remove(identity)
         for resource in _resources(definition):
             self._catalogue.add(resource)
+        collection = self._store.collection(identity)
         if changed:
             until = asyncio.get_running_loop().time() + _REBUILD_SECONDS
-            self._store.collection(identity).restart_watches(self._store.revision, until=until)
+            collection.restart_watches(self._store.revision, until=until)
 
     def _withdraw(self, identity: tuple[str, str]) -> None:
         collection = self._store.collection(identity)

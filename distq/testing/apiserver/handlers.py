@@ -11,9 +11,9 @@ import msgspec
 from aiohttp import web
 
 from distq.testing.apiserver import discovery, objects, patches
-from distq.testing.apiserver.listing import ListOptions, list_page
+from distq.testing.apiserver.listing import ListOptions, list_page, reach, version_of
 from distq.testing.apiserver.registry import DeleteOptions, Registry, Written
-from distq.testing.apiserver.representation import Representation, negotiate
+from distq.testing.apiserver.representation import PARTIAL, PARTIAL_LIST, Representation
 from distq.testing.apiserver.requests import Target, decode, locate
 from distq.testing.apiserver.resources import ACCESS_REVIEWS, Catalogue
 from distq.testing.apiserver.selectors import Selector
@@ -25,11 +25,13 @@ from distq.testing.apiserver.status import (
     not_found,
     success,
     unsupported_media_type,
+    wrong_form,
 )
 from distq.testing.apiserver.store import Content, Store, Stored
 from distq.testing.apiserver.watch import Watch
 
 _MIN_WATCH_SECONDS = 1800.0
+_MAX_BODY = 3 * 1024 * 1024
 _HEALTH_PATHS = {"/healthz", "/readyz", "/livez"}
 
 
@@ -82,9 +84,9 @@ class Api:
         if "dryRun" in request.query:
             raise bad_request("the emulated API server has no dry run")
         match request.method, bool(target.name):
-            case "GET", True if request.query.get("watch") not in {"true", "1"}:
-                return self._get(request, target)
-            case "GET", _:
+            case "GET", True:
+                return await self._get(request, target)
+            case "GET", False:
                 return await self._read_collection(request, target)
             case "POST", False if target.namespace or not target.resource.namespaced:
                 return await self._create(request, target)
@@ -98,17 +100,14 @@ class Api:
                 return await self._delete_collection(request, target)
         raise method_not_allowed()
 
-    def _get(self, request: web.BaseRequest, target: Target) -> web.Response:
+    async def _get(self, request: web.BaseRequest, target: Target) -> web.Response:
         representation = _representation(request, target)
+        await reach(self._store, version_of(request.query.get("resourceVersion", "")))
         return _bytes(representation.object(self._find(target)))
 
     async def _read_collection(self, request: web.BaseRequest, target: Target) -> web.StreamResponse:
         query = request.query
-        fields = query.get("fieldSelector", "")
-        if target.name:
-            fields = f"metadata.name={target.name}"
-        labels = query.get("labelSelector", "")
-        selector = Selector(target.resource, target.namespace, labels, fields)
+        selector = _selector(request, target)
         options = ListOptions.parse(query)
         if query.get("watch") in {"true", "1"}:
             return await self._watch(request, target, selector, options)
@@ -120,17 +119,14 @@ class Api:
     async def _watch(
         self, request: web.BaseRequest, target: Target, selector: Selector, options: ListOptions
     ) -> web.StreamResponse:
-        query = request.query
-        bookmarks = query.get("allowWatchBookmarks") in {"true", "1"}
-        timeout = float(query.get("timeoutSeconds") or 0) or _MIN_WATCH_SECONDS * random.uniform(1, 2)
         watch = Watch(
             self._store,
             self._store.collection(target.resource.identity),
             options,
             selector,
-            _representation(request, target),
-            bookmark_period=self._bookmark_period if bookmarks else None,
-            timeout=timeout,
+            Representation(target.resource, request.headers.get("Accept", "")),
+            bookmark_period=self._bookmark_period if options.bookmarks else None,
+            timeout=options.timeout or _MIN_WATCH_SECONDS * random.uniform(1, 2),
         )
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         response.enable_chunked_encoding()
@@ -145,13 +141,13 @@ class Api:
 
     async def _create(self, request: web.BaseRequest, target: Target) -> web.Response:
         representation = _representation(request, target)
-        decoded = decode(await request.read(), request.headers.get("Content-Type", ""))
+        decoded = decode(await _body(request), request.headers.get("Content-Type", ""))
         content = objects.accept(target.resource, decoded, target.namespace)
         return _bytes(representation.object(self._registry.create(target.resource, content)), 201)
 
     async def _update(self, request: web.BaseRequest, target: Target) -> web.Response:
         representation = _representation(request, target)
-        decoded = decode(await request.read(), request.headers.get("Content-Type", ""))
+        decoded = decode(await _body(request), request.headers.get("Content-Type", ""))
         content = objects.accept(target.resource, decoded, target.namespace, target.name)
         create = target.resource.create_on_update
         written = self._write(target, lambda _: content, create=create)
@@ -160,7 +156,7 @@ class Api:
     async def _patch(self, request: web.BaseRequest, target: Target) -> web.Response:
         representation = _representation(request, target)
         content_type = request.headers.get("Content-Type", "").partition(";")[0]
-        patch = decode(await request.read(), content_type)
+        patch = decode(await _body(request), content_type)
         merge = _patch_format(content_type, custom=target.resource.custom)
         apply = content_type == patches.APPLY
         if apply:
@@ -192,22 +188,16 @@ class Api:
 
     async def _delete_collection(self, request: web.BaseRequest, target: Target) -> web.Response:
         options = await _delete_options(request)
-        query = request.query
-        selector = Selector(
-            target.resource,
-            target.namespace,
-            query.get("labelSelector", ""),
-            query.get("fieldSelector", ""),
-        )
+        selector = _selector(request, target)
         collection = self._store.collection(target.resource.identity)
-        page = await list_page(self._store, collection, ListOptions.parse(query), selector)
+        page = await list_page(self._store, collection, ListOptions.parse(request.query), selector)
         for stored in page.items:
             self._registry.delete(target.resource, stored.key, options)
         representation = _representation(request, target, is_list=True)
         return _bytes(representation.list(page.items, page.metadata))
 
     async def _review(self, request: web.BaseRequest) -> web.Response:
-        review = decode(await request.read(), request.headers.get("Content-Type", ""))
+        review = decode(await _body(request), request.headers.get("Content-Type", ""))
         answer = {"kind": ACCESS_REVIEWS.kind, "apiVersion": ACCESS_REVIEWS.api_version, "metadata": {}}
         return _json(answer | review | {"status": {"allowed": True}}, 201)
 
@@ -220,8 +210,24 @@ class Api:
 
 
 def _representation(request: web.BaseRequest, target: Target, *, is_list: bool = False) -> Representation:
-    partial = negotiate(request.headers.get("Accept", ""), is_list=is_list)
-    return Representation(target.resource, partial=partial)
+    representation = Representation(target.resource, request.headers.get("Accept", ""))
+    if representation.form == (PARTIAL if is_list else PARTIAL_LIST):
+        raise wrong_form(representation.form, is_list=is_list)
+    return representation
+
+
+async def _body(request: web.BaseRequest) -> bytes:
+    body = await request.content.read()
+    if len(body) > _MAX_BODY:
+        message = f"Request entity too large: limit is {_MAX_BODY}"
+        raise StatusError(413, "RequestEntityTooLarge", message)
+    return body
+
+
+def _selector(request: web.BaseRequest, target: Target) -> Selector:
+    query = request.query
+    labels, fields = query.get("labelSelector", ""), query.get("fieldSelector", "")
+    return Selector(target.resource, target.namespace, labels, fields)
 
 
 def _with_type(target: Target, content: Content) -> dict[str, Any]:
@@ -253,7 +259,7 @@ def _validate_apply(request: web.BaseRequest, patch: Any) -> None:
 
 
 async def _delete_options(request: web.BaseRequest) -> DeleteOptions:
-    body = await request.read()
+    body = await _body(request)
     given = decode(body, request.headers.get("Content-Type", "")) if body else {}
     preconditions = given.get("preconditions") or {}
     propagation = given.get("propagationPolicy") or request.query.get("propagationPolicy") or "Background"

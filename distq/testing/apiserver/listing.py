@@ -39,6 +39,8 @@ class ListOptions:
     limit: int = 0
     continue_token: str = ""
     send_initial_events: bool | None = None
+    bookmarks: bool = False
+    timeout: int = 0
 
     @classmethod
     def parse(cls, query: Mapping[str, str]) -> Self:
@@ -47,27 +49,35 @@ class ListOptions:
         return cls(
             resource_version=query.get("resourceVersion", ""),
             match=query.get("resourceVersionMatch", ""),
-            limit=_number("limit", query.get("limit") or "0"),
+            limit=_number(query.get("limit") or "0"),
             continue_token=query.get("continue", ""),
             send_initial_events=None if send is None else send in {"true", "1"},
+            bookmarks=query.get("allowWatchBookmarks") in {"true", "1"},
+            timeout=_number(query.get("timeoutSeconds") or "0"),
         )
 
 
-def _number(name: str, text: str) -> int:
+def _number(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise bad_request(f'{name}: strconv.ParseInt: parsing "{text}": invalid syntax') from None
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
 
 
 def parse_version(text: str) -> int:
-    """Return a resourceVersion as a number; empty is 0."""
-    if not text:
-        return 0
-    if not text.isdecimal():
+    """Return a resourceVersion as a number, empty as 0; raise ValueError worded as the server's."""
+    if text and not text.isdecimal():
         cause = f'Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
-        raise bad_request(f"resourceVersion: {cause}")
-    return int(text)
+        raise ValueError(f"resourceVersion: {cause}")
+    return int(text or 0)
+
+
+def version_of(text: str) -> int:
+    """Return the resourceVersion of a read."""
+    try:
+        return parse_version(text)
+    except ValueError as error:
+        raise bad_request(f"invalid resource version: {error}") from None
 
 
 def invalid_options(*causes: tuple[str, str, str]) -> StatusError:
@@ -107,7 +117,7 @@ class Page:
 async def list_page(store: Store, collection: Collection, options: ListOptions, selector: Selector) -> Page:
     """Read one page; waits up to 3 seconds for a version that is not reached yet."""
     _validate(options)
-    version = parse_version(options.resource_version)
+    version = version_of(options.resource_version)
     if options.continue_token:
         if version:
             raise bad_request("specifying resource version is not allowed when using continue")
@@ -118,11 +128,8 @@ async def list_page(store: Store, collection: Collection, options: ListOptions, 
         exact = options.match == "Exact" or bool(version and options.limit and not options.match)
     if options.resource_version == "0":
         options = ListOptions()
-    if exact:
-        if version > store.revision:
-            raise StatusError(500, "", "etcdserver: mvcc: required revision is a future revision")
-    else:
-        await reach(store, version)
+    await reach(store, version)
+    if not exact:
         version = store.revision
     try:
         return _read(collection, selector, version, options.limit, start, past=exact)
@@ -158,13 +165,13 @@ def _read(
 
 
 def _encode(version: int, start: str, prefix: str) -> str:
-    token = {"v": "meta.k8s.io/v1", "rv": version, "start": start.removeprefix(prefix)}
+    token = {"v": "meta.k8s.io/v1", "rv": version, "start": f"/{start.removeprefix(prefix)}"}
     return base64.urlsafe_b64encode(msgspec.json.encode(token)).decode().rstrip("=")
 
 
 def _decode(text: str, prefix: str) -> tuple[int, str]:
     try:
         token = msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-        return int(token["rv"]), prefix + str(token["start"])
+        return int(token["rv"]), prefix + str(token["start"])[1:]
     except (binascii.Error, ValueError, TypeError, KeyError, msgspec.DecodeError) as error:
-        raise bad_request(f"continue key is not valid: {error}") from None
+        raise bad_request(f"invalid continue token: continue key is not valid: {error}") from None

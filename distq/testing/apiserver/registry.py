@@ -105,16 +105,25 @@ class Registry:
         if resource == NAMESPACES and existing.name in _PERMANENT_NAMESPACES:
             raise forbidden(resource, existing.name, "this namespace may not be deleted")
         finalizers = _finalizers(existing, options)
-        if not finalizers:
+        if not finalizers and not resource.graceful:
             return self._store.remove(collection, existing), True
-        if "deletionTimestamp" in existing.metadata and finalizers == existing.metadata.get("finalizers"):
-            return existing, False
-        metadata = existing.metadata | {"finalizers": finalizers}
+        marked = self._mark_deleted(collection, existing, finalizers)
+        if finalizers:
+            return marked, False
+        self._store.remove(collection, marked)
+        return marked, True
+
+    def _mark_deleted(self, collection: Collection, existing: Stored, finalizers: list[str]) -> Stored:
+        metadata = dict(existing.metadata)
+        if finalizers:
+            metadata["finalizers"] = finalizers
         if "deletionTimestamp" not in metadata:
             metadata |= {"deletionTimestamp": objects.timestamp(), "deletionGracePeriodSeconds": 0}
             if "generation" in metadata:
                 metadata["generation"] += 1
-        return self._store.put(collection, key, existing.content | {"metadata": metadata}), False
+        if metadata == existing.metadata:
+            return existing
+        return self._store.put(collection, existing.key, existing.content | {"metadata": metadata})
 
     def _collection(self, resource: Resource) -> Collection:
         return self._store.collection(resource.identity)

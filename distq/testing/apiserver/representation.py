@@ -11,11 +11,13 @@ from typing import Any
 import msgspec
 
 from distq.testing.apiserver.resources import Resource
-from distq.testing.apiserver.status import StatusError, not_acceptable, wrong_form
+from distq.testing.apiserver.status import StatusError, not_acceptable
 from distq.testing.apiserver.store import Stored
 
 _encode = msgspec.json.encode
-_PARTIAL = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1",'
+PARTIAL = "PartialObjectMetadata"
+PARTIAL_LIST = "PartialObjectMetadataList"
+_PARTIAL_HEAD = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1",'
 _ACCEPTED = (
     "application/json",
     "application/yaml",
@@ -24,27 +26,27 @@ _ACCEPTED = (
 
 
 class Representation:
-    """One resource at one version, whole or metadata only."""
+    """One resource at one version, in the form that an Accept header asks for."""
 
-    def __init__(self, resource: Resource, *, partial: bool = False) -> None:
+    def __init__(self, resource: Resource, accept: str) -> None:
         self.resource = resource
-        self.partial = partial
+        self.form = negotiate(accept)
         self._head = b'{"kind":%s,"apiVersion":%s,' % (_encode(resource.kind), _encode(resource.api_version))
 
     def object(self, stored: Stored) -> bytes:
         """Return the object's JSON."""
-        if self.partial:
-            return _PARTIAL + stored.metadata_body[1:]
+        if self.form:
+            return _PARTIAL_HEAD + stored.metadata_body[1:]
         return self._head + stored.body[1:]
 
     def list(self, items: Iterable[Stored], metadata: dict[str, Any]) -> bytes:
         """Return a list's JSON."""
         kind, api_version = self.resource.list_kind, self.resource.api_version
-        if self.partial:
-            kind, api_version = "PartialObjectMetadataList", "meta.k8s.io/v1"
-        typed = self.partial or self.resource.custom
+        if self.form:
+            kind, api_version = PARTIAL_LIST, "meta.k8s.io/v1"
+        typed = bool(self.form) or self.resource.custom
         encoded = [self.object(each) if typed else each.body for each in items]
-        if self.resource.custom and not self.partial:
+        if self.resource.custom and not self.form:
             metadata = {"continue": ""} | metadata
         head = _encode({"kind": kind, "apiVersion": api_version, "metadata": metadata})
         return head[:-1] + b',"items":[' + b",".join(encoded) + b"]}"
@@ -66,21 +68,16 @@ def error_event(error: StatusError) -> bytes:
     return _encode({"type": "ERROR", "object": error.as_object()}) + b"\n"
 
 
-def negotiate(accept: str, *, is_list: bool = False) -> bool:
-    """Return whether metadata only is asked for.
+def negotiate(accept: str) -> str:
+    """Return the form of objects that is asked for: metadata only, metadata only in a list, or whole ("").
 
     A Table is never made: clients that can take plain JSON too get that.
     """
-    wanted = "PartialObjectMetadataList" if is_list else "PartialObjectMetadata"
     for part in accept.split(","):
         media_type, *parameters = (piece.strip() for piece in part.split(";"))
         if media_type not in {"", "*/*", "application/*", "application/json"}:
             continue
         form = next((each[3:] for each in parameters if each.startswith("as=")), "")
-        if form.startswith("PartialObjectMetadata"):
-            if form != wanted:
-                raise wrong_form(form, is_list=is_list)
-            return True
-        if not form:
-            return False
+        if form in {"", PARTIAL, PARTIAL_LIST}:
+            return form
     raise not_acceptable(*_ACCEPTED)

@@ -29,6 +29,8 @@ class Resource:
     """Whether PUT needs no resourceVersion (registry AllowUnconditionalUpdate)."""
     returns_deleted: bool = False
     """Whether DELETE answers the object instead of a Status (registry ReturnDeletedObject)."""
+    graceful: bool = False
+    """Whether DELETE marks the object before it removes it; here no kubelet has to agree."""
     custom: bool = False
     """Whether a CustomResourceDefinition made it."""
     fields: tuple[str, ...] = ANY_FIELD
@@ -120,6 +122,7 @@ BUILT_IN: tuple[Resource, ...] = (
         categories=("all",),
         status=True,
         generation=True,
+        graceful=True,
         returns_deleted=True,
         fields=(*ANY_FIELD, *_POD_FIELDS),
     ),

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from distq.testing.apiserver.resources import Resource
+from distq.testing.apiserver.resources import ANY_FIELD, Resource
 from distq.testing.apiserver.status import bad_request
 from distq.testing.apiserver.store import Content, Stored
 
@@ -39,7 +39,8 @@ class Selector:
 
 
 def _label_requirements(text: str) -> list[Requirement]:
-    return [_label_requirement(part) for part in re.split(r",(?![^()]*\))", text) if part.strip()]
+    parts = re.split(r",(?![^()]*\))", text) if text.strip() else []
+    return [_label_requirement(part) for part in parts]
 
 
 def _label_requirement(text: str) -> Requirement:
@@ -76,7 +77,10 @@ def _field_requirement(resource: Resource, text: str) -> Requirement:
         raise bad_request(f"invalid selector: '{text}'; can't understand '{text}'")
     path, operator, value = match.groups()
     if path not in resource.fields:
-        raise bad_request(f"field label not supported: {path}")
+        if resource.fields != ANY_FIELD or resource.custom:
+            raise bad_request(f"field label not supported: {path}")
+        known = ", ".join(f'"{each}"' for each in ANY_FIELD)
+        raise bad_request(f'"{path}" is not a known field selector: only {known}')
     steps = path.split(".")
     if operator == "!=":
         return lambda content: field_text(content, steps) != value

@@ -25,7 +25,6 @@ from distq.testing.apiserver.resources import NAMESPACES, Catalogue
 from distq.testing.apiserver.store import Store
 
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
-_MAX_BODY = 3 * 1024 * 1024
 _MAX_REQUESTS = 1_000_000
 
 Answer = TypeVar("Answer")
@@ -137,8 +136,8 @@ class EmulatedApiServer:
     async def _serve(self, ready: "Future[None]") -> None:
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
-        self._store = Store(self._history)
         self._catalogue = Catalogue()
+        self._store = Store(self._history, (resource.identity for resource in self._catalogue))
         self._registry = Registry(self._store)
         Definitions(self._store, self._catalogue)
         collector = asyncio.create_task(GarbageCollector(self._store, self._catalogue, self._registry).run())

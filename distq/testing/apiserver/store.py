@@ -8,7 +8,7 @@ Source: apiserver pkg/storage/etcd3 and pkg/storage/cacher.
 
 from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -181,12 +181,14 @@ class Collection:
 class Store:
     """All collections under one sequence of revisions."""
 
-    def __init__(self, window: int) -> None:
+    def __init__(self, window: int, identities: Iterable[tuple[str, str]] = ()) -> None:
         self.revision = 1
         self.observers: list[Callable[[Collection, Event], None]] = []
         """Told of every change, in order, before the writer has its answer."""
         self._window = window
         self._collections: dict[tuple[str, str], Collection] = {}
+        for identity in identities:
+            self.collection(identity)
 
     def __iter__(self) -> Iterator[Collection]:
         return iter(list(self._collections.values()))

@@ -13,9 +13,9 @@ import random
 from collections.abc import AsyncIterator
 
 from distq.testing.apiserver.listing import ListOptions, invalid_options, parse_version, reach
-from distq.testing.apiserver.representation import Representation, error_event
+from distq.testing.apiserver.representation import PARTIAL_LIST, Representation, error_event
 from distq.testing.apiserver.selectors import Selector
-from distq.testing.apiserver.status import StatusError, initializing, too_old
+from distq.testing.apiserver.status import StatusError, initializing, internal_error, too_old
 from distq.testing.apiserver.store import Collection, Event, Store, Stored
 
 _MAX_PENDING = 100_000
@@ -64,11 +64,15 @@ class Watch:
         self._collection = collection
         self._selector = selector
         self._representation = representation
-        self._after = parse_version(options.resource_version)
+        try:
+            self._after = parse_version(options.resource_version)
+        except ValueError as error:
+            raise internal_error(str(error)) from None
         self._initial = options.send_initial_events or (
             options.send_initial_events is None and self._after == 0
         )
         self._deadline = self._now() + timeout
+        self._before_end = _BOOKMARKS_BEFORE_END if timeout > max(_BOOKMARKS_BEFORE_END) else ()
         self._bookmark_period = bookmark_period
         self._next_bookmark = self._after_this_bookmark()
         self._pending: list[bytes] = []
@@ -87,6 +91,8 @@ class Watch:
             if self._now() >= self._next_bookmark:
                 self._bookmark()
             if self._pending:
+                if self._representation.form == PARTIAL_LIST:
+                    return  # as the real one: 200, then nothing, then the end at the first line
                 chunk, self._pending = b"".join(self._pending), []
                 yield chunk
             else:
@@ -146,7 +152,7 @@ class Watch:
             return math.inf
         now = self._now()
         regular = now + self._bookmark_period + random.uniform(-1, 1) * self._bookmark_period / 60
-        before_end = [self._deadline - seconds for seconds in _BOOKMARKS_BEFORE_END]
+        before_end = [self._deadline - seconds for seconds in self._before_end]
         return min([regular, *(time for time in before_end if time > now)])
 
     async def _wait_until(self, time: float) -> None:
