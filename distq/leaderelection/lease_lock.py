@@ -20,7 +20,7 @@ from distq.errors import ApiError, ConfigError, Conflict, NotFound
 from distq.leaderelection.lease_watch import LeaseWatch
 from distq.leaderelection.lock import LeaderElectionRecord
 
-LEASES = Resource(api_version="coordination.k8s.io/v1", kind="Lease", plural="leases", namespaced=True)
+LEASES = Resource("coordination.k8s.io/v1", "Lease", "leases", namespaced=True)
 REFUSED_PATCH = frozenset({403, 404, 409, 422})  # no verb, no Lease, busy, a failed test operation
 
 
@@ -86,8 +86,8 @@ class LeaseLock:
         """
         seen = self._lease
         if seen is None:
-            raise NotFound(f"Lease {self.describe()}: not read yet. Get or create it first.", status=404)
-        spec = seen.get("spec", {}) | spec_of(record)
+            raise Conflict(f"Lease {self.describe()}: not read yet. Get or create it first.", status=409)
+        spec = (seen.get("spec") or {}) | spec_of(record)
         try:
             return self._put(seen, spec, timeout)
         except Conflict:
@@ -126,7 +126,7 @@ class LeaseLock:
 
     def _patch(self, seen: Object, spec: Object, timeout: float) -> LeaderElectionRecord:
         """Write the record whatever the Lease's version, if it is still the one that was seen."""
-        old = seen.get("spec", {})
+        old = seen.get("spec") or {}
         guards = [("/metadata/uid", seen["metadata"]["uid"])]
         for name in "holderIdentity", "renewTime":
             if name not in old:
@@ -185,4 +185,6 @@ def _parse_time(text: str | None) -> datetime | None:
 
 def _format_time(time: datetime | None) -> str | None:
     """Write six decimals always: the API server refuses fewer."""
-    return time and time.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    if time is None:
+        return None
+    return time.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

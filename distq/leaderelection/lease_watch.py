@@ -12,6 +12,7 @@ from typing import Any
 
 from distq.client.client import Client
 from distq.client.objects import Object
+from distq.client.raw import Stream
 from distq.errors import ApiError
 
 logger = logging.getLogger(__name__)
@@ -29,7 +30,7 @@ class LeaseWatch:
         self._name = name
         self._on_lease = on_lease
         self._closed = threading.Event()
-        self._stream: Any = None
+        self._stream: Stream | None = None
         self._pause = FIRST_PAUSE
 
     def start(self) -> None:
@@ -62,15 +63,17 @@ class LeaseWatch:
         }
         with self._client.stream(self._path, query=query, read_timeout=READ_TIMEOUT) as stream:
             self._stream = stream
+            if self._closed.is_set():  # close() came too early to find the stream
+                return
             for line in stream:
-                if self._closed.is_set():
-                    return
                 self._take(json.loads(line))
 
     def _take(self, event: dict[str, Any]) -> None:
         if event["type"] == "ERROR":
-            raise ApiError(event["object"].get("message", "watch error"), status=event["object"].get("code", 0))
+            raise ApiError(
+                event["object"].get("message", "watch error"), status=event["object"].get("code", 0)
+            )
         self._pause = FIRST_PAUSE
         # A deletion is no release: who held the Lease may still act until it would have expired.
-        if event["type"] in {"ADDED", "MODIFIED"}:
+        if event["type"] in {"ADDED", "MODIFIED"} and not self._closed.is_set():
             self._on_lease(event["object"])

@@ -63,7 +63,7 @@ class Lock(Protocol):
         """Replace the record last read or written here; raise Conflict if it is another one by now."""
 
     def watch(self, on_record: Callable[[LeaderElectionRecord], None]) -> AbstractContextManager[None]:
-        """Call ``on_record`` from another thread with each record that appears, as well as the store can tell."""
+        """Call ``on_record`` from another thread with each new record, as well as the store can tell."""
 
     def record_event(self, message: str) -> None:
         """Tell the people who look at the lock; may raise."""

@@ -1,0 +1,17 @@
+"""Elect one leader among processes, as client-go's tools/leaderelection does.
+
+Promised: while monotonic clocks run at the same speed, of the electors of one lock that follow these rules at
+most one gets True from ``may_act()`` at a time; a leader that dies is replaced when the lease it stored has
+ended, one that stops as soon as it released; each term has a greater epoch than the terms before.
+
+Not promised: that an act begun by a leader ends in its term. Send the epoch with what must not be overtaken,
+and refuse lower ones where it arrives. An elector that starts just after the Lease was deleted cannot know
+that somebody leads: the two overlap for up to a retry period.
+"""
+
+from distq.leaderelection.config import LeaderElectionConfig
+from distq.leaderelection.elector import LeaderElector
+from distq.leaderelection.lease_lock import LeaseLock
+from distq.leaderelection.lock import LeaderElectionRecord, Lock
+
+__all__ = ["LeaderElectionConfig", "LeaderElectionRecord", "LeaderElector", "LeaseLock", "Lock"]

@@ -1,0 +1,56 @@
+"""Tell people and callbacks what happens in an election, without ever delaying a renewal."""
+
+import logging
+import threading
+from collections.abc import Callable
+
+from distq.leaderelection.config import LeaderElectionConfig
+
+logger = logging.getLogger(__name__)
+
+
+class Announcer:
+    """Log, call ``on_new_leader``, and record events about the lock."""
+
+    def __init__(self, config: LeaderElectionConfig) -> None:
+        self._lock = config.lock
+        self._on_new_leader = config.on_new_leader
+        self._name = config.name or config.lock.describe()
+        self._mutex = threading.Lock()
+        self._leader: str | None = None
+        self._failure = ""
+
+    def observed(self, holder: str) -> None:
+        """Announce the leader if it is another than the last, in the order of the calls' logs."""
+        with self._mutex:
+            known, self._leader = self._leader == holder, holder
+        if known:
+            return
+        logger.info("%s: the leader is %s", self._name, holder or "nobody")
+        if self._on_new_leader is not None:
+            self._in_background(self._on_new_leader, holder)
+
+    def happened(self, message: str) -> None:
+        """Log what this process did, and record it as an event for those who look at the lock."""
+        logger.info("%s: %s %s", self._name, self._lock.identity, message)
+        self._in_background(self._lock.record_event, f"{self._lock.identity} {message}")
+
+    def failed(self, error: Exception) -> None:
+        """Log a failed try, loudly when it is another failure than the last."""
+        text = str(error) or repr(error)
+        level = logging.DEBUG if text == self._failure else logging.WARNING
+        logger.log(level, "%s: try failed: %s", self._name, text)
+        self._failure = text
+
+    def succeeded(self) -> None:
+        """Make the next failure loud again."""
+        self._failure = ""
+
+    def _in_background(self, function: Callable[[str], None], text: str) -> None:
+        def call() -> None:
+            try:
+                function(text)
+            except Exception as error:  # noqa: BLE001 - nobody waits for the answer
+                logger.warning('%s: could not tell "%s": %s', self._name, text, error)
+
+        threading.Thread(target=call, name=f"distq-election-tell-{self._name}", daemon=True).start()

@@ -1,0 +1,70 @@
+"""The settings of one LeaderElector; contradictions fail here, not during an election."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Event
+
+from distq.errors import ConfigError
+from distq.leaderelection.lock import Lock
+
+JITTER_FACTOR = 1.2
+"""Followers look again after 1 to 2.2 retry periods (client-go JitterFactor)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeaderElectionConfig:
+    """Say what to compete for, how patiently, and whom to call; times are seconds.
+
+    Source: client-go tools/leaderelection LeaderElectionConfig.
+    """
+
+    lock: Lock
+    """Where the leader's record is kept."""
+
+    on_started_leading: Callable[[Event], None]
+    """Called in a thread of its own at the start of a term, with an event that is set when the term ends."""
+
+    on_stopped_leading: Callable[[], None]
+    """Called once at the end of each term, however it ends."""
+
+    on_new_leader: Callable[[str], None] | None = None
+    """Called from some thread with the identity of a leader not seen before; empty after a release."""
+
+    lease_duration: float = 15.0
+    """How long followers wait after the last renewal they saw; stored in the record."""
+
+    renew_deadline: float = 10.0
+    """How long the leader goes on without a renewal."""
+
+    retry_period: float = 2.0
+    """How long everybody waits between tries; followers up to 2.2 times as long."""
+
+    release_on_cancel: bool = True
+    """Free the lease at once when told to stop, so that nobody waits for its end."""
+
+    name: str = ""
+    """The election's name in messages; the lock's where empty."""
+
+    def __post_init__(self) -> None:
+        """Refuse what client-go's NewLeaderElector refuses, in its order."""
+        if not self.lease_duration > self.renew_deadline:
+            raise self._bad("Make lease_duration longer than renew_deadline.")
+        if not self.renew_deadline > self.retry_period * JITTER_FACTOR:
+            raise self._bad(f"Make renew_deadline longer than retry_period times {JITTER_FACTOR:g}.")
+        if not (self.retry_period > 0 and math.isfinite(self.lease_duration)):
+            raise self._bad("Make all of them more than zero, and finite.")
+        for callback in "on_started_leading", "on_stopped_leading":
+            if not callable(getattr(self, callback)):
+                raise ConfigError(f"bad leader election: {callback} is no function. Give one.")
+        # A type checker sees the next two, a caller without one gets told.
+        if self.lock is None:
+            raise ConfigError("bad leader election: no lock. Give one, e.g. a LeaseLock.")
+        if not self.lock.identity:
+            raise ConfigError("bad leader election: the lock's identity is empty. Give one, or none.")
+
+    def _bad(self, remedy: str) -> ConfigError:
+        return ConfigError(
+            f"bad lease times: lease_duration {self.lease_duration:g} s, renew_deadline "
+            f"{self.renew_deadline:g} s, retry_period {self.retry_period:g} s. {remedy}"
+        )

@@ -1,0 +1,334 @@
+"""Elect one leader among processes, by client-go's algorithm with its known gaps closed.
+
+A leader renews its record each retry_period. A follower takes over when the record
+has not changed for the duration that it names, measured on the follower's own
+monotonic clock, so wall clocks may be wrong. The leader gives up earlier
+(renew_deadline), also when it was paused: may_act() looks at the age of the last
+renewal. What acts outside the process must still check the term's epoch.
+"""
+
+import logging
+import random
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from distq.clock import SYSTEM_CLOCK, Clock
+from distq.errors import ConfigError, Conflict, LeaseLost
+from distq.leaderelection.announcer import Announcer
+from distq.leaderelection.config import JITTER_FACTOR, LeaderElectionConfig
+from distq.leaderelection.lock import LeaderElectionRecord
+
+logger = logging.getLogger(__name__)
+
+UNKNOWN = "unknown"  # the holder of a record that was deleted
+TRIES = 4  # at once, after conflicts; then again after a retry period
+
+
+class LeaderElector:
+    """Compete for a lock, and keep it while leading.
+
+    Source: client-go tools/leaderelection LeaderElector. Different: ``on_stopped_leading`` is called only
+    after a term, and before the lease is released; the lease is released only after ``on_started_leading``
+    returned; who saw a record that is deleted now waits for a lease_duration before making another.
+    """
+
+    def __init__(self, config: LeaderElectionConfig, *, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._config = config
+        self._lock = config.lock
+        self._clock = clock
+        self._announcer = Announcer(config)
+        self._name = config.name or config.lock.describe()
+        self._wake = threading.Event()
+        self._failure: BaseException | None = None
+        # The watch's thread observes too, and any thread may ask.
+        self._mutex = threading.Lock()
+        self._observed: LeaderElectionRecord | None = None
+        self._observed_at = 0.0
+        self._term: LeaderElectionRecord | None = None
+        self._renewed_at = 0.0
+        self._epoch = ""
+
+    def run(self, stop: threading.Event) -> None:
+        """Wait for leadership and keep it, until ``stop`` is set or the term ends.
+
+        No failure of the lock's store ends it: a follower goes on trying, a leader until its deadline. Raises
+        what ``on_started_leading`` raised, after the term that this ended.
+        """
+        self._failure = None
+        with self._woken_by(stop):
+            if self._acquire(stop):
+                self._lead(stop)
+
+    @property
+    def identity(self) -> str:
+        """Return who this process is in the record."""
+        return self._lock.identity
+
+    @property
+    def epoch(self) -> str:
+        """Return the version of the write that began the latest term; grows with each term, "" before any."""
+        return self._epoch
+
+    def is_leader(self) -> bool:
+        """Return whether a term of this process runs; it may be about to end, see ``may_act``."""
+        return self._term is not None
+
+    def get_leader(self) -> str:
+        """Return the identity of the leader last observed; empty when there is none."""
+        observed = self._observed
+        return observed.holder_identity if observed else ""
+
+    def may_act(self) -> bool:
+        """Return whether no other process can lead now; ask before each act of leadership.
+
+        True while this process leads and its last renewal was sent less than renew_deadline ago. An act that
+        begins then has lease_duration - renew_deadline to end.
+        """
+        with self._mutex:
+            return self._term is not None and self._age() < self._config.renew_deadline
+
+    def check(self, max_tolerable_expired_lease: float = 0.0) -> None:
+        """Raise LeaseLost if this process leads with a lease that expired longer ago than so many seconds.
+
+        Source: client-go tools/leaderelection LeaderElector.Check, for health endpoints.
+        """
+        with self._mutex:
+            age = self._age()
+            leads = self._term is not None
+        if leads and age > self._config.lease_duration + max_tolerable_expired_lease:
+            raise LeaseLost(f"lease {self._name}: not renewed for {age:.1f} s. Restart this process.")
+
+    # The two halves of run()
+
+    def _acquire(self, stop: threading.Event) -> bool:
+        """Compete until this process leads (True) or shall stop (False)."""
+        logger.info("%s: %s wants to lead", self._name, self.identity)
+        with self._lock.watch(self._hear):
+            while not stop.is_set():
+                if self._try():
+                    return True
+                self._wait_for_turn(stop)
+        return False
+
+    def _lead(self, stop: threading.Event) -> None:
+        over = threading.Event()
+        work = threading.Thread(
+            target=self._work, args=(over,), name=f"distq-leading-{self._name}", daemon=True
+        )
+        held = True
+        try:
+            work.start()
+            self._announcer.happened("became leader")
+            held = self._renew(stop)
+        finally:
+            term = self._end_term(over)
+            try:
+                self._config.on_stopped_leading()
+            finally:
+                self._announcer.happened("stopped leading")
+                if held and self._config.release_on_cancel:
+                    self._release(term, work)
+        if self._failure is not None:
+            raise self._failure
+
+    def _work(self, over: threading.Event) -> None:
+        try:
+            self._config.on_started_leading(over)
+        except BaseException as error:  # noqa: BLE001 - run() raises it; leading without the work helps nobody
+            self._failure = error
+            self._wake.set()
+
+    def _renew(self, stop: threading.Event) -> bool:
+        """Renew until told to stop (True) or until the lease is lost (False)."""
+        while True:
+            self._pause(min(self._config.retry_period, self._config.renew_deadline - self._age()))
+            if stop.is_set() or self._failure is not None:
+                return True
+            try:
+                if not self.may_act():
+                    raise LeaseLost(f"not renewed for {self._age():.1f} s")
+                self._try()
+            except LeaseLost as error:
+                logger.error("%s: %s lost the lease: %s", self._name, self.identity, error)
+                return False
+
+    def _end_term(self, over: threading.Event) -> LeaderElectionRecord | None:
+        with self._mutex:
+            term, self._term = self._term, None
+        over.set()
+        return term
+
+    def _release(self, term: LeaderElectionRecord | None, work: threading.Thread) -> None:
+        """Free the lease for others, if the work of the term has ended."""
+        work.join(max(0.0, self._config.renew_deadline - self._age()))
+        if work.is_alive():
+            logger.warning("%s: not released, on_started_leading still runs; it will expire", self._name)
+            return
+        try:
+            for _ in range(TRIES):
+                try:
+                    self._write_release(term)
+                    break
+                except Conflict:
+                    continue
+        except Exception as error:  # noqa: BLE001 - the end of a term must not fail
+            logger.warning("%s: not released, it will expire: %s", self._name, error)
+
+    def _write_release(self, term: LeaderElectionRecord | None) -> None:
+        record = self._lock.get(timeout=self._timeout())
+        if record is None or not same_term(record, term):
+            return
+        now = self._now()
+        released = replace(record, holder_identity="", lease_duration=1.0, acquire_time=now, renew_time=now)
+        self._observe(self._lock.update(released, timeout=self._timeout()))
+        logger.info("%s: %s released the lease", self._name, self.identity)
+
+    # One try
+
+    def _try(self) -> bool:
+        """Acquire or renew the lease, trying again at once after conflicts; return whether this worked."""
+        try:
+            for attempt in range(TRIES):
+                try:
+                    leads = self._try_once(read=attempt > 0 or self._term is None)
+                except Conflict as error:
+                    conflict = error  # somebody was quicker; look who
+                else:
+                    self._announcer.succeeded()
+                    return leads
+            raise conflict
+        except (LeaseLost, ConfigError):
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, a later try may work
+            self._announcer.failed(error)
+        return False
+
+    def _try_once(self, *, read: bool) -> bool:
+        """Write the record if it is this process's turn; a leader first tries without reading it."""
+        record = self._observed
+        if read:
+            record = self._lock.get(timeout=self._timeout())
+            if record is None:
+                self._miss()
+            else:
+                self._observe(record)
+            if self._term is None and self._remaining() > 0:
+                return False
+            if self._term is not None and record is not None and not same_term(record, self._term):
+                raise LeaseLost(f'the holder is "{record.holder_identity}" now')
+        self._write(record)
+        return True
+
+    def _write(self, record: LeaderElectionRecord | None) -> None:
+        """Replace the record, or create it; without a term this begins one."""
+        now = self._now()
+        term, last = self._term, record or self._observed
+        another = last is not None and last.holder_identity != self.identity
+        new = LeaderElectionRecord(
+            holder_identity=self.identity,
+            lease_duration=self._config.lease_duration,
+            acquire_time=term.acquire_time if term else now,
+            renew_time=now,
+            leader_transitions=(last.leader_transitions if last else 0) + another,
+        )
+        write = self._lock.create if record is None else self._lock.update
+        sent_at = self._clock.monotonic()
+        written = write(new, timeout=self._timeout())
+        with self._mutex:
+            self._renewed_at = sent_at
+            if term is None:
+                self._term, self._epoch = written, written.version
+            self._note(written)
+        self._announcer.observed(self.identity)
+
+    def _timeout(self) -> float:
+        half = self._config.renew_deadline / 2
+        return half if self._term is None else max(0.05, min(half, self._config.renew_deadline - self._age()))
+
+    # What is known of the leader
+
+    def _hear(self, record: LeaderElectionRecord) -> None:
+        """Take a record from the watch; a leader believes only its own reads, since a watch may lag."""
+        with self._mutex:
+            news = self._term is None and self._note(record)
+        if news:
+            self._announcer.observed(record.holder_identity)
+            self._wake.set()
+
+    def _observe(self, record: LeaderElectionRecord) -> None:
+        with self._mutex:
+            self._note(record)
+        self._announcer.observed(record.holder_identity)
+
+    def _miss(self) -> None:
+        """Note that the record is gone: who held it last need not know yet, so somebody may still lead."""
+        with self._mutex:
+            if self._term is None and self._observed is not None:
+                duration = max(self._observed.lease_duration, self._config.lease_duration)
+                self._note(replace(self._observed, holder_identity=UNKNOWN, lease_duration=duration))
+
+    def _note(self, record: LeaderElectionRecord) -> bool:
+        """Keep a record and the local time, if it is another than the last; return whether it is."""
+        if record == self._observed:
+            return False
+        self._observed, self._observed_at = record, self._clock.monotonic()
+        return True
+
+    def _remaining(self) -> float:
+        """Return for how many seconds another process may still lead; 0 or less when none may."""
+        with self._mutex:
+            record = self._observed
+            if record is None or record.holder_identity in {"", self.identity}:
+                return 0.0
+            duration = record.lease_duration or self._config.lease_duration
+            return self._observed_at + duration - self._clock.monotonic()
+
+    def _age(self) -> float:
+        return self._clock.monotonic() - self._renewed_at
+
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self._clock.now(), UTC)
+
+    # Waiting
+
+    def _wait_for_turn(self, stop: threading.Event) -> None:
+        """Wait until told to stop, the lease ended or was released, or nothing was heard for a while."""
+        while True:
+            patience = self._config.retry_period * (1 + random.random() * JITTER_FACTOR)
+            remaining = self._remaining()
+            woken = self._pause(min(patience, remaining) if remaining > 0 else patience)
+            if stop.is_set() or not woken or self._remaining() <= 0:
+                return
+
+    def _pause(self, seconds: float) -> bool:
+        """Wait until something happens, or so long; callers then look at what it was."""
+        woken = self._clock.wait(self._wake, max(0.0, seconds))
+        self._wake.clear()
+        return woken
+
+    @contextmanager
+    def _woken_by(self, stop: threading.Event) -> Iterator[None]:
+        """Pass ``stop`` on to the event that this elector waits for: Python waits for one event at a time."""
+        ended = threading.Event()
+
+        def relay() -> None:
+            while not ended.is_set() and not stop.wait(1.0):
+                pass
+            self._wake.set()
+
+        threading.Thread(target=relay, name=f"distq-election-stop-{self._name}", daemon=True).start()
+        try:
+            yield
+        finally:
+            ended.set()
+
+
+def same_term(record: LeaderElectionRecord, term: LeaderElectionRecord | None) -> bool:
+    """Return whether the record belongs to the term, also against another process of the same identity."""
+    return term is not None and (record.holder_identity, record.acquire_time) == (
+        term.holder_identity,
+        term.acquire_time,
+    )

@@ -1,0 +1,196 @@
+"""Processes that compete for a Lease, played by threads with clocks of their own."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import permutations
+from typing import Any
+
+from distq.client import Client
+from distq.clock import SYSTEM_CLOCK
+from distq.leaderelection import LeaderElectionConfig, LeaderElectionRecord, LeaderElector, LeaseLock
+from distq.testing.fake_clock import FakeClock
+
+LEASE = "election"
+SHORT = {"lease_duration": 1.5, "renew_deadline": 1.0, "retry_period": 0.2}
+"""Seconds, for tests on the machine's clock; the Lease says 2, since it counts whole seconds."""
+
+
+class PausableLock(LeaseLock):
+    """A lock of a process that can be paused: then its threads neither ask nor hear."""
+
+    def __init__(self, client: Client, namespace: str, identity: str) -> None:
+        super().__init__(client, namespace, LEASE, identity=identity)
+        self.awake = threading.Event()
+        self.awake.set()
+
+    def get(self, *, timeout: float) -> LeaderElectionRecord | None:
+        """Get when awake."""
+        self.awake.wait()
+        return super().get(timeout=timeout)
+
+    def create(self, record: LeaderElectionRecord, *, timeout: float) -> LeaderElectionRecord:
+        """Create when awake."""
+        self.awake.wait()
+        return super().create(record, timeout=timeout)
+
+    def update(self, record: LeaderElectionRecord, *, timeout: float) -> LeaderElectionRecord:
+        """Update when awake."""
+        self.awake.wait()
+        return super().update(record, timeout=timeout)
+
+    @contextmanager
+    def watch(self, on_record: Callable[[LeaderElectionRecord], None]) -> Iterator[None]:
+        """Watch, and hear when awake."""
+
+        def hear(record: LeaderElectionRecord) -> None:
+            self.awake.wait()
+            on_record(record)
+
+        with super().watch(hear):
+            yield
+
+
+class Participant:
+    """One elector, its thread, and what its callbacks were told."""
+
+    def __init__(
+        self,
+        lock: PausableLock,
+        *,
+        clock: FakeClock | None = None,
+        history: list[str] | None = None,
+        **settings: Any,
+    ) -> None:
+        self.lock = lock
+        self.clock = clock
+        self.stop = threading.Event()
+        self.paused = False
+        self.missed = 0.0
+        self.terms: list[threading.Event] = []
+        self.epochs: list[str] = []
+        self.history = [] if history is None else history
+        """The epochs of all participants, in the order of their terms."""
+        self.stopped = 0
+        self.leaders: list[str] = []
+        self.error: BaseException | None = None
+        config: dict[str, Any] = {
+            "lock": lock,
+            "on_started_leading": self._started,
+            "on_stopped_leading": self._stopped,
+            "on_new_leader": self.leaders.append,
+        }
+        self.elector = LeaderElector(LeaderElectionConfig(**(config | settings)), clock=clock or SYSTEM_CLOCK)
+        self.thread = threading.Thread(target=self._run, name=f"elector-{lock.identity}", daemon=True)
+
+    def start(self) -> "Participant":
+        """Begin to compete."""
+        self.thread.start()
+        return self
+
+    def lead(self) -> "Participant":
+        """Compete, and return when this participant leads."""
+        self.start()
+        eventually(lambda: bool(self.epochs))
+        self.settle()
+        return self
+
+    def follow(self) -> "Participant":
+        """Compete, and return when this participant knows that another leads."""
+        self.start()
+        eventually(lambda: self.elector.get_leader() not in {"", self.lock.identity})
+        self.settle()
+        return self
+
+    def settle(self) -> None:
+        """Wait until this participant waits for time to pass, or has ended."""
+        clock = self.clock
+        if clock is not None:
+            eventually(lambda: self.paused or not self.thread.is_alive() or clock.waiters() > 0)
+
+    def pause(self) -> None:
+        """Let its clock stand still, as for a process that gets no processor."""
+        self.paused = True
+        self.lock.awake.clear()
+
+    def resume(self) -> None:
+        """Let its clock jump to where those of the others are."""
+        assert self.clock is not None
+        self.clock.step(self.missed)
+        self.missed, self.paused = 0.0, False
+        self.lock.awake.set()
+
+    def end(self) -> None:
+        """Tell it to stop and wait until it did."""
+        if self.paused:
+            self.resume()
+        self.stop.set()
+        self.thread.join(30)
+        assert not self.thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            self.elector.run(self.stop)
+        except BaseException as error:  # noqa: BLE001 - tests look at it
+            self.error = error
+
+    def _started(self, over: threading.Event) -> None:
+        self.terms.append(over)
+        self.epochs.append(self.elector.epoch)
+        self.history.append(self.elector.epoch)
+
+    def _stopped(self) -> None:
+        self.stopped += 1
+
+
+def pass_time(seconds: float, *participants: Participant) -> None:
+    """Let time pass for these participants alike, in steps that are small beside all periods."""
+    remaining = seconds
+    while remaining > 0:
+        step = min(0.5, remaining)
+        for participant in participants:
+            assert participant.clock is not None
+            if participant.paused:
+                participant.missed += step
+            else:
+                participant.clock.step(step)
+        for participant in participants:
+            participant.settle()
+        remaining -= step
+
+
+def eventually(condition: Callable[[], bool], *, timeout: float = 20.0) -> None:
+    """Wait until the condition holds."""
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, "this did not happen"
+        time.sleep(0.002)
+
+
+@contextmanager
+def one_acts_at_most(*participants: Participant, remark: str = "") -> Iterator[None]:
+    """Watch all the time that no two participants may act at once; a paused one cannot even ask."""
+    overlaps: list[Sequence[str]] = []
+    done = threading.Event()
+
+    def both_act(one: Participant, other: Participant) -> bool:
+        epoch = one.elector.epoch
+        acting = [each.elector.may_act() and not each.paused for each in (one, other, one)]
+        return all(acting) and one.elector.epoch == epoch
+
+    def look() -> None:
+        while not done.is_set():
+            for one, other in permutations(participants, 2):
+                if both_act(one, other):
+                    overlaps.append((one.lock.identity, other.lock.identity))
+            time.sleep(0.0005)
+
+    referee = threading.Thread(target=look, daemon=True)
+    referee.start()
+    try:
+        yield
+    finally:
+        done.set()
+        referee.join()
+    assert overlaps == [], remark
