@@ -43,7 +43,7 @@ def item_details(item: ItemInfo) -> dict[str, Any]:
         "started_at": _time(item.since) if item.state == "processing" else None,
         "origin": item.queue,
         "status": registry,
-        "exc_info": "\n".join(filter(None, [item.last_error or item.reason, item.traceback])) or None,
+        "exc_info": item.traceback or item.last_error or item.reason,
         "description": item.key,
         "metadata": " · ".join([item.state, *_facts(item)]),
     }

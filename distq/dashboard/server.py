@@ -3,6 +3,7 @@
 import logging
 import signal
 import socket
+from contextlib import suppress
 from typing import NoReturn
 
 import waitress
@@ -37,15 +38,29 @@ def create_server(inspector: Inspector, *, host: str = "127.0.0.1", port: int = 
 
 
 def serve(inspector: Inspector, *, host: str = "127.0.0.1", port: int = 9181) -> None:
-    """Serve the dashboard from the main thread until SIGTERM or Ctrl-C; log its URL once it listens."""
+    """Serve the dashboard from the main thread and log its URL; return at SIGTERM.
+
+    Raises KeyboardInterrupt at Ctrl-C.
+    """
     server = create_server(inspector, host=host, port=port)
     shown = f"[{host}]" if ":" in host else host
-    logger.info("http://%s:%s/  (read-only, no login: loopback only)", shown, server.effective_port)
-    before = signal.signal(signal.SIGTERM, _exit)
+    received: list[int] = []
+
+    def stop(number: int, _frame: object) -> NoReturn:
+        received.append(number)
+        raise SystemExit  # waitress's run() ends its threads and returns; a KeyboardInterrupt it swallows
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        server.run()
+        with suppress(SystemExit):
+            logger.info("http://%s:%s/  (read-only, no login: loopback only)", shown, server.effective_port)
+            server.run()
     finally:
-        signal.signal(signal.SIGTERM, before)
+        server.close()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if signal.SIGINT in received:
+        raise KeyboardInterrupt
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -55,7 +70,3 @@ def _listen(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         cause = getattr(error, "strerror", None) or error
         raise ConfigError(f"cannot bind the dashboard to {host}:{port}: {cause}. Choose another.") from error
-
-
-def _exit(*_: object) -> NoReturn:
-    raise SystemExit(0)  # waitress's run() ends its threads and returns

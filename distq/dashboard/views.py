@@ -99,7 +99,7 @@ class Views:
     def _item(self, item_id: ItemId) -> ItemInfo:
         _only(self._inspector.queues(item_id.queue), item_id.queue)
         item = self._inspector.item(item_id.queue, item_id.key)
-        return item or abort(404, f'no item "{item_id.key}" in {item_id.queue}: it may be done.')
+        return item or abort(404, f"no item {item_id.key!r} in {item_id.queue}: it may be done.")
 
 
 def refuse(**_: str) -> NoReturn:
@@ -111,18 +111,18 @@ def refuse(**_: str) -> NoReturn:
 
 def _page(queue: str, registry: str, per_page: int | str, order: str, number: int | str) -> Page:
     if registry not in REGISTRIES:
-        abort(404, f'no registry "{registry}".')
+        abort(404, f"no registry {registry!r}.")
     if order not in {"asc", "dsc"} or not all(_NUMBER.fullmatch(str(text)) for text in (per_page, number)):
         abort(404, "no such page.")
     return Page(queue, registry, min(int(per_page), MAX_PER_PAGE), order, int(number))
 
 
 def _item_id(text: str) -> ItemId:
-    return ItemId.parse(text) or abort(404, f'no item has the id "{text}".')
+    return ItemId.parse(text) or abort(404, f"no item has the id {text!r}.")
 
 
 def _only(queues: list[QueueInfo], name: str) -> QueueInfo:
-    return queues[0] if queues else abort(404, f'no queue "{name}".')
+    return queues[0] if queues else abort(404, f"no queue {name!r}.")
 
 
 def _render(template: str, **shown: Any) -> str:

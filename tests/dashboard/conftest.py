@@ -1,10 +1,10 @@
 """A queue with an item in every state, and the dashboard that shows it."""
 
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from flask.testing import FlaskClient
@@ -16,6 +16,7 @@ from distq.redisio.connection import Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.queue import Queue
 
+NOWHERE = "redis://127.0.0.1:1/0"
 HOSTILE_KEYS = [
     "default/web",
     "a b?#&c=d;e",
@@ -66,7 +67,7 @@ def browser(connection: Connection) -> FlaskClient:
 @pytest.fixture
 def offline() -> FlaskClient:
     """Give an HTTP client of a dashboard whose Redis does not answer."""
-    return create_app(Inspector("redis://127.0.0.1:1/0")).test_client()
+    return create_app(Inspector(NOWHERE)).test_client()
 
 
 SERVE = """
@@ -78,15 +79,24 @@ serve(Inspector(sys.argv[1]), port=0)
 """
 
 
-@pytest.fixture
-def served(connection: Connection, redis_server: EmbeddedValkey) -> Iterator[str]:
-    """Run the dashboard in a process of its own, which ends well on SIGTERM; give its URL."""
-    command = [sys.executable, "-W", "error", "-c", SERVE, redis_server.url]
+@contextmanager
+def dashboard_of(redis_url: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Run the dashboard in a process of its own; give its URL and the process."""
+    command = [sys.executable, "-W", "error", "-c", SERVE, redis_url]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr
-        line = process.stderr.readline()
-        url = re.match(r"http://127\.0\.0\.1:[0-9]+", line)
-        assert url, line + process.stderr.read()
-        yield url[0]
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=30) == 0, process.stderr.read()
+        try:
+            line = process.stderr.readline()
+            url = re.match(r"http://127\.0\.0\.1:[0-9]+", line)
+            assert url, line + process.stderr.read()
+            yield url[0], process
+        finally:
+            process.terminate()
+            process.wait(timeout=30)
+
+
+@pytest.fixture
+def served(connection: Connection, redis_server: EmbeddedValkey) -> Iterator[str]:
+    """Give the URL of a dashboard that runs in a process of its own."""
+    with dashboard_of(redis_server.url) as (url, _):
+        yield url

@@ -14,8 +14,9 @@ from distq.errors import ConfigError
 from distq.inspector import Inspector
 from distq.redisio.connection import Connection
 from distq.workqueue.queue import Queue
+from tests.dashboard.conftest import NOWHERE
 
-OFFLINE = Inspector("redis://127.0.0.1:1/0")
+OFFLINE = Inspector(NOWHERE)
 
 
 def test_rq_opens_no_connection(connection: Connection, every_state: Queue) -> None:

@@ -11,7 +11,7 @@ from urllib.parse import urljoin
 import pytest
 
 from distq.workqueue.queue import Queue
-from tests.dashboard.conftest import HOSTILE_KEYS
+from tests.dashboard.conftest import HOSTILE_KEYS, NOWHERE, dashboard_of
 
 FLAGS = [
     *(
@@ -73,3 +73,10 @@ def test_pages_draw_rows_and_run_no_key(
     for page in (queues, items, item):
         assert "<title>RQ dashboard</title>" in page, "a key's script would have changed the title"
         assert "distq-error" not in page, "no error is shown"
+
+
+def test_a_page_says_that_redis_is_gone(chromium: str, tmp_path: Path) -> None:
+    """While no data come, the page shows why instead of old rows alone."""
+    with dashboard_of(NOWHERE) as (url, _):
+        page = drawn(chromium, tmp_path, f"{url}/")
+    assert re.search(r'<p id="distq-error"[^>]*>[^<]*127\.0\.0\.1:1\b', page)

@@ -7,6 +7,7 @@ from flask.testing import FlaskClient
 
 from distq.dashboard.item_id import ItemId
 from distq.dashboard.registries import REGISTRIES
+from distq.errors import TerminalError
 from distq.redisio.connection import Connection
 from distq.workqueue.queue import Queue
 from tests.dashboard.conftest import HOSTILE_KEYS
@@ -104,11 +105,18 @@ def test_an_item_has_a_page(browser: FlaskClient, every_state: Queue, key: str, 
     )
 
 
-def test_a_dead_item_says_why(browser: FlaskClient, every_state: Queue) -> None:
+def test_a_dead_item_says_why(browser: FlaskClient, queue: Queue) -> None:
     """A dead item's page has the reason for its parking and the traceback."""
+    queue.add("ns/dead")
+    try:
+        raise TerminalError("no such image")
+    except TerminalError as error:
+        queue.settle(queue.get(timeout=5), error)
     item = browser.get(f"/0/data/job/{ItemId('foos', 'dead', 'ns/dead')}.json").get_json()
     assert "terminal" in item["metadata"]
-    assert "TerminalError" in item["exc_info"]
+    assert "Traceback" in item["exc_info"]
+    assert "test_a_dead_item_says_why" in item["exc_info"]
+    assert item["exc_info"].rstrip().endswith("TerminalError: no such image")
 
 
 def test_workers_lead_to_what_they_hold(browser: FlaskClient, every_state: Queue) -> None:

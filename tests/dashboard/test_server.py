@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import signal
 import socket
 from contextlib import closing
 from typing import Any
@@ -13,9 +14,9 @@ from distq.dashboard import create_server
 from distq.errors import ConfigError
 from distq.inspector import Inspector
 from distq.workqueue.queue import Queue
-from tests.dashboard.conftest import HOSTILE_KEYS
+from tests.dashboard.conftest import HOSTILE_KEYS, NOWHERE, dashboard_of
 
-OFFLINE = Inspector("redis://127.0.0.1:1/0")
+OFFLINE = Inspector(NOWHERE)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "10.1.2.3", "example.com"])  # noqa: S104 - refused
@@ -50,6 +51,14 @@ def test_a_server_does_not_name_its_software(served: str) -> None:
         connection.request("GET", "/", headers={"Host": "evil.example"})
         answer = connection.getresponse()
         assert (answer.status, answer.getheader("Server")) == (421, None)
+
+
+def test_sigterm_ends_a_server_well() -> None:
+    """A dashboard that is asked to stop does so, with status 0; Ctrl-C stays an interruption."""
+    for number, status in ((signal.SIGTERM, 0), (signal.SIGINT, -signal.SIGINT)):
+        with dashboard_of(NOWHERE) as (_, process):
+            process.send_signal(number)
+            assert process.wait(timeout=30) == status
 
 
 def get(url: str, path: str) -> Any:
