@@ -1,0 +1,52 @@
+"""Objects that the client's tests write."""
+
+import time
+
+from distq.client import Client, Object
+from distq.errors import NotFound
+
+
+def custom_resource(group: str) -> Object:
+    """Return the definition of the namespaced kind Widget."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema},
+        "subresources": {"status": {}},
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"widgets.{group}"},
+        "spec": {
+            "group": group,
+            "names": {"kind": "Widget", "plural": "widgets"},
+            "scope": "Namespaced",
+            "versions": [version],
+        },
+    }
+
+
+def wait_until_served(client: Client, resource: str) -> None:
+    """Wait until discovery knows the resource and its objects can be listed."""
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            list(client.list(resource))
+        except NotFound:
+            assert time.monotonic() < deadline, f"{resource} is still not served"
+            time.sleep(0.05)
+        else:
+            return
+
+
+def config_map(namespace: str, name: str, **data: str) -> Object:
+    """Return a ConfigMap to be written."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": namespace},
+        "data": data,
+    }
