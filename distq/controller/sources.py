@@ -102,8 +102,9 @@ class WindUp:
     def _wind_up(self, stop: threading.Event) -> None:
         watched = {stream.name() for stream in self._streams}
         records = stream_records(self._config.connection, self._config.queue)
+        ours = {"cluster": self._config.client.cluster_id(), "owner": self._config.owner}
         for name, record in records.items():
-            if name not in watched and record.about.get("owner") == self._config.owner and not stop.is_set():
+            if name not in watched and ours.items() <= record.about.items() and not stop.is_set():
                 self._end(name, record, stop)
 
     def _end(self, name: str, record: StreamRecord, stop: threading.Event) -> None:

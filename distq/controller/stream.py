@@ -310,6 +310,7 @@ class Stream:
         return {
             "resource": self.resource,
             "namespace": self.namespace,
+            "cluster": self._config.client.cluster_id(),
             "owner": self._config.owner,
             "leader": self._config.leadership.identity,
             "revision": self._revision,

@@ -1,0 +1,157 @@
+"""What tests of streams share: a term of leadership, a leader in a thread, a look at a queue."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from distq.clock import SYSTEM_CLOCK, Clock
+from distq.controller.stream import Stream, StreamConfig
+from distq.controller.watches import For, ResourceWatch, identities
+from distq.redisio.connection import Connection
+from distq.redisio.queue_store import QueueStore
+from distq.redisio.records import Stream as StreamRecord
+from distq.redisio.scores import decode_order
+from distq.redisio.stream_store import StreamStore, stream_records
+from tests.controller.eventually import eventually
+from tests.fixtures.api_servers import ApiServer
+from tests.informer.recording import RecordingClient
+
+QUEUE = "foos"
+
+
+@dataclass
+class Term:
+    """A term of leadership that lasts as long as the test wants."""
+
+    epoch: str = "1"
+    identity: str = "leader-1"
+    lasts: bool = True
+
+    def may_act(self) -> bool:
+        """Return whether it still lasts."""
+        return self.lasts
+
+
+@dataclass
+class Leader:
+    """One process's stream, in a thread; it ends with an error or when stopped."""
+
+    stream: Stream
+    client: RecordingClient
+    term: Term
+    error: BaseException | None = None
+    stopped: threading.Event = field(default_factory=threading.Event)
+
+    def start(self) -> None:
+        """Begin to lead."""
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop as on SIGTERM."""
+        self.stopped.set()
+        self.join()
+
+    def join(self) -> None:
+        """Wait for the end."""
+        self._thread.join(15)
+        assert not self._thread.is_alive(), "the stream did not stop"
+
+    def ended(self) -> bool:
+        """Return whether it ended."""
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            self.stream.run(self.stopped)
+        except BaseException as error:  # noqa: BLE001 - told to the test
+            self.error = error
+
+
+@dataclass
+class Scene:
+    """A cluster and a Redis, in which leaders come and go."""
+
+    kubeconfig: Path
+    connection: Connection
+    namespace: str
+    api_server: ApiServer | None = None
+
+    def leader(
+        self,
+        watch: ResourceWatch | None = None,
+        *,
+        epoch: str = "1",
+        clock: Clock = SYSTEM_CLOCK,
+        client: RecordingClient | None = None,
+        connection: Connection | None = None,
+        **config: Any,
+    ) -> Leader:
+        """Return a leader of one watch, ConfigMaps of the namespace unless told."""
+        watch = watch or For("v1/ConfigMap")
+        client = client or RecordingClient(self.kubeconfig)
+        term = Term(epoch, f"leader-{epoch}")
+        settings = StreamConfig(
+            queue=QUEUE,
+            connection=connection or self.connection,
+            client=client,
+            leadership=term,
+            clock=clock,
+            **{"owner": "default/distq-foos", **config},
+        )
+        (identity,) = identities([watch])
+        return Leader(Stream(watch, settings, identity=identity, namespace=self.namespace), client, term)
+
+    @contextmanager
+    def leading(self, watch: ResourceWatch | None = None, **options: Any) -> Iterator[Leader]:
+        """Run a leader until it is synced, and stop it at the end."""
+        leader = self.leader(watch, **options)
+        leader.start()
+        try:
+            eventually(lambda: leader.stream.synced or leader.ended())
+            assert leader.error is None, leader.error
+            yield leader
+        finally:
+            leader.stop()
+
+    def key(self, name: str) -> str:
+        """Return the key of an object of the namespace."""
+        return f"{self.namespace}/{name}"
+
+    def pending(self) -> dict[str, int]:
+        """Return what is ready, with its priority."""
+        (flat,) = QueueStore(self.connection, QUEUE).read(("ZRANGE", "ready", 0, -1, "WITHSCORES"))
+        return {
+            key.decode(): decode_order(float(score))[0]
+            for key, score in zip(flat[::2], flat[1::2], strict=True)
+        }
+
+    def take(self) -> dict[str, int]:
+        """Take everything that is ready, as workers do."""
+        pending = self.pending()
+        QueueStore(self.connection, QUEUE).delete(list(pending))
+        return pending
+
+    def record(self) -> StreamRecord | None:
+        """Return the record of the one stream."""
+        records = stream_records(self.connection, QUEUE)
+        assert len(records) <= 1
+        return next(iter(records.values()), None)
+
+    def known(self) -> dict[str, str]:
+        """Return the known set of the one stream."""
+        (name,) = stream_records(self.connection, QUEUE)
+        return dict(StreamStore(self.connection, QUEUE, name).known())
+
+    def dump(self) -> dict[bytes, bytes]:
+        """Return all of Redis, as a replica has it."""
+        return {key: self.connection.execute("DUMP", key) for key in self.connection.execute("KEYS", "*")}
+
+    def restore(self, dump: dict[bytes, bytes]) -> None:
+        """Make Redis what it was, as a failover to a replica that lags does."""
+        commands: list[tuple[Any, ...]] = [("MULTI",), ("FLUSHALL",)]
+        commands += [("RESTORE", key, 0, value) for key, value in dump.items()]
+        self.connection.pipeline([*commands, ("EXEC",)])

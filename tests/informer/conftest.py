@@ -1,0 +1,44 @@
+"""What the informer's tests share: Clients that note their requests, directly and through a proxy."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.client.samples import custom_resource, wait_until_served
+from tests.fixtures.api_servers import ApiServer, kubeconfig_through
+from tests.fixtures.tcp_proxy import TcpProxy
+from tests.informer.recording import DEFINITIONS, RecordingClient
+
+
+@pytest.fixture
+def client(api_server: ApiServer) -> RecordingClient:
+    """Give a Client of an administrator that notes its lists and watches."""
+    return RecordingClient(api_server.kubeconfig)
+
+
+@pytest.fixture
+def proxy(api_server: ApiServer) -> Iterator[TcpProxy]:
+    """Give a proxy in front of the API server."""
+    address = urlsplit(api_server.url)
+    with TcpProxy((address.hostname or "", address.port or 0)) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def proxied(api_server: ApiServer, proxy: TcpProxy, tmp_path: Path) -> RecordingClient:
+    """Give a Client that reaches the API server through ``proxy`` only."""
+    return RecordingClient(kubeconfig_through(api_server, proxy.port, tmp_path / "kubeconfig"))
+
+
+@pytest.fixture
+def widgets(client: RecordingClient, namespace: str) -> Iterator[str]:
+    """Give the text of a custom resource of the test's own, which goes with the test."""
+    group = f"{namespace}.example.com"
+    definition = custom_resource(group)
+    client.create(definition)
+    wait_until_served(client, f"{group}/v1/Widget")
+    client.asked.clear()
+    yield f"{group}/v1/Widget"
+    client.delete(DEFINITIONS, definition["metadata"]["name"])

@@ -1,0 +1,141 @@
+"""What tests of the informer share: a Client that notes its requests, a sink that notes what it gets."""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from distq.client import Client
+from distq.client.raw import Stream
+from distq.clock import SYSTEM_CLOCK, Clock
+from distq.informer.listwatch import ListWatch
+from distq.informer.objects import key_of
+from distq.informer.reflector import Reflector
+from distq.informer.wire import RawObject, WatchEvent
+
+CONFIG_MAPS = "v1/ConfigMap"
+DEFINITIONS = "apiextensions.k8s.io/v1/CustomResourceDefinition"
+
+
+class RecordingClient(Client):
+    """A Client that notes what kind of lists and watches it makes."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        super().__init__(kubeconfig, timeout=5.0)
+        self.asked: list[str] = []
+
+    def request(
+        self, method: str, path: str, *, query: Mapping[str, str] | None = None, **rest: Any
+    ) -> bytes:
+        """Note ``list`` or ``version``."""
+        if method == "GET" and query is not None and "?" not in path:
+            self.asked.append("version" if query.get("limit") == "1" else "list")
+        return super().request(method, path, query=query, **rest)
+
+    def stream(self, path: str, *, query: Mapping[str, str], **rest: Any) -> Stream:
+        """Note ``watch`` with its version."""
+        self.asked.append(f"watch {query['resourceVersion']}")
+        return super().stream(path, query=query, **rest)
+
+    def lists(self) -> int:
+        """Return how many pages of lists were asked for, version checks apart."""
+        return self.asked.count("list")
+
+    def watches(self) -> int:
+        """Return how many watches were opened."""
+        return sum(one.startswith("watch") for one in self.asked)
+
+
+class Recorder:
+    """A sink that notes all it gets, and holds its position in memory."""
+
+    def __init__(self, position: str = "") -> None:
+        self.version = position
+        self.told: list[str] = []
+        self.pages: list[list[str]] = []
+        self.objects: dict[str, RawObject] = {}
+        self.on_page: Callable[[], None] = lambda: None
+        self.on_events: Callable[[Sequence[WatchEvent]], None] = lambda _: None
+        self.ticks = 0
+
+    def position(self) -> str:
+        """Return the last version noted."""
+        return self.version
+
+    def connected(self) -> None:
+        """Note it."""
+        self.told.append("connected")
+
+    def events(self, events: Sequence[WatchEvent], since: float) -> None:
+        """Note type and key of each."""
+        assert since >= 0
+        self.on_events(events)
+        for event in events:
+            self.version = event.version
+            name = "" if event.type == "BOOKMARK" else f" {event.object.key}"
+            self.told.append(f"{event.type}{name}")
+            if name:
+                self.objects[event.object.key] = event.object
+
+    def begin_list(self) -> None:
+        """Note it."""
+        self.told.append("begin")
+        self.pages = []
+
+    def page(self, objects: Sequence[RawObject]) -> None:
+        """Note the keys."""
+        self.pages.append([key_of(obj.metadata) for obj in objects])
+        self.objects.update({obj.key: obj for obj in objects})
+        self.on_page()
+
+    def end_list(self, version: str) -> None:
+        """Note it."""
+        self.told.append("end")
+        self.version = version
+
+    def expired(self) -> None:
+        """Ask for a list."""
+        self.told.append("expired")
+        self.version = ""
+
+    def rewound(self, version: str) -> None:
+        """Ask for a list."""
+        assert version
+        self.told.append("rewound")
+        self.version = ""
+
+    def tick(self) -> None:
+        """Count it."""
+        self.ticks += 1
+
+    def listed(self) -> set[str]:
+        """Return the keys of the last list."""
+        return {key for page in self.pages for key in page}
+
+    def heard(self, *told: str) -> Callable[[], bool]:
+        """Return whether all of these were told, as a condition."""
+        return lambda: set(told) <= set(self.told)
+
+
+@contextmanager
+def running(list_watch: ListWatch, sink: Recorder, clock: Clock = SYSTEM_CLOCK) -> Iterator[threading.Thread]:
+    """Run a Reflector in a thread; it must end by itself when stopped."""
+    stop = threading.Event()
+    thread = threading.Thread(target=Reflector(list_watch, sink, clock=clock).run, args=(stop,), daemon=True)
+    thread.start()
+    try:
+        yield thread
+    finally:
+        stop.set()
+        thread.join(10)
+        assert not thread.is_alive(), "the Reflector did not stop"
+
+
+def change_schema(client: Client, definition: str) -> None:
+    """Change a CRD's spec, on which the API server forgets what watches of it could resume from."""
+    obj = client.get(DEFINITIONS, definition)
+    assert obj is not None
+    schema = obj["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    schema["description"] = f"as of {obj['metadata']['resourceVersion']}"
+    client.update(obj)

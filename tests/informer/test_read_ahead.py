@@ -1,0 +1,73 @@
+"""What has come is handed over in one go, and no more is read than fits."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from distq.clock import SYSTEM_CLOCK
+from distq.informer import read_ahead
+from distq.informer.read_ahead import ReadAhead
+from tests.controller.eventually import eventually
+
+
+def take_all(reader: ReadAhead, taken: list[bytes]) -> None:
+    """Take lines until an error ends them."""
+    while True:
+        taken += reader.take(1)[0]
+
+
+def test_takes_all_lines_that_are_there_then_the_end() -> None:
+    """Lines keep their order; the end comes after the last of them."""
+    reader = ReadAhead(iter([b"a", b"b", b"c"]), "test", SYSTEM_CLOCK)
+    taken: list[bytes] = []
+    with pytest.raises(EOFError):
+        take_all(reader, taken)
+    assert taken == [b"a", b"b", b"c"]
+
+
+def test_a_line_is_handed_over_when_it_comes() -> None:
+    """Nothing waits for a second line."""
+    release = threading.Event()
+
+    def lines() -> Iterator[bytes]:
+        yield b"a"
+        release.wait(10)
+
+    reader = ReadAhead(lines(), "test", SYSTEM_CLOCK)
+    assert reader.take(5)[0] == [b"a"]
+    assert reader.take(0)[0] == []
+    release.set()
+    reader.close()
+
+
+def test_the_error_comes_after_the_lines_before_it() -> None:
+    """What was read before the connection broke still counts."""
+
+    def lines() -> Iterator[bytes]:
+        yield b"a"
+        raise OSError("reset")
+
+    reader = ReadAhead(lines(), "test", SYSTEM_CLOCK)
+    taken: list[bytes] = []
+    with pytest.raises(OSError, match="reset"):
+        take_all(reader, taken)
+    assert taken == [b"a"]
+
+
+def test_reads_no_more_than_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sink that waits for Redis makes the socket fill, not the memory."""
+    monkeypatch.setattr(read_ahead, "CAPACITY", 3)
+    read: list[int] = []
+
+    def lines() -> Iterator[bytes]:
+        for number in range(100):
+            read.append(number)
+            yield b"%d" % number
+
+    reader = ReadAhead(lines(), "test", SYSTEM_CLOCK)
+    eventually(lambda: len(read) == 4)
+    assert len(reader.take(1)[0]) == 3
+    eventually(lambda: len(read) == 7)
+    reader.close()
+    assert len(read) <= 8

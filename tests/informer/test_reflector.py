@@ -1,0 +1,230 @@
+"""A Reflector lists once, watches, and resumes from its sink's position, on both API servers."""
+
+import threading
+import time
+from collections.abc import Sequence
+
+import pytest
+
+from distq.errors import LeaseLost, NotFound
+from distq.informer import reflector as reflector_module
+from distq.informer.listwatch import ListWatch
+from distq.informer.reflector import PositionMoved, Reflector
+from distq.informer.wire import WatchEvent
+from tests.client.samples import config_map, custom_resource, wait_until_served
+from tests.controller.eventually import eventually
+from tests.informer.recording import (
+    CONFIG_MAPS,
+    DEFINITIONS,
+    Recorder,
+    RecordingClient,
+    change_schema,
+    running,
+)
+
+
+def config_maps(client: RecordingClient, namespace: str) -> ListWatch:
+    """Return the list and watch of a namespace's ConfigMaps."""
+    return ListWatch(client, CONFIG_MAPS, namespace=namespace)
+
+
+def widget(resource: str, namespace: str, name: str) -> dict[str, object]:
+    """Return a custom object to be written."""
+    api_version, _, kind = resource.rpartition("/")
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "namespace": namespace}}
+
+
+def test_lists_in_pages_of_one_version_then_watches(
+    client: RecordingClient, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first list comes in pages, and events follow from its version on."""
+    monkeypatch.setattr(reflector_module, "PAGE_SIZE", 5)
+    for number in range(12):
+        client.create(config_map(namespace, f"map-{number}"))
+    client.asked.clear()
+    sink = Recorder()
+    with running(config_maps(client, namespace), sink):
+        eventually(sink.heard("end", "connected"))
+        listed_at = sink.version
+        client.create(config_map(namespace, "late"))
+        eventually(sink.heard(f"ADDED {namespace}/late"))
+    assert [len(page) for page in sink.pages] == [5, 5, 2]
+    assert sink.listed() == {f"{namespace}/map-{number}" for number in range(12)}
+    assert client.asked == ["version", "list", "list", "list", f"watch {listed_at}"]
+
+
+def test_resumes_from_a_position_without_a_list(client: RecordingClient, namespace: str) -> None:
+    """What happened since the position comes in order; deletions bring the last state."""
+    created = client.create(config_map(namespace, "a", color="red"))
+    position = created["metadata"]["resourceVersion"]
+    client.update({**created, "data": {"color": "green"}})
+    client.create(config_map(namespace, "b"))
+    client.delete(CONFIG_MAPS, f"{namespace}/a")
+    client.asked.clear()
+    sink = Recorder(position)
+    with running(config_maps(client, namespace), sink):
+        eventually(sink.heard(f"DELETED {namespace}/a"))
+    assert sink.told == [
+        "connected",
+        f"MODIFIED {namespace}/a",
+        f"ADDED {namespace}/b",
+        f"DELETED {namespace}/a",
+    ]
+    assert client.asked == ["version", f"watch {position}"]
+    assert sink.objects[f"{namespace}/a"].decode()["data"] == {"color": "green"}
+
+
+def test_an_object_is_decoded_whole_with_its_kind(client: RecordingClient, namespace: str) -> None:
+    """Objects of lists carry no kind of their own; they get it back."""
+    client.create(config_map(namespace, "a", color="red"))
+    sink = Recorder()
+    with running(config_maps(client, namespace), sink):
+        eventually(sink.heard("end"))
+    whole = sink.objects[f"{namespace}/a"].decode()
+    assert (whole["apiVersion"], whole["kind"]) == ("v1", "ConfigMap")
+    assert whole["data"] == {"color": "red"}
+
+
+def test_metadata_only_asks_for_no_more(client: RecordingClient, namespace: str) -> None:
+    """Lists and watches of metadata bring no data, and events all the same."""
+    client.create(config_map(namespace, "a", color="red"))
+    sink = Recorder()
+    with running(ListWatch(client, CONFIG_MAPS, namespace=namespace, metadata_only=True), sink):
+        eventually(sink.heard("connected"))
+        client.create(config_map(namespace, "b", color="red"))
+        eventually(sink.heard(f"ADDED {namespace}/b"))
+    for name in "ab":
+        whole = sink.objects[f"{namespace}/{name}"].decode()
+        assert whole["kind"] == "ConfigMap"
+        assert "data" not in whole
+
+
+def test_selectors_narrow_lists_and_watches(client: RecordingClient, namespace: str) -> None:
+    """Only what matches is listed; what stops matching is a deletion."""
+    for name, color in {"a": "red", "b": "green"}.items():
+        labelled = config_map(namespace, name)
+        labelled["metadata"]["labels"] = {"color": color}
+        client.create(labelled)
+    sink = Recorder()
+    with running(ListWatch(client, CONFIG_MAPS, namespace=namespace, label_selector="color=red"), sink):
+        eventually(sink.heard("connected"))
+        client.patch(CONFIG_MAPS, f"{namespace}/a", {"metadata": {"labels": {"color": "blue"}}})
+        eventually(sink.heard(f"DELETED {namespace}/a"))
+    assert sink.listed() == {f"{namespace}/a"}
+
+
+def test_an_expired_position_is_listed_anew(client: RecordingClient, namespace: str, widgets: str) -> None:
+    """410 comes in a stream that began well; the list that follows lacks what was deleted meanwhile."""
+    first = client.create(widget(widgets, namespace, "a"))
+    client.create(widget(widgets, namespace, "b"))
+    client.delete(widgets, f"{namespace}/a")
+    change_schema(client, f"widgets.{namespace}.example.com")
+    client.asked.clear()
+    sink = Recorder(first["metadata"]["resourceVersion"])
+    with running(ListWatch(client, widgets), sink):
+        eventually(sink.heard("expired", "end"))
+    assert sink.listed() == {f"{namespace}/b"}
+    assert client.lists() == 1
+
+
+def test_a_watch_survives_a_change_of_the_schema(
+    client: RecordingClient, namespace: str, widgets: str
+) -> None:
+    """A CRD's change ends the stream and answers 429 for a while; afterwards every object is seen."""
+    sink = Recorder()
+    with running(ListWatch(client, widgets), sink):
+        eventually(sink.heard("connected"))
+        change_schema(client, f"widgets.{namespace}.example.com")
+        client.create(widget(widgets, namespace, "a"))
+        eventually(lambda: f"{namespace}/a" in sink.objects)
+
+
+def test_a_position_from_the_future_is_noticed(client: RecordingClient, namespace: str) -> None:
+    """A watch from the future would be silent for ever; the version check before it says so."""
+    client.create(config_map(namespace, "a"))
+    sink = Recorder("99999999999999999999")
+    with running(config_maps(client, namespace), sink):
+        eventually(sink.heard("end"))
+    assert sink.told[:3] == ["rewound", "begin", "end"]
+
+
+def test_an_unknown_resource_ends_the_first_start(client: RecordingClient) -> None:
+    """Nobody ever saw the resource: the caller learns it, with the remedy."""
+    unknown = ListWatch(client, "example.com/v1/Nothing")
+    with pytest.raises(NotFound) as caught:
+        Reflector(unknown, Recorder()).run(threading.Event())
+    assert str(caught.value) == (
+        "cannot watch example.com/v1/Nothing: unknown to the API server. Apply its CRD first."
+    )
+
+
+def test_a_resource_that_was_known_is_waited_for(client: RecordingClient, namespace: str) -> None:
+    """With a position an unknown resource is one that went away: it is listed when it is back."""
+    group = f"{namespace}.example.com"
+    sink = Recorder("1")
+    with running(ListWatch(client, f"{group}/v1/Widget"), sink):
+        eventually(lambda: sink.ticks > 0)  # it backs off
+        client.create(custom_resource(group))
+        try:
+            eventually(sink.heard("expired", "end", "connected"))
+        finally:
+            client.delete(DEFINITIONS, f"widgets.{group}")
+
+
+def test_a_resource_that_disappears_is_followed_again(
+    client: RecordingClient, namespace: str, widgets: str
+) -> None:
+    """A CRD deleted and applied again while it is watched ends nothing."""
+    definition = f"widgets.{namespace}.example.com"
+    sink = Recorder()
+    with running(ListWatch(client, widgets), sink):
+        eventually(sink.heard("connected"))
+        client.create(widget(widgets, namespace, "a"))
+        eventually(sink.heard(f"ADDED {namespace}/a"))
+        client.delete(DEFINITIONS, definition)
+        eventually(lambda: client.get(DEFINITIONS, definition) is None)
+        client.create(custom_resource(f"{namespace}.example.com"))
+        wait_until_served(client, widgets)
+        client.create(widget(widgets, namespace, "b"))
+        eventually(lambda: f"{namespace}/b" in sink.objects, timeout=40)
+
+
+def test_a_sink_that_fails_gets_the_events_again(client: RecordingClient, namespace: str) -> None:
+    """Nothing is skipped: the watch starts over from the sink's position."""
+    failures = iter([ValueError("a mapping function"), PositionMoved("elsewhere")])
+
+    def fail(_: Sequence[WatchEvent]) -> None:
+        for failure in failures:
+            raise failure
+
+    sink = Recorder()
+    sink.on_events = fail
+    with running(config_maps(client, namespace), sink):
+        eventually(sink.heard("connected"))
+        client.create(config_map(namespace, "a"))
+        eventually(sink.heard(f"ADDED {namespace}/a"))
+    assert sink.told.count(f"ADDED {namespace}/a") == 1
+    assert client.lists() == 1
+
+
+def test_a_sink_may_end_the_run(client: RecordingClient, namespace: str) -> None:
+    """Lost leadership is no failure to recover from."""
+    sink = Recorder()
+
+    def lose() -> None:
+        raise LeaseLost("another leads")
+
+    sink.on_page = lose
+    client.create(config_map(namespace, "a"))
+    with pytest.raises(LeaseLost):
+        Reflector(config_maps(client, namespace), sink).run(threading.Event())
+
+
+def test_stops_at_once_in_an_idle_watch(client: RecordingClient, namespace: str) -> None:
+    """Stopping does not wait for the next event or bookmark."""
+    sink = Recorder()
+    with running(config_maps(client, namespace), sink):
+        eventually(sink.heard("connected"))
+        began = time.monotonic()
+    assert time.monotonic() - began < 5
+    assert not [thread for thread in threading.enumerate() if namespace in thread.name]
