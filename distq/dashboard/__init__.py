@@ -13,7 +13,7 @@ except ModuleNotFoundError as missing:
     if str(missing.name).startswith("distq"):
         raise
     raise ConfigError(
-        f'no dashboard: no module "{missing.name}". pip install "distq[dashboard]".'
+        f'no dashboard: no module "{missing.name}". Run pip install "distq[dashboard]".'
     ) from missing
 
 __all__ = ["create_app", "create_server", "serve"]

@@ -1,6 +1,8 @@
 """rq-dashboard's pages come without rq-dashboard's ways."""
 
 import socket
+import subprocess
+import sys
 
 import pytest
 from flask import Blueprint, Flask
@@ -56,6 +58,15 @@ def test_no_view_of_rq_dashboard_is_left(offline_app: Flask) -> None:
 def offline_app() -> Flask:
     """Make the dashboard of a Redis that does not answer."""
     return create_app(OFFLINE)
+
+
+def test_a_missing_extra_is_named() -> None:
+    """Without rq-dashboard the import says in one line what to install."""
+    program = "import sys; sys.modules['rq_dashboard'] = None; import distq.dashboard"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines()[-1].endswith(
+        'ConfigError: no dashboard: no module "rq_dashboard". Run pip install "distq[dashboard]".'
+    )
 
 
 def test_an_unknown_endpoint_fails_at_start() -> None:
