@@ -6,7 +6,6 @@ configuration or connection. 130: Ctrl-C. Errors are one line on stderr, without
 
 import os
 import sys
-from importlib.metadata import version
 from typing import Any
 
 import click
@@ -64,7 +63,7 @@ def _fail(message: str, status: int) -> int:
 
 
 @click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(version("distq"), prog_name="distq", message="%(prog)s %(version)s")
+@click.version_option(package_name="distq", prog_name="distq", message="%(prog)s %(version)s")
 def main() -> None:
     """client-go's workqueue, shared by many processes through Redis."""
 

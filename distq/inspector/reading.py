@@ -42,7 +42,7 @@ def queue_info(store: QueueStore) -> QueueInfo:
         depth=ready + dirty + due,
         workers=len(workers),
         oldest_ready=_timestamp(min(waiting_since, default=None)),
-        done_per_second=round(sum(float(about.get("done_per_second", 0.0)) for _, about in workers), 3),
+        done_per_second=round(sum((float(about.get("done_per_second", 0)) for _, about in workers), 0.0), 3),
     )
 
 

@@ -20,6 +20,7 @@ class Observer:
         self._inspector = inspector
         self._display = display
         self._leaders: list[str] = []
+        self._leads = "-"
         self._ended: dict[str, tuple[int, int]] = {}
         self._last_row = 0.0
         self._taken_over: Callable[[], str | None] = lambda: None
@@ -37,6 +38,10 @@ class Observer:
     def tell(self, text: str) -> None:
         """Show what happened just now."""
         self._display.event(round(self.time, 1), text)
+
+    def leader_is_gone(self) -> None:
+        """Show no leader until the next one shows."""
+        self._leads = "-"
 
     def look(self) -> None:
         """Look, and show what is new."""
@@ -69,21 +74,19 @@ class Observer:
             return
         if stream.leader not in self._leaders:
             self._leaders.append(stream.leader)
+            self._leads = f"informer-{len(self._leaders)}"
             if len(self._leaders) > 1:
                 self.leader_changes += 1
                 lists = "1 list" if stream.lists == 1 else f"{stream.lists} lists"
-                self.tell(f"{self._name(stream.leader)} resumed at version {stream.version}, {lists}")
+                self.tell(f"{self._leads} resumed at version {stream.version}, {lists}")
         if len(self._leaders) > 1:
             self.lists_by_new_leader = max(self.lists_by_new_leader, stream.lists)
-
-    def _name(self, identity: str) -> str:
-        return f"informer-{self._leaders.index(identity) + 1}" if identity in self._leaders else "-"
 
     def _row(self, queue: QueueInfo, since: float) -> Row:
         done, failed = self._newly_ended()
         return Row(
             time=round(self.time, 1),
-            leader=self._name(self._leaders[-1]) if self._leaders else "-",
+            leader=self._leads,
             ready=queue.ready,
             delayed=queue.delayed,
             processing=queue.processing,

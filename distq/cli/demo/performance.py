@@ -76,6 +76,7 @@ class Performance:
             raise DistqError("the second informer did not start in time. Is the machine busy?")
         self._leader_killed_at = time.time()
         self._informers[0].kill()
+        self._observer.leader_is_gone()
         self._observer.tell("informer-1 killed")
 
     def _kill_worker(self) -> None:

@@ -1,0 +1,80 @@
+"""The command line as people start it: a process of its own, on an embedded server."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from distq.redisio.connection import Connection
+from distq.testing.embedded_valkey import EmbeddedValkey
+from tests.fixtures.redis_servers import server_of
+
+TIMEOUT = 60.0
+
+
+class CommandLine:
+    """Runs ``distq`` in an empty directory, with nothing of the tester's own settings."""
+
+    def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
+        self.folder = folder
+        self.environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith(("DISTQ_", "KUBE"))},
+            "HOME": str(folder),
+            **settings,
+        }
+
+    def __call__(self, *arguments: str, **settings: str) -> "subprocess.CompletedProcess[str]":
+        """Run it to its end."""
+        return subprocess.run(
+            [sys.executable, "-m", "distq", *arguments],
+            cwd=self.folder,
+            env={**self.environment, **settings},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
+            check=False,
+        )
+
+    def start(self, *arguments: str, **settings: str) -> "subprocess.Popen[str]":
+        """Start it and return; whoever asked for it ends it."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "distq", *arguments],
+            cwd=self.folder,
+            env={**self.environment, **settings},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def module(self, name: str, source: str) -> None:
+        """Write a Python module into the working directory."""
+        path = self.folder / f"{name.replace('.', '/')}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(source)
+
+
+@pytest.fixture(scope="session")
+def valkey() -> Iterator[EmbeddedValkey]:
+    """Run one server for all tests of the command line."""
+    with EmbeddedValkey(server=server_of("valkey9")) as server:
+        yield server
+
+
+@pytest.fixture
+def redis(valkey: EmbeddedValkey) -> Iterator[Connection]:
+    """Give a Connection to the emptied server."""
+    connection = Connection(valkey.url)
+    connection.execute("FLUSHALL")
+    yield connection
+    connection.close()
+
+
+@pytest.fixture
+def distq(tmp_path: Path, valkey: EmbeddedValkey, redis: Connection) -> CommandLine:
+    """Give the command line, with its Redis in the environment."""
+    return CommandLine(tmp_path, {"DISTQ_REDIS_URL": valkey.url})

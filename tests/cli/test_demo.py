@@ -1,0 +1,61 @@
+"""The demo keeps its promises, and its own check would see it if it did not."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from distq.cli.demo.journal import Entry, Journal, count_overlaps, read_journal
+from distq.cli.demo.verdict import Verdict
+from tests.cli.conftest import CommandLine
+
+GOOD = {"lost": 0, "overlaps": 0, "left_over": 0, "leader_changes": 1, "lists_by_new_leader": 0}
+
+
+@pytest.mark.timeout(240)
+def test_nothing_is_lost_though_leader_and_worker_are_killed(distq: CommandLine) -> None:
+    """A small run: exit 0, the last line is the summary, and both kills are told."""
+    done = distq("demo", "--objects", "60", "--duration", "10", "--json")
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert lines[-1] == {"objects": 60, "reconciled": 60, **GOOD}
+    events = [line["event"] for line in lines if "event" in line]
+    assert "informer-1 killed" in events
+    assert any(event.startswith("informer-2 resumed at version") for event in events)
+    assert any(event.startswith("worker-1 killed in the middle of") for event in events)
+
+
+def test_anything_amiss_makes_the_verdict_bad() -> None:
+    """One lost, overlapping or left over, a list too many, or no change of leader: exit 1."""
+    assert Verdict(objects=1, reconciled=1, **GOOD).good
+    for name in GOOD:
+        bad = GOOD | {name: 0 if name == "leader_changes" else 1}
+        assert not Verdict(objects=1, reconciled=1, **bad).good
+
+
+def test_overlaps_are_counted() -> None:
+    """Two of one key at a time are one overlap; one after the other, or of other keys, none."""
+    assert count_overlaps([Entry("a", 1, 2), Entry("a", 2, 3), Entry("b", 1, 3)]) == 0
+    assert count_overlaps([Entry("a", 1, 3), Entry("a", 2, 4)]) == 1
+    assert count_overlaps([Entry("a", 5, 6), Entry("a", 1, 10), Entry("a", 7, 8)]) == 2
+    assert count_overlaps([Entry("a", 1, None), Entry("a", 50, 51)]) == 1
+
+
+def test_a_journal_tells_what_ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An entry is open until its reconcile ends; a torn last line does not count."""
+    import os
+
+    monkeypatch.chdir(tmp_path)
+    journal = Journal()
+    with journal.entry("a") as entry:
+        (running,) = read_journal(tmp_path, os.getpid())
+        assert (running.key, running.end) == ("a", None)
+        entry.gone = True
+    with pytest.raises(ValueError, match="no"), journal.entry("b"):
+        raise ValueError("no")
+    with (tmp_path / f"journal-{os.getpid()}").open("a") as file:
+        file.write('{"number": 2, "ke')
+    first, second = read_journal(tmp_path, os.getpid())
+    assert (first.gone, first.failed, second.failed) == (True, False, True)
+    assert first.end is not None
+    assert first.start <= first.end <= second.start

@@ -1,0 +1,204 @@
+"""Tables for people, JSON lines for programs, and nothing that a terminal would act upon."""
+
+import json
+import signal
+import subprocess
+import sys
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from distq.errors import TerminalError
+from distq.redisio.connection import Connection
+from distq.workqueue.queue import Queue
+from tests.cli.conftest import CommandLine
+
+
+@pytest.fixture
+def foos(redis: Connection) -> Queue:
+    """Give a queue with an item in each state."""
+    queue = Queue("foos", redis)
+    queue.add("prod/web", "prod/db", "prod/api")
+    queue.settle(queue.get(), TerminalError("object changed"))
+    queue.get()
+    queue.add("prod/db")
+    queue.add("prod/later", after=100)
+    return queue
+
+
+def _json(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_queues_are_a_table(distq: CommandLine, foos: Queue) -> None:
+    """One row a queue, under the names of the states."""
+    header, row = distq("queues").stdout.splitlines()
+    assert header.split()[:3] == ["QUEUE", "READY", "DELAYED"]
+    assert header.split()[-3:] == ["OLDEST", "DONE/S", "WORKERS"]
+    assert row.split()[:7] == ["foos", "1", "1", "1", "1", "1", "1"]
+    foos.close()
+
+
+def test_queues_as_json(distq: CommandLine, foos: Queue) -> None:
+    """One object a queue, its moments in RFC 3339 UTC."""
+    (queue,) = _json(distq("queues", "foos", "--json").stdout)
+    assert queue["name"] == "foos"
+    assert (queue["ready"], queue["delayed"], queue["processing"], queue["dirty"], queue["dead"]) == (1,) * 5
+    assert (queue["failing"], queue["workers"], queue["paused"]) == (1, 1, False)
+    assert queue["oldest_ready"].endswith("Z")
+    assert datetime.fromisoformat(queue["oldest_ready"]).tzinfo is not None
+    foos.close()
+
+
+def test_items_are_a_table(distq: CommandLine, foos: Queue) -> None:
+    """A star marks what was added again; the count goes to stderr."""
+    done = distq("items", "foos")
+    rows = {line.split()[0]: line.split()[1] for line in done.stdout.splitlines()}
+    assert rows == {
+        "KEY": "STATE",
+        "prod/db": "processing*",
+        "prod/api": "ready",
+        "prod/later": "delayed",
+        "prod/web": "dead",
+    }
+    assert done.stderr == "4 items (* = added again meanwhile)\n"
+    foos.close()
+
+
+def test_items_are_filtered_and_paged(distq: CommandLine, foos: Queue) -> None:
+    """State, failing, match, limit and offset choose."""
+
+    def keys(*options: str) -> list[str]:
+        return [item["key"] for item in _json(distq("items", "foos", "--json", *options).stdout)]
+
+    assert keys("--state", "dead") == keys("--failing") == ["prod/web"]
+    assert keys("--match", "*/l*") == ["prod/later"]
+    assert keys("--limit", "1", "--offset", "1") == ["prod/api"]
+    assert keys("--state", "dirty") == ["prod/db"]
+    foos.close()
+
+
+def test_one_item_shows_all_about_it(distq: CommandLine, foos: Queue) -> None:
+    """A dead item shows its reason, its error and what to do."""
+    lines = distq("items", "foos", "prod/web").stdout.splitlines()
+    assert lines[0] == "key       prod/web"
+    assert lines[1].startswith("state     dead since ")
+    assert lines[1].endswith("(terminal)")
+    assert any(line.startswith("error ") and "object changed" in line for line in lines)
+    assert lines[-1] == "remedy    distq requeue foos prod/web"
+    (item,) = _json(distq("items", "foos", "prod/db", "--json").stdout)
+    assert (item["state"], item["dirty"], item["queue"]) == ("processing", True, "foos")
+    assert item["worker"]
+    assert item["claim_deadline"].endswith("Z")
+    foos.close()
+
+
+def test_what_is_not_there_exits_1(distq: CommandLine, foos: Queue) -> None:
+    """No such queue and no such item are a plain no."""
+    for arguments in (["queues", "bars"], ["items", "bars"], ["items", "foos", "x"], ["workers", "bars"]):
+        done = distq(*arguments)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith("distq: no ")
+    foos.close()
+
+
+def test_workers_are_a_table(distq: CommandLine, foos: Queue) -> None:
+    """Each open handle has its row, with what it holds."""
+    header, row = distq("workers").stdout.splitlines()
+    assert header.split()[0] == "WORKER"
+    assert row.split()[1] == "foos"
+    (worker,) = _json(distq("workers", "foos", "--json").stdout)
+    assert (worker["processing"], worker["version"]) == (1, distq("--version").stdout.split()[1])
+    foos.close()
+
+
+def test_nothing_is_said_on_stdout_when_there_is_nothing(distq: CommandLine) -> None:
+    """Empty results are empty for programs, and a note for people."""
+    for command in ("queues", "workers", "leader"):
+        done = distq(command)
+        assert (done.returncode, done.stdout) == (0, "")
+        assert done.stderr
+        assert distq(command, "--json").stdout == ""
+
+
+def test_control_characters_are_escaped(distq: CommandLine, redis: Connection) -> None:
+    """An error message or a key cannot drive the terminal; right-to-left marks count, too."""
+    queue = Queue("foos", redis)
+    queue.add("evil/\u202ekey")
+    try:
+        raise TerminalError("\x1b]0;owned\x07 \x9b31m")
+    except TerminalError as error:
+        queue.settle(queue.get(), error)
+    for arguments in (["items", "foos"], ["items", "foos", "evil/\u202ekey"], ["items", "foos", "--json"]):
+        printed = distq(*arguments).stdout
+        assert not set(printed) & set("\x1b\x07\x9b\u202e")
+        assert "\\u202e" in printed
+    queue.close()
+
+
+def test_a_reader_that_leaves_early_is_no_error(distq: CommandLine, redis: Connection) -> None:
+    """``distq items | head -1`` ends quietly."""
+    Queue("foos", redis).add(*(f"key-{n}" for n in range(20_000)))
+    process = distq.start("items", "foos", "--limit", "20000")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert "Traceback" not in (said := process.stderr.read())
+    assert "Broken" not in said
+    process.stderr.close()
+    assert process.wait(30) == 0
+
+
+def test_watching_goes_on_until_ctrl_c(distq: CommandLine, foos: Queue) -> None:
+    """``--watch`` prints again and again; Ctrl-C ends it with 130 and no traceback."""
+    process = distq.start("queues", "--watch", "--interval", "0.1", "--json")
+    assert process.stdout is not None
+    assert [json.loads(process.stdout.readline())["name"] for _ in range(3)] == ["foos"] * 3
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "Traceback" not in said
+    foos.close()
+
+
+def test_help_and_looking_load_little(distq: CommandLine) -> None:
+    """What only some commands need is not imported by the others."""
+    code = (
+        "import sys\n"
+        "from distq.cli import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit: pass\n"
+        "print(*{name.split('.')[0] for name in sys.modules}, file=sys.stderr)"
+    )
+    for command, unwanted in {
+        "--help": {"redis", "kubernetes", "rich", "aiohttp", "flask", "msgspec", "yaml"},
+        "queues": {"kubernetes", "rich", "aiohttp", "flask", "msgspec", "yaml"},
+    }.items():
+        done = subprocess.run(
+            [sys.executable, "-c", code, command],
+            env=distq.environment,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=True,
+        )
+        assert not unwanted & set(done.stderr.split())
+
+
+def test_show_config_masks_secrets(distq: CommandLine) -> None:
+    """The effective settings are shown, flags before variables, without passwords."""
+    secrets = {"DISTQ_REDIS_URL": "redis://me:geheim@db:6379/0", "DISTQ_REDIS_PASSWORD": "geheim"}
+    done = distq("queues", "--show-config", "--json", "--log-level", "debug", **secrets)
+    shown = json.loads(done.stdout)
+    assert (shown["log_level"], shown["redis_password"]) == ("debug", "***")
+    assert shown["redis_url"] == "redis://me:***@db:6379/0"
+    assert "geheim" not in distq("queues", "--show-config", **secrets).stdout
+
+
+def test_version(distq: CommandLine) -> None:
+    """The version is the package's."""
+    from importlib.metadata import version
+
+    assert distq("--version").stdout == f"distq {version('distq')}\n"

@@ -1,0 +1,125 @@
+"""Commands that change queues: they say what they did, and ask before what cannot be undone."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+
+from distq.errors import TerminalError
+from distq.inspector import Inspector
+from distq.redisio.connection import Connection
+from distq.workqueue.queue import Queue
+from tests.cli.conftest import CommandLine
+
+
+@pytest.fixture
+def foos(redis: Connection) -> Queue:
+    """Give a queue with three dead items and two delayed ones."""
+    queue = Queue("foos", redis)
+    queue.add("prod/a", "prod/b", "test/c")
+    for _ in range(3):
+        queue.settle(queue.get(), TerminalError("no"))
+    queue.add("later/1", "later/2", after=100)
+    return queue
+
+
+def _answer(distq: CommandLine, answer: str, *arguments: str) -> tuple[int, str]:
+    """Run on a terminal where somebody types the answer; return status and stdout."""
+    terminal, ours = pty.openpty()
+    try:
+        os.write(terminal, f"{answer}\n".encode())
+        done = subprocess.run(
+            [sys.executable, "-m", "distq", *arguments],
+            env=distq.environment,
+            stdin=ours,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+    finally:
+        os.close(terminal)
+        os.close(ours)
+    return done.returncode, done.stdout
+
+
+def test_add_tells_how_many_are_new(distq: CommandLine, redis: Connection) -> None:
+    """A key that waits already is not added again."""
+    assert distq("add", "foos", "a", "b", "--priority", "3").stdout == "added 2\n"
+    assert json.loads(distq("add", "foos", "b", "c", "--after", "100", "--json").stdout) == {"added": 1}
+    info = Inspector(redis).queues("foos")[0]
+    assert (info.ready, info.delayed) == (2, 1)
+
+
+def test_named_items_are_requeued_at_once(distq: CommandLine, foos: Queue, redis: Connection) -> None:
+    """Whoever types the key means it."""
+    assert json.loads(distq("requeue", "foos", "prod/a", "later/1", "--json").stdout) == {"requeued": 2}
+    assert {item.key for item in Inspector(redis).items("foos", state="ready")} == {"prod/a", "later/1"}
+    foos.close()
+
+
+def test_many_are_asked_for(distq: CommandLine, foos: Queue, redis: Connection) -> None:
+    """No changes nothing and exits 1; yes goes ahead."""
+    command = ("requeue", "foos", "--state", "dead", "--match", "prod/*")
+    assert _answer(distq, "n", *command)[0] == 1
+    assert Inspector(redis).queues()[0].dead == 3
+    assert _answer(distq, "y", *command) == (0, "requeued 2\n")
+    assert Inspector(redis).queues()[0].dead == 1
+    foos.close()
+
+
+def test_without_a_terminal_yes_is_needed(distq: CommandLine, foos: Queue, redis: Connection) -> None:
+    """A script that did not say --yes changes nothing."""
+    for command in (["delete", "foos", "--state", "delayed"], ["requeue", "foos", "--state", "dead"]):
+        done = distq(*command)
+        assert done.returncode == 2
+        assert done.stderr.rstrip().endswith("Add --yes.")
+    assert Inspector(redis).queues()[0].delayed == 2
+    assert json.loads(distq("delete", "foos", "--state", "delayed", "--yes", "--json").stdout) == {
+        "deleted": 2
+    }
+    assert distq("delete", "foos", "--state", "delayed").stdout == "deleted 0\n"
+    foos.close()
+
+
+def test_deleting_a_key_asks_too(distq: CommandLine, foos: Queue) -> None:
+    """What is deleted cannot be had back."""
+    assert _answer(distq, "", "delete", "foos", "prod/a")[0] == 1
+    assert _answer(distq, "y", "delete", "foos", "prod/a") == (0, "deleted 1\n")
+    foos.close()
+
+
+def test_processing_items_are_not_deleted(distq: CommandLine, redis: Connection) -> None:
+    """Their workers hold them: exit 1; what is pending beside the claim may go."""
+    queue = Queue("foos", redis)
+    queue.add("held")
+    request = queue.get()
+    for chosen in (["held"], ["--state", "processing"]):
+        done = distq("delete", "foos", *chosen, "--yes")
+        assert done.returncode == 1
+        assert done.stderr.startswith("distq: cannot delete")
+    queue.add("held")
+    assert distq("delete", "foos", "held", "--yes").stdout == "deleted 1\n"
+    assert queue.settle(request)
+    queue.close()
+
+
+def test_keys_that_are_not_there_exit_1(distq: CommandLine, foos: Queue, redis: Connection) -> None:
+    """One wrong key and nothing is changed."""
+    for command in ("requeue", "delete"):
+        done = distq(command, "foos", "prod/a", "prod/x", "--yes")
+        assert done.returncode == 1
+        assert 'no item "prod/x" in foos' in done.stderr
+        assert distq(command, "bars", "x", "--yes").returncode == 1
+    assert Inspector(redis).queues()[0].dead == 3
+    foos.close()
+
+
+def test_either_keys_or_a_state(distq: CommandLine, foos: Queue) -> None:
+    """Neither, both, and a match alone are usage errors."""
+    for chosen in ([], ["prod/a", "--state", "dead"], ["--match", "*"]):
+        assert distq("requeue", "foos", *chosen, "--yes").returncode == 2
+    foos.close()

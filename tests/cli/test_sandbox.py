@@ -1,0 +1,59 @@
+"""``distq sandbox``: a Redis and a cluster for a terminal, or around one command."""
+
+import json
+import signal
+import sys
+from pathlib import Path
+
+from distq.redisio.connection import Connection
+from tests.cli.conftest import CommandLine
+
+CRD = """
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: foos.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {kind: Foo, plural: foos, singular: foo}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
+"""
+
+
+def test_it_prints_exports_and_ends_with_everything(distq: CommandLine) -> None:
+    """What it prints works while it runs; nothing of it is left afterwards."""
+    process = distq.start("sandbox", "--json")
+    assert process.stdout is not None
+    variables = json.loads(process.stdout.readline())
+    assert set(variables) == {"DISTQ_REDIS_URL", "KUBECONFIG"}
+    assert distq("check", **variables).returncode == 0
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert not Path(variables["KUBECONFIG"]).parent.exists()
+    connection = Connection(variables["DISTQ_REDIS_URL"])
+    assert connection.check()[0].startswith("FAIL")
+
+
+def test_exports_are_for_a_shell(distq: CommandLine) -> None:
+    """Two lines to paste into another terminal; Ctrl-C ends it."""
+    process = distq.start("sandbox")
+    assert process.stdout is not None
+    lines = [process.stdout.readline() for _ in range(2)]
+    assert lines[0].startswith("export DISTQ_REDIS_URL=redis://127.0.0.1:")
+    assert lines[1].startswith("export KUBECONFIG=/")
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "Traceback" not in said
+
+
+def test_a_command_runs_inside_and_gives_its_status(distq: CommandLine) -> None:
+    """The command sees the variables and the manifests; its status is the sandbox's."""
+    (distq.folder / "crd.yaml").write_text(CRD)
+    code = (
+        "import os, sys; from distq import Client; print(Client().resolve('example.com/v1/Foo')); sys.exit(7)"
+    )
+    done = distq("sandbox", "--manifest", "crd.yaml", sys.executable, "-c", code)
+    assert (done.returncode, done.stdout) == (7, "example.com/v1/Foo\n"), done.stderr
+    assert distq("sandbox", "no-such-command").returncode == 1

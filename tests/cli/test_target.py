@@ -1,0 +1,80 @@
+"""From TARGET to Controllers: the working directory first, every Controller at the top level."""
+
+from distq.redisio.connection import Connection
+from distq.workqueue.queue import Queue
+from tests.cli.conftest import CommandLine
+
+SOURCE = """
+from pathlib import Path
+from distq import Controller
+
+def reconcile(request):
+    with Path("done").open("a") as done:
+        print("{name}", request.key, file=done, flush=True)
+    import os, signal
+    os.kill(os.getpid(), signal.SIGTERM)
+
+{name} = Controller("{name}", reconcile)
+"""
+
+
+def _done(distq: CommandLine) -> list[str]:
+    return sorted((distq.folder / "done").read_text().splitlines())
+
+
+def test_own_and_imported_controllers_run(distq: CommandLine, redis: Connection) -> None:
+    """A module that imports others' controllers runs them, too; SIGTERM ends it with 0."""
+    distq.module("thumbs", SOURCE.format(name="thumbs"))
+    distq.module("all_of_them", "from thumbs import thumbs as small\nfrom thumbs import thumbs\n")
+    Queue("thumbs", redis).add("cat")
+    done = distq("worker", "all_of_them")
+    assert done.returncode == 0, done.stderr
+    assert _done(distq) == ["thumbs cat"]
+
+
+def test_a_name_picks_one(distq: CommandLine, redis: Connection) -> None:
+    """``module:name`` leaves the others alone; modules may be in packages."""
+    two = SOURCE.format(name="one") + SOURCE.format(name="two")
+    distq.module("mine.pair", two)
+    Queue("one", redis).add("a")
+    Queue("two", redis).add("b")
+    done = distq("worker", "mine.pair:two")
+    assert done.returncode == 0, done.stderr
+    assert _done(distq) == ["two b"]
+
+
+def test_the_working_directory_wins(distq: CommandLine, redis: Connection) -> None:
+    """A module of the user's hides an installed one of the same name, as with ``python -m``."""
+    distq.module("yaml", SOURCE.format(name="thumbs"))
+    Queue("thumbs", redis).add("cat")
+    assert distq("worker", "yaml").returncode == 0
+    assert _done(distq) == ["thumbs cat"]
+
+
+def test_wrong_names_are_told(distq: CommandLine) -> None:
+    """Each wrong target has its one line."""
+    distq.module("foos", "x = 1\n")
+    for target, message in {
+        "foos:y": "nothing to run: y in foos is not there. Name a Controller.",
+        "foos:x": "nothing to run: x in foos is a int. Name a Controller.",
+        "foos.py": 'bad target "foos.py": it is a file. Name the module: foos.',
+        "a b": 'bad target "a b": it is no module name. Use module or module:name.',
+        "foos.bar": f'no module "foos.bar": not in {distq.folder} nor on sys.path. '
+        "Run distq where foos/bar.py lies.",
+    }.items():
+        done = distq("worker", target)
+        assert (done.returncode, done.stderr) == (2, f"distq: {message}\n")
+
+
+def test_a_bug_in_the_module_shows_its_traceback(distq: CommandLine) -> None:
+    """The author needs the line, not our frames; a missing import of theirs is their bug as well."""
+    distq.module("broken", "import json\n\njson.loads('{')\n")
+    distq.module("incomplete", "import not_installed\n")
+    for name, error in (("broken", "JSONDecodeError"), ("incomplete", "ModuleNotFoundError")):
+        done = distq("worker", name)
+        assert done.returncode == 2
+        assert f'{name}.py", line' in done.stderr
+        assert "importlib" not in done.stderr
+        assert "distq/cli" not in done.stderr
+        last = done.stderr.splitlines()[-1]
+        assert last == f"distq: cannot import {name}: {error} (above). Mend the module."
