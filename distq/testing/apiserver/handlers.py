@@ -11,6 +11,7 @@ import msgspec
 from aiohttp import web
 
 from distq.testing.apiserver import discovery, objects, patches
+from distq.testing.apiserver.apply import AppliedConfigurations, Owner
 from distq.testing.apiserver.listing import ListOptions, list_page, reach, version_of
 from distq.testing.apiserver.registry import DeleteOptions, Registry, Written
 from distq.testing.apiserver.representation import PARTIAL, PARTIAL_LIST, Representation
@@ -32,6 +33,7 @@ from distq.testing.apiserver.watch import Watch
 
 _MIN_WATCH_SECONDS = 1800.0
 _MAX_BODY = 3 * 1024 * 1024
+Patcher = Callable[[Any, Any], Any]
 _HEALTH_PATHS = {"/healthz", "/readyz", "/livez"}
 
 
@@ -44,6 +46,7 @@ class Api:
         self._store = store
         self._catalogue = catalogue
         self._registry = registry
+        self._applied = AppliedConfigurations(store)
         self._bookmark_period = bookmark_period
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -158,15 +161,28 @@ class Api:
         content_type = request.headers.get("Content-Type", "").partition(";")[0]
         patch = decode(await _body(request), content_type)
         merge = _patch_format(content_type, custom=target.resource.custom)
-        apply = content_type == patches.APPLY
-        if apply:
+        if content_type == patches.APPLY:
             _validate_apply(request, patch)
+            owner = request.query["fieldManager"], target.subresource
+            return _written(representation, self._apply(target, owner, patch, merge))
 
         def change(existing: Content | None) -> Content:
-            whole = _with_type(target, existing) if existing is not None else {}
+            whole = _with_type(target, existing or {})
             return objects.accept(target.resource, merge(whole, patch), target.namespace, target.name)
 
-        return _written(representation, self._write(target, change, create=apply))
+        return _written(representation, self._write(target, change, create=False))
+
+    def _apply(self, target: Target, owner: Owner, configuration: Any, merge: Patcher) -> Written:
+        def change(existing: Content | None) -> Content:
+            whole = {}
+            if existing is not None:
+                live = _with_type(target, existing)
+                whole = self._applied.without_dropped(live, owner, configuration)
+            return objects.accept(target.resource, merge(whole, configuration), target.namespace, target.name)
+
+        written = self._write(target, change, create=True)
+        self._applied.remember(written.stored.metadata["uid"], owner, configuration)
+        return written
 
     def _write(self, target: Target, change: Callable[[Content | None], Content], *, create: bool) -> Written:
         return self._registry.update(
@@ -235,11 +251,11 @@ def _with_type(target: Target, content: Content) -> dict[str, Any]:
     return {"kind": resource.kind, "apiVersion": resource.api_version} | content
 
 
-def _patch_format(content_type: str, *, custom: bool) -> Callable[[Any, Any], Any]:
-    formats: dict[str, Callable[[Any, Any], Any]] = {
+def _patch_format(content_type: str, *, custom: bool) -> Patcher:
+    formats: dict[str, Patcher] = {
         patches.JSON: patches.json_patch,
         patches.MERGE: patches.merge_patch,
-        patches.APPLY: patches.merge_patch if custom else patches.strategic_merge_patch,
+        patches.APPLY: patches.apply_to_custom if custom else patches.strategic_merge_patch,
     }
     if not custom:
         formats[patches.STRATEGIC] = patches.strategic_merge_patch

@@ -3,8 +3,7 @@
 All are pure: they return a new object and share what did not change.
 Strategic merge knows the merge keys of the lists that controllers meet
 (containers, env, ports, volumes, conditions...), not the whole schema. Apply is
-a deep merge, forced, without field ownership: what a manager no longer applies
-stays.
+a deep merge of what the manager applies now.
 Sources: RFC 7386, RFC 6902, apimachinery pkg/util/strategicpatch.
 """
 
@@ -33,7 +32,8 @@ _MERGE_KEYS: Mapping[str, Sequence[str]] = {
     "volumeMounts": ("mountPath",),
     "volumes": ("name",),
 }
-_SET_LISTS = {"finalizers"}
+SET_LISTS = {"finalizers"}
+"""Lists of which each item counts on its own."""
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
@@ -64,6 +64,13 @@ def strategic_merge_patch(target: Any, patch: Any) -> Any:
     return merged
 
 
+def apply_to_custom(target: Any, configuration: Any) -> Any:
+    """Merge an applied configuration into a custom resource: only its metadata has a known schema."""
+    merged = merge_patch(target, configuration)
+    metadata = strategic_merge_patch(target.get("metadata"), configuration.get("metadata") or {})
+    return merged | {"metadata": metadata}
+
+
 def _merge_field(merged: dict[str, Any], name: str, value: Any) -> None:
     if name.startswith("$"):
         _follow_directive(merged, name, value)
@@ -86,9 +93,9 @@ def _follow_directive(merged: dict[str, Any], name: str, value: Any) -> None:
 
 
 def _merge_list(name: str, target: list[Any], patch: list[Any]) -> list[Any]:
-    if name in _SET_LISTS:
+    if name in SET_LISTS:
         return target + [each for each in patch if each not in target]
-    key = _merge_key(name, patch)
+    key = merge_key(name, patch)
     if key is None:
         return patch
     if any(each.get("$patch") == "replace" for each in patch):
@@ -102,7 +109,8 @@ def _merge_list(name: str, target: list[Any], patch: list[Any]) -> list[Any]:
     return list(merged.values())
 
 
-def _merge_key(name: str, patch: list[Any]) -> str | None:
+def merge_key(name: str, patch: list[Any]) -> str | None:
+    """Return the field that tells the items of a list apart, or None where the list is one value."""
     candidates = _MERGE_KEYS.get(name, ())
     if not all(isinstance(each, dict) for each in patch):
         return None

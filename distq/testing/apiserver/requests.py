@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import msgspec
 import yaml
@@ -15,42 +15,62 @@ _NAMESPACE_SUBRESOURCES = {"status", "finalize"}
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
+class Path(NamedTuple):
+    """The parts of a path that names a resource or an object."""
+
+    group: str
+    version: str
+    namespace: str
+    plural: str
+    name: str
+    subresource: str
+
+    @classmethod
+    def parse(cls, path: str) -> Self | None:
+        """Return the parts, or None where the path has another form."""
+        match path.strip("/").split("/"):
+            case ["api", version, *rest] if rest:
+                group = ""
+            case ["apis", group, version, *rest] if rest:
+                pass
+            case _:
+                return None
+        namespace = ""
+        if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in _NAMESPACE_SUBRESOURCES:
+            namespace, rest = rest[1], rest[2:]
+        plural, name, *subresources = [*rest, ""] if len(rest) == 1 else rest
+        return cls(group, version, namespace, plural, name, "/".join(subresources))
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """What a path names."""
 
     resource: Resource
-    namespace: str = ""
-    name: str = ""
-    subresource: str = ""
+    namespace: str
+    name: str
+    subresource: str
 
 
 def locate(catalogue: Catalogue, path: str) -> Target | None:
     """Return what the path names, or None where it is no resource path.
 
-    Raises StatusError 404 where the group is served and the resource is not.
+    Raises StatusError 404 where the group is the server's own and has no such resource.
     """
-    match path.strip("/").split("/"):
-        case ["api", version, *rest] if rest:
-            group = ""
-        case ["apis", group, version, *rest] if rest:
-            pass
-        case _:
-            return None
-    namespace = ""
-    if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in _NAMESPACE_SUBRESOURCES:
-        namespace, rest = rest[1], rest[2:]
-    resource = catalogue.find(group, version, rest[0])
+    parts = Path.parse(path)
+    if parts is None:
+        return None
+    resource = catalogue.find(parts.group, parts.version, parts.plural)
     if resource is None:
-        if catalogue.built_in(group):
+        if catalogue.built_in(parts.group):
             raise no_such_resource()
         return None
-    name, subresource = [*rest[1:], "", ""][:2]
-    misplaced = bool(namespace or name) if resource.namespaced else bool(namespace)
-    unknown = subresource and not (subresource == "status" and resource.status)
-    if len(rest) > 3 or unknown or (misplaced and not (resource.namespaced and namespace)):
+    has_namespace = bool(parts.namespace)
+    misplaced = has_namespace != resource.namespaced and (has_namespace or bool(parts.name))
+    unknown = parts.subresource and not (parts.subresource == "status" and resource.status)
+    if misplaced or unknown:
         raise no_such_resource()
-    return Target(resource, namespace, name, subresource)
+    return Target(resource, parts.namespace, parts.name, parts.subresource)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +81,16 @@ class RecordedRequest:
     path: str
     query: Mapping[str, str]
     user_agent: str
+    user: str
+    """The bearer token of the request, which ``kubeconfig`` lets you choose."""
     time: float = field(default_factory=time.time)
     """Unix time of its arrival."""
-    name: str = ""
-    """The object that the path names; empty for a collection."""
+
+    @property
+    def name(self) -> str:
+        """The object that the path names; empty for a collection."""
+        parts = Path.parse(self.path)
+        return parts.name if parts else ""
 
     @property
     def verb(self) -> str:

@@ -22,6 +22,7 @@ from distq.testing.apiserver.handlers import Api
 from distq.testing.apiserver.registry import Registry
 from distq.testing.apiserver.requests import RecordedRequest, load_yaml
 from distq.testing.apiserver.resources import NAMESPACES, Catalogue
+from distq.testing.apiserver.status import StatusError
 from distq.testing.apiserver.store import Store
 
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
@@ -74,10 +75,14 @@ class EmulatedApiServer:
         """Serve from now on; raises ConfigError where the address cannot be bound."""
         ready: Future[None] = Future()
         self._thread = threading.Thread(
-            target=lambda: asyncio.run(self._serve(ready)), name="emulated-apiserver", daemon=True
+            target=self._run, args=(ready,), name="emulated-apiserver", daemon=True
         )
         self._thread.start()
-        ready.result()
+        try:
+            ready.result()
+        except BaseException:
+            self._thread = None
+            raise
 
     def stop(self) -> None:
         """End all streams and stop; what was stored is forgotten."""
@@ -88,15 +93,18 @@ class EmulatedApiServer:
         self._thread.join()
         self._thread = None
 
-    def kubeconfig(self, path: str | Path, *, server: str | None = None) -> Path:
-        """Write a kubeconfig for this server, or for another address of it, and return its path."""
+    def kubeconfig(self, path: str | Path, *, server: str | None = None, user: str = "admin") -> Path:
+        """Write a kubeconfig for this server, or for another address of it, and return its path.
+
+        ``user`` is the bearer token that it gives, by which ``requests`` tells clients apart.
+        """
         named = {"cluster": {"server": server or self.url}, "name": "emulated"}
         config = {
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [named],
-            "users": [{"name": "emulated", "user": {"token": "any"}}],
-            "contexts": [{"name": "emulated", "context": {"cluster": "emulated", "user": "emulated"}}],
+            "users": [{"name": user, "user": {"token": user}}],
+            "contexts": [{"name": "emulated", "context": {"cluster": "emulated", "user": user}}],
             "current-context": "emulated",
         }
         path = Path(path)
@@ -133,6 +141,14 @@ class EmulatedApiServer:
 
         return asyncio.run_coroutine_threadsafe(on_loop(), self._loop).result()
 
+    def _run(self, ready: "Future[None]") -> None:
+        try:
+            asyncio.run(self._serve(ready))
+        except BaseException as error:
+            if ready.done():
+                raise
+            ready.set_exception(error)
+
     async def _serve(self, ready: "Future[None]") -> None:
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
@@ -145,11 +161,7 @@ class EmulatedApiServer:
             self._registry.create(NAMESPACES, {"metadata": {"name": name}})
         api = Api(self._store, self._catalogue, self._registry, bookmark_period=self._bookmark_period)
         runner = web.ServerRunner(self._web_server(api), shutdown_timeout=1.0)
-        try:
-            await self._bind(runner)
-        except OSError as error:
-            ready.set_exception(ConfigError(f"cannot serve on {self.host}:{self.port}: {error}."))
-            return
+        await self._bind(runner)
         ready.set_result(None)
         await self._stopping.wait()
         self._restart_watches()
@@ -165,8 +177,11 @@ class EmulatedApiServer:
 
     async def _bind(self, runner: web.ServerRunner) -> None:
         await runner.setup()
-        site = web.TCPSite(runner, self.host, self.port)
-        await site.start()
+        try:
+            await web.TCPSite(runner, self.host, self.port).start()
+        except OSError as error:
+            cause = error.strerror or str(error)
+            raise ConfigError(f"cannot serve on {self.host}:{self.port}: {cause}. Choose another.") from None
         self.port = runner.addresses[0][1]
 
     def _create_all(self, documents: Iterable[dict[str, Any]]) -> None:
@@ -176,10 +191,13 @@ class EmulatedApiServer:
             if resource is None:
                 raise ConfigError(f"cannot load {kind}: no such kind in {api_version}. Load its CRD first.")
             namespace = document["metadata"].get("namespace", "default") if resource.namespaced else ""
-            self._registry.create(resource, objects.accept(resource, document, namespace))
+            try:
+                self._registry.create(resource, objects.accept(resource, document, namespace))
+            except StatusError as error:
+                raise ConfigError(f"cannot load {kind}: {error}.") from None
 
 
 def _record(request: web.BaseRequest) -> RecordedRequest:
-    return RecordedRequest(
-        request.method, request.path, dict(request.query), request.headers.get("User-Agent", "")
-    )
+    user = request.headers.get("Authorization", "").removeprefix("Bearer ")
+    agent = request.headers.get("User-Agent", "")
+    return RecordedRequest(request.method, request.path, dict(request.query), agent, user)
