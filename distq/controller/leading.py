@@ -69,6 +69,10 @@ class Candidate:
         """Wait until the lease is released."""
         self._thread.join()
 
+    def is_leader(self) -> bool:
+        """Return whether this process holds the lease."""
+        return self._elector.is_leader()
+
     def _run(self) -> None:
         try:
             self._elector.run(self._stop)

@@ -86,6 +86,10 @@ class Manager:
         """End ``run`` gracefully; return at once. Safe from any thread."""
         self._events.put("stop")
 
+    def is_leader(self) -> bool:
+        """Return whether this process holds the lease."""
+        return self._candidate is not None and self._candidate.is_leader()
+
     # Before
 
     def _require_controllers(self) -> None:

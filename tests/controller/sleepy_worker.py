@@ -1,0 +1,24 @@
+"""A worker for tests to send signals to: each reconcile takes as many seconds as its key says."""
+
+import logging
+import sys
+import time
+
+from distq import Controller, Manager, Request
+
+
+def reconcile(request: Request) -> None:
+    """Sleep, unnoticed by ``cancelled``."""
+    _say(f"started {request.key}")
+    time.sleep(float(request.key))
+    _say(f"finished {request.key}")
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
+    Manager([Controller("foos", reconcile, concurrency=1)]).run(informer=False)

@@ -1,0 +1,406 @@
+"""A Manager runs controllers from the first event to an orderly end."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from distq.client.client import Client
+from distq.config import Settings
+from distq.controller.controller import Controller
+from distq.controller.manager import Manager
+from distq.controller.watches import Every, For
+from distq.errors import ConfigError, LeaseLost, NotFound, RedisUnavailable
+from distq.redisio.connection import Connection
+from distq.testing.embedded_valkey import EmbeddedValkey
+from distq.workqueue.interface import Request
+from distq.workqueue.queue import Queue
+from tests.client.samples import config_map
+from tests.controller.eventually import eventually
+from tests.controller.test_dispatcher import left_over
+from tests.fixtures.api_servers import ApiServer
+
+LEASE = "coordination.k8s.io/v1/Lease"
+CONFIG_MAP = "v1/ConfigMap"
+one_redis = pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True)
+
+
+class Running:
+    """A Manager in a thread, and how it ended."""
+
+    def __init__(self, manager: Manager, **sides: bool) -> None:
+        self.manager = manager
+        self.error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, kwargs=sides, daemon=True)
+        self._thread.start()
+
+    def _run(self, **sides: bool) -> None:
+        try:
+            self.manager.run(**sides)
+        except BaseException as error:  # noqa: BLE001 - the test looks at it
+            self.error = error
+
+    def ended(self) -> bool:
+        """Return whether ``run`` returned."""
+        return not self._thread.is_alive()
+
+    def stop(self) -> None:
+        """Stop gracefully and wait."""
+        self.manager.stop()
+        self._thread.join(30)
+        assert self.ended()
+
+
+@contextmanager
+def managing(manager: Manager, **sides: bool) -> Iterator[Running]:
+    """Run a manager until the block ends."""
+    running = Running(manager, **sides)
+    try:
+        yield running
+    finally:
+        running.stop()
+
+
+@pytest.fixture
+def settings(namespace: str) -> Settings:
+    """Give settings with a short lease in the test's namespace."""
+    return Settings(
+        lease_name="distq-test",
+        lease_namespace=namespace,
+        lease_duration=4.0,
+        renew_deadline=3.0,
+        retry_period=0.5,
+        grace_period=10.0,
+    )
+
+
+def holder(client: Client, namespace: str) -> str:
+    """Return who holds the Lease; "" when nobody does."""
+    lease = client.get(LEASE, f"{namespace}/distq-test")
+    return (lease["spec"].get("holderIdentity") or "") if lease else ""
+
+
+def watching(queue: str, namespace: str, reconcile: Any, **options: Any) -> Controller:
+    """Return a controller of the namespace's ConfigMaps called a, b, ..."""
+    watch = For(CONFIG_MAP, namespaces=[namespace], label_selector="distq=test")
+    return Controller(queue, reconcile, watches=[watch], **options)
+
+
+def labelled(namespace: str, name: str, **data: str) -> dict[str, Any]:
+    """Return a ConfigMap that ``watching`` watches."""
+    obj = config_map(namespace, name, **data)
+    obj["metadata"]["labels"] = {"distq": "test"}
+    return obj
+
+
+class TestEndToEnd:
+    """API server, lease, stream, Redis, dispatcher, handler."""
+
+    pytestmark = one_redis
+
+    def test_every_change_reaches_the_handler(
+        self, api_server: ApiServer, connection: Connection, namespace: str, settings: Settings
+    ) -> None:
+        """Creation, update and deletion are reconciled; a graceful stop releases the lease and all claims."""
+        client, seen = api_server.client(), {}
+
+        def reconcile(request: Request) -> None:
+            obj = client.get(CONFIG_MAP, request.key)
+            seen[request.name] = obj["data"]["color"] if obj else None
+
+        manager = Manager(
+            [watching("foos", namespace, reconcile)], redis=connection, client=client, settings=settings
+        )
+        with managing(manager) as running:
+            for name in "abc":
+                client.create(labelled(namespace, name, color="red"))
+            eventually(lambda: seen == dict.fromkeys("abc", "red"))
+            client.patch(CONFIG_MAP, f"{namespace}/a", {"data": {"color": "green"}})
+            client.delete(CONFIG_MAP, f"{namespace}/b")
+            eventually(lambda: seen == {"a": "green", "b": None, "c": "red"})
+            assert holder(client, namespace)
+        assert running.error is None
+        assert holder(client, namespace) == ""
+        assert left_over(connection, "foos") == {}
+
+    def test_another_process_takes_over_without_a_list(
+        self,
+        api_server: ApiServer,
+        connection: Connection,
+        namespace: str,
+        settings: Settings,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        """The follower leads as soon as the leader stopped, and resumes where it ended."""
+        client, seen = api_server.client(), set()
+
+        def manager() -> Manager:
+            return Manager(
+                [watching("foos", namespace, lambda request: seen.add(request.name))],
+                redis=connection,
+                client=api_server.client(),
+                settings=settings,
+            )
+
+        with caplog.at_level("INFO", logger="distq"), managing(manager()) as first:
+            client.create(labelled(namespace, "a"))
+            eventually(lambda: seen == {"a"})
+            leader = holder(client, namespace)
+            with managing(manager()):
+                eventually(lambda: f"led by {leader}" in caplog.text)
+                first.stop()
+                client.create(labelled(namespace, "b"))
+                eventually(lambda: seen == {"a", "b"})
+                assert holder(client, namespace) not in {"", leader}
+                eventually(lambda: f"synced   {CONFIG_MAP} resumed at " in caplog.text)
+
+    def test_losing_the_lease_ends_the_process_after_its_handlers(
+        self, api_server: ApiServer, connection: Connection, namespace: str, settings: Settings
+    ) -> None:
+        """A rival's record ends the term; what runs is finished, then ``run`` raises LeaseLost."""
+        client = api_server.client()
+        started, go, finished = threading.Event(), threading.Event(), threading.Event()
+
+        def reconcile(request: Request) -> None:
+            started.set()
+            go.wait(20)
+            finished.set()
+
+        manager = Manager(
+            [watching("foos", namespace, reconcile)], redis=connection, client=client, settings=settings
+        )
+        with managing(manager) as running:
+            client.create(labelled(namespace, "a"))
+            assert started.wait(20)
+            rival = {"spec": {"holderIdentity": "rival", "acquireTime": "2026-01-01T00:00:00.000000Z"}}
+            client.patch(LEASE, f"{namespace}/distq-test", rival)
+            eventually(lambda: not manager.is_leader())
+            go.set()
+            eventually(running.ended)
+        assert isinstance(running.error, LeaseLost)
+        assert finished.is_set()
+        assert left_over(connection, "foos") == {}
+        assert holder(client, namespace) == "rival"
+
+    def test_an_unknown_resource_ends_it_and_frees_the_lease(
+        self, api_server: ApiServer, connection: Connection, namespace: str, settings: Settings
+    ) -> None:
+        """A leader that cannot watch says which resource, and does not stand in another's way."""
+        client = api_server.client()
+        controller = Controller("foos", lambda _: None, watches=[For("example.com/v1/Nothing")])
+        manager = Manager([controller], redis=connection, client=client, settings=settings)
+        with pytest.raises(NotFound, match=r"cannot watch example.com/v1/Nothing: .* Apply its CRD first"):
+            manager.run()
+        assert holder(client, namespace) == ""
+
+    def test_a_timer_feeds_the_queue_while_leading(
+        self, api_server: ApiServer, connection: Connection, settings: Settings
+    ) -> None:
+        """Every enqueues its keys, also without any resource to watch."""
+        seen: list[str] = []
+        controller = Controller(
+            "foos", lambda request: seen.append(request.key), watches=[Every(0.1, lambda: ["report"])]
+        )
+        with managing(Manager([controller], redis=connection, client=api_server.client(), settings=settings)):
+            eventually(lambda: len(seen) >= 3)
+
+    def test_the_informer_alone_reconciles_nothing(
+        self, api_server: ApiServer, connection: Connection, namespace: str, settings: Settings
+    ) -> None:
+        """Keys wait for workers elsewhere."""
+        client, seen = api_server.client(), list[Request]()
+        manager = Manager(
+            [watching("foos", namespace, seen.append)], redis=connection, client=client, settings=settings
+        )
+        with managing(manager, workers=False):
+            client.create(labelled(namespace, "a"))
+            eventually(lambda: left_over(connection, "foos") == {"ready": 1})
+        assert seen == []
+
+
+class TestRefusals:
+    """What cannot work is said before anything starts."""
+
+    def test_redis_that_is_not_there(self) -> None:
+        """The error is the one of the first use, at the start."""
+        manager = Manager([Controller("foos", lambda _: None)], redis="redis://127.0.0.1:1/0")
+        with pytest.raises(RedisUnavailable, match=r"no Redis at 127\.0\.0\.1:1"):
+            manager.run()
+
+    @one_redis
+    def test_a_cluster_that_is_not_there(
+        self, connection: Connection, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        """Watches need one, so the informer side says so; workers alone do not."""
+        monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.delenv("KUBECONFIG", raising=False)
+        controller = Controller("foos", lambda _: None, watches=[For(CONFIG_MAP)])
+        with pytest.raises(ConfigError, match="no cluster"):
+            Manager([controller], redis=connection).run()
+        with managing(Manager([controller], redis=connection), informer=False) as running:
+            eventually(lambda: connection.execute("HLEN", "distq:{foos}:workers") == 1)
+        assert running.error is None
+
+    def test_two_controllers_of_one_queue(self) -> None:
+        """Each would get a part of the other's items."""
+        controllers = [Controller("foos", lambda _: None), Controller("foos", lambda _: None)]
+        with pytest.raises(ConfigError, match="2 controllers of the queue foos"):
+            Manager(controllers)
+
+    def test_no_controller_at_all(self) -> None:
+        """Nothing would ever happen."""
+        with pytest.raises(ConfigError, match="nothing to run"):
+            Manager([])
+
+    def test_an_informer_without_watches(self) -> None:
+        """It would lead and do nothing."""
+        with pytest.raises(ConfigError, match="nothing to watch"):
+            Manager([Controller("foos", lambda _: None)]).run(workers=False)
+
+    @one_redis
+    def test_running_it_twice(self, connection: Connection) -> None:
+        """A Manager that ended stays ended (controller-runtime: started more than once)."""
+        manager = Manager([Controller("foos", lambda _: None)], redis=connection)
+        manager.stop()
+        manager.run()
+        with pytest.raises(ConfigError, match="was run before"):
+            manager.run()
+
+
+class TestWorkers:
+    """The worker side, without a cluster."""
+
+    pytestmark = one_redis
+
+    def test_queues_with_a_connection_of_their_own_keep_it(
+        self, redis_server: EmbeddedValkey, connection: Connection
+    ) -> None:
+        """The manager's connection is for the others."""
+        own = Connection(redis_server.url.replace("/0", "/1"))
+        seen: list[str] = []
+        first, second = Queue("first"), Queue("second", own)
+        controllers = [
+            Controller(queue, lambda request: seen.append(request.key)) for queue in (first, second)
+        ]
+        with managing(Manager(controllers, redis=connection)):
+            Queue("first", connection).add("a")
+            Queue("second", own).add("b")
+            eventually(lambda: sorted(seen) == ["a", "b"])
+
+    def test_the_settings_concurrency_wins(self, connection: Connection) -> None:
+        """A deployment may say how many run at a time."""
+        started, go = threading.Semaphore(0), threading.Event()
+
+        def reconcile(request: Request) -> None:
+            started.release()
+            go.wait(20)
+
+        Queue("foos", connection).add(*map(str, range(5)))
+        manager = Manager(
+            [Controller("foos", reconcile, concurrency=8)], redis=connection, settings=Settings(concurrency=2)
+        )
+        with managing(manager):
+            eventually(lambda: left_over(connection, "foos") == {"processing": 2, "claims": 2, "ready": 3})
+            go.set()
+
+    def test_a_handler_that_exits_ends_the_process(self, connection: Connection) -> None:
+        """SystemExit from a handler comes out of ``run``, and its item is released."""
+
+        def reconcile(request: Request) -> None:
+            sys.exit(3)
+
+        Queue("foos", connection).add("a")
+        manager = Manager([Controller("foos", reconcile)], redis=connection)
+        with pytest.raises(SystemExit) as caught:
+            manager.run()
+        assert caught.value.code == 3
+        assert left_over(connection, "foos") == {"ready": 1}
+
+
+class TestSignals:
+    """A real process and real signals."""
+
+    pytestmark = one_redis
+
+    @pytest.fixture
+    def start(self, redis_server: EmbeddedValkey, connection: Connection) -> Iterator[Callable[..., Any]]:
+        """Give a function that starts the worker with items and a grace period."""
+        processes: list[subprocess.Popen[str]] = []
+
+        def start(*keys: str, grace: float) -> subprocess.Popen[str]:
+            Queue("foos", connection).add(*keys)
+            environment = os.environ | {
+                "DISTQ_REDIS_URL": redis_server.url,
+                "DISTQ_GRACE_PERIOD": str(grace),
+            }
+            process = subprocess.Popen(
+                [sys.executable, "-m", "tests.controller.sleepy_worker"],
+                stdout=subprocess.PIPE,
+                text=True,
+                env=environment,
+            )
+            processes.append(process)
+            assert process.stdout is not None
+            assert process.stdout.readline() == f"started {keys[0]}\n"
+            return process
+
+        yield start
+        for process in processes:
+            process.kill()
+            process.communicate()
+
+    def test_sigterm_finishes_what_runs_and_releases_the_rest(
+        self, start: Callable[..., Any], connection: Connection
+    ) -> None:
+        """Exit status 0; the item in progress is done, the others wait for the next worker."""
+        process = start("0.5", "0.6", "0.7", grace=10)
+        process.send_signal(signal.SIGTERM)
+        output, _ = process.communicate(timeout=20)
+        assert process.returncode == 0
+        assert "SIGTERM: no new work; 1 in progress" in output
+        assert "finished 0.5" in output
+        assert "started 0.6" not in output
+        assert left_over(connection, "foos") == {"ready": 2}
+
+    def test_past_the_grace_period_it_leaves_and_the_item_is_free_at_once(
+        self, start: Callable[..., Any], connection: Connection
+    ) -> None:
+        """A handler that does not end does not keep the process; nobody waits for its claim to lapse."""
+        process = start("60", grace=0.2)
+        process.send_signal(signal.SIGTERM)
+        output, _ = process.communicate(timeout=20)
+        assert process.returncode == 0
+        assert "finished" not in output
+        assert left_over(connection, "foos") == {"ready": 1}
+
+    def test_a_second_signal_ends_the_grace_period(
+        self, start: Callable[..., Any], connection: Connection
+    ) -> None:
+        """Whoever asks twice does not want to wait."""
+        process = start("60", grace=600)
+        process.send_signal(signal.SIGTERM)
+        assert process.stdout.readline().startswith("SIGTERM: no new work")
+        began = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+        assert time.monotonic() - began < 15
+        assert left_over(connection, "foos") == {"ready": 1}
+
+    def test_ctrl_c_drains_and_then_is_an_interrupt(
+        self, start: Callable[..., Any], connection: Connection
+    ) -> None:
+        """SIGINT ends as gracefully; the caller sees KeyboardInterrupt."""
+        process = start("0.5", grace=10)
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=20)
+        assert "finished 0.5" in output
+        assert process.returncode == -signal.SIGINT
+        assert left_over(connection, "foos") == {}
