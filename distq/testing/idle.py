@@ -29,7 +29,7 @@ def _pending(queue: QueueInfo) -> Iterator[str]:
 def _streams_behind(
     controller: Controller, inspector: Inspector, client: Client, before: set[str]
 ) -> Iterator[str]:
-    """Yield the watches of which this run's leader has not yet committed the newest version that is listed."""
+    """Yield the watches of which this run's leader has not yet committed the newest listed version."""
     streams = inspector.streams(controller.queue.name)
     for watch in controller.watches:
         if isinstance(watch, Every):

@@ -101,7 +101,10 @@ class LiveTable:
     def _table(self) -> Table:
         table = Table(box=None, pad_edge=False)
         for header in HEADERS:
-            table.add_column(header, justify="left" if header == "leader" else "right", min_width=10)
+            is_leader = header == "leader"
+            table.add_column(
+                header, justify="left" if is_leader else "right", min_width=10 if is_leader else 5
+            )
         for cells in self._rows:
             table.add_row(*cells)
         return table

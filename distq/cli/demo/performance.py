@@ -40,6 +40,7 @@ class Performance:
         self._generator.start()
         self._until(lambda: self._observer.time >= KILL_LEADER_AT * self._duration)
         self._kill_leader()
+        self._until(lambda: self._observer.leader_changes > 0, _START_WITHIN)
         self._until(lambda: self._observer.time >= KILL_WORKER_AT * self._duration)
         self._kill_worker()
         self._until(lambda: not self._generator.is_alive())
