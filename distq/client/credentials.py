@@ -4,11 +4,15 @@ The package reads kubeconfig files and service accounts, runs exec plugins and
 refreshes tokens. Added here: errors that name the file and keep its secrets.
 """
 
+import binascii
 import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from urllib3.exceptions import LocationParseError
+from urllib3.util import parse_url
 
 from distq.config import kubeconfig_variable
 from distq.errors import ConfigError
@@ -45,6 +49,7 @@ def load(kubeconfig: str | os.PathLike[str] | None, context: str | None) -> Clus
         _load_service_account(configuration)
         return Cluster(configuration, "the pod's service account")
     _load_file(chosen, context, configuration)
+    _check_server(chosen, configuration.host)
     return Cluster(configuration, f"kubeconfig {chosen}")
 
 
@@ -76,6 +81,8 @@ def _load_file(path: str, context: str | None, configuration: "Configuration") -
         raise _broken(path, f"{error.problem}{line}") from None
     except ConfigException as error:
         raise _broken(path, str(error)) from None
+    except binascii.Error:
+        raise _broken(path, "data that is not base64") from None
     except (OSError, ValueError, TypeError, KeyError, AttributeError, yaml.YAMLError) as error:
         raise _broken(
             path, error.strerror or "" if isinstance(error, OSError) else "not a kubeconfig"
@@ -84,6 +91,15 @@ def _load_file(path: str, context: str | None, configuration: "Configuration") -
         raise ConfigError(
             f'no credentials: the exec plugin "{plugin}" of kubeconfig {path} failed. Run it to see why.'
         )
+
+
+def _check_server(path: str, server: str) -> None:
+    try:
+        parsed = parse_url(server)
+    except LocationParseError:
+        raise _broken(path, "a server that is not a URL") from None
+    if parsed.scheme not in {"http", "https"} or not parsed.host:
+        raise _broken(path, "a server without https:// and host, or none")
 
 
 def _exec_plugin(path: str, context: str | None) -> str | None:

@@ -165,7 +165,7 @@ class Stream:
 
     def _lines(self) -> Iterator[bytes]:
         started: list[bytes] = []
-        while chunk := self._response.read1(_READ_SIZE):
+        for chunk in self._chunks():
             first, *others = chunk.split(b"\n")
             started.append(first)
             for other in others:
@@ -173,6 +173,12 @@ class Stream:
                 started = [other]
         if any(started):
             raise ProtocolError("the stream ended within a line")
+
+    def _chunks(self) -> Iterator[bytes]:
+        """Yield what arrives at once; unchunked, only ``read1`` does not wait for more."""
+        if self._response.chunked:
+            return self._response.stream(_READ_SIZE)
+        return iter(lambda: self._response.read1(_READ_SIZE), b"")
 
 
 class _Transport:
@@ -226,11 +232,14 @@ class _Transport:
         try:
             with self._credentials_lock:
                 settings = self._configuration.auth_settings().values()
-        except Exception as error:
-            raise ApiError(
-                f"{what}: no credentials: {type(error).__name__}. Check {self._origin}."
-            ) from error
-        return {setting["key"]: setting["value"] for setting in settings if setting["value"]}
+        except Exception as error:  # noqa: BLE001  plugins raise what they like
+            # its message may quote a command line, its chain too
+            cause = type(error).__name__
+            raise ApiError(f"{what}: no credentials: {cause}. Check {self._origin}.") from None
+        headers = {setting["key"]: setting["value"].strip() for setting in settings if setting["value"]}
+        if not all(value.isascii() and value.isprintable() for value in headers.values()):
+            raise ApiError(f"{what}: no credentials: a token of strange characters. Check {self._origin}.")
+        return headers
 
 
 def _socket_options() -> list[tuple[int, int, int]]:

@@ -12,6 +12,7 @@ from urllib3.exceptions import (
     ConnectTimeoutError,
     HTTPError,
     NameResolutionError,
+    NewConnectionError,
     ReadTimeoutError,
 )
 
@@ -55,12 +56,12 @@ def missing_object(error: NotFound) -> bool:
 
 
 def _cause(error: BaseException) -> str:
-    if isinstance(error, ConnectTimeoutError) and not isinstance(error, NameResolutionError):
-        return "no connection in time"
-    if isinstance(error, ReadTimeoutError):
-        return "silence for too long"
     if isinstance(error, NameResolutionError):
         return "unknown host"
+    if isinstance(error, ReadTimeoutError):
+        return "silence for too long"
+    if isinstance(error, ConnectTimeoutError) and not isinstance(error, NewConnectionError):
+        return "no connection in time"
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"certificate not trusted, {error.verify_message}"
     inner = error.__cause__ or next((arg for arg in error.args if isinstance(arg, BaseException)), None)

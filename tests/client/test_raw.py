@@ -164,9 +164,11 @@ def test_get_outlives_a_connection_that_broke_while_idle(
         proxy.reset()
 
 
-@pytest.mark.parametrize("mode", ["refuse", "reset", "hang"])
+@pytest.mark.parametrize(
+    ("mode", "cause"), [("refuse", "refused"), ("reset", "reset|aborted"), ("hang", "silence|in time")]
+)
 def test_unreachable_server_is_one_kind_of_error(
-    proxy: TcpProxy, proxied: Client, namespace: str, mode: str
+    proxy: TcpProxy, proxied: Client, namespace: str, mode: str, cause: str
 ) -> None:
     """Refused, reset and silent: an ApiError with status 0 that names the server; then it recovers."""
     proxied.resolve("v1/ConfigMap")
@@ -311,6 +313,20 @@ def test_answers_of_others_than_api_servers_are_told(tmp_path: Path) -> None:
         client_of(server, tmp_path).get("v1/Pod", "default/web")
     with answering(410, b"gone") as server, pytest.raises(Expired):
         client_of(server, tmp_path).request("GET", "/version")
+
+
+def test_stream_without_chunks_yields_lines_at_once(tmp_path: Path) -> None:
+    """Also a body of known or unknown length comes line by line, and its end within a line is an error."""
+    with answering(200, b"one\ntwo\nhal") as server:
+        lines: list[bytes] = []
+        with client_of(server, tmp_path).stream("/watch", query={}, read_timeout=PROMPT) as stream:
+            with pytest.raises(ApiError, match="ended within a line"):
+                lines.extend(stream)
+        assert lines == [b"one", b"two"]
+    with answering(200, b"one\n", Content_Length="1000") as server:
+        client = client_of(server, tmp_path)
+        with client.stream("/watch", query={}, read_timeout=PROMPT) as stream:
+            assert next(iter(stream)) == b"one"
 
 
 def test_truncated_answer_is_no_answer(tmp_path: Path) -> None:

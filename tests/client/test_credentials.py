@@ -1,0 +1,265 @@
+"""Where the client finds its cluster, and how it proves who it is."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from distq.client import Client
+from distq.errors import ApiError, ConfigError
+from tests.fixtures.api_servers import RealApiServer, real_api_server_assets, write_kubeconfig
+
+SECRET = "s3cr3t-t0ken"
+
+
+@pytest.fixture(scope="module")
+def server() -> Any:
+    """Give a real API server, since the emulated one lets everybody in."""
+    with RealApiServer(real_api_server_assets()) as server:
+        yield server
+
+
+@pytest.fixture
+def no_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Take away every place where a cluster could be found."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for variable in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
+        monkeypatch.delenv(variable, raising=False)
+
+
+def cluster_of(server: RealApiServer) -> dict[str, Any]:
+    """Return the cluster's entry in a kubeconfig."""
+    return {"server": server.url, "certificate-authority": str(server.certificate_authority)}
+
+
+def exec_plugin(folder: Path, program: str) -> dict[str, Any]:
+    """Return a kubeconfig's user whose token comes from a Python program."""
+    script = folder / "plugin.py"
+    script.write_text(program)
+    command = {"command": sys.executable, "args": [str(script)], "interactiveMode": "Never"}
+    return {"exec": {"apiVersion": "client.authentication.k8s.io/v1", **command}}
+
+
+def test_token_of_a_file_is_read_anew_when_refused(server: RealApiServer, tmp_path: Path) -> None:
+    """A token that was rotated on disk is found without a new Client."""
+    token = tmp_path / "token"
+    token.write_text(f"{server.token}\n")
+    write_kubeconfig(tmp_path / "kubeconfig", cluster=cluster_of(server), user={"tokenFile": str(token)})
+    client = Client(tmp_path / "kubeconfig")
+    assert client.get("v1/Namespace", "default")
+    server.rotate_token()
+    with pytest.raises(ApiError, match=r"401 Unauthorized\. Check the credentials") as caught:
+        client.get("v1/Namespace", "default")
+    assert (caught.value.status, caught.value.reason) == (401, "Unauthorized")
+    token.write_text(server.token)
+    assert client.get("v1/Namespace", "default")
+
+
+def test_exec_plugin_gives_the_token(server: RealApiServer, tmp_path: Path) -> None:
+    """A plugin is run once while its token is good, and again when the token is refused."""
+    program = f"""
+import json, pathlib
+runs = pathlib.Path({str(tmp_path / "runs")!r})
+runs.write_text(runs.read_text() + "x" if runs.exists() else "x")
+token = json.loads(pathlib.Path({str(server.kubeconfig)!r}).read_text())["users"][0]["user"]["token"]
+version = "client.authentication.k8s.io/v1"
+print(json.dumps({{"apiVersion": version, "kind": "ExecCredential", "status": {{"token": token}}}}))
+"""
+    user = exec_plugin(tmp_path, program)
+    write_kubeconfig(tmp_path / "kubeconfig", cluster=cluster_of(server), user=user)
+    client = Client(tmp_path / "kubeconfig")
+    for _ in range(3):
+        assert client.get("v1/Namespace", "default")
+    assert (tmp_path / "runs").read_text() == "x"
+    server.rotate_token()
+    assert client.get("v1/Namespace", "default")
+    assert (tmp_path / "runs").read_text() == "xx"
+
+
+def test_exec_plugin_that_expires_is_run_again(server: RealApiServer, tmp_path: Path) -> None:
+    """An expired token is replaced before it is used."""
+    program = f"""
+import json, pathlib
+runs = pathlib.Path({str(tmp_path / "runs")!r})
+runs.write_text(runs.read_text() + "x" if runs.exists() else "x")
+status = {{"token": {server.token!r}, "expirationTimestamp": "2020-01-01T00:00:00Z"}}
+version = "client.authentication.k8s.io/v1"
+print(json.dumps({{"apiVersion": version, "kind": "ExecCredential", "status": status}}))
+"""
+    user = exec_plugin(tmp_path, program)
+    write_kubeconfig(tmp_path / "kubeconfig", cluster=cluster_of(server), user=user)
+    client = Client(tmp_path / "kubeconfig")
+    assert client.get("v1/Namespace", "default")
+    assert len((tmp_path / "runs").read_text()) > 1
+
+
+def test_exec_plugin_that_fails_is_named(tmp_path: Path) -> None:
+    """A plugin that fails is a ConfigError, not a request of nobody."""
+    user = exec_plugin(tmp_path, "import sys; sys.exit(3)")
+    write_kubeconfig(tmp_path / "kubeconfig", cluster={"server": "http://127.0.0.1:1"}, user=user)
+    with pytest.raises(ConfigError, match=r"no credentials: the exec plugin .*Run it to see why\."):
+        Client(tmp_path / "kubeconfig").get("v1/Namespace", "default")
+
+
+def test_wrong_token_stays_out_of_messages(server: RealApiServer, tmp_path: Path) -> None:
+    """A refused token is not told."""
+    write_kubeconfig(tmp_path / "kubeconfig", cluster=cluster_of(server), user={"token": SECRET})
+    with pytest.raises(ApiError) as caught:
+        Client(tmp_path / "kubeconfig").request("GET", "/api")
+    assert caught.value.status == 401
+    assert SECRET not in str(caught.value)
+
+
+def test_token_of_strange_characters_is_refused_untold(server: RealApiServer, tmp_path: Path) -> None:
+    """A token that cannot be sent is an ApiError that does not show it."""
+    for token in (f"{SECRET}\nmore", f"{SECRET}é"):
+        write_kubeconfig(tmp_path / "kubeconfig", cluster=cluster_of(server), user={"token": token})
+        with pytest.raises(ApiError, match="a token of strange characters") as caught:
+            Client(tmp_path / "kubeconfig").request("GET", "/api")
+        assert SECRET not in str(caught.value)
+
+
+def test_kubeconfig_argument_wins_over_the_variable(
+    server: RealApiServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The argument comes first, then KUBECONFIG, read when the Client is used."""
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "absent"))
+    assert Client(server.kubeconfig).server == server.url
+    client = Client()
+    with pytest.raises(ConfigError, match="absent does not exist"):
+        client.server  # noqa: B018  the property is what is tested
+    monkeypatch.setenv("KUBECONFIG", str(server.kubeconfig))
+    assert client.server == server.url
+
+
+def test_kubeconfig_variable_may_name_several_files(
+    server: RealApiServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As with kubectl, files are merged and absent ones do not matter."""
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'absent'}:{server.kubeconfig}")
+    assert Client().get("v1/Namespace", "default")
+
+
+@pytest.mark.usefixtures("no_cluster")
+def test_home_kubeconfig_is_found(server: RealApiServer, tmp_path: Path) -> None:
+    """Without argument and variable it is ``~/.kube/config``."""
+    home = tmp_path / "home" / ".kube" / "config"
+    home.parent.mkdir(parents=True)
+    home.write_text(server.kubeconfig.read_text())
+    assert Client().server == server.url
+
+
+def test_context_is_chosen(server: RealApiServer, tmp_path: Path) -> None:
+    """``context`` picks one of the file's, and an unknown one is named."""
+    config = json.loads(server.kubeconfig.read_text())
+    config["clusters"].append({"name": "other", "cluster": {"server": "http://other:1"}})
+    config["contexts"].append({"name": "other", "context": {"cluster": "other", "user": "test"}})
+    (tmp_path / "kubeconfig").write_text(json.dumps(config))
+    assert Client(tmp_path / "kubeconfig", context="other").server == "http://other:1"
+    assert Client(tmp_path / "kubeconfig").server == server.url
+    with pytest.raises(ConfigError, match="absent"):
+        Client(tmp_path / "kubeconfig", context="absent").server  # noqa: B018  the property is what is tested
+
+
+@pytest.mark.usefixtures("no_cluster")
+def test_no_cluster_is_one_line_with_a_remedy() -> None:
+    """Without any configuration the first use says what to set."""
+    with pytest.raises(ConfigError) as caught:
+        Client().get("v1/Pod", "default/web")
+    assert str(caught.value) == 'no cluster: KUBECONFIG unset, not in a pod. Set it or try "distq sandbox".'
+
+
+@pytest.mark.usefixtures("no_cluster")
+def test_pod_without_service_account_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a pod without a mounted token the message is about the token."""
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    with pytest.raises(ConfigError, match=r"in a pod, but: .*token.*Mount a service account\."):
+        Client().get("v1/Pod", "default/web")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "- a\n- list",
+        "just text",
+        "a: [1",
+        "\x00",
+        f"users: [{{name: me, user: {{token: {SECRET}",
+        json.dumps({"clusters": [], "contexts": [], "users": []}),
+        json.dumps(
+            {
+                "current-context": "a",
+                "clusters": [{"cluster": {"server": "http://other:1"}}],
+                "contexts": [{"name": "a", "context": {"cluster": "a", "user": "me"}}],
+                "users": [{"name": "me", "user": {"token": SECRET}}],
+            }
+        ),
+        json.dumps(
+            {
+                "current-context": "a",
+                "clusters": [{"name": "a", "cluster": {"server": "http://other:1"}}],
+                "contexts": [{"name": "a", "context": {"cluster": "a", "user": "me"}}],
+                "users": [{"name": "me", "token": SECRET}],
+            }
+        ),
+        json.dumps(
+            {
+                "current-context": "a",
+                "clusters": [
+                    {"name": "a", "cluster": {"server": "https://o:1", "certificate-authority-data": "x"}}
+                ],
+                "contexts": [{"name": "a", "context": {"cluster": "a", "user": "me"}}],
+                "users": [{"name": "me", "user": {"token": SECRET}}],
+            }
+        ),
+    ],
+)
+def test_broken_kubeconfig_is_named_without_its_secrets(tmp_path: Path, content: str) -> None:
+    """Whatever is wrong with the file: one line that names it, and no token in it."""
+    path = tmp_path / "kubeconfig"
+    path.write_text(content)
+    with pytest.raises(ConfigError) as caught:
+        Client(path).server  # noqa: B018  the property is what is tested
+    message = str(caught.value)
+    assert message.startswith(f"broken kubeconfig {path}: ")
+    assert message.endswith(". Correct it.")
+    assert "\n" not in message
+    assert SECRET not in message
+
+
+@pytest.mark.parametrize(
+    "server_url", ["127.0.0.1:6443", "https://", "http://127.0.0.1:9999999", "ftp://a", ""]
+)
+def test_bad_server_is_told(tmp_path: Path, server_url: str) -> None:
+    """A server that is no URL of HTTP is found before anything is sent."""
+    write_kubeconfig(tmp_path / "kubeconfig", cluster={"server": server_url}, user={})
+    with pytest.raises(ConfigError, match=r"broken kubeconfig .*server"):
+        Client(tmp_path / "kubeconfig").request("GET", "/api")
+
+
+def test_folder_is_no_kubeconfig(tmp_path: Path) -> None:
+    """A folder in the file's place is a broken kubeconfig."""
+    with pytest.raises(ConfigError, match=r"broken kubeconfig .*directory"):
+        Client(tmp_path).server  # noqa: B018  the property is what is tested
+
+
+@pytest.mark.parametrize("package", ["kubernetes", "msgspec", "urllib3"])
+def test_missing_extra_is_named(package: str) -> None:
+    """Without the extra the first use says how to install it."""
+    program = f"""
+import sys
+sys.modules[{package!r}] = None
+from distq.errors import ConfigError
+try:
+    from distq.client import Client
+    Client().server
+except ConfigError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert "pip install 'distq[kubernetes]'" in done.stdout
