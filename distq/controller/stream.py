@@ -89,6 +89,7 @@ class Stream:
         self._opened = False  # the position is known
         self._moved = False  # it has to be read again
         self._must_list = False
+        self._connected_at = ""  # the version from which the present watch began
         self._bookmark = ""  # a version to commit with the next probe
         self._oldest: float | None = None  # when the oldest event not yet committed came
         self._revision = ""
@@ -134,12 +135,7 @@ class Stream:
 
     def connected(self) -> None:
         """Tell Redis who leads, and learn whether it still stands where we think."""
-        self._bookmark = ""
-        if not self.synced:
-            self.synced = True
-            self.resumed_at = checkpoint_of(self._committer.position)
-            self.objects = self._committer.patiently(self._committer.store.known_count)
-            logger.info("%s: resumed at version %s", self._list_watch, self.resumed_at)
+        self._connected_at, self._bookmark = checkpoint_of(self._committer.position), ""
         self._commit(self._committer.position)
 
     def events(self, events: Sequence[WatchEvent], since: float) -> None:
@@ -207,6 +203,8 @@ class Stream:
         """Look whether Redis still stands where we think, each second; resync when it is time."""
         if not self._opened or self._moved:
             return
+        if self._connected_at and not self.synced:  # "too old" would have come by now
+            self._tell_resumed()
         self._probe()
         if self.synced and self._clock.monotonic() >= self._resync_at:
             logger.info("%s: resync, each %g s", self._list_watch, self._config.resync_period)
@@ -249,8 +247,14 @@ class Stream:
             logger.info("%s: revision %s, was %s: all again", self._list_watch, self._revision, had or "none")
             self._commit(MARK)
 
+    def _tell_resumed(self) -> None:
+        self.synced, self.resumed_at = True, self._connected_at
+        self.objects = self._committer.patiently(self._committer.store.known_count)
+        logger.info("%s: resumed at version %s", self._list_watch, self.resumed_at)
+        self._commit(self._committer.position)
+
     def _lose_touch(self) -> None:
-        self.synced, self.resumed_at, self._bookmark = False, "", ""
+        self.synced, self.resumed_at, self._connected_at, self._bookmark = False, "", "", ""
 
     def _plan_resync(self) -> None:
         """Set the time of the next resync; leaders share it, since the time of the last one is in Redis."""
