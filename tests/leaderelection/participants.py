@@ -13,7 +13,7 @@ from distq.leaderelection import LeaderElectionConfig, LeaderElectionRecord, Lea
 from distq.testing.fake_clock import FakeClock
 
 LEASE = "election"
-SHORT = {"lease_duration": 1.5, "renew_deadline": 1.0, "retry_period": 0.2}
+SHORT: dict[str, Any] = {"lease_duration": 1.5, "renew_deadline": 1.0, "retry_period": 0.2}
 """Seconds, for tests on the machine's clock; the Lease says 2, since it counts whole seconds."""
 
 

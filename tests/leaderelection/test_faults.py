@@ -1,0 +1,177 @@
+"""What networks and machines do to leaders, on real API servers and the machine's clock."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from distq.client import Client
+from tests.fixtures.api_servers import ApiServer, kubeconfig_through
+from tests.fixtures.tcp_proxy import Mode, TcpProxy
+from tests.leaderelection.participants import (
+    SHORT,
+    Participant,
+    PausableLock,
+    eventually,
+    one_acts_at_most,
+)
+
+Enter = Callable[..., Participant]
+
+
+@pytest.fixture
+def enter(namespace: str) -> Iterator[Enter]:
+    """Give a function that makes participants with short leases, and end them all after the test."""
+    entered: list[Participant] = []
+
+    def make(identity: str, client: Client, **settings: Any) -> Participant:
+        made = Participant(PausableLock(client, namespace, identity), **(SHORT | settings))
+        entered.append(made)
+        return made
+
+    yield make
+    for participant in entered:
+        participant.stop.set()
+    for participant in entered:
+        if participant.thread.is_alive():
+            participant.end()
+
+
+@pytest.fixture
+def proxy(api_server: ApiServer) -> Iterator[TcpProxy]:
+    """Give a proxy in front of the API server."""
+    address = urlsplit(api_server.url)
+    with TcpProxy((address.hostname or "", address.port or 0)) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def client(api_server: ApiServer) -> Client:
+    """Give a client that reaches the API server always."""
+    return api_server.client()
+
+
+@pytest.fixture
+def proxied(api_server: ApiServer, proxy: TcpProxy, tmp_path: Path) -> Client:
+    """Give a client that reaches the API server through ``proxy`` only."""
+    return Client(kubeconfig_through(api_server, proxy.port, tmp_path / "kubeconfig"))
+
+
+@pytest.mark.parametrize("mode", ["hang", "reset", "refuse"])
+def test_a_leader_cut_off_stops_before_another_starts(
+    enter: Enter, client: Client, proxied: Client, proxy: TcpProxy, mode: Mode
+) -> None:
+    """Its packets vanish, or its connections break; it stops by its own clock."""
+    ada, bob = enter("ada", proxied).lead(), enter("bob", client).follow()
+    with one_acts_at_most(ada, bob):
+        proxy.mode = mode
+        eventually(lambda: not ada.elector.may_act())
+        assert bob.epochs == []
+        eventually(bob.elector.may_act)
+        proxy.mode = "pass"
+        ada.thread.join(20)
+        assert not ada.thread.is_alive()
+    assert (ada.stopped, ada.terms[0].is_set(), ada.error) == (1, True, None)
+    assert bob.elector.may_act()
+
+
+def test_a_short_outage_costs_no_term(
+    enter: Enter, proxied: Client, proxy: TcpProxy, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Refused connections are tried again until the deadline."""
+    ada = enter("ada", proxied, lease_duration=15.0, renew_deadline=10.0).lead()
+    proxy.mode = "refuse"
+    eventually(lambda: "try failed" in caplog.text)
+    proxy.mode = "pass"
+    renewed = ada.elector._renewed_at
+    eventually(lambda: ada.elector._renewed_at > renewed)
+    assert (len(ada.epochs), ada.stopped) == (1, 0)
+    assert ada.elector.may_act()
+
+
+@pytest.mark.parametrize("mode", ["hang", "reset", "refuse"])
+def test_followers_survive_outages(
+    enter: Enter, client: Client, proxied: Client, proxy: TcpProxy, mode: Mode
+) -> None:
+    """They go on trying, and lead when they can."""
+    ada, bob = enter("ada", client).lead(), enter("bob", proxied).follow()
+    proxy.mode = mode
+    ada.end()
+    time.sleep(0.5)  # some tries fail
+    assert bob.thread.is_alive()
+    proxy.mode = "pass"
+    eventually(bob.elector.may_act)
+    assert bob.error is None
+
+
+def test_an_elector_waits_for_the_api_server(
+    enter: Enter, proxied: Client, proxy: TcpProxy, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also at its start; the failure is said once."""
+    proxy.mode = "refuse"
+    ada = enter("ada", proxied).start()
+    eventually(lambda: "try failed" in caplog.text)
+    proxy.mode = "pass"
+    eventually(ada.elector.may_act)
+
+
+@contextmanager
+def acting_process(kubeconfig: Path, namespace: str, identity: str) -> Iterator["subprocess.Popen[str]"]:
+    """Run a process that competes and prints the times of its acts; kill it afterwards."""
+    command = [sys.executable, "-m", "tests.leaderelection.acting_process"]
+    with subprocess.Popen(
+        [*command, str(kubeconfig), namespace, identity], stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def first_act(process: "subprocess.Popen[str]") -> float:
+    """Wait until the process acts."""
+    assert process.stdout is not None
+    return float(process.stdout.readline())
+
+
+def last_act(process: "subprocess.Popen[str]") -> float:
+    """Wait until the process ends, and return when it acted last."""
+    assert process.stdout is not None
+    return max(float(line) for line in process.stdout)
+
+
+def test_a_killed_process_is_replaced(
+    enter: Enter, api_server: ApiServer, client: Client, namespace: str
+) -> None:
+    """When its lease has ended, which the Lease says in whole seconds."""
+    with acting_process(api_server.kubeconfig, namespace, "ada") as process:
+        first_act(process)
+        bob = enter("bob", client).follow()
+        assert bob.epochs == []
+        process.kill()
+        acted = last_act(process)
+    eventually(bob.elector.may_act)
+    assert time.monotonic() > acted + 1.0
+
+
+def test_a_stopped_process_does_not_act_when_it_goes_on(
+    enter: Enter, api_server: ApiServer, client: Client, namespace: str
+) -> None:
+    """Its last act was before its successor's first, however long it slept."""
+    with acting_process(api_server.kubeconfig, namespace, "ada") as process:
+        first_act(process)
+        bob = enter("bob", client).follow()
+        process.send_signal(signal.SIGSTOP)
+        eventually(bob.elector.may_act)
+        began = time.monotonic()
+        process.send_signal(signal.SIGCONT)
+        assert last_act(process) < began
+        assert process.wait(20) == 0
+    assert bob.elector.may_act()
