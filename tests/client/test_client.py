@@ -60,11 +60,11 @@ def test_an_unknown_resource_is_not_found(client: Client, resource: str) -> None
 def test_a_resource_that_went_and_came_back_is_served_again(
     client: Client, widgets: str, namespace: str
 ) -> None:
-    """A CRD that was deleted gives NotFound, and its return is noticed without a new Client."""
+    """A deleted CRD gives NotFound with the remedy, and its return is noticed without a new Client."""
     assert client.get(widgets, f"{namespace}/web") is None
     definition = custom_resource(f"{namespace}.example.com")
     assert client.delete(DEFINITIONS, definition["metadata"]["name"])
-    wait_until_refused(NotFound, lambda: client.get(widgets, f"{namespace}/web"))
+    wait_until_refused(NotFound, lambda: client.get(widgets, f"{namespace}/web"), "Apply its CRD first")
     while client.get(DEFINITIONS, definition["metadata"]["name"]) is not None:
         pass
     client.create(definition)
@@ -149,15 +149,16 @@ def start_list(client: Client) -> Iterator[Object]:
     return listing
 
 
-def wait_until_refused(kind: type[ApiError], act: Callable[[], object]) -> None:
-    """Repeat until the server, which needs its time, answers with this error."""
+def wait_until_refused(kind: type[ApiError], act: Callable[[], object], told: str = "") -> None:
+    """Repeat until the server, which needs its time, answers with this error, told so."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         try:
             act()
-        except kind:
-            return
-    pytest.fail(f"no {kind.__name__} within a minute")
+        except kind as error:
+            if told in str(error):
+                return
+    pytest.fail(f"no {kind.__name__} {told} within a minute")
 
 
 def test_create_refuses_what_exists(client: Client, namespace: str) -> None:

@@ -236,8 +236,12 @@ from distq.client import Client
 client = Client({str(api_server.kubeconfig)!r})
 assert client.get("v1/Namespace", "default")
 child = os.fork()
-for _ in range(50):
-    assert client.get("v1/Namespace", {namespace!r})["metadata"]["name"] == {namespace!r}
+name = "parent" if child else "child"
+about = {{"name": name, "namespace": {namespace!r}}}
+for turn in range(50):  # writes, since nothing repeats those that break
+    config_map = {{"apiVersion": "v1", "kind": "ConfigMap", "metadata": about, "data": {{"turn": str(turn)}}}}
+    stored = client.apply(config_map)
+    assert (stored["metadata"]["name"], stored["data"]) == (name, {{"turn": str(turn)}})
 if child == 0:
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
@@ -319,9 +323,9 @@ def test_stream_without_chunks_yields_lines_at_once(tmp_path: Path) -> None:
     """Also a body of known or unknown length comes line by line, and its end within a line is an error."""
     with answering(200, b"one\ntwo\nhal") as server:
         lines: list[bytes] = []
-        with client_of(server, tmp_path).stream("/watch", query={}, read_timeout=PROMPT) as stream:
-            with pytest.raises(ApiError, match="ended within a line"):
-                lines.extend(stream)
+        stream = client_of(server, tmp_path).stream("/watch", query={}, read_timeout=PROMPT)
+        with stream, pytest.raises(ApiError, match="ended within a line"):
+            lines.extend(stream)
         assert lines == [b"one", b"two"]
     with answering(200, b"one\n", Content_Length="1000") as server:
         client = client_of(server, tmp_path)
