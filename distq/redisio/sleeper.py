@@ -42,6 +42,8 @@ class Sleeper:
         Without ``listen`` tokens are left to others.
         """
         with self._lock:
+            if not self._close_pipe.alive:
+                return
             try:
                 if listen:
                     self._pop(seconds)

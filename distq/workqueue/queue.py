@@ -213,7 +213,7 @@ class Queue:
             self._drains = 0
             self._settled.notify_all()
         if self._session is not None:
-            self._session.end_waiting()
+            self._session.end()
             self._close_when_idle()
 
     def shut_down_with_drain(self, timeout: float | None = None) -> bool:

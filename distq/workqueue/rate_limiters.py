@@ -27,7 +27,7 @@ class Program(Protocol):
 
 @dataclass(frozen=True)
 class Failure:
-    """What a custom limiter decides by: the key, its failures with this one, and the error if there was one."""
+    """What a custom limiter decides by: the key, its failures with this one, and the error if any."""
 
     key: str
     attempt: int

@@ -72,24 +72,28 @@ class Session:
         self.clock = clock
         self._policy = policy
         self._on_cancel = on_cancel
+        self._ended = False
         self._begin()
         _sessions.add(self)
 
     def _begin(self) -> None:
         """Start from nothing; in the child of a fork, too, since what the parent held is the parent's."""
+        self._lock = threading.Lock()
+        self._asks: deque[_Ask] = deque()
+        self._waiting = Waiting(self.store)
+        self._forget()
+
+    def _forget(self) -> None:
         self.id = ""
         self.worker = Worker()
         self.turns = 0
         """Counts the begins and ends of turns: odd while one is under way."""
-        self._lock = threading.Lock()
-        self._asks: deque[_Ask] = deque()
         self._held: dict[str, Request] = {}
         self._spare: deque[Request] = deque()
         self._late: dict[tuple[str, int], Fate] = {}
         self._unanswered: _Sent | None = None
         self._op = 0
         self._alone = False
-        self._waiting = Waiting(self.store)
         self._heartbeat: Heartbeat | None = None
 
     # What a queue asks
@@ -105,6 +109,8 @@ class Session:
         with self._lock:
             while not ask.answered:
                 self._answer_asks()
+        if ask.requests or ask.error:
+            self._waiting.pass_on()
         if ask.error is not None:
             raise ask.error
         return Turn(ask.requests, ask.fates, ask.wait)
@@ -120,8 +126,9 @@ class Session:
         """End a running or the next wait at once."""
         self._waiting.interrupt()
 
-    def end_waiting(self) -> None:
-        """End all waits, now and from now on."""
+    def end(self) -> None:
+        """Claim nothing from now on, and end all waits."""
+        self._ended = True
         self._waiting.end()
 
     def held(self) -> list[Request]:
@@ -138,7 +145,7 @@ class Session:
             if self.id:
                 self.store.run("close", session=self.id)
             self._waiting.close()
-            self._begin()
+            self._forget()
 
     # What its heartbeat asks
 
@@ -207,7 +214,9 @@ class Session:
     def _serve(self, asks: Sequence[_Ask]) -> None:
         ours = [entry for ask in asks for entry in ask.entries if self._is_held(entry)]
         want = sum(ask.want for ask in asks)
-        answer = self._send(ours, 0 if self._alone else max(0, want - len(self._spare)))
+        if self._alone or self._ended:
+            want = 0
+        answer = self._send(ours, max(0, want - len(self._spare)))
         self._spare.extend(answer.requests)
         fates = iter(answer.fates)
         sent = set(map(id, ours))
@@ -233,6 +242,8 @@ class Session:
     # One turn of the script
 
     def _send(self, entries: list[Entry], want: int) -> Answer:
+        if not self.id and self._ended:
+            return Answer([], [REFUSED] * len(entries), 0.0, alone=False)
         if not self.id:
             self._open()
         self._op += 1

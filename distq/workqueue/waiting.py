@@ -28,7 +28,9 @@ class Waiting:
                 self._interrupted = False
                 return
             if self._asleep:
-                self._changed.wait(at_most)
+                notified = self._changed.wait(at_most)
+                if not notified:
+                    self._notify_successor()
                 return
             self._asleep = True
             if self._sleeper is None:
@@ -38,16 +40,26 @@ class Waiting:
         finally:
             with self._changed:
                 self._asleep = False
-                self._changed.notify()  # who finds nothing will be the next to sleep
+                self._notify_successor()
+
+    def pass_on(self) -> None:
+        """Let another thread look for work; for one that was woken and does not come back to wait."""
+        with self._changed:
+            self._notify_successor()
+
+    def _notify_successor(self) -> None:
+        """Wake one of the waiting threads where none sleeps for them: if it finds nothing, it will."""
+        if not self._asleep:
+            self._changed.notify()
 
     def interrupt(self) -> None:
         """End the running waits, or the next one."""
         with self._changed:
             if self._asleep and self._sleeper is not None:
                 self._sleeper.interrupt()
-                self._changed.notify_all()
             else:
                 self._interrupted = True
+            self._changed.notify_all()
 
     def end(self) -> None:
         """End all waits, now and from now on."""
@@ -56,7 +68,8 @@ class Waiting:
         self.interrupt()
 
     def close(self) -> None:
-        """End all waits and close the connection of the sleeper."""
-        self.end()
-        if self._sleeper is not None:
-            self._sleeper.close()
+        """End the running waits and close the connection of the sleeper; a later wait opens another."""
+        self.interrupt()
+        sleeper, self._sleeper = self._sleeper, None
+        if sleeper is not None:
+            sleeper.close()

@@ -159,9 +159,7 @@ def _nothing_to_claim_and_settle(queue: Queue) -> bool:
     return False
 
 
-def test_back_off_is_shared_failures_count_across_handles(
-    make_queue: Make, server_time: ServerTime
-) -> None:
+def test_back_off_is_shared_failures_count_across_handles(make_queue: Make, server_time: ServerTime) -> None:
     """Each handle's failure continues the item's back-off: 5, 10, 20 ms; success forgets it."""
     handles = [make_queue(), make_queue()]
     handles[0].add("a")
@@ -176,9 +174,7 @@ def test_back_off_is_shared_failures_count_across_handles(
     assert handles[1].num_requeues("a") == 0
 
 
-def test_back_off_is_shared_a_bucket_belongs_to_the_queue(
-    make_queue: Make, server_time: ServerTime
-) -> None:
+def test_back_off_is_shared_a_bucket_belongs_to_the_queue(make_queue: Make, server_time: ServerTime) -> None:
     """Two handles with the same bucket take from the same tokens."""
     limiter = BucketRateLimiter(qps=1, burst=2)
     handles = [make_queue(rate_limiter=limiter), make_queue(rate_limiter=limiter)]
@@ -273,9 +269,7 @@ def test_an_outage_of_all_workers_is_no_crash(
     assert _sizes(connection, "ready", "failures") == {"ready": 1, "failures": 0}
 
 
-def test_a_requested_retry_counts_a_failure_and_waits_as_told(
-    queue: Queue, server_time: ServerTime
-) -> None:
+def test_a_requested_retry_counts_a_failure_and_waits_as_told(queue: Queue, server_time: ServerTime) -> None:
     """RetryAfter replaces the limiter's delay and nothing else."""
     queue.add("a")
     queue.settle(queue.get(0), RetryAfter(60, "slow down"))
@@ -292,9 +286,12 @@ def test_after_a_fork_the_parents_claims_are_the_parents(queue: Queue) -> None:
     request = queue.get(0)
     child = os.fork()
     if child == 0:
-        ok = not queue.settle(request) and queue.get(0).key == "b"
-        queue.close()
-        os._exit(0 if ok else 1)
+        ok = False
+        try:
+            ok = not queue.settle(request) and queue.get(0).key == "b"
+            queue.close()
+        finally:
+            os._exit(0 if ok else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert queue.settle(request)
 

@@ -1,8 +1,7 @@
 -- Make items pending after a delay in µs (client-go workqueue AddAfter). The earliest time wins; an item that is
 -- pending now can only be raised. A resent call has no second effect while they wait.
 -- Returns how many were not pending before, and how many of the items fitted.
-local ready, dirty, processing, delayed, dead, meta, wake =
-  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
+local ready, dirty, delayed, dead, meta, wake = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local time, priority, max_length, delay = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 local items = { unpack(ARGV, 5) }
 local call = redis.call

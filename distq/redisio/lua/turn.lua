@@ -18,6 +18,7 @@ local others = 2 * n_ok
 --- @include look
 --- @include order
 --- @include fates
+--- @include suspect
 
 local function is_ours()
   return record and string.sub(record, 1, #nonce + 1) == nonce .. ' '

@@ -1,5 +1,5 @@
--- Claim from the head of the queue. A suspect, which two lapsed sessions held, goes to a session that holds
--- nothing else, so that poison kills no siblings; what stands before it goes first.
+-- Claim from the head of the queue. A suspect goes to a session that holds nothing else, so that poison kills no
+-- siblings; what stands before it goes first.
 local asked = want
 local fleet = tonumber(fleet_concurrency)
 if fleet then want = math.max(0, math.min(want, fleet - call('ZCARD', processing))) end
@@ -15,7 +15,7 @@ if #popped > 0 then
   if call('HLEN', failures) > 0 then
     records = call('HMGET', failures, unpack(names))
     for i, failure in ipairs(records) do
-      if failure and tonumber(string.match(failure, '^%d+ (%d+)')) >= 2 then
+      if is_suspect(failure) then
         keep = i - 1
         if i == 1 then
           alone = 1

@@ -1,13 +1,14 @@
   -- The reply was lost: nothing happens twice; the claims of that turn are found by their fence.
   local fence, refusals = string.match(record, '^%S+ %S+ (%S+) (.*)$')
   local prefix = number .. ' ' .. fence .. ' '
-  local popped, records = {}, {}
+  local popped, records, alone = {}, {}, 0
   for _, item in ipairs(call('ZRANGEBYSCORE', processing, number, number)) do
     local claim = call('HGET', claims, item)
     if claim and string.sub(claim, 1, #prefix) == prefix then
       popped[#popped + 1] = item
       popped[#popped + 1] = string.sub(claim, #prefix + 1)
       records[#records + 1] = call('HGET', failures, item)
+      if is_suspect(records[#records]) then alone = 1 end
     end
   end
-  return { fence, 0, 0, refusals, fates(), popped, records }
+  return { fence, 0, alone, refusals, fates(), popped, records }

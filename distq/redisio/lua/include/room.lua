@@ -6,8 +6,10 @@ local function fitting(items, max_length)
   local now_ready, now_dirty = call('ZMSCORE', ready, unpack(items)), call('ZMSCORE', dirty, unpack(items))
   local later = call('ZMSCORE', delayed, unpack(items))
   for i = 1, #items do
-    if not (now_ready[i] or now_dirty[i] or later[i]) then room = room - 1 end
-    if room < 0 then return i - 1 end
+    if not (now_ready[i] or now_dirty[i] or later[i]) then
+      room = room - 1
+      if room < 0 then return i - 1 end
+    end
   end
   return #items
 end

@@ -26,6 +26,8 @@ local function take_back(number, room)
     call('HDEL', workers, number)
   elseif crashed then
     call('HSET', meta, number, 'lapsed')
+  else
+    call('HDEL', meta, number)
   end
   return #items
 end

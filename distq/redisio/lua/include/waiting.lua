@@ -7,6 +7,7 @@ local first = call('ZRANGE', delayed, 0, 0, 'WITHSCORES')
 local next_due = first[2] and split_due(tonumber(first[2])) or math.huge
 local covered = next_due > now + 1.25 * poll
   or (cover > now and cover <= next_due and coverer ~= number)
+local room = not paused and (not fleet or call('ZCARD', processing) < fleet)
 local wait = 0
 if found_less then
   wait = poll * (0.75 + stamp % 997 / 1994) -- jitter from the stamp: math.random repeats itself in 6.2
@@ -14,10 +15,9 @@ if found_less then
     call('DEL', wake)
     tokens = 0
   end
-  if not covered and not paused then
+  if room and not covered then
     cover, coverer, covered = next_due, number, true
     wait = math.max(next_due - now, 1000)
   end
 end
-local room = not paused and (not fleet or call('ZCARD', processing) < fleet)
 if room and tokens == 0 and (left > 0 or not covered) then call('RPUSH', wake, 1) end

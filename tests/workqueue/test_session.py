@@ -1,0 +1,233 @@
+"""Lost replies, lost sessions, silence: what a handle does when it does not hear."""
+
+import gc
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from distq.clock import SystemClock
+from distq.errors import RedisUnavailable
+from distq.redisio.connection import Argument, Connection
+from distq.testing.embedded_valkey import EmbeddedValkey
+from distq.workqueue.interface import Release, Request, Settlement, Success
+from distq.workqueue.queue import Queue
+from tests.workqueue.conftest import ServerTime, beat
+
+Make = Callable[..., Queue]
+
+
+class Unheard(Connection):
+    """A connection on which replies of scripts get lost when asked to."""
+
+    lost = 0
+
+    def evaluate(self, source: str, sha: str, arguments: Sequence[Argument]) -> Any:
+        """Let the server do it, and perhaps not hear of it."""
+        reply = super().evaluate(source, sha, arguments)
+        if self.lost:
+            self.lost -= 1
+            raise RedisUnavailable("the reply was lost")
+        return reply
+
+
+class SteppedClock(SystemClock):
+    """A clock of this process that a test moves ahead."""
+
+    ahead = 0.0
+
+    def monotonic(self) -> float:
+        """Return seconds that never go back."""
+        return super().monotonic() + self.ahead
+
+
+@pytest.fixture
+def unheard(redis_server: EmbeddedValkey, connection: Connection) -> Unheard:
+    """Give a connection whose replies can get lost, to the emptied database."""
+    unheard = Unheard(redis_server.url)
+    unheard.server_time = connection.server_time
+    return unheard
+
+
+def _queue(connection: Connection) -> Queue:
+    queue = Queue("foos", connection)
+    queue.turn([], 0)
+    return queue
+
+
+def test_a_claim_whose_reply_was_lost_is_handed_out_by_the_next_get(unheard: Unheard) -> None:
+    """The turn is asked for again, and claims nothing more."""
+    queue = _queue(unheard)
+    queue.add("a", "b")
+    unheard.lost = 1
+    with pytest.raises(RedisUnavailable):
+        queue.get(0)
+    assert queue.get(0).key == "a"
+    assert queue.get(0).key == "b"
+    queue.close()
+
+
+def test_a_settlement_whose_reply_was_lost_is_told_when_it_is_repeated(unheard: Unheard) -> None:
+    """It took effect once: the failure counts once, and repeating it answers True."""
+    queue = _queue(unheard)
+    queue.add("a")
+    request = queue.get(0)
+    unheard.lost = 1
+    with pytest.raises(RedisUnavailable):
+        queue.settle(request, ValueError("once"))
+    assert queue.settle(request, ValueError("once"))
+    assert queue.num_requeues("a") == 1
+    assert not queue.settle(request, ValueError("twice"))
+    queue.close()
+
+
+def test_claims_that_nobody_came_back_for_are_released(unheard: Unheard) -> None:
+    """A get that was given up leaves nothing claimed for ever: the heartbeat finds the surplus."""
+    queue = _queue(unheard)
+    queue.add("a")
+    unheard.lost = 1
+    with pytest.raises(RedisUnavailable):
+        queue.get(0)
+    beat(queue)
+    beat(queue)
+    assert queue.held() == 0
+    other = Queue("foos", unheard)
+    assert other.get(0).key == "a"
+    other.close()
+    queue.close()
+
+
+def test_a_claim_that_the_server_does_not_know_is_cancelled(make_queue: Make, connection: Connection) -> None:
+    """As after a failover that lost it: the heartbeat's count tells, and the handler hears."""
+    queue = make_queue()
+    heard: list[Request] = []
+    queue.on_cancel = heard.append
+    queue.add("a", "b")
+    gone, kept = queue.turn([], 2).requests
+    connection.execute("HDEL", "distq:{foos}:claims", "a")
+    connection.execute("ZREM", "distq:{foos}:processing", "a")
+    beat(queue)
+    assert gone.cancelled.is_set()
+    assert heard == [gone]
+    assert not kept.cancelled.is_set()
+    assert queue.settle(kept)
+
+
+def test_a_lost_session_cancels_all_and_the_handle_goes_on_with_a_new_one(
+    make_queue: Make, connection: Connection
+) -> None:
+    """After a wipe of Redis nothing old is settled, and new work is claimed."""
+    queue = make_queue()
+    queue.add("a")
+    request = queue.get(0)
+    connection.execute("FLUSHALL")
+    queue.add("b")
+    turn = queue.turn([Settlement(request, Success())], 1)
+    assert [fate.kind for fate in turn.fates] == ["refused"]
+    assert request.cancelled.is_set()
+    assert [request.key for request in turn.requests] == ["b"]
+
+
+def test_a_heartbeat_that_is_refused_cancels_at_once(make_queue: Make, connection: Connection) -> None:
+    """A zombie learns of it from its next heartbeat, before its handlers end."""
+    queue = make_queue()
+    queue.add("a")
+    request = queue.get(0)
+    connection.execute("DEL", "distq:{foos}:meta")
+    assert not beat(queue)
+    assert request.cancelled.is_set()
+
+
+def test_a_process_that_cannot_reach_redis_fences_itself(
+    redis_server: EmbeddedValkey, connection: Connection
+) -> None:
+    """Once no heartbeat was good for the claim duration, its requests are cancelled without being told."""
+    clock = SteppedClock()
+    queue = Queue("foos", connection, clock=clock)
+    queue.add("a")
+    request = queue.get(0)
+    session = queue._session
+    assert session is not None
+    heartbeat = session._heartbeat
+    assert heartbeat is not None
+    connection.server_time = -1  # the script cannot run: as good as unreachable
+    heartbeat._store.connection._address.options["port"] = 1
+    heartbeat._connection.close()
+    clock.ahead = 29.0
+    with pytest.raises(RedisUnavailable):
+        beat(queue)
+    assert not request.cancelled.is_set()
+    clock.ahead = 31.0
+    with pytest.raises(RedisUnavailable):
+        beat(queue)
+    assert request.cancelled.is_set()
+    connection.server_time = 0
+    assert not queue.settle(request)
+    queue.close()
+
+
+def test_a_handle_that_was_dropped_stops_its_heartbeat(
+    make_queue: Make, connection: Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its session lapses, as if the process had died, and its items come back."""
+    caplog.set_level(logging.ERROR)
+    queue = Queue("foos", connection)
+    queue.add("a")
+    queue.get(0)
+    session = queue._session
+    assert session is not None
+    heartbeat = session._heartbeat
+    assert heartbeat is not None
+    heartbeat._period = 0.01
+    del queue, session
+    gc.collect()
+    assert heartbeat._session() is None
+
+
+def test_what_threads_ask_meanwhile_travels_in_one_turn(make_queue: Make) -> None:
+    """One script serves all who asked while another was under way."""
+    queue = make_queue()
+    queue.add(*(f"k{number}" for number in range(10)))
+    session = queue._session or queue.turn([], 0) and queue._session
+    assert session is not None
+    from distq.workqueue.session import _Ask
+
+    asks = [_Ask([], 1) for _ in range(10)]
+    session._asks.extend(asks)
+    turns = session._op
+    session.turn([], 0)
+    assert session._op == turns + 1
+    assert sorted(ask.requests[0].key for ask in asks) == [f"k{number}" for number in range(10)]
+
+
+def test_close_gives_claims_back_at_once_and_counts_no_crash(
+    make_queue: Make, connection: Connection
+) -> None:
+    """Nobody has to wait for a worker that said goodbye."""
+    leaving, other = make_queue(), make_queue()
+    other.turn([], 0)
+    leaving.add("a")
+    leaving.get(0)
+    leaving.close()
+    assert other.get(0).attempt == 1
+    assert connection.execute("HLEN", "distq:{foos}:failures") == 0
+
+
+def test_a_turn_takes_no_more_than_the_script_is_bounded_to(queue: Queue) -> None:
+    """251 either way is a mistake of the caller."""
+    with pytest.raises(ValueError, match="at most 250"):
+        queue.turn([], 251)
+    with pytest.raises(ValueError, match="at most 250"):
+        queue.turn([Settlement(Request("a"), Release())] * 251, 0)
+
+
+def test_a_server_clock_that_steps_expires_nobody(make_queue: Make, server_time: ServerTime) -> None:
+    """An hour forward or back moves the claim clock by one look only."""
+    queue, other = make_queue(), make_queue()
+    queue.add("a")
+    request = queue.get(0)
+    for step in (3600, -7200, 86400):
+        server_time.advance(step)
+        other.turn([], 0)
+    assert queue.settle(request)
