@@ -249,7 +249,7 @@ class Dispatcher:
         away_since, pause = None, FIRST_PAUSE
         while True:
             try:
-                turn = self._queue.turn(settlements, 0 if self._stopping.is_set() else want)
+                turn = self._queue.turn(settlements, want)
                 break
             except LayoutTooNew:
                 raise

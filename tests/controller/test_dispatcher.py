@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -110,6 +111,37 @@ def test_a_busy_worker_makes_fewer_turns_than_items(connection: Connection, kind
     assert queue.turns < 3000 / 5
 
 
+class PatientQueue(Queue):
+    """Lets its consumers sleep until they are woken."""
+
+    def turn(self, settlements: Sequence[Settlement], want: int) -> Turn:
+        """Make a turn that says to wait for long."""
+        return replace(super().turn(settlements, want), wait=1000.0)
+
+
+@KINDS
+def test_what_finishes_on_an_empty_queue_is_settled_at_once(connection: Connection, kind: str) -> None:
+    """A dispatcher that sleeps until there is work is woken by its own handlers, too."""
+    started, go = threading.Event(), threading.Event()
+
+    def plain(request: Request) -> None:
+        started.set()
+        go.wait(20)
+
+    async def asynchronous(request: Request) -> None:
+        started.set()
+        await asyncio.to_thread(go.wait, 20)
+
+    queue = PatientQueue("foos", connection)
+    queue.add("default/web")
+    reconcile: Any = plain if kind == "plain" else asynchronous
+    with running(Controller(queue, reconcile)) as dispatcher:
+        assert started.wait(20)
+        eventually(lambda: dispatcher._resting == "queue")
+        go.set()
+        eventually(lambda: not left_over(connection, "foos"))
+
+
 @KINDS
 def test_no_more_handlers_run_than_there_are_slots(connection: Connection, kind: str) -> None:
     """Neither many items nor claims ahead let more than ``concurrency`` run."""
@@ -157,7 +189,7 @@ def test_a_slow_handler_does_not_hold_what_others_could_run(connection: Connecti
     queue, other = Queue("foos", connection), Queue("foos", connection)
     done: list[str] = []
     with running(Controller(queue, handler(kind, slow), concurrency=1)):
-        queue.add(*map(str, range(1000)))
+        queue.add(*map(str, range(900)))
         queue.add("slow")
         queue.add(*(f"behind-{number}" for number in range(100)))
         assert blocked.wait(20)

@@ -92,7 +92,9 @@ def test_a_lost_claim_cancels_its_async_handler_and_settles_nothing(connection: 
         assert again.wait(20)
 
 
-def test_a_lost_claim_tells_its_plain_handler_and_settles_nothing(connection: Connection) -> None:
+def test_a_lost_claim_tells_its_plain_handler_and_settles_nothing(
+    connection: Connection, caplog: pytest.LogCaptureFixture
+) -> None:
     """``request.cancelled`` is set; what the handler returns afterwards counts for nothing."""
     requests: list[Request] = []
 
@@ -110,6 +112,7 @@ def test_a_lost_claim_tells_its_plain_handler_and_settles_nothing(connection: Co
         eventually(requests[0].cancelled.is_set)
         Queue("foos", connection).add("default/web")
         eventually(lambda: len(requests) == 2 and not left_over(connection, "foos"))
+    assert "of a claim that was lost" not in caplog.text
 
 
 def test_an_outage_of_redis_is_waited_out_and_said_once(
@@ -195,6 +198,29 @@ class TestStop:
             assert dispatcher.join()
         assert sorted(seen) == ["0", "1"]
         assert left_over(connection, "foos") == {"ready": 8}
+
+    def test_what_was_claimed_ahead_goes_back_at_once(
+        self, connection: Connection, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A running handler keeps its own item only, not those that wait behind it."""
+        monkeypatch.setattr("distq.controller.dispatcher.STALE", 1000.0)
+        blocked, go = threading.Event(), threading.Event()
+
+        def reconcile(request: Request) -> None:
+            if request.key == "slow":
+                blocked.set()
+                go.wait(20)
+
+        queue = Queue("foos", connection)
+        queue.add(*map(str, range(900)))
+        queue.add("slow")
+        queue.add(*(f"behind-{number}" for number in range(100)))
+        with running(Controller(queue, reconcile, concurrency=1)) as dispatcher:
+            assert blocked.wait(20)
+            dispatcher.shut_down(20)
+            eventually(lambda: left_over(connection, "foos") == {"processing": 1, "claims": 1, "ready": 100})
+            go.set()
+            assert dispatcher.join()
 
     def test_past_the_grace_period_handlers_are_cancelled_and_their_items_released(
         self, connection: Connection

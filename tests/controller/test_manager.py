@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -18,7 +19,7 @@ from distq.config import Settings
 from distq.controller.controller import Controller
 from distq.controller.manager import Manager
 from distq.controller.watches import Every, For
-from distq.errors import ConfigError, LeaseLost, NotFound, RedisUnavailable
+from distq.errors import ApiError, ConfigError, LeaseLost, NotFound, RedisUnavailable
 from distq.redisio.connection import Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.interface import Request
@@ -27,6 +28,7 @@ from tests.client.samples import config_map
 from tests.controller.eventually import eventually
 from tests.controller.test_dispatcher import left_over
 from tests.fixtures.api_servers import ApiServer
+from tests.fixtures.tcp_proxy import TcpProxy
 
 LEASE = "coordination.k8s.io/v1/Lease"
 CONFIG_MAP = "v1/ConfigMap"
@@ -199,6 +201,26 @@ class TestEndToEnd:
         manager = Manager([controller], redis=connection, client=client, settings=settings)
         with pytest.raises(NotFound, match=r"cannot watch example.com/v1/Nothing: .* Apply its CRD first"):
             manager.run()
+        assert holder(client, namespace) == ""
+
+    def test_watches_that_do_not_sync_in_time_end_it(
+        self,
+        api_server: ApiServer,
+        redis_server: EmbeddedValkey,
+        connection: Connection,
+        namespace: str,
+        settings: Settings,
+    ) -> None:
+        """A leader whose queue cannot be reached leaves, so that another may try."""
+        client, address = api_server.client(), urlsplit(redis_server.url)
+        with TcpProxy((address.hostname or "", address.port or 0)) as proxy:
+            proxy.mode = "refuse"
+            queue = Queue("foos", Connection(f"redis://127.0.0.1:{proxy.port}/0"))
+            watch = For(CONFIG_MAP, namespaces=[namespace])
+            controller = Controller(queue, lambda _: None, watches=[watch], cache_sync_timeout=0.5)
+            manager = Manager([controller], redis=connection, client=client, settings=settings)
+            with pytest.raises(ApiError, match="cannot sync v1/ConfigMap: not listed in time"):
+                manager.run(workers=False)
         assert holder(client, namespace) == ""
 
     def test_a_timer_feeds_the_queue_while_leading(
