@@ -174,7 +174,7 @@ def test_a_broken_custom_limiter_backs_off_by_default(
     make_queue: Make, server_time: ServerTime, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The claim ends all the same, and the error is said."""
-    queue = make_queue(rate_limiter=lambda failure: BucketRateLimiter())
+    queue = make_queue(rate_limiter=lambda _: BucketRateLimiter())
     queue.add("a")
     assert queue.settle(queue.get(0), ValueError("bad"))
     assert "rate limiter failed for a" in caplog.text
@@ -211,7 +211,7 @@ def test_get_wakes_when_a_delay_ends(queue: Queue) -> None:
 
 def test_get_ends_empty_after_its_timeout(queue: Queue) -> None:
     """Waiting may be bounded."""
-    with pytest.raises(Empty, match="nothing to claim within 0.02 s"):
+    with pytest.raises(Empty, match="nothing to claim within"):
         queue.get(timeout=0.02)
 
 
@@ -304,6 +304,6 @@ def test_a_queue_of_a_newer_layout_is_refused_and_nothing_is_written(connection:
     connection.execute("HSET", "distq:{foos}:meta", "layout", 2)
     queue = Queue("foos", connection)
     for use in (lambda: queue.add("a"), lambda: queue.get(0)):
-        with pytest.raises(LayoutTooNew, match='queue "foos" has layout 2: .* Upgrade distq here'):
+        with pytest.raises(LayoutTooNew, match=r'^queue "foos" has layout 2: .* Upgrade distq here\.$'):
             use()
     assert connection.execute("KEYS", "*") == [b"distq:{foos}:meta"]

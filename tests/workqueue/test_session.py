@@ -13,6 +13,7 @@ from distq.redisio.connection import Argument, Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.interface import Release, Request, Settlement, Success
 from distq.workqueue.queue import Queue
+from distq.workqueue.session import _Ask
 from tests.workqueue.conftest import ServerTime, beat
 
 Make = Callable[..., Queue]
@@ -188,11 +189,10 @@ def test_a_handle_that_was_dropped_stops_its_heartbeat(
 def test_what_threads_ask_meanwhile_travels_in_one_turn(make_queue: Make) -> None:
     """One script serves all who asked while another was under way."""
     queue = make_queue()
+    queue.turn([], 0)
     queue.add(*(f"k{number}" for number in range(10)))
-    session = queue._session or queue.turn([], 0) and queue._session
+    session = queue._session
     assert session is not None
-    from distq.workqueue.session import _Ask
-
     asks = [_Ask([], 1) for _ in range(10)]
     session._asks.extend(asks)
     turns = session._op
