@@ -1,12 +1,13 @@
 """The queue that many processes share (client-go util/workqueue RateLimitingInterface, through Redis)."""
 
+import contextlib
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from distq.clock import SYSTEM_CLOCK, Clock
-from distq.errors import ConfigError, Empty, QueueFull, RedisUnavailable, ShutDown
+from distq.errors import ConfigError, Empty, QueueFull, RedisError, RedisUnavailable, ShutDown
 from distq.redisio.connection import Connection, shared_connection
 from distq.redisio.keys import validate_key, validate_queue_name
 from distq.redisio.queue_store import QueueStore, batches
@@ -66,6 +67,7 @@ class Queue:
         self._max_length: int | str = "" if max_length is None else max_length
         self._clock = clock
         self._connection = Connection(redis) if isinstance(redis, str) else redis
+        self._owns_connection = redis is not None
         self._session: Session | None = None
         self._store: QueueStore | None = None
         self._lock = threading.Lock()
@@ -74,9 +76,15 @@ class Queue:
         self._drains = 0
 
     def bind(self, connection: Connection) -> None:
-        """Use this connection, unless the queue was made with one of its own or was used before."""
-        if self._connection is None:
-            self._connection = connection
+        """Use this connection from now on, unless the queue was made with one of its own.
+
+        What the handle still holds elsewhere is released, or lapses where Redis does not answer.
+        """
+        if self._owns_connection or connection is self._connection:
+            return
+        with contextlib.suppress(RedisError):
+            self.close()
+        self._connection, self._store, self._session = connection, None, None
 
     @property
     def connection(self) -> Connection:

@@ -317,6 +317,20 @@ class TestWorkers:
             Queue("second", own).add("b")
             eventually(lambda: sorted(seen) == ["a", "b"])
 
+    def test_a_controller_may_run_again_elsewhere(
+        self, redis_server: EmbeddedValkey, connection: Connection
+    ) -> None:
+        """The next Manager's connection counts: a module's controller serves one test after another."""
+        seen: list[str] = []
+        controller = Controller("foos", lambda request: seen.append(request.key))
+        for database in "01":
+            elsewhere = Connection(redis_server.url.replace("/0", f"/{database}"))
+            with managing(Manager([controller], redis=elsewhere)):
+                Queue("foos", elsewhere).add(database)
+                eventually(lambda: not left_over(elsewhere, "foos"))  # noqa: B023 - used within the loop
+            elsewhere.close()
+        assert seen == ["0", "1"]
+
     def test_the_settings_concurrency_wins(self, connection: Connection) -> None:
         """A deployment may say how many run at a time."""
         started, go = threading.Semaphore(0), threading.Event()
