@@ -65,6 +65,14 @@ class Session:
     crashed: bool = False
 
 
+class Policy(NamedTuple):
+    """What a handle says with each turn."""
+
+    limiter: Limiter
+    max_retries: int | None = None
+    fleet_concurrency: int | None = None
+
+
 class Settlement(NamedTuple):
     """The end of a claim; ``outcome`` limit counts a failure without one."""
 
@@ -275,21 +283,20 @@ class QueueModel:
         """Stand again where it stood, or better; being pending now supersedes a delay."""
         entry = self.pending.get(item)
         newer = [entry] if isinstance(entry, Now) else []
-        self.pending[item] = min(stood, *newer, key=lambda now: (-now.priority, now.since), default=stood)
+        self.pending[item] = min([stood, *newer], key=lambda now: (-now.priority, now.since))
 
     # Consumers
 
     def turn(
         self,
+        *,
         now: int,
         number: int,
         nonce: str,
         op: str,
         settlements: Sequence[Settlement],
         want: int,
-        limiter: Limiter,
-        max_retries: int | None,
-        fleet_concurrency: int | None,
+        policy: Policy,
     ) -> Answer | None:
         """Settle and claim; None where the session is lost."""
         session = self._session(number, nonce)
@@ -303,12 +310,12 @@ class QueueModel:
         refused = [
             place
             for place, settlement in enumerate(settlements, 1)
-            if not self._settle(now, number, settlement, limiter, max_retries)
+            if not self._settle(now, number, settlement, policy)
         ]
         fates = self._fates(settlements)
         session.op, session.fence, session.refused = op, fence, refused
-        if fleet_concurrency is not None:
-            want = min(want, fleet_concurrency - len(self.claims))
+        if policy.fleet_concurrency is not None:
+            want = min(want, policy.fleet_concurrency - len(self.claims))
         names, alone = self._claim(now, number, fence, want) if want > 0 and not self.paused else ([], False)
         return self._answer(session, alone, fates, names)
 
@@ -362,14 +369,14 @@ class QueueModel:
 
     # Settlements
 
-    def _settle(
-        self, now: int, number: int, given: Settlement, limiter: Limiter, max_retries: int | None
-    ) -> bool:
+    def _settle(self, now: int, number: int, given: Settlement, policy: Policy) -> bool:
         """Settle one; return False where it is refused."""
         item, outcome = given.item, given.outcome
         if outcome == "limit":
             count = self._count_failure(item, now, given.text)
-            self._defer(item, now + self.delay(given.limiter or limiter, count, now), given.priority or 0)
+            self._defer(
+                item, now + self.delay(given.limiter or policy.limiter, count, now), given.priority or 0
+            )
             self.dead.pop(item, None)
             return True
         claim = self.claims.get(item)
@@ -387,19 +394,17 @@ class QueueModel:
             if item not in self.pending:
                 self.failures.pop(item, None)
         else:
-            self._fail(now, given, priority, limiter, max_retries)
+            self._fail(now, given, priority, policy)
         return True
 
-    def _fail(
-        self, now: int, given: Settlement, priority: int, limiter: Limiter, max_retries: int | None
-    ) -> None:
+    def _fail(self, now: int, given: Settlement, priority: int, policy: Policy) -> None:
         item = given.item
         count = self._count_failure(item, now, given.text)
-        if given.outcome == "park" or (max_retries is not None and count > max_retries):
+        if given.outcome == "park" or (policy.max_retries is not None and count > policy.max_retries):
             if item not in self.pending:
                 self._park(item, now, "terminal" if given.outcome == "park" else "retries", given.text)
             return
-        due = now + self.delay(given.limiter or limiter, count, now)
+        due = now + self.delay(given.limiter or policy.limiter, count, now)
         if not isinstance(self.pending.get(item), Now):
             self._defer(item, due, priority)
 
@@ -430,6 +435,8 @@ class QueueModel:
 
     def _reserve(self, rate: float, burst: int, now: int) -> float:
         """Take a token, in advance if there is none (golang.org/x/time/rate Reserve)."""
+        if rate == math.inf:
+            return 0
         if burst < 1:
             return math.inf
         tokens, at = self.buckets.get((rate, burst), (float(burst), now))
@@ -443,6 +450,7 @@ class QueueModel:
 
     def commit(
         self,
+        *,
         now: int,
         stream: str,
         epoch: str,
