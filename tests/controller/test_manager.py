@@ -317,9 +317,8 @@ class TestWorkers:
             Queue("second", own).add("b")
             eventually(lambda: sorted(seen) == ["a", "b"])
 
-    def test_a_controller_may_run_again_elsewhere(
-        self, redis_server: EmbeddedValkey, connection: Connection
-    ) -> None:
+    @pytest.mark.usefixtures("connection")
+    def test_a_controller_may_run_again_elsewhere(self, redis_server: EmbeddedValkey) -> None:
         """The next Manager's connection counts: a module's controller serves one test after another."""
         seen: list[str] = []
         controller = Controller("foos", lambda request: seen.append(request.key))
