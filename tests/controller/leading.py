@@ -129,6 +129,10 @@ class Scene:
             for key, score in zip(flat[::2], flat[1::2], strict=True)
         }
 
+    def has(self, *names: str) -> bool:
+        """Return whether these objects' keys, and no others, are ready."""
+        return self.pending().keys() == {self.key(name) for name in names}
+
     def take(self) -> dict[str, int]:
         """Take everything that is ready, as workers do."""
         pending = self.pending()

@@ -1,0 +1,193 @@
+"""All that a leader runs for one controller: streams, periods, and the end of streams no longer watched."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import pytest
+
+from distq.controller.sources import Period, Source, WindUp, sources
+from distq.controller.stream import Stream, StreamConfig
+from distq.controller.watches import Every, For, Object, Watch, Watches
+from distq.errors import LeaseLost
+from distq.redisio.stream_store import stream_records
+from distq.testing.fake_clock import FakeClock
+from distq.workqueue.queue import Queue
+from tests.client.samples import config_map
+from tests.controller.eventually import eventually
+from tests.controller.leading import QUEUE, Scene, Term
+
+pytestmark = [
+    pytest.mark.parametrize("api_server", ["emulator"], indirect=True),
+    pytest.mark.parametrize("redis_server", ["redis7"], indirect=True),
+]
+
+LOW = -100
+
+
+def config(
+    scene: Scene, *, epoch: str = "1", owner: str = "default/distq-foos", **rest: object
+) -> StreamConfig:
+    """Return what the streams of one controller share."""
+    return StreamConfig(
+        queue=QUEUE,
+        connection=scene.connection,
+        client=scene.leader().client,
+        leadership=Term(epoch, f"leader-{epoch}"),
+        owner=owner,
+        **rest,  # type: ignore[arg-type]  # a test's own
+    )
+
+
+@contextmanager
+def led(scene: Scene, watches: Sequence[Watch], **options: object) -> Iterator[list[Source]]:
+    """Run all sources of these watches until they are synced and wound up, and stop them at the end."""
+    queue = Queue(QUEUE, scene.connection)
+    found = sources(watches, queue, config(scene, **options))  # type: ignore[arg-type]  # a test's own
+    stop = threading.Event()
+    threads = {source: threading.Thread(target=source.run, args=(stop,), daemon=True) for source in found}
+    for thread in threads.values():
+        thread.start()
+    try:
+        eventually(
+            lambda: (
+                all(source.synced for source in found if isinstance(source, Stream))
+                and not any(threads[source].is_alive() for source in found if isinstance(source, WindUp))
+            )
+        )
+        yield found
+    finally:
+        stop.set()
+        for thread in threads.values():
+            thread.join(15)
+            assert not thread.is_alive()
+
+
+def own_name(obj: Object) -> list[str]:
+    """Return the key that a Secret means."""
+    return [f"secret-of-{obj['metadata']['name']}"]
+
+
+def secret(namespace: str, name: str) -> Object:
+    """Return a Secret to be written."""
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": namespace}}
+
+
+def test_each_watch_and_namespace_is_a_stream(scene: Scene) -> None:
+    """Two namespaces are two streams, and two watches of one resource do not share theirs."""
+    client = scene.leader().client
+    other = f"{scene.namespace}-b"
+    client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": other}})
+    both = [scene.namespace, other]
+    watches: list[Watch] = [
+        For("v1/ConfigMap", namespaces=both),
+        Watches("v1/ConfigMap", own_name, namespaces=both),
+    ]
+    for namespace in both:
+        client.create(config_map(namespace, "a"))
+    with led(scene, watches) as found:
+        streams = [source for source in found if isinstance(source, Stream)]
+        assert len({stream.name() for stream in streams}) == 4
+        assert scene.pending() == {f"{scene.namespace}/a": LOW, f"{other}/a": LOW, "secret-of-a": LOW}
+        assert set(stream_records(scene.connection, QUEUE)) == {stream.name() for stream in streams}
+
+
+def test_streams_no_longer_watched_are_wound_up(scene: Scene) -> None:
+    """Their objects' keys come once more, then nothing is left of them; other owners' stay."""
+    client = scene.leader().client
+    client.create(config_map(scene.namespace, "a"))
+    client.create(secret(scene.namespace, "s"))
+    here = [scene.namespace]
+    maps, secrets = For("v1/ConfigMap", namespaces=here), Watches("v1/Secret", own_name, namespaces=here)
+    with led(scene, [maps, secrets]):
+        assert set(scene.take()) == {scene.key("a"), "secret-of-s"}
+    with led(scene, [For("v1/Secret", namespaces=here)], epoch="2", owner="default/distq-others"):
+        scene.take()
+    assert len(stream_records(scene.connection, QUEUE)) == 3
+    with led(scene, [maps], epoch="3"):
+        assert scene.take() == {"secret-of-s": LOW}
+        records = stream_records(scene.connection, QUEUE)
+        assert {record.about["owner"] for record in records.values()} == {
+            "default/distq-foos",
+            "default/distq-others",
+        }
+        known = scene.connection.execute("KEYS", "*known*")
+        assert len(known) == len(records) == 2
+    with led(scene, [secrets], epoch="4"):
+        assert scene.take() == {scene.key("a"): LOW, "secret-of-s": LOW}
+
+
+def test_many_known_objects_are_wound_up_in_steps(scene: Scene) -> None:
+    """More than a commit takes is no obstacle."""
+    watch = Watches(
+        "v1/ConfigMap",
+        lambda obj: [f"{obj['metadata']['name']}-{number}" for number in range(400)],
+        namespaces=[scene.namespace],
+    )
+    client = scene.leader().client
+    for name in "abcdef":
+        client.create(config_map(scene.namespace, name))
+    with led(scene, [watch]):
+        assert len(scene.take()) == 2400
+    with led(scene, [For("v1/Secret", namespaces=[scene.namespace])], epoch="2"):
+        assert len(scene.pending()) == 2400
+        assert len(stream_records(scene.connection, QUEUE)) == 1
+
+
+def test_every_enqueues_each_period(scene: Scene) -> None:
+    """At once, then each period, at low priority, more keys than one add takes included."""
+    clock = FakeClock()
+    rounds: list[int] = []
+
+    def keys() -> Iterator[str]:
+        rounds.append(1)
+        return (f"key-{number}" for number in range(1500))
+
+    queue = Queue(QUEUE, scene.connection)
+    period = Period(Every(60, keys), queue, config(scene, clock=clock))
+    stop = threading.Event()
+    thread = threading.Thread(target=period.run, args=(stop,), daemon=True)
+    thread.start()
+    eventually(lambda: clock.waiters() == 1)
+    assert set(scene.take().values()) == {LOW}
+    clock.step(59)
+    assert len(rounds) == 1
+    clock.step(1)
+    eventually(lambda: len(rounds) == 2 and clock.waiters() == 1)
+    assert len(scene.pending()) == 1500
+    stop.set()
+    thread.join(10)
+
+
+def test_every_outlives_its_function(scene: Scene) -> None:
+    """A function that raises is called again, sooner than the period."""
+    clock = FakeClock()
+    calls: list[int] = []
+
+    def keys() -> list[str]:
+        calls.append(1)
+        if len(calls) == 1:
+            raise ValueError("a bug")
+        return ["a"]
+
+    period = Period(Every(3600, keys), Queue(QUEUE, scene.connection), config(scene, clock=clock))
+    stop = threading.Event()
+    thread = threading.Thread(target=period.run, args=(stop,), daemon=True)
+    thread.start()
+    eventually(lambda: clock.waiters() == 1)
+    assert period.failures == 1
+    clock.step(2)
+    eventually(lambda: scene.pending() == {"a": LOW})
+    stop.set()
+    thread.join(10)
+
+
+def test_every_is_for_the_leader_alone(scene: Scene) -> None:
+    """Without the lease nothing is enqueued."""
+    settings = config(scene)
+    assert isinstance(settings.leadership, Term)
+    settings.leadership.lasts = False
+    period = Period(Every(60, lambda: ["a"]), Queue(QUEUE, scene.connection), settings)
+    with pytest.raises(LeaseLost):
+        period.run(threading.Event())
+    assert scene.pending() == {}
