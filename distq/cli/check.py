@@ -14,12 +14,22 @@ from distq.errors import ApiError, ConfigError
 if TYPE_CHECKING:
     from distq.client.client import Client
 
+ACL = (
+    "ACL SETUSER distq on >PASSWORD resetkeys ~distq:* -@all +@read +@write +@connection -@dangerous "
+    "+eval +evalsha +script|load +time +info +client|unblock"
+)
+"""A Redis user who may do what distq does, and nothing else."""
+
 
 @click.command()
 @click.argument("target", required=False)
+@click.option("--acl", is_flag=True, help="Print the Redis command that makes a user for distq, and exit.")
 @with_settings()
-def check(*, settings: Settings, as_json: bool, target: str | None) -> None:
+def check(*, settings: Settings, as_json: bool, target: str | None, acl: bool) -> None:
     """Check Redis and the API server, and with TARGET what its controllers watch."""
+    if acl:
+        click.echo(ACL)
+        return
     from distq.redisio.connection import Connection
 
     resources = _resources(target) if target else []

@@ -12,6 +12,7 @@ def require_extra(extra: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        if str(error.name).split(".")[0] == "distq":
+        package = str(error.name).partition(".")[0]
+        if package == "distq":
             raise
-        raise ConfigError(f'no module "{error.name}": not installed. pip install "distq[{extra}]".') from None
+        raise ConfigError(f'no module "{package}": not installed. pip install "distq[{extra}]".') from None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from distq.cli.output import escape
-from distq.errors import ConfigError
+from distq.errors import ConfigError, DistqError
 
 if TYPE_CHECKING:
     from distq.controller.controller import Controller
@@ -65,6 +65,8 @@ def _import(name: str) -> ModuleType:
         if error.name and (name == error.name or name.startswith(f"{error.name}.")):
             raise _no_module(name, working_directory) from None
         raise _broken(name, error) from error
+    except DistqError:  # a wrong argument or a missing extra speaks for itself
+        raise
     except Exception as error:
         raise _broken(name, error) from error
 

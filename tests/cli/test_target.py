@@ -66,6 +66,14 @@ def test_wrong_names_are_told(distq: CommandLine) -> None:
         assert (done.returncode, done.stderr) == (2, f"distq: {message}\n")
 
 
+def test_our_own_errors_speak_for_themselves(distq: CommandLine) -> None:
+    """What distq refuses while the module is imported is one line, as everywhere."""
+    distq.module("foos", "from distq import Queue\nqueue = Queue('a b')\n")
+    done = distq("worker", "foos")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.startswith("distq: bad queue name")
+
+
 def test_a_bug_in_the_module_shows_its_traceback(distq: CommandLine) -> None:
     """The author needs the line, not our frames; a missing import of theirs is their bug as well."""
     distq.module("broken", "import json\n\njson.loads('{')\n")
