@@ -60,11 +60,14 @@ class Observer:
         """Tell when the last of these keys, which a dead worker held, was taken over by another."""
 
         def taken_over() -> str | None:
-            starts = [entry.start for entry in journals() if entry.key in keys and entry.start > since]
-            again = {entry.key for entry in journals() if entry.key in keys and entry.start > since}
-            if again != keys or not keys:
+            again = {
+                entry.key: entry.start
+                for entry in sorted(journals(), key=lambda entry: entry.start, reverse=True)
+                if entry.key in keys and entry.start > since
+            }
+            if not keys or set(again) != keys:
                 return None
-            return f"all {len(keys)} taken over, the last within {max(starts) - since:.1f} s"
+            return f"all {len(keys)} taken over, the last within {max(again.values()) - since:.1f} s"
 
         self._taken_over = taken_over
 
