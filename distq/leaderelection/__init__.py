@@ -9,9 +9,22 @@ and refuse lower ones where it arrives. An elector that starts just after the Le
 that somebody leads: the two overlap for up to a retry period.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from distq.leaderelection.config import LeaderElectionConfig
 from distq.leaderelection.elector import LeaderElector
-from distq.leaderelection.lease_lock import LeaseLock
 from distq.leaderelection.lock import LeaderElectionRecord, Lock
 
+if TYPE_CHECKING:
+    from distq.leaderelection.lease_lock import LeaseLock
+
+_MODULES = {"LeaseLock": "distq.leaderelection.lease_lock"}  # needs the Kubernetes client
+
 __all__ = ["LeaderElectionConfig", "LeaderElectionRecord", "LeaderElector", "LeaseLock", "Lock"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)

@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from distq.testing.apiserver import EmulatedApiServer
     from distq.testing.embedded_valkey import EmbeddedValkey
+    from distq.testing.fake_clock import FakeClock
     from distq.testing.sandbox import Sandbox
 
 _MODULES = {
     "EmbeddedValkey": "distq.testing.embedded_valkey",
     "EmulatedApiServer": "distq.testing.apiserver",
+    "FakeClock": "distq.testing.fake_clock",
     "Sandbox": "distq.testing.sandbox",
 }
 
-__all__ = ["EmbeddedValkey", "EmulatedApiServer", "Sandbox"]
+__all__ = ["EmbeddedValkey", "EmulatedApiServer", "FakeClock", "Sandbox"]
 
 
 def __getattr__(name: str) -> Any:

@@ -5,14 +5,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import permutations
-from typing import Any
+from typing import Any, TypeAlias
 
 from distq.client import Client
 from distq.clock import SYSTEM_CLOCK
 from distq.leaderelection import LeaderElectionConfig, LeaderElectionRecord, LeaderElector, LeaseLock
-from distq.testing.fake_clock import FakeClock
+from distq.testing import FakeClock
 
 LEASE = "election"
+LEASES = "coordination.k8s.io/v1/Lease"
 SHORT: dict[str, Any] = {"lease_duration": 1.5, "renew_deadline": 1.0, "retry_period": 0.2}
 """Seconds, for tests on the machine's clock; the Lease says 2, since it counts whole seconds."""
 
@@ -89,6 +90,12 @@ class Participant:
         self.thread.start()
         return self
 
+    def restart(self) -> "Participant":
+        """Compete again with the same elector, after its end."""
+        self.stop.clear()
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        return self.start()
+
     def lead(self) -> "Participant":
         """Compete, and return when this participant leads."""
         self.start()
@@ -142,6 +149,22 @@ class Participant:
 
     def _stopped(self) -> None:
         self.stopped += 1
+
+
+Enter: TypeAlias = Callable[..., Participant]
+"""The fixture that makes participants: identity, perhaps a kind of lock, settings."""
+
+
+def lease_of(client: Client, namespace: str) -> dict[str, Any]:
+    """Return the Lease as it is now."""
+    lease = client.get(LEASES, f"{namespace}/{LEASE}")
+    assert lease is not None
+    return lease
+
+
+def later(epoch: str, than: str) -> bool:
+    """Compare epochs as streams do: by length, then text."""
+    return (len(epoch), epoch) > (len(than), than)
 
 
 def pass_time(seconds: float, *participants: Participant) -> None:

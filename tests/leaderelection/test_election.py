@@ -1,67 +1,23 @@
 """Who leads, and from when to when; on real API servers, with time that the tests let pass."""
 
-import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import pairwise
-from typing import Any
 
 import pytest
 
 from distq.client import Client
 from distq.errors import ApiError, LeaseLost
 from distq.leaderelection import LeaderElectionRecord
-from distq.testing.fake_clock import FakeClock
-from tests.fixtures.api_servers import ApiServer
 from tests.leaderelection.participants import (
-    LEASE,
-    Participant,
+    Enter,
     PausableLock,
     eventually,
+    later,
+    lease_of,
     one_acts_at_most,
     pass_time,
 )
-
-LEASES = "coordination.k8s.io/v1/Lease"
-Enter = Callable[..., Participant]
-
-
-@pytest.fixture
-def client(api_server: ApiServer) -> Client:
-    """Give an administrator's client."""
-    return api_server.client()
-
-
-@pytest.fixture
-def enter(api_server: ApiServer, namespace: str) -> Iterator[Enter]:
-    """Give a function that makes participants, and end them all after the test."""
-    entered: list[Participant] = []
-    client = api_server.client()
-
-    def make(identity: str, lock: type[PausableLock] = PausableLock, **settings: Any) -> Participant:
-        made = Participant(lock(client, namespace, identity), clock=FakeClock(), **settings)
-        entered.append(made)
-        return made
-
-    yield make
-    for participant in entered:
-        participant.stop.set()
-    for participant in entered:
-        if participant.thread.is_alive():
-            participant.end()
-
-
-def lease_of(client: Client, namespace: str) -> dict[str, Any]:
-    """Return the Lease as it is now."""
-    lease = client.get(LEASES, f"{namespace}/{LEASE}")
-    assert lease is not None
-    return lease
-
-
-def later(epoch: str, than: str) -> bool:
-    """Compare epochs as streams do: by length, then text."""
-    return (len(epoch), epoch) > (len(than), than)
 
 
 def test_the_first_to_come_leads(enter: Enter, client: Client, namespace: str) -> None:
@@ -188,109 +144,6 @@ def test_who_only_follows_ends_when_told(enter: Enter) -> None:
     assert (bob.epochs, bob.stopped) == ([], 0)
 
 
-def test_a_deleted_lease_changes_no_leader(enter: Enter, client: Client, namespace: str) -> None:
-    """Followers wait as if it was there, the leader makes it again and keeps its term."""
-    ada, bob = enter("ada").lead(), enter("bob").follow()
-    with one_acts_at_most(ada, bob):
-        for _ in range(3):
-            client.delete(LEASES, f"{namespace}/{LEASE}")
-            pass_time(6.0, ada, bob)
-    spec = lease_of(client, namespace)["spec"]
-    assert spec["holderIdentity"] == "ada"
-    assert ada.elector.may_act()
-    assert (len(ada.epochs), bob.epochs) == (1, [])
-
-
-def test_a_lease_deleted_after_its_leader_died_is_made_again(
-    enter: Enter, client: Client, namespace: str
-) -> None:
-    """By a follower that waited for as long as its holder may still have acted."""
-    ada, bob = enter("ada").lead(), enter("bob").follow()
-    ada.pause()
-    client.delete(LEASES, f"{namespace}/{LEASE}")
-    pass_time(14.5, bob)
-    assert bob.epochs == []
-    pass_time(5.0, bob)  # it saw the deletion within 4.4 seconds
-    eventually(bob.elector.may_act)
-    assert later(bob.elector.epoch, ada.elector.epoch)
-
-
-def test_the_record_of_a_rival_ends_the_term_at_the_next_try(
-    enter: Enter, client: Client, namespace: str
-) -> None:
-    """Even of one that follows no rules; the deadline is not waited for."""
-    ada = enter("ada").lead()
-    lease = lease_of(client, namespace)
-    lease["spec"]["holderIdentity"] = "mallory"
-    client.update(lease)
-    pass_time(2.0, ada)
-    ada.thread.join(20)
-    assert not ada.elector.may_act()
-    assert (ada.stopped, ada.terms[0].is_set()) == (1, True)
-    assert ada.elector.get_leader() == "mallory"
-    assert lease_of(client, namespace)["spec"]["holderIdentity"] == "mallory"
-
-
-def test_a_second_process_of_one_identity_ends_the_first(enter: Enter) -> None:
-    """It starts a term by a write of its own, and the first sees a term that is not its own."""
-    first = enter("ada").lead()
-    second = enter("ada").lead()
-    assert later(second.elector.epoch, first.elector.epoch)
-    pass_time(2.0, first)
-    first.thread.join(20)
-    assert (first.elector.may_act(), first.stopped) == (False, 1)
-    pass_time(2.0, second)
-    assert second.elector.may_act()
-
-
-def test_other_writes_to_the_lease_cost_no_renewal(enter: Enter, client: Client, namespace: str) -> None:
-    """Someone annotates the Lease as fast as the server answers; the leader's 409s end well at once."""
-    ada, bob = enter("ada").lead(), enter("bob").follow()
-    done = threading.Event()
-    written = 0
-
-    def annotate() -> None:
-        nonlocal written
-        while not done.is_set():
-            note = {"metadata": {"annotations": {"note": str(written)}}}
-            client.patch(LEASES, f"{namespace}/{LEASE}", note)
-            written += 1
-
-    storm = threading.Thread(target=annotate, daemon=True)
-    storm.start()
-    try:
-        with one_acts_at_most(ada, bob):
-            for _ in range(25):
-                before = lease_of(client, namespace)["spec"]["renewTime"]
-                pass_time(2.0, ada, bob)
-                assert lease_of(client, namespace)["spec"]["renewTime"] > before
-    finally:
-        done.set()
-        storm.join()
-    assert written > 25
-    assert (len(ada.epochs), bob.epochs) == (1, [])
-    annotations = lease_of(client, namespace)["metadata"]["annotations"]
-    assert annotations == {"note": str(written - 1)}
-
-
-@pytest.mark.parametrize("leap", [3600.0, -3600.0])
-def test_steps_of_the_wall_clock_change_nothing(enter: Enter, leap: float) -> None:
-    """Neither the leader's nor the follower's: a living lease is kept, a dead one is taken in time."""
-    ada, bob = enter("ada").lead(), enter("bob").follow()
-    assert ada.clock is not None
-    assert bob.clock is not None
-    with one_acts_at_most(ada, bob):
-        for clock in ada.clock, bob.clock:
-            clock.step_wall(leap)
-            pass_time(20.0, ada, bob)
-            assert ada.elector.may_act()
-            assert bob.epochs == []
-        ada.pause()
-        bob.clock.step_wall(-2 * leap)
-        pass_time(15.0, bob)
-        eventually(bob.elector.may_act)
-
-
 def test_the_record_says_how_long_it_holds(enter: Enter) -> None:
     """A follower with shorter settings waits for the leader's longer lease."""
     ada = enter("ada").lead()
@@ -300,59 +153,6 @@ def test_the_record_says_how_long_it_holds(enter: Enter) -> None:
     assert hasty.epochs == []
     pass_time(0.5, hasty)
     eventually(hasty.elector.may_act)
-
-
-class LossyLock(PausableLock):
-    """A lock whose first writes succeed, but whose replies are lost."""
-
-    lost = 2
-
-    def create(self, record: LeaderElectionRecord, *, timeout: float) -> LeaderElectionRecord:
-        """Create, and lose the reply."""
-        return self._lose(PausableLock.create, record, timeout)
-
-    def update(self, record: LeaderElectionRecord, *, timeout: float) -> LeaderElectionRecord:
-        """Update, and lose the reply."""
-        return self._lose(PausableLock.update, record, timeout)
-
-    def _lose(self, write: Callable[..., LeaderElectionRecord], *args: Any) -> LeaderElectionRecord:
-        record, timeout = args
-        if not self.lost:
-            return write(self, record, timeout=timeout)
-        before = self._lease
-        write(self, record, timeout=timeout)
-        self._lease = before
-        self.lost -= 1
-        raise ApiError("the reply was lost")
-
-
-def test_a_term_begins_with_a_write_whose_reply_was_seen(
-    enter: Enter, client: Client, namespace: str
-) -> None:
-    """After a lost reply the elector writes again, and that version is the epoch."""
-    ada = enter("ada", LossyLock).start()
-    ada.settle()
-    created = lease_of(client, namespace)["metadata"]["resourceVersion"]
-    assert not ada.elector.may_act()
-    assert ada.epochs == []
-    pass_time(8.8, ada)
-    eventually(ada.elector.may_act)
-    assert ada.epochs != [created]
-    assert later(ada.epochs[0], created)
-    assert lease_of(client, namespace)["spec"]["leaseTransitions"] == 0
-
-
-def test_lost_replies_of_renewals_end_no_term(enter: Enter) -> None:
-    """The leader finds its own record, newer than it knew, and renews it."""
-    LossyLock.lost = 0
-    ada = enter("ada", LossyLock).lead()
-    LossyLock.lost = 2
-    assert isinstance(ada.lock, LossyLock)
-    ada.lock.lost = 2
-    pass_time(9.0, ada)
-    assert ada.lock.lost == 0
-    assert ada.elector.may_act()
-    assert len(ada.epochs) == 1
 
 
 def test_a_failure_of_the_leader_s_work_frees_the_lease(enter: Enter, client: Client, namespace: str) -> None:
@@ -366,6 +166,25 @@ def test_a_failure_of_the_leader_s_work_frees_the_lease(enter: Enter, client: Cl
     assert str(ada.error) == "no work today"
     assert ada.stopped == 1
     assert lease_of(client, namespace)["spec"]["holderIdentity"] == ""
+
+
+def test_a_lease_is_not_released_under_work_that_goes_on(
+    enter: Enter, client: Client, namespace: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Work that does not heed the end of its term keeps others away until the lease runs out."""
+    finish = threading.Event()
+
+    def work(_: threading.Event) -> None:
+        finish.wait(20)
+
+    settings = {"lease_duration": 1.5, "renew_deadline": 0.5, "retry_period": 0.2}
+    ada = enter("ada", on_started_leading=work, **settings).start()
+    eventually(ada.elector.may_act)
+    ada.end()
+    finish.set()
+    assert ada.stopped == 1
+    assert lease_of(client, namespace)["spec"]["holderIdentity"] == "ada"
+    assert "on_started_leading still runs" in caplog.text
 
 
 def test_a_failure_of_the_last_callback_frees_the_lease_too(
@@ -387,9 +206,7 @@ def test_the_same_elector_can_run_again(enter: Enter) -> None:
     ada = enter("ada").lead()
     ada.end()
     first = ada.elector.epoch
-    ada.stop.clear()
-    ada.thread = threading.Thread(target=ada._run, daemon=True)
-    ada.thread.start()
+    ada.restart()
     eventually(lambda: len(ada.epochs) == 2)
     assert later(ada.elector.epoch, first)
     ada.end()
@@ -409,7 +226,10 @@ class StuckLock(PausableLock):
     """A lock whose updates can hang."""
 
     hang = False
-    go_on = threading.Event()
+
+    def __init__(self, client: Client, namespace: str, identity: str) -> None:
+        super().__init__(client, namespace, identity)
+        self.go_on = threading.Event()
 
     def update(self, record: LeaderElectionRecord, *, timeout: float) -> LeaderElectionRecord:
         """Hang on demand, then fail."""
@@ -435,63 +255,3 @@ def test_the_health_check_sees_a_leader_that_hangs(enter: Enter) -> None:
     ada.elector.check(max_tolerable_expired_lease=1.0)
     bob.elector.check()
     ada.lock.go_on.set()
-
-
-def test_a_bare_lease_can_be_taken(enter: Enter, client: Client, namespace: str) -> None:
-    """As people make them beforehand, to grant rights on it."""
-    client.create(
-        {
-            "apiVersion": "coordination.k8s.io/v1",
-            "kind": "Lease",
-            "metadata": {"name": LEASE, "namespace": namespace},
-        }
-    )
-    ada = enter("ada").lead()
-    pass_time(4.0, ada)
-    assert ada.elector.may_act()
-
-
-def test_whatever_happens_one_acts_at_most(enter: Enter, client: Client, namespace: str) -> None:
-    """Random pauses, deletions, foreign writes, releases and clock steps; epochs only grow."""
-    seed = random.randrange(10**6)
-    dice = random.Random(seed)
-    history: list[str] = []
-    names = iter(range(10**6))
-
-    def newcomer() -> Participant:
-        return enter(f"process-{next(names)}", history=history)
-
-    participants = [newcomer().lead(), newcomer().follow(), newcomer().follow()]
-    for _ in range(150):
-        with one_acts_at_most(*participants, remark=f"seed {seed}"):
-            leading = [each for each in participants if each.elector.is_leader()]
-            happen(dice, dice.choice(participants + 2 * leading), client, f"{namespace}/{LEASE}")
-            pass_time(dice.choice([0.5, 4.0, 9.5]), *participants)
-            for sleeper in participants:
-                if sleeper.paused and dice.random() < 0.3:
-                    sleeper.resume()
-                    sleeper.settle()
-        if client.get(LEASES, f"{namespace}/{LEASE}") is None:
-            continue  # who comes now could not know that somebody led
-        for index, participant in enumerate(participants):
-            if not participant.thread.is_alive():
-                participants[index] = newcomer().start()
-                participants[index].settle()
-    assert all(later(after, before) for before, after in pairwise(history)), f"seed {seed}: {history}"
-    assert len(history) > 3, f"seed {seed}: {history}"
-
-
-def happen(dice: random.Random, chosen: Participant, client: Client, lease: str) -> None:
-    """Do something to a participant or to the Lease."""
-    assert chosen.clock is not None
-    match dice.randrange(6):
-        case 0 | 1:
-            chosen.pause()
-        case 2:
-            client.delete(LEASES, lease)
-        case 3:
-            chosen.end()
-        case 4 if client.get(LEASES, lease) is not None:
-            client.patch(LEASES, lease, {"metadata": {"annotations": {"dice": str(dice.random())}}})
-        case _:
-            chosen.clock.step_wall(dice.uniform(-100, 100))

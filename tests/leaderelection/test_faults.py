@@ -4,7 +4,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,12 @@ from tests.fixtures.api_servers import ApiServer, kubeconfig_through
 from tests.fixtures.tcp_proxy import Mode, TcpProxy
 from tests.leaderelection.participants import (
     SHORT,
+    Enter,
     Participant,
     PausableLock,
     eventually,
     one_acts_at_most,
 )
-
-Enter = Callable[..., Participant]
 
 
 @pytest.fixture
@@ -50,12 +49,6 @@ def proxy(api_server: ApiServer) -> Iterator[TcpProxy]:
     address = urlsplit(api_server.url)
     with TcpProxy((address.hostname or "", address.port or 0)) as proxy:
         yield proxy
-
-
-@pytest.fixture
-def client(api_server: ApiServer) -> Client:
-    """Give a client that reaches the API server always."""
-    return api_server.client()
 
 
 @pytest.fixture
@@ -98,13 +91,18 @@ def test_a_short_outage_costs_no_term(
 
 @pytest.mark.parametrize("mode", ["hang", "reset", "refuse"])
 def test_followers_survive_outages(
-    enter: Enter, client: Client, proxied: Client, proxy: TcpProxy, mode: Mode
+    enter: Enter,
+    client: Client,
+    proxied: Client,
+    proxy: TcpProxy,
+    mode: Mode,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """They go on trying, and lead when they can."""
     ada, bob = enter("ada", client).lead(), enter("bob", proxied).follow()
     proxy.mode = mode
     ada.end()
-    time.sleep(0.5)  # some tries fail
+    eventually(lambda: "try failed" in caplog.text)
     assert bob.thread.is_alive()
     proxy.mode = "pass"
     eventually(bob.elector.may_act)

@@ -9,21 +9,13 @@ import pytest
 from distq.client import Client
 from distq.errors import ConfigError, Conflict
 from distq.leaderelection import LeaderElectionRecord, LeaseLock
-from tests.fixtures.api_servers import ApiServer
-from tests.leaderelection.participants import LEASE, eventually
+from tests.leaderelection.participants import LEASE, LEASES, eventually, lease_of
 
-LEASES = "coordination.k8s.io/v1/Lease"
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 RECORD = LeaderElectionRecord(
     holder_identity="ada", lease_duration=15.0, acquire_time=NOON, renew_time=NOON, leader_transitions=3
 )
 SIX_DECIMALS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
-
-
-@pytest.fixture
-def client(api_server: ApiServer) -> Client:
-    """Give an administrator's client."""
-    return api_server.client()
 
 
 @pytest.fixture
@@ -35,13 +27,6 @@ def lock(client: Client, namespace: str) -> LeaseLock:
 def lease_lock(client: Client, namespace: str, identity: str) -> LeaseLock:
     """Return a lock on the tests' Lease."""
     return LeaseLock(client, namespace, LEASE, identity=identity)
-
-
-def lease_of(client: Client, namespace: str) -> dict[str, Any]:
-    """Return the Lease as it is now."""
-    lease = client.get(LEASES, f"{namespace}/{LEASE}")
-    assert lease is not None
-    return lease
 
 
 def renewed(record: LeaderElectionRecord, second: int, holder: str = "ada") -> LeaderElectionRecord:

@@ -1,0 +1,36 @@
+"""What the tests of elections share: participants whose time the tests let pass."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from distq.client import Client
+from distq.testing import FakeClock
+from tests.fixtures.api_servers import ApiServer
+from tests.leaderelection.participants import Enter, Participant, PausableLock
+
+
+@pytest.fixture
+def client(api_server: ApiServer) -> Client:
+    """Give an administrator's client."""
+    return api_server.client()
+
+
+@pytest.fixture
+def enter(api_server: ApiServer, namespace: str) -> Iterator[Enter]:
+    """Give a function that makes participants, and end them all after the test."""
+    entered: list[Participant] = []
+    client = api_server.client()
+
+    def make(identity: str, lock: type[PausableLock] = PausableLock, **settings: Any) -> Participant:
+        made = Participant(lock(client, namespace, identity), clock=FakeClock(), **settings)
+        entered.append(made)
+        return made
+
+    yield make
+    for participant in entered:
+        participant.stop.set()
+    for participant in entered:
+        if participant.thread.is_alive():
+            participant.end()
