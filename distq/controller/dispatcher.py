@@ -256,13 +256,13 @@ class Dispatcher:
             except RedisError as error:
                 if away_since is None:
                     away_since = time.monotonic()
-                    _logger.warning("%s: %s Going on when it is back.", self._name, error)
+                    _logger.warning("%s: %s Going on once it answers.", self._name, error)
                 if (left := self._deadline - time.monotonic()) <= 0:
                     raise
             self._pause(min(pause * random.uniform(0.5, 1.0), left))
             pause = min(2 * pause, LONGEST_PAUSE)
         if away_since is not None:
-            _logger.warning("%s: Redis is back after %.1f s", self._name, time.monotonic() - away_since)
+            _logger.warning("%s: Redis answers again after %.1f s", self._name, time.monotonic() - away_since)
         for settlement, fate in zip(settlements, turn.fates, strict=True):
             log_reconcile(self._name, settlement, fate)
         return turn

@@ -47,8 +47,7 @@ class Candidate:
             LeaderElectionConfig(
                 lock=self._lock,
                 on_started_leading=self._lead,
-                on_stopped_leading=lambda: _logger.info("not leading any more"),
-                on_new_leader=self._see_leader,
+                on_stopped_leading=lambda: None,  # _lead hears of it by its event
                 lease_duration=settings.lease_duration,
                 renew_deadline=settings.renew_deadline,
                 retry_period=settings.retry_period,
@@ -80,10 +79,6 @@ class Candidate:
                 raise LeaseLost(f"lost the lease {self._lock.describe()}: another may lead. Start again.")
         except BaseException as error:  # noqa: BLE001 - the manager raises it
             self._on_failure(error)
-
-    def _see_leader(self, identity: str) -> None:
-        if identity and identity != self._lock.identity:
-            _logger.info("follow   %s, led by %s", self._lock.describe(), identity)
 
     def _lead(self, over: threading.Event) -> None:
         """Run all sources until the term is over or one of them fails."""

@@ -4,7 +4,7 @@ import logging
 import sys
 import time
 
-from distq import Controller, Manager, Request
+from distq import Controller, Manager, Queue, Request
 
 
 def reconcile(request: Request) -> None:
@@ -21,4 +21,5 @@ def _say(text: str) -> None:
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
-    Manager([Controller("foos", reconcile, concurrency=1)]).run(informer=False)
+    queue = Queue("foos", claim_duration=1.5)
+    Manager([Controller(queue, reconcile, concurrency=1)]).run(informer=False)
