@@ -62,8 +62,6 @@ def _value_without_dropped(field: str, live: Any, last: Any, new: Any, theirs: S
         by_key = [{each.get(key): each for each in items or ()} for items in (live, last, new, *theirs)]
         return list(_without_dropped(by_key[0], by_key[1], by_key[2], by_key[3:]).values())
     if field in SET_LISTS and isinstance(live, list):
-        dropped = [
-            each for each in last if each not in (new or ()) and not any(each in set for set in theirs)
-        ]
-        return [each for each in live if each not in dropped]
+        applied = {each for items in (new or (), *theirs) for each in items}
+        return [each for each in live if each in applied or each not in last]
     return live

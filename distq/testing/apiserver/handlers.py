@@ -77,6 +77,12 @@ class Api:
                     return _json(discovery.group(self._catalogue, group))
                 case ["apis", group, version]:
                     return _json(discovery.resources(self._catalogue, group, version))
+                case ["openapi", "v3"]:
+                    return _json(discovery.openapi_paths(self._catalogue))
+                case ["openapi", "v3", "api", version]:
+                    return _json(discovery.openapi(self._catalogue, "", version))
+                case ["openapi", "v3", "apis", group, version]:
+                    return _json(discovery.openapi(self._catalogue, group, version))
         except KeyError:
             pass
         return web.Response(status=404, text="404 page not found\n")

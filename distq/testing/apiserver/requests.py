@@ -9,7 +9,12 @@ import msgspec
 import yaml
 
 from distq.testing.apiserver.resources import Catalogue, Resource
-from distq.testing.apiserver.status import bad_request, no_such_resource, unsupported_media_type
+from distq.testing.apiserver.status import (
+    StatusError,
+    bad_request,
+    no_such_resource,
+    unsupported_media_type,
+)
 
 _NAMESPACE_SUBRESOURCES = {"status", "finalize"}
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
@@ -126,6 +131,9 @@ def load_yaml(text: str | bytes) -> list[Any]:
 def decode(body: bytes, content_type: str) -> Any:
     """Return a request's body; JSON is tried first, since it is YAML too."""
     media_type = content_type.partition(";")[0].strip()
+    if media_type.endswith("protobuf"):
+        remedy = 'Send JSON or YAML, with kubectl by "apply -f".'
+        raise StatusError(415, "UnsupportedMediaType", f"no protobuf in the emulated API server. {remedy}")
     if media_type not in {"", "application/json"} and not media_type.endswith(("+json", "yaml")):
         raise unsupported_media_type("application/json", "application/yaml")
     try:

@@ -34,10 +34,11 @@ Answer = TypeVar("Answer")
 class EmulatedApiServer:
     """Serve a Kubernetes API from memory, close enough to the real one for controllers.
 
-    ``host`` and ``port`` say where (port 0: any free one); ``history`` is how many
-    events of each resource watches can resume from; ``bookmark_period`` is in
-    seconds. Every token is accepted, there is no TLS, and of the controllers only
-    the garbage collector runs. Source of the semantics: kube-apiserver 1.36.
+    ``host`` and ``port`` say where (port 0: any free one); ``history`` is the most
+    events of each resource that watches can resume from (fewer once they are older
+    than 75 s, as in the real one); ``bookmark_period`` is in seconds. Every token
+    is accepted, there is no TLS, and of the controllers only the garbage collector
+    runs. Source of the semantics: kube-apiserver 1.36.
     """
 
     def __init__(
@@ -45,7 +46,7 @@ class EmulatedApiServer:
         *,
         host: str = "127.0.0.1",
         port: int = 0,
-        history: int = 100_000,
+        history: int = 102_400,
         bookmark_period: float = 60.0,
     ) -> None:
         self.host = host

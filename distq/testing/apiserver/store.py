@@ -6,6 +6,7 @@ in the past and lists of older revisions.
 Source: apiserver pkg/storage/etcd3 and pkg/storage/cacher.
 """
 
+import time
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -18,6 +19,8 @@ Content = dict[str, Any]
 """An object without ``kind`` and ``apiVersion``, which depend on the version it is read at; never mutated."""
 
 _encode = msgspec.json.Encoder().encode
+_LEAST_CAPACITY = 100
+_FRESH_SECONDS = 75.0
 
 
 class Stored:
@@ -64,6 +67,7 @@ class Event:
         self.current = current
         """The object under the revision of the change, also where it is gone."""
         self.gone = gone
+        self.time = time.monotonic()
 
     @property
     def key(self) -> str:
@@ -96,7 +100,7 @@ class Collection:
 
     def __init__(self, identity: tuple[str, str], window: int, revision: int) -> None:
         self.identity = identity
-        self.log: deque[Event] = deque(maxlen=window)
+        self.log: deque[Event] = deque()
         self.compacted = revision
         """The oldest revision whose state the log can restore."""
         self.watch_floor = revision
@@ -104,6 +108,8 @@ class Collection:
         self.initializing_until = 0.0
         """Loop time until which the watch cache is being rebuilt."""
         self.listeners: set[Listener] = set()
+        self._largest_capacity = window
+        self._capacity = min(window, _LEAST_CAPACITY)
         self._objects: dict[str, Stored] = {}
         self._keys: list[str] = []
 
@@ -147,12 +153,22 @@ class Collection:
             if event.before is None:
                 insort(self._keys, event.key)
             self._objects[event.key] = event.current
-        if len(self.log) == self.log.maxlen:
-            self.compacted = self.log[0].revision
-            self.watch_floor = max(self.watch_floor, self.compacted)
+        self._make_room(event)
         self.log.append(event)
         for listener in list(self.listeners):
             listener.offer(event)
+
+    def _make_room(self, event: Event) -> None:
+        """Forget what leaves the window, which doubles while it is younger than 75 s."""
+        if len(self.log) < self._capacity:
+            return
+        if event.time - self.log[0].time < _FRESH_SECONDS:
+            self._capacity = min(self._capacity * 2, self._largest_capacity)
+        elif event.time - self.log[-(self._capacity // 4) - 1].time > _FRESH_SECONDS:
+            self._capacity = max(self._capacity // 2, min(self._largest_capacity, _LEAST_CAPACITY))
+        while len(self.log) >= self._capacity:
+            self.compacted = self.log.popleft().revision
+            self.watch_floor = max(self.watch_floor, self.compacted)
 
     def compact(self, revision: int) -> None:
         """Forget all history."""

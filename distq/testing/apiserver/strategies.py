@@ -22,6 +22,7 @@ _LEASE_FIELDS = {
     "leaseTransitions",
     "renewTime",
 }
+_DATA = {("", "configmaps"), ("", "secrets")}
 _INITIAL_STATUS: dict[str, dict[str, Any]] = {
     "namespaces": {"phase": "Active"},
     "pods": {"phase": "Pending"},
@@ -91,6 +92,9 @@ def _normalize(resource: Resource, content: Content) -> None:
         _normalize_definition(content)
     elif resource.identity == ("", "secrets"):
         _normalize_secret(content)
+    if resource.identity in _DATA:
+        for field in [field for field in ("data", "binaryData") if not content.get(field)]:
+            content.pop(field, None)
 
 
 def _normalize_lease(content: Content) -> None:

@@ -1,0 +1,82 @@
+"""CustomResourceDefinitions and discovery, on the emulated and the real server."""
+
+import uuid
+
+from distq.client import Client
+from tests.client.samples import custom_resource, wait_until_served
+from tests.fixtures.api_servers import ApiServer
+from tests.testing.conftest import Api, changes, version_of, wait_until_gone
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+def defined(client: Client) -> str:
+    """Define Widgets in a new group, wait until they are served, and return the group."""
+    group = f"g{uuid.uuid4().hex[:8]}.example.com"
+    client.create(custom_resource(group))
+    wait_until_served(client, f"{group}/v1/Widget")
+    return group
+
+
+def test_a_definition_serves_its_resource(api: Api, api_server: ApiServer) -> None:
+    """It says so in its status, and discovery lists it."""
+    group = defined(api_server.client())
+    definition = api.get(f"{DEFINITIONS}/widgets.{group}")
+    conditions = {each["type"]: each["status"] for each in definition["status"]["conditions"]}
+    assert (conditions["Established"], conditions["NamesAccepted"]) == ("True", "True")
+    assert definition["spec"]["names"]["listKind"] == "WidgetList"
+    assert definition["status"]["acceptedNames"] == definition["spec"]["names"]
+    listed = {each["name"]: each["versions"] for each in api.get("/apis")["groups"]}
+    assert listed[group] == [{"groupVersion": f"{group}/v1", "version": "v1"}]
+    resources = {each["name"]: each for each in api.get(f"/apis/{group}/v1")["resources"]}
+    assert resources["widgets"]["kind"] == "Widget"
+    assert "watch" in resources["widgets"]["verbs"]
+    assert sorted(resources["widgets/status"]["verbs"]) == ["get", "patch", "update"]
+    api.delete(f"{DEFINITIONS}/widgets.{group}")
+
+
+def test_a_deleted_definition_takes_its_objects_along(api: Api, api_server: ApiServer) -> None:
+    """They are deleted one by one, as watches see, and the resource is no longer served."""
+    group = defined(api_server.client())
+    widgets = f"/apis/{group}/v1/namespaces/default/widgets"
+    body = {"apiVersion": f"{group}/v1", "kind": "Widget", "metadata": {"name": "web"}}
+    start = str(version_of(api.create(widgets, body)))
+    query = {"watch": "true", "resourceVersion": start}
+    with api_server.client().stream(widgets, query=query, read_timeout=30) as stream:
+        api.delete(f"{DEFINITIONS}/widgets.{group}")
+        assert b'"DELETED"' in next(iter(stream))
+    wait_until_gone(api, f"{DEFINITIONS}/widgets.{group}")
+    wait_until_gone(api, widgets)
+
+
+def test_a_definition_must_bear_its_own_name(api: Api) -> None:
+    """Any other name than plural.group is invalid."""
+    definition = custom_resource("example.com") | {"metadata": {"name": "other.example.com"}}
+    status = api.refused("POST", DEFINITIONS, definition)
+    assert (status["code"], status["reason"]) == (422, "Invalid")
+    assert 'must be spec.names.plural+"."+spec.group' in status["message"]
+
+
+def test_discovery_lists_the_built_in_resources(api: Api) -> None:
+    """Clients find kinds, scopes and short names as on the real server."""
+    assert api.get("/version")["minor"] == "36"
+    assert api.get("/api")["versions"] == ["v1"]
+    core = {each["name"]: each for each in api.get("/api/v1")["resources"]}
+    assert core["configmaps"]["shortNames"] == ["cm"]
+    assert core["namespaces"]["namespaced"] is False
+    apps = {each["name"]: each for each in api.get("/apis/apps/v1")["resources"]}
+    assert apps["deployments"]["kind"] == "Deployment"
+    assert "deployments/status" in apps
+    assert api.get("/apis/coordination.k8s.io")["preferredVersion"]["version"] == "v1"
+
+
+def test_a_changed_status_of_a_definition_disturbs_nobody(api: Api, api_server: ApiServer) -> None:
+    """Labels on a definition leave its resource's watches alone."""
+    group = defined(api_server.client())
+    widgets = f"/apis/{group}/v1/namespaces/default/widgets"
+    start = api.version(widgets)
+    api.merge(f"{DEFINITIONS}/widgets.{group}", {"metadata": {"labels": {"a": "b"}}})
+    body = {"apiVersion": f"{group}/v1", "kind": "Widget", "metadata": {"name": "web"}}
+    api.create(widgets, body)
+    assert changes(api.watch(widgets, 1, resourceVersion=start)) == [("ADDED", "web")]
+    api.delete(f"{DEFINITIONS}/widgets.{group}")

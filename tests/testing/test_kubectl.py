@@ -1,0 +1,84 @@
+"""kubectl on the emulated and the real server: people look into a sandbox with it."""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fixtures.api_servers import ApiServer
+from tests.testing.conftest import Api, config_map, widget
+
+Kubectl = Callable[..., str]
+
+
+@pytest.fixture
+def kubectl(api_server: ApiServer, namespace: str, tmp_path: Path) -> Kubectl:
+    """Run kubectl in the test's namespace and return what it prints; an object is passed as its input."""
+    program = shutil.which("kubectl")
+    if program is None:
+        reason = "no kubectl on PATH. Install it, on Debian: apt-get install kubernetes-client"
+        if os.environ.get("CI") == "true":
+            pytest.fail(reason)
+        pytest.skip(reason)
+
+    def run(*arguments: str, body: dict[str, Any] | None = None) -> str:
+        command = [program, f"--kubeconfig={api_server.kubeconfig}", f"--namespace={namespace}"]
+        command += [f"--cache-dir={tmp_path}", *arguments]
+        text = json.dumps(body) if body is not None else None
+        done = subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    return run
+
+
+def test_config_maps(kubectl: Kubectl) -> None:
+    """Create, get, patch, label and delete work."""
+    created = kubectl("create", "--validate=false", "-f", "-", body=config_map("web", color="red"))
+    assert created == "configmap/web created"
+    assert kubectl("get", "cm", "web", "-o", "jsonpath={.data.color}") == "red"
+    assert kubectl("patch", "cm", "web", "-p", '{"data":{"color":"blue"}}') == "configmap/web patched"
+    assert kubectl("label", "cm", "web", "tier=front") == "configmap/web labeled"
+    table = kubectl("get", "cm", "-l", "tier=front", "--no-headers")
+    assert table.split()[0] == "web"
+    assert kubectl("delete", "cm", "web").startswith('configmap "web" deleted')
+    assert kubectl("get", "cm", "-o", "name") == ""
+
+
+def test_custom_resources(kubectl: Kubectl, widgets: str) -> None:
+    """Apply creates and configures, patch merges, delete waits until the object is gone."""
+    assert widgets
+    apply = ("apply", "--validate=false", "-f", "-")
+    assert kubectl(*apply, body=widget("web", spec={"size": 1})).endswith("/web created")
+    assert kubectl(*apply, body=widget("web", spec={"color": "red"})).endswith("/web configured")
+    assert kubectl(*apply, body=widget("web", spec={"color": "red"})).endswith("/web unchanged")
+    kubectl("patch", "widget", "web", "--type=merge", "-p", '{"spec":{"height":2}}')
+    spec = json.loads(kubectl("get", "widgets", "web", "-o", "json"))["spec"]
+    assert spec == {"color": "red", "height": 2}
+    assert "deleted" in kubectl("delete", "widget", "web")
+    assert kubectl("get", "widgets", "-o", "name") == ""
+
+
+def test_server_side_apply(kubectl: Kubectl) -> None:
+    """It is what distq's own apply is."""
+    body = config_map("web", color="red")
+    applied = kubectl("apply", "--server-side", "--validate=false", "-f", "-", body=body)
+    assert applied == "configmap/web serverside-applied"
+
+
+def test_a_watch(kubectl: Kubectl, api: Api, config_maps: str) -> None:
+    """Get --watch prints what is there and what comes, until its time is up."""
+    api.create(config_maps, config_map("web"))
+    watch = ("get", "cm", "web", "--watch", "--request-timeout=2s", "-o", "name")
+    assert kubectl(*watch) == "configmap/web"
+
+
+def test_wait_for_a_definition(kubectl: Kubectl, widget_definition: str) -> None:
+    """Wait sees that the definition is established."""
+    name = widget_definition.rpartition("/")[2]
+    assert "condition met" in kubectl("wait", "--for=condition=established", "--timeout=20s", f"crd/{name}")

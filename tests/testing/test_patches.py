@@ -1,0 +1,164 @@
+"""The patch formats: the emulated server merges as the real one."""
+
+from typing import Any
+
+import pytest
+
+from tests.testing.conftest import Api, config_map, deployment, lease, version_of, widget
+
+STRATEGIC = "application/strategic-merge-patch+json"
+
+
+def images(obj: dict[str, Any]) -> dict[str, str]:
+    """Return a Deployment's containers and their images."""
+    return {each["name"]: each["image"] for each in obj["spec"]["template"]["spec"]["containers"]}
+
+
+def containers(*each: dict[str, Any]) -> dict[str, Any]:
+    """Return a patch of a Deployment's containers."""
+    return {"spec": {"template": {"spec": {"containers": list(each)}}}}
+
+
+def test_a_merge_patch_removes_with_null(api: Api, config_maps: str) -> None:
+    """Null removes, what is not named stays, and no change keeps the version."""
+    api.create(config_maps, config_map("web", a="1", b="2"))
+    patched = api.merge(f"{config_maps}/web", {"data": {"b": None, "c": "3"}})
+    assert patched["data"] == {"a": "1", "c": "3"}
+    assert version_of(api.merge(f"{config_maps}/web", {"data": {"b": None}})) == version_of(patched)
+
+
+def test_a_patch_can_name_the_version(api: Api, config_maps: str) -> None:
+    """A resourceVersion in a patch is a condition."""
+    created = api.create(config_maps, config_map("web"))
+    version = created["metadata"]["resourceVersion"]
+    patch = {"metadata": {"resourceVersion": version}, "data": {"a": "1"}}
+    assert api.merge(f"{config_maps}/web", patch)["data"] == {"a": "1"}
+    patch["data"] = {"a": "2"}
+    status = api.refused("PATCH", f"{config_maps}/web", patch, content_type="application/merge-patch+json")
+    assert (status["code"], status["reason"]) == (409, "Conflict")
+
+
+def test_json_patch_tests_guard_the_rest(api: Api, leases: str) -> None:
+    """A test that fails is 422 and changes nothing; on an absent object the patch is 404."""
+    created = api.create(leases, lease("web", holderIdentity="one"))
+    take = {"op": "replace", "path": "/spec/holderIdentity", "value": "two"}
+    for path, value in (("/spec/holderIdentity", "other"), ("/spec/renewTime", "x")):
+        test = {"op": "test", "path": path, "value": value}
+        status = api.refused(
+            "PATCH", f"{leases}/web", [test, take], content_type="application/json-patch+json"
+        )
+        assert (status["code"], status["reason"]) == (422, "Invalid")
+        assert status["message"] == "the server rejected our request due to an error in our request"
+    assert version_of(api.get(f"{leases}/web")) == version_of(created)
+    test = {"op": "test", "path": "/spec/holderIdentity", "value": "one"}
+    assert api.json_patch(f"{leases}/web", test, take)["spec"]["holderIdentity"] == "two"
+    status = api.refused("PATCH", f"{leases}/absent", [take], content_type="application/json-patch+json")
+    assert status["code"] == 404
+
+
+def test_json_patch_operations(api: Api, widgets: str) -> None:
+    """Each operation of RFC 6902 works, on lists too."""
+    api.create(widgets, widget("web", spec={"list": [1, 2], "a/b": 1, "old": "x"}))
+    patched = api.json_patch(
+        f"{widgets}/web",
+        {"op": "add", "path": "/spec/list/-", "value": 3},
+        {"op": "add", "path": "/spec/list/0", "value": 0},
+        {"op": "remove", "path": "/spec/list/1"},
+        {"op": "replace", "path": "/spec/a~1b", "value": 2},
+        {"op": "move", "from": "/spec/old", "path": "/spec/new"},
+        {"op": "copy", "from": "/spec/new", "path": "/spec/copied"},
+    )
+    assert patched["spec"] == {"list": [0, 2, 3], "a/b": 2, "new": "x", "copied": "x"}
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        {"op": "remove", "path": "/data/absent"},
+        {"op": "add", "path": "/absent/field", "value": "1"},
+        {"op": "bogus", "path": "/data/a", "value": "1"},
+        {"op": "move", "from": "/data/absent", "path": "/data/a"},
+    ],
+)
+def test_json_patch_refuses_what_cannot_be(api: Api, config_maps: str, operation: dict[str, str]) -> None:
+    """An operation on what is not there is 422."""
+    api.create(config_maps, config_map("web", a="1"))
+    status = api.refused(
+        "PATCH", f"{config_maps}/web", [operation], content_type="application/json-patch+json"
+    )
+    assert (status["code"], status["reason"]) == (422, "Invalid")
+
+
+def test_strategic_merge_knows_containers_by_name(api: Api, deployments: str) -> None:
+    """Containers are merged by name, added and deleted one by one."""
+    path = f"{deployments}/web"
+    api.create(deployments, deployment("web", app="app:1", proxy="proxy:1"))
+    merge = {"name": "app", "image": "app:2"}, {"name": "log", "image": "log:1"}
+    patched = api.ask("PATCH", path, containers(*merge), content_type=STRATEGIC)
+    assert images(patched) == {"app": "app:2", "proxy": "proxy:1", "log": "log:1"}
+    delete = {"name": "proxy", "$patch": "delete"}
+    patched = api.ask("PATCH", path, containers(delete), content_type=STRATEGIC)
+    assert images(patched) == {"app": "app:2", "log": "log:1"}
+
+
+def test_custom_resources_take_no_strategic_merge(api: Api, widgets: str) -> None:
+    """It is 415."""
+    api.create(widgets, widget("web"))
+    assert api.refused("PATCH", f"{widgets}/web", {"spec": {}}, content_type=STRATEGIC)["code"] == 415
+
+
+def test_apply_creates_and_merges(api: Api, config_maps: str) -> None:
+    """The first apply creates, the same again changes nothing, and another's fields stay."""
+    path = f"{config_maps}/web"
+    created = api.apply(path, config_map("web", a="1"))
+    assert version_of(api.apply(path, config_map("web", a="1"))) == version_of(created)
+    assert api.apply(path, config_map("web", b="2"), "another")["data"] == {"a": "1", "b": "2"}
+    assert api.apply(path, config_map("web", a="3"))["data"] == {"a": "3", "b": "2"}
+
+
+def test_apply_removes_what_its_manager_left_out(api: Api, config_maps: str, widgets: str) -> None:
+    """What a manager applied before and no longer applies goes, unless another applies it."""
+    path = f"{config_maps}/web"
+    api.apply(path, config_map("web", mine="1", ours="1"))
+    api.apply(path, config_map("web", ours="1"), "another")
+    api.merge(path, {"data": {"patched": "1"}})
+    assert api.apply(path, config_map("web", new="1"))["data"] == {"ours": "1", "new": "1", "patched": "1"}
+    path = f"{widgets}/web"
+    finalizers = {"finalizers": ["example.com/a", "example.com/b"]}
+    api.apply(path, widget("web", metadata=finalizers, spec={"size": 1, "deep": {"a": 1, "b": 2}}))
+    api.merge(path, {"spec": {"deep": {"c": 3}}})
+    applied = api.apply(
+        path, widget("web", metadata={"finalizers": ["example.com/b"]}, spec={"deep": {"a": 1}})
+    )
+    assert applied["spec"] == {"deep": {"a": 1, "c": 3}}
+    assert applied["metadata"]["finalizers"] == ["example.com/b"]
+    api.merge(path, {"metadata": {"finalizers": None}})
+
+
+def test_apply_merges_containers_by_name(api: Api, deployments: str) -> None:
+    """A manager's containers come and go, others stay."""
+    path = f"{deployments}/web"
+    api.apply(path, deployment("web", app="app:1", log="log:1"))
+    api.ask("PATCH", path, containers({"name": "proxy", "image": "proxy:1"}), content_type=STRATEGIC)
+    applied = api.apply(path, deployment("web", app="app:2"))
+    assert images(applied) == {"app": "app:2", "proxy": "proxy:1"}
+
+
+def test_apply_of_status_leaves_the_spec(api: Api, widgets: str) -> None:
+    """The status path applies status alone."""
+    api.apply(f"{widgets}/web", widget("web", spec={"size": 1}))
+    applied = api.apply(f"{widgets}/web/status", widget("web", spec={"size": 2}, status={"ready": 1}))
+    assert (applied["spec"], applied["status"]) == ({"size": 1}, {"ready": 1})
+
+
+def test_apply_refuses_what_is_no_configuration(api: Api, config_maps: str) -> None:
+    """It needs a manager, a kind, the name of the URL, and the newest version if any."""
+    apply = {"content_type": "application/apply-patch+yaml"}
+    path = f"{config_maps}/web"
+    assert api.refused("PATCH", path, config_map("web"), **apply)["code"] == 422
+    apply["fieldManager"] = "tests"
+    assert api.refused("PATCH", path, {"data": {}}, **apply)["code"] == 400
+    assert api.refused("PATCH", path, config_map("other"), **apply)["code"] == 400
+    api.apply(path, config_map("web"))
+    stale = config_map("web", metadata={"resourceVersion": "1"})
+    assert api.refused("PATCH", path, stale, **apply)["code"] == 409
