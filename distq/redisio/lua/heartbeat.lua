@@ -6,12 +6,10 @@ local time, session, claim_duration, gap, worker = ARGV[1], ARGV[2], ARGV[3], AR
 local call = redis.call
 --- @include now
 local number, nonce = string.match(session, '^(%d+)-(.+)$')
-local seen, clock, paused = unpack(call('HMGET', meta, 'seen', 'clock', 'paused'))
+local seen, clock, paused, record = unpack(call('HMGET', meta, 'seen', 'clock', 'paused', number))
 --- @include look
 --- @include order
---- @include session_state
-tick()
-local record = call('HGET', meta, number)
+--- @include tick
 if not record or string.match(record, '^%S+') ~= nonce then return 'LOST' end
 call('ZADD', sessions, clock + tonumber(claim_duration), number)
 call('HSET', workers, number, worker)

@@ -12,10 +12,10 @@ if stored_layout and tonumber(stored_layout) > tonumber(layout) then
 end
 --- @include look
 --- @include order
---- @include session_state
-tick()
+local number, record
+--- @include tick
 stamp = math.max(tonumber(stamp or 0) + 1, now)
-local number = string.format('%.0f', stamp)
+number = string.format('%.0f', stamp)
 call('HSET', meta, 'layout', layout, 'stamp', stamp, number, nonce .. ' - - ')
 call('ZADD', sessions, clock + tonumber(claim_duration), number)
 call('HSET', workers, number, worker)

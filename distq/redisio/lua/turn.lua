@@ -9,40 +9,34 @@ local time, session, op, want, gap = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]
 local max_retries, limiter, fleet_concurrency, n_ok = ARGV[6], ARGV[7], ARGV[8], tonumber(ARGV[9])
 local settlements = { unpack(ARGV, 10) }
 local call = redis.call
+-- The busy path decides what a queue costs: rare parts are included where they are needed, since to define a
+-- function costs at every call.
 --- @include now
 local number, nonce = string.match(session, '^(%d+)-(.+)$')
 local stamp, seen, clock, paused, cover, coverer, record =
   unpack(call('HMGET', meta, 'stamp', 'seen', 'clock', 'paused', 'cover', 'coverer', number))
 stamp, cover = tonumber(stamp or 0), tonumber(cover or 0)
 local others = 2 * n_ok
---- @include look
 --- @include order
---- @include fates
---- @include suspect
-
-local function is_ours()
-  return record and string.sub(record, 1, #nonce + 1) == nonce .. ' '
-end
-if is_ours() and string.match(record, '^%S+ (%S+)') == op then
+--- @include look
+local ours = nonce .. ' '
+if record and string.sub(record, 1, #ours) == ours and string.match(record, '^%S+ (%S+)') == op then
   --- @include replay
 end
 
---- @include session_state
-tick()
-record = call('HGET', meta, number)
-if not is_ours() then return 'LOST' end
+--- @include tick
+if not record or string.sub(record, 1, #ours) ~= ours then return 'LOST' end
 stamp = math.max(stamp + 1, now)
 local fence = string.format('%.0f', stamp)
+local fates = {}
 
 --- @include settle
 if #settlements > others then
   --- @include settle_others
 end
 local refusals = table.concat(refused, ',')
-local fate = fates()
 
 --- @include claim
 --- @include waiting
-call('HSET', meta, 'stamp', stamp, 'cover', cover, 'coverer', coverer or '',
-  number, table.concat({ nonce, op, fence, refusals }, ' '))
-return { fence, wait, alone, refusals, fate, popped, records }
+call('HSET', meta, 'stamp', stamp, number, ours .. op .. ' ' .. fence .. ' ' .. refusals)
+return { fence, wait, alone, refusals, fates, popped, records }

@@ -12,7 +12,8 @@ end
 if #popped > 0 then
   local names, keep = {}, #popped / 2
   for i = 1, keep do names[i] = popped[2 * i - 1] end
-  if call('HLEN', failures) > 0 then
+  if n_failures > 0 then
+    --- @include suspect
     records = call('HMGET', failures, unpack(names))
     for i, failure in ipairs(records) do
       if is_suspect(failure) then

@@ -2,8 +2,8 @@
 -- and Lua does not roll back. A write that full memory permits then opens the way for the rest.
 call('ZCARD', ready)
 call('ZCARD', processing)
-call('ZCARD', sessions)
+local n_sessions, n_dirty, n_failures = call('ZCARD', sessions), call('ZCARD', dirty), call('HLEN', failures)
+local first, tokens = call('ZRANGE', delayed, 0, 0, 'WITHSCORES'), call('LLEN', wake)
+call('ZCARD', dead)
 call('HLEN', workers)
-local n_dirty, n_delayed, n_dead = call('ZCARD', dirty), call('ZCARD', delayed), call('ZCARD', dead)
-local n_failures, tokens = call('HLEN', failures), call('LLEN', wake)
 call('HDEL', claims, '')

@@ -1,5 +1,4 @@
   -- Promote what is due, in the order of the due times: pending since it was due, whenever that is noticed.
-  local first = call('ZRANGE', delayed, 0, 0, 'WITHSCORES')
   local edge = math.floor(now / 1000) * 2048 + 2047
   if first[2] and tonumber(first[2]) <= edge then
     local due = call('ZRANGEBYSCORE', delayed, '-inf', edge, 'WITHSCORES', 'LIMIT', 0, math.max(want, 100))
@@ -16,4 +15,5 @@
     call('ZREM', delayed, unpack(names))
     if #to_ready > 3 then call(unpack(to_ready)) end
     if #to_dirty > 3 then call(unpack(to_dirty)) end
+    first = call('ZRANGE', delayed, 0, 0, 'WITHSCORES')
   end

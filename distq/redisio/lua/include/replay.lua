@@ -1,7 +1,9 @@
   -- The reply was lost: nothing happens twice; the claims of that turn are found by their fence.
+  --- @include fate
+  --- @include suspect
   local fence, refusals = string.match(record, '^%S+ %S+ (%S+) (.*)$')
   local prefix = number .. ' ' .. fence .. ' '
-  local popped, records, alone = {}, {}, 0
+  local popped, records, fates, alone = {}, {}, {}, 0
   for _, item in ipairs(call('ZRANGEBYSCORE', processing, number, number)) do
     local claim = call('HGET', claims, item)
     if claim and string.sub(claim, 1, #prefix) == prefix then
@@ -11,4 +13,5 @@
       if is_suspect(records[#records]) then alone = 1 end
     end
   end
-  return { fence, 0, alone, refusals, fates(), popped, records }
+  for i = others + 1, #settlements, 6 do fates[#fates + 1] = fate(settlements[i]) end
+  return { fence, 0, alone, refusals, fates, popped, records }

@@ -1,5 +1,9 @@
+  local now_text = string.format('%.0f', now)
+  --- @include failure
+  --- @include put_back
   --- @include defer
   --- @include limiter
+  --- @include fate
   local function first_line(text) return string.match(text, '^[^\n]*') end
   local function count_failure(item, text)
     local count, crashes = read_failure(item)
@@ -51,3 +55,6 @@
       refused[#refused + 1] = n_ok + (i - others + 5) / 6
     end
   end
+  for i = others + 1, #settlements, 6 do fates[#fates + 1] = fate(settlements[i]) end
+  n_failures = call('HLEN', failures)
+  first = call('ZRANGE', delayed, 0, 0, 'WITHSCORES')

@@ -1,9 +1,8 @@
 -- Who sleeps how long, and who is woken: a token in `wake` for one sleeper where work is left. One consumer covers
 -- the next due time; the others poll, the whole fleet about ten times a second whatever its size.
-local poll = math.max(1000000, math.min(60000000, call('ZCARD', sessions) * 100000))
+local poll = math.max(1000000, math.min(60000000, n_sessions * 100000))
 local left = call('ZCARD', ready)
 local found_less = #popped / 2 < asked
-local first = call('ZRANGE', delayed, 0, 0, 'WITHSCORES')
 local next_due = first[2] and split_due(tonumber(first[2])) or math.huge
 local covered = next_due > now + 1.25 * poll
   or (cover > now and cover <= next_due and coverer ~= number)
@@ -16,7 +15,8 @@ if found_less then
     tokens = 0
   end
   if room and not covered then
-    cover, coverer, covered = next_due, number, true
+    covered = true
+    call('HSET', meta, 'cover', next_due, 'coverer', number)
     wait = math.max(next_due - now, 1000)
   end
 end
