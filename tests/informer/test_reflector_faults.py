@@ -120,32 +120,33 @@ def test_bookmarks_move_the_position(emulator: EmulatedApiServer, direct: Record
     "garbage",
     [
         b'{"type":"ADDED","object":{"metadata":{"na',
-        b"<html>gateway</html>\n",
-        b'{"type":"ADDED","object":{"metadata":{"name":"nothing"}}}\n',
-        b'{"type":"MODIFIED"}\n',
+        b"<html>gateway</html>",
+        b'{"type":"ADDED","object":{"metadata":{"name":"nothing"}}}',
+        b'{"type":"MODIFIED"}',
     ],
 )
 def test_garbage_ends_the_connection_not_the_watch(
     behind: RecordingClient, direct: RecordingClient, faulty: FaultyProxy, garbage: bytes
 ) -> None:
-    """The next connection resumes after the last good line."""
-    sink = Recorder()
+    """The next connection resumes after the last good line: what the bad one stood for is not lost."""
     garbled: list[str] = []
 
     def fault(path: str) -> Answer | None:
         if not is_watch(path) or garbled:
             return None
         garbled.append(path)
-        good = direct.create(config_map("default", "good"))
-        line = json.dumps({"type": "ADDED", "object": good}).encode() + b"\n"
-        return ok(line, garbage)
+        lines = [
+            json.dumps({"type": "ADDED", "object": direct.create(config_map("default", name))}).encode()
+            for name in ("good", "lost", "later")
+        ]
+        return ok(lines[0], b"\n", garbage, b"\n", lines[2], b"\n")
 
     faulty.fault = fault
+    sink = Recorder()
     with running(ListWatch(behind, CONFIG_MAPS, namespace="default"), sink):
-        eventually(lambda: behind.watches() == 2)
-        direct.create(config_map("default", "next"))
-        eventually(sink.heard("ADDED default/next"))
-    assert sink.told.count("ADDED default/good") == 1
+        eventually(sink.heard("ADDED default/later"))
+    events = [told for told in sink.told if told.startswith("ADDED")]
+    assert events == ["ADDED default/good", "ADDED default/lost", "ADDED default/later"]
     assert behind.lists() == 1
 
 
@@ -241,6 +242,29 @@ def test_an_expired_token_restarts_the_list(
         eventually(sink.heard("connected"))
     assert sink.told[:3] == ["begin", "begin", "end"]
     assert sink.listed() == {f"default/map-{number}" for number in range(4)}
+
+
+def test_pages_of_different_versions_make_no_list(
+    direct: RecordingClient, behind: RecordingClient, faulty: FaultyProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page of another version than the first voids the list."""
+    monkeypatch.setattr(reflector_module, "PAGE_SIZE", 2)
+    for number in range(3):
+        direct.create(config_map("default", f"map-{number}"))
+    strayed: list[str] = []
+
+    def fault(path: str) -> Answer | None:
+        if "continue=" not in path or strayed:
+            return None
+        strayed.append(path)
+        return ok(b'{"metadata":{"resourceVersion":"99999"},"items":null}')
+
+    faulty.fault = fault
+    sink = Recorder()
+    with running(ListWatch(behind, CONFIG_MAPS, namespace="default"), sink):
+        eventually(sink.heard("connected"))
+    assert sink.told[:3] == ["begin", "begin", "end"]
+    assert sink.listed() == {f"default/map-{number}" for number in range(3)}
 
 
 def test_a_410_on_a_list_starts_it_over(behind: RecordingClient, faulty: FaultyProxy) -> None:
