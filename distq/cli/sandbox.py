@@ -7,12 +7,12 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 
 from distq.cli.extras import require_extra
 from distq.cli.output import note, print_json
+from distq.cli.signals import leave_on_sigterm
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -23,6 +23,7 @@ from distq.cli.output import note, print_json
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[CMD...]")
 def sandbox(*, manifests: Sequence[str], as_json: bool, command: Sequence[str]) -> None:
     """Start Valkey and an emulated API server; run CMD with them, or print exports and wait."""
+    leave_on_sigterm(0)
     with require_extra("demo"):
         from distq.testing.sandbox import Sandbox
     with Sandbox(manifests=[Path(manifest) for manifest in manifests]) as started:
@@ -35,7 +36,7 @@ def sandbox(*, manifests: Sequence[str], as_json: bool, command: Sequence[str]) 
                 click.echo(f"export {name}={value}")
         sys.stdout.flush()
         note("# Valkey and an emulated API server; Ctrl-C stops both and forgets everything.")
-        _wait_for_sigterm()
+        threading.Event().wait()
 
 
 def _run(command: Sequence[str], environment: dict[str, str]) -> int:
@@ -50,13 +51,3 @@ def _run(command: Sequence[str], environment: dict[str, str]) -> int:
         signal.signal(number, lambda received, _frame: child.send_signal(received))
     status = child.wait()
     return status if status >= 0 else 128 - status
-
-
-def _wait_for_sigterm() -> None:
-    stop = threading.Event()
-
-    def on_sigterm(*_: Any) -> None:
-        stop.set()
-
-    signal.signal(signal.SIGTERM, on_sigterm)
-    stop.wait()

@@ -1,6 +1,7 @@
 """The demo keeps its promises, and its own check would see it if it did not."""
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,29 @@ def test_nothing_is_lost_though_leader_and_worker_are_killed(distq: CommandLine)
     assert "informer-1 killed" in events
     assert any(event.startswith("informer-2 resumed at version") for event in events)
     assert any(event.startswith("worker-1 killed in the middle of") for event in events)
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_an_interrupted_demo_leaves_no_process_behind(
+    distq: CommandLine, number: signal.Signals, status: int, tmp_path: Path
+) -> None:
+    """Whoever ends it early finds nothing running and no files afterwards."""
+    process = distq.start("demo", "--duration", "60", "--json", TMPDIR=str(tmp_path))
+    assert process.stdout is not None
+    assert json.loads(process.stdout.readline())["leader"]
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == status
+    assert "Traceback" not in said
+    assert not [path for path in Path("/proc").glob("[0-9]*/environ") if _mentions(path, tmp_path)]
+    assert not list(tmp_path.iterdir())
+
+
+def _mentions(environment: Path, folder: Path) -> bool:
+    try:
+        return f"TMPDIR={folder}".encode() in environment.read_bytes()
+    except OSError:
+        return False
 
 
 def test_anything_amiss_makes_the_verdict_bad() -> None:

@@ -6,6 +6,9 @@ import click
 
 from distq.cli.extras import require_extra
 from distq.cli.output import note, print_json
+from distq.cli.signals import leave_on_sigterm
+
+TERMINATED = 143
 
 
 @click.command()
@@ -26,6 +29,7 @@ def demo(*, objects: int, duration: float, kubeconfig: str | None, as_json: bool
         from distq.cli.demo.performance import Performance
         from distq.cli.demo.stage import Stage
 
+    leave_on_sigterm(TERMINATED)
     with Stage(kubeconfig) as stage:
         with open_display(as_json=as_json) as display:
             performance = Performance(stage, display, objects, duration)

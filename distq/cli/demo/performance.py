@@ -84,7 +84,9 @@ class Performance:
         worker = self._workers[0]
         worker.kill_in_mid_reconcile(timeout=3.0)
         cut_short = {entry.key for entry in worker.journal() if entry.end == worker.killed_at}
-        self._observer.tell(f"worker-1 killed in the middle of {len(cut_short)} reconciles")
+        self._observer.tell(
+            f"worker-1 killed in the middle of {len(cut_short)} reconcile{'s' * (len(cut_short) != 1)}"
+        )
         self._observer.expect_again(cut_short, worker.killed_at or 0.0, self._journals)
 
     def _judge(self) -> Verdict:
