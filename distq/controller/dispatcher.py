@@ -19,7 +19,7 @@ from distq.controller.controller import Controller
 from distq.controller.reconcile_log import log_reconcile
 from distq.controller.slots import LoopSlots, Slots, ThreadSlots, is_async
 from distq.errors import LayoutTooNew, RedisError, ShutDown
-from distq.workqueue.interface import Outcome, Release, Request, Settlement, Turn
+from distq.workqueue.interface import Outcome, Release, Request, Settlement, Success, Turn
 
 BATCH = 250
 """Settlements and claims a turn, each way (a bound of the queue)."""
@@ -263,8 +263,10 @@ class Dispatcher:
             pause = min(2 * pause, LONGEST_PAUSE)
         if away_since is not None:
             _logger.warning("%s: Redis answers again after %.1f s", self._name, time.monotonic() - away_since)
+        verbose = _logger.isEnabledFor(logging.DEBUG)
         for settlement, fate in zip(settlements, turn.fates, strict=True):
-            log_reconcile(self._name, settlement, fate)
+            if verbose or not isinstance(settlement.outcome, Success):
+                log_reconcile(self._name, settlement, fate)
         return turn
 
     def _pause(self, seconds: float) -> None:
