@@ -1,7 +1,7 @@
 """What the informer reads of an object: its metadata, less what only the API server needs.
 
 Plain dicts of the same shape as in the API, so that code that is handed a partial and
-code that is handed a whole object are the same code. Nothing here needs an extra.
+code that is handed a whole object are the same code.
 """
 
 from typing import Protocol, TypedDict

@@ -8,17 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from distq.client.objects import Object
 from distq.client.resources import Resource
-from distq.errors import ApiError, ConfigError, Expired, TooManyRequests
+from distq.errors import ApiError, Expired, TooManyRequests
 from distq.informer.objects import Metadata, key_of
-
-try:
-    import msgspec
-except ImportError:
-    raise ConfigError(
-        'no msgspec: informers need the extra "kubernetes". Run pip install "distq[kubernetes]".'
-    ) from None
 
 
 @dataclass(frozen=True, slots=True)
