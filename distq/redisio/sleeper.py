@@ -10,6 +10,7 @@ import os
 import select
 import socket
 import threading
+import time
 import weakref
 
 import redis
@@ -20,6 +21,12 @@ from distq.redisio.connection import Connection
 
 _AFTER_TROUBLE = 1.0
 """Seconds to sleep where Redis does not answer; the next turn says so to the caller."""
+
+
+_ANSWER_TIME = 0.02
+"""Seconds between tries to end a pop."""
+
+_TRIES = 50
 
 
 class Sleeper:
@@ -44,6 +51,7 @@ class Sleeper:
         with self._lock:
             if not self._close_pipe.alive:
                 return
+            ends = time.monotonic() + seconds
             try:
                 if listen:
                     self._pop(seconds)
@@ -51,14 +59,12 @@ class Sleeper:
                     self._poll(seconds)
             except (redis.RedisError, RedisError, OSError):
                 self._disconnect()
-                self._poll(min(seconds, _AFTER_TROUBLE))
+                self._poll(min(ends - time.monotonic(), _AFTER_TROUBLE))
             self._drain()
 
     def interrupt(self) -> None:
         """End a running or the next sleep at once."""
-        with contextlib.suppress(
-            BlockingIOError, OSError
-        ):  # a full pipe interrupts, a closed one has no sleeper
+        with contextlib.suppress(OSError):  # a full pipe interrupts anyway, a closed one has no sleeper
             os.write(self._interrupt, b"!")
 
     def close(self) -> None:
@@ -71,8 +77,12 @@ class Sleeper:
     def _pop(self, seconds: float) -> None:
         blocking = self._blocking or self._connect()
         blocking.send_command("BLPOP", self._wake_key, 0)
-        if not self._poll(seconds, _descriptor(blocking)):
-            self._connection.execute("CLIENT", "UNBLOCK", self._client_id)
+        answer = _descriptor(blocking)
+        if not self._poll(seconds, answer):
+            for _ in range(_TRIES):  # the pop may arrive after the first of them
+                self._connection.execute("CLIENT", "UNBLOCK", self._client_id)
+                if select.select([answer], [], [], _ANSWER_TIME)[0]:
+                    break
         blocking.read_response()
 
     def _poll(self, seconds: float, *sources: int) -> bool:
