@@ -4,6 +4,7 @@ import os
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from redis.backoff import NoBackoff
 from redis.connection import ConnectionPool, SSLConnection
@@ -52,8 +53,14 @@ class Address:
             raise ConfigError(f'bad {name}: unknown scheme "{scheme if separator else ""}". Use {_SCHEMES}.')
         try:
             pool = ConnectionPool.from_url(url)
-        except (ValueError, TypeError) as error:
-            raise ConfigError(f"bad {name}: {error}. Use redis://user:password@host:port/database.") from None
+            pool.connection_class(**pool.connection_kwargs)  # knows its options
+            if scheme != "unix":
+                int(urlsplit(url).path.strip("/") or 0)
+        except (ValueError, TypeError):  # its words may quote a password
+            raise ConfigError(
+                f"bad {name}: its port, database or options make no sense. "
+                "Use redis://user:password@host:port/database, special characters percent-encoded."
+            ) from None
         return {"connection_class": pool.connection_class, **pool.connection_kwargs}
 
     @cached_property
@@ -67,7 +74,11 @@ class Address:
     @cached_property
     def user(self) -> str:
         """Return the user that we log in as; Redis calls the one without a name default."""
-        return str(self.settings.redis_username or self.options.get("username") or "default")
+        return self._username or "default"
+
+    @property
+    def _username(self) -> str | None:
+        return self.settings.redis_username or self.options.get("username")
 
     def pool(self, timeout: float) -> ConnectionPool:
         """Return a new pool that waits ``timeout`` seconds for an answer; nothing is connected yet."""
@@ -80,8 +91,9 @@ class Address:
                 "retry_on_error": [],
                 "socket_timeout": timeout,
                 "socket_connect_timeout": timeout,
-                "socket_keepalive": True,
+                "decode_responses": False,  # whatever the URL says
             }
+            | ({} if "path" in self.options else {"socket_keepalive": True})
             | self._credentials()
             | self._tls()
         )
@@ -92,7 +104,7 @@ class Address:
             return {
                 "username": None,
                 "password": None,
-                "credential_provider": _PasswordFile(chosen.redis_password_file, chosen.redis_username),
+                "credential_provider": _PasswordFile(chosen.redis_password_file, self._username),
             }
         given = {"username": chosen.redis_username, "password": chosen.redis_password}
         return {name: value for name, value in given.items() if value is not None}

@@ -63,17 +63,19 @@ class Connection:
         return self._repeat(self._ready_pool(), lambda connection: _converse(connection, commands))
 
     def evaluate(self, source: str, sha: str, arguments: Sequence[Argument]) -> Any:
-        """Run a script by its hash, after loading it where the server does not have it."""
+        """Run a script by its hash; where the server does not have it, load it first or send it whole."""
         try:
             return self.execute("EVALSHA", sha, *arguments)
         except RedisRefused as error:
-            if not isinstance(error.__cause__, redis.exceptions.NoScriptError):
+            if not _is(error, redis.exceptions.NoScriptError):
                 raise
         try:
             self.execute("SCRIPT", "LOAD", source)
-        except RedisRefused:  # who may not load scripts may still send them
-            return self.execute("EVAL", source, *arguments)
-        return self.execute("EVALSHA", sha, *arguments)
+            return self.execute("EVALSHA", sha, *arguments)
+        except RedisRefused as error:  # who may not load scripts may still send them
+            if not _is(error, redis.exceptions.NoScriptError, redis.exceptions.NoPermissionError):
+                raise
+        return self.execute("EVAL", source, *arguments)
 
     def dedicated(self) -> AbstractConnection:
         """Return a connected connection outside of the pool, for a caller that blocks on it."""
@@ -152,6 +154,10 @@ _shared = Connection()
 def shared_connection() -> Connection:
     """Return the process's shared Connection, from the environment."""
     return _shared
+
+
+def _is(error: RedisRefused, *kinds: type[Exception]) -> bool:
+    return isinstance(error.__cause__, kinds)
 
 
 def _converse(connection: AbstractConnection, commands: Sequence[Sequence[Argument]]) -> list[Any]:

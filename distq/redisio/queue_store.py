@@ -28,7 +28,7 @@ class QueueStore:
 
     def run(self, script: str, **inputs: Argument | Sequence[Argument]) -> Any:
         """Run a script with its inputs by name; replies are bytes, int or lists of them."""
-        self._register()
+        self._register(again=script == "open")  # a wipe takes the sessions, and the name of the queue
         loaded = scripts.load(script)
         if "time" in loaded.arguments:
             inputs["time"] = self.connection.server_time
@@ -60,14 +60,15 @@ class QueueStore:
         """Drop what is pending or dead of items, all or that in a state; return how many changed."""
         return sum(self.run("delete", state=state or "", items=batch) for batch in batches(keys))
 
-    def _register(self) -> None:
+    def _register(self, *, again: bool) -> None:
         """Make the queue known to people, once a handle; in no script, since that key is in another slot."""
-        if self._registered:
+        if self._registered and not again:
             return
         (layout,) = self.read(("HGET", "meta", "layout"))
         if layout is not None and int(layout) > LAYOUT:
             raise self._too_new(layout.decode())
-        self.connection.execute("HSETNX", QUEUES, self.name, int(time.time()))
+        if not self.connection.execute("HEXISTS", QUEUES, self.name):  # full memory permits a look only
+            self.connection.execute("HSETNX", QUEUES, self.name, int(time.time()))
         self._registered = True
 
     def _too_new(self, layout: str) -> LayoutTooNew:

@@ -11,7 +11,15 @@ from distq.redisio.address import Address
 _COMES_BACK = re.compile(
     "LOADING|BUSY|READONLY|NOREPLICAS|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|MISCONF|UNBLOCKED|is loading the data"
 )
-"""Answers of a server that did nothing and may do it soon."""
+"""Answers of a server that did nothing and may do it soon, where scripts or redis-py pass them on as text."""
+
+_KINDS_THAT_COME_BACK = (
+    exceptions.BusyLoadingError,
+    exceptions.ReadOnlyError,
+    exceptions.MasterDownError,
+    exceptions.ClusterDownError,
+    exceptions.TryAgainError,
+)
 
 _REFUSED_USER = (exceptions.AuthenticationError, exceptions.AuthenticationWrongNumberOfArgsError)
 
@@ -33,12 +41,14 @@ def typed_error(error: Exception, address: Address) -> RedisError:
         return RedisRefused(
             f"Redis at {address.where} is full: {text}. Raise maxmemory or let workers drain it."
         )
-    if isinstance(error, redis.ResponseError) and not _COMES_BACK.search(text):
+    if isinstance(error, _KINDS_THAT_COME_BACK) or (
+        isinstance(error, redis.ResponseError) and _COMES_BACK.search(text)
+    ):
+        return RedisUnavailable(f"Redis at {address.where} is not ready: {text}. It may be soon.")
+    if isinstance(error, redis.ResponseError):
         return RedisRefused(
             f"Redis at {address.where} refused a command: {text}. Was its data changed by hand?"
         )
-    if isinstance(error, redis.ResponseError | exceptions.BusyLoadingError):
-        return RedisUnavailable(f"Redis at {address.where} is not ready: {text}. It may be soon.")
     return RedisUnavailable(_unreachable(error, address))
 
 
@@ -57,11 +67,11 @@ def _cause(error: BaseException) -> str:
         if isinstance(inner, OSError) and inner.strerror:
             return inner.strerror.lower()
         inner = inner.__cause__ or inner.__context__
-    text = _one_line(error).rstrip(".")
+    text = _one_line(error)
     return (
         "no answer in time" if isinstance(error, redis.TimeoutError) else text.lower() or type(error).__name__
     )
 
 
 def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())
+    return " ".join(str(error).split()).rstrip(".")

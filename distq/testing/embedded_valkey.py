@@ -67,8 +67,9 @@ class EmbeddedValkey:
                 start_new_session=True,  # Ctrl-C is for its owner, who stops it last
             )
         if not self._answers():
+            said = log.read_text(errors="replace")[-300:].strip()
             self.stop()
-            raise DistqError(f"{server} did not start: {log.read_text(errors='replace')[-300:].strip()}")
+            raise DistqError(f"{server} did not start: {said}")
         return self
 
     def stop(self) -> None:

@@ -1,0 +1,405 @@
+"""How a process finds its Redis, what it says when it does not, and what it outlives."""
+
+import multiprocessing
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from distq.config import Settings
+from distq.errors import ConfigError, RedisRefused, RedisUnavailable
+from distq.redisio import address, requirements
+from distq.redisio.address import Address
+from distq.redisio.connection import Connection
+from distq.redisio.queue_store import QueueStore
+from distq.redisio.refusals import typed_error
+from distq.testing.embedded_valkey import EmbeddedValkey
+
+StartServer = Callable[..., EmbeddedValkey]
+SECRET = "s3cr3t"
+
+
+@pytest.fixture
+def start_server(redis_server: EmbeddedValkey) -> Iterator[StartServer]:
+    """Start more servers of the same kind, which a test may change and kill."""
+    started: list[EmbeddedValkey] = []
+
+    def start(*options: str, port: int = 0) -> EmbeddedValkey:
+        started.append(EmbeddedValkey(server=redis_server._server, options=options, port=port).start())
+        return started[-1]
+
+    yield start
+    for server in started:
+        server.stop()
+
+
+def _url(server: EmbeddedValkey, credentials: str = "") -> str:
+    return f"redis://{credentials}127.0.0.1:{server.port}/0"
+
+
+def _add_user(server: EmbeddedValkey, *rules: str) -> None:
+    admin = Connection(server.url)
+    admin.execute("ACL", "SETUSER", "worker", "reset", "on", f">{SECRET}", "~*", "&*", "+@all", *rules)
+    admin.close()
+
+
+# The messages
+
+
+def test_no_redis_where_nothing_was_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first thing that a newcomer sees names the variable and a way out."""
+    monkeypatch.setattr(address, "DEFAULT_URL", "redis://127.0.0.1:1/0")
+    with pytest.raises(RedisUnavailable) as caught:
+        Connection(settings=Settings()).execute("PING")
+    assert str(caught.value) == (
+        'no Redis at 127.0.0.1:1 (DISTQ_REDIS_URL unset): connection refused. Set it or try "distq sandbox".'
+    )
+    assert caught.value.retryable
+
+
+def test_the_default_is_the_port_that_redis_has() -> None:
+    """Without a URL it is this machine's Redis."""
+    assert Connection(settings=Settings()).address == "127.0.0.1:6379"
+
+
+def test_a_wrong_password_names_the_user_and_the_variable(start_server: StartServer) -> None:
+    """It is refused at once, and not retried."""
+    server = start_server()
+    _add_user(server)
+    with pytest.raises(RedisRefused) as caught:
+        Connection(_url(server, "worker:wrong@")).execute("PING")
+    assert str(caught.value) == (
+        f'Redis at 127.0.0.1:{server.port} refused user "worker": wrong password. Check DISTQ_REDIS_PASSWORD.'
+    )
+    assert not caught.value.retryable
+
+
+def test_a_missing_password_is_told_from_a_wrong_one(start_server: StartServer) -> None:
+    """A server that wants a password gets none."""
+    server = start_server()
+    admin = Connection(server.url)
+    admin.execute("CONFIG", "SET", "requirepass", SECRET)
+    admin.close()
+    with pytest.raises(RedisRefused, match='refused user "default": no password given'):
+        Connection(server.url).execute("PING")
+
+
+def test_a_server_that_may_evict_work_is_refused(start_server: StartServer) -> None:
+    """The first use says so, and writes nothing."""
+    server = start_server("--maxmemory-policy", "allkeys-lru")
+    connection = Connection(server.url)
+    with pytest.raises(ConfigError) as caught:
+        QueueStore(connection, "foos").run("add", items=["a"], priority=0, max_length="")
+    assert str(caught.value) == (
+        f"Redis at 127.0.0.1:{server.port} may evict work: maxmemory-policy allkeys-lru. Set noeviction."
+    )
+    raw = redis.Redis(port=server.port)
+    assert raw.dbsize() == 0
+    raw.close()
+
+
+def test_a_bad_scheme_names_those_that_work() -> None:
+    """A URL of something else is refused before anything is connected."""
+    with pytest.raises(ConfigError) as caught:
+        Connection(settings=Settings(redis_url="http://db")).execute("PING")
+    assert str(caught.value) == (
+        'bad DISTQ_REDIS_URL: unknown scheme "http". Use redis, rediss, unix, redis+sentinel, redis+cluster.'
+    )
+
+
+@pytest.mark.parametrize("url", ["redis+sentinel://a,b/main/0", "rediss+cluster://a,b"])
+def test_a_scheme_of_later_says_so(url: str) -> None:
+    """Sentinel and Cluster are known, and not supported yet."""
+    with pytest.raises(ConfigError, match=r"is not supported yet\. Use redis, rediss or unix\."):
+        Connection(url).execute("PING")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"redis://:{SECRET}/x@db:6379",
+        f"redis://:{SECRET}@db:port/0",
+        f"redis://:{SECRET}@db/zero",
+        f"redis://:{SECRET}@db/0?socket_timeout=soon",
+        f"redis://:{SECRET}@db/0?nonsense={SECRET}",
+        f"redis://:{SECRET}@[::1/0",
+    ],
+)
+def test_a_url_that_makes_no_sense_is_refused_without_its_secrets(url: str) -> None:
+    """The message helps, and quotes no part of a password."""
+    with pytest.raises(ConfigError, match=r"^bad Redis URL: .* make no sense") as caught:
+        Connection(url).execute("PING")
+    assert SECRET not in str(caught.value)
+
+
+def test_no_message_has_a_secret(start_server: StartServer) -> None:
+    """Neither a refusal, nor an outage, nor the report of a check."""
+    server = start_server()
+    _add_user(server, "-get", "-eval", "-info")
+    connection = Connection(_url(server, f"worker:{SECRET}@"))
+    told = [*connection.check(), connection.address, repr(connection)]
+    with pytest.raises(RedisRefused) as refused:
+        connection.execute("GET", "a")
+    server.stop()
+    with pytest.raises(RedisUnavailable) as unavailable:
+        connection.execute("PING")
+    told += [str(refused.value), str(unavailable.value)]
+    assert not [line for line in told if SECRET in line]
+
+
+def test_an_old_server_is_refused() -> None:
+    """Redis before 6.2 lacks what the scripts need."""
+    for info in (b"redis_version:6.0.16", b"redis_version:7.2.4\r\nvalkey_version:7.1.0"):
+        with pytest.raises(ConfigError, match=r"is too old: .* Use Redis 6\.2, Valkey 7\.2 or newer\."):
+            requirements.enforce(lambda *_, info=info: info, Address("redis://db", Settings()))
+    for info in (
+        b"redis_version:6.2.0",
+        b"redis_version:7.2.4\r\nvalkey_version:7.2.0",
+        b"redis_version:10.0",
+    ):
+        requirements.enforce(lambda *_, info=info: info, Address("redis://db", Settings()))
+
+
+# Who we are
+
+
+def test_settings_override_the_url(start_server: StartServer) -> None:
+    """User and password of the settings count; the URL's are replaced."""
+    server = start_server()
+    _add_user(server)
+    settings = Settings(redis_username="worker", redis_password=SECRET)
+    connection = Connection(_url(server, "nobody:wrong@"), settings=settings)
+    assert connection.execute("ACL", "WHOAMI") == b"worker"
+    connection.close()
+
+
+def test_a_password_file_is_read_at_every_connection(start_server: StartServer, tmp_path: Path) -> None:
+    """A rotated secret is used by the next connection, for the user that the URL names."""
+    server = start_server()
+    _add_user(server)
+    file = tmp_path / "password"
+    file.write_text(f"{SECRET}\n")
+    connection = Connection(_url(server, "worker@"), settings=Settings(redis_password_file=file))
+    assert connection.execute("ACL", "WHOAMI") == b"worker"
+
+    admin = Connection(server.url)
+    admin.execute("ACL", "SETUSER", "worker", "resetpass", ">new")
+    file.write_text("new")
+    admin.execute("CLIENT", "KILL", "USER", "worker")
+    assert connection.execute("ACL", "WHOAMI") == b"worker"
+
+    file.unlink()
+    admin.execute("CLIENT", "KILL", "USER", "worker")
+    with pytest.raises(RedisUnavailable, match="no such file or directory"):
+        connection.execute("PING")
+    admin.close()
+    connection.close()
+
+
+def test_a_unix_socket_serves_as_well(start_server: StartServer, tmp_path: Path) -> None:
+    """A URL unix:// reaches the server by its socket."""
+    path = tmp_path / "redis.sock"
+    start_server("--unixsocket", str(path))
+    connection = Connection(f"unix://{path}?db=1")
+    assert connection.execute("PING") == b"PONG"
+    assert connection.address == str(path)
+    connection.close()
+
+
+def test_replies_are_bytes_whatever_the_url_says(start_server: StartServer) -> None:
+    """An option of the URL does not change what the rest of distq reads."""
+    connection = Connection(f"{start_server().url}?decode_responses=true")
+    connection.execute("SET", "a", "b")
+    assert connection.execute("GET", "a") == b"b"
+    connection.close()
+
+
+def test_nothing_is_connected_before_the_first_use() -> None:
+    """A constructor does no I/O, and reads no environment."""
+    Connection("redis://127.0.0.1:1/0")
+    Connection("http://nonsense")
+
+
+# What is outlived
+
+
+def test_a_restarted_server_is_not_noticed(start_server: StartServer) -> None:
+    """Pooled connections that became stale, and scripts that are gone, are replaced in silence."""
+    server = start_server()
+    connection = Connection(server.url)
+    store = QueueStore(connection, "foos")
+    assert store.run("add", items=["a"], priority=0, max_length="") == [1, 1]
+    server.stop()
+    start_server(port=server.port)
+    assert store.run("add", items=["a"], priority=0, max_length="") == [1, 1]
+    connection.close()
+
+
+def test_a_short_outage_is_waited_out(start_server: StartServer) -> None:
+    """A server that comes back within half a second costs patience, not an error."""
+    server = start_server()
+    connection = Connection(server.url)
+    connection.execute("PING")
+    server.stop()
+    back = threading.Timer(0.1, lambda: start_server(port=server.port))
+    back.start()
+    assert connection.execute("PING") == b"PONG"
+    back.join()
+    connection.close()
+
+
+def test_a_replica_may_be_asked_again(start_server: StartServer) -> None:
+    """READONLY, from a command or from within a script, is no refusal: a failover ends it."""
+    server = start_server()
+    connection = Connection(server.url).impatient(5.0)
+    store = QueueStore(connection, "foos")
+    store.run("add", items=["a"], priority=0, max_length="")
+    connection.execute("REPLICAOF", "127.0.0.1", 1)
+    with pytest.raises(RedisUnavailable, match="is not ready"):
+        connection.execute("SET", "a", "b")
+    with pytest.raises(RedisUnavailable, match="is not ready") as caught:
+        store.run("add", items=["b"], priority=0, max_length="")
+    assert caught.value.retryable
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        redis.exceptions.BusyLoadingError("Redis is loading the dataset in memory"),
+        redis.exceptions.ReadOnlyError("You can't write against a read only replica."),
+        redis.ResponseError("BUSY Redis is busy running a script."),
+        redis.ResponseError("Error running script (call to f_1): @user_script:3: -READONLY You can't write"),
+        redis.ResponseError("NOREPLICAS Not enough good replicas to write."),
+        redis.ResponseError("MISCONF Redis is configured to save RDB snapshots, but is unable to persist."),
+        redis.TimeoutError("Timeout reading from socket"),
+        redis.ConnectionError("Connection closed by server."),
+        ConnectionResetError(104, "Connection reset by peer"),
+    ],
+    ids=lambda error: f"{type(error).__name__}-{str(error)[:8]}",
+)
+def test_what_may_pass_is_retryable(error: Exception) -> None:
+    """A server that did nothing, or did not answer, may be asked again."""
+    assert typed_error(error, Address("redis://db", Settings())).retryable
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (redis.exceptions.OutOfMemoryError("command not allowed when used memory > 'maxmemory'."), "is full"),
+        (redis.ResponseError("Error running script: -OOM command not allowed"), "is full"),
+        (redis.ResponseError("WRONGTYPE Operation against a key"), "changed by hand"),
+        (redis.exceptions.NoPermissionError("this user has no permissions"), "denied user"),
+        (redis.exceptions.AuthenticationError("WRONGPASS invalid username-password pair"), "wrong password"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_does_not_pass_is_refused(error: Exception, says: str) -> None:
+    """A server that said no says it again."""
+    typed = typed_error(error, Address("redis://db", Settings()))
+    assert isinstance(typed, RedisRefused)
+    assert not typed.retryable
+    assert says in str(typed)
+
+
+def _ask_in_child(connection: Connection, answers: "multiprocessing.queues.Queue[object]") -> None:
+    answers.put([connection.execute("CLIENT", "ID"), connection.execute("PING")])
+
+
+@pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
+def test_a_fork_uses_connections_of_its_own(start_server: StartServer) -> None:
+    """Parent and child never read each other's replies."""
+    connection = Connection(start_server().url)
+    ours = connection.execute("CLIENT", "ID")
+    context = multiprocessing.get_context("fork")
+    answers = context.Queue()
+    child = context.Process(target=_ask_in_child, args=(connection, answers))
+    child.start()
+    theirs, pong = answers.get(timeout=20)
+    child.join()
+    assert pong == b"PONG"
+    assert theirs != ours
+    assert connection.execute("CLIENT", "ID") == ours
+    connection.close()
+
+
+def test_threads_share_a_connection(connection: Connection) -> None:
+    """Each gets the replies to its own commands."""
+    wrong: list[object] = []
+
+    def ask(name: str) -> None:
+        wrong.extend(name for _ in range(100) if connection.execute("ECHO", name) != name.encode())
+
+    threads = [threading.Thread(target=ask, args=(f"thread-{n}",)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+# Permissions
+
+
+def test_who_may_not_load_scripts_sends_them(start_server: StartServer) -> None:
+    """EVAL stands in where SCRIPT LOAD is denied, also after a flush."""
+    server = start_server()
+    _add_user(server, "-script")
+    connection = Connection(_url(server, f"worker:{SECRET}@"))
+    store = QueueStore(connection, "foos")
+    admin = Connection(server.url)
+    for item in ("a", "b"):
+        assert store.run("add", items=[item], priority=0, max_length="") == [1, 1]
+        admin.execute("SCRIPT", "FLUSH")
+    admin.close()
+    connection.close()
+
+
+def test_who_may_not_read_info_is_trusted(
+    start_server: StartServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A server that hides its settings is used, and the log says that it could not be checked."""
+    server = start_server()
+    _add_user(server, "-info")
+    connection = Connection(_url(server, f"worker:{SECRET}@"))
+    assert connection.execute("PING") == b"PONG"
+    assert "cannot check Redis" in caplog.text
+    connection.close()
+
+
+def test_check_says_what_is_right_and_what_is_not(start_server: StartServer) -> None:
+    """A line a finding: version, policy, persistence, permissions with the rule that helps."""
+    server = start_server()
+    _add_user(server, "-eval")
+    admin = Connection(server.url)
+    admin.execute("CONFIG", "SET", "maxmemory-policy", "volatile-lru")
+    admin.close()
+    lines = Connection(_url(server, f"worker:{SECRET}@")).check()
+    assert lines[0].startswith(("OK    Redis ", "OK    Valkey "))
+    assert lines[1] == "FAIL  maxmemory-policy volatile-lru may evict work. Set noeviction."
+    assert lines[2].startswith("WARN  appendonly is off")
+    assert lines[3] == 'FAIL  user "worker" may not run EVAL. ACL SETUSER worker +eval'
+    assert lines[4] == 'OK    user "worker" may run CLIENT UNBLOCK'
+
+
+def test_check_of_no_server_is_one_finding() -> None:
+    """What the message of any other use would say."""
+    (line,) = Connection("redis://127.0.0.1:1/0").check()
+    assert line == "FAIL  no Redis at 127.0.0.1:1: connection refused. Check its URL."
+
+
+def test_impatience_is_shorter_than_a_silent_server(start_server: StartServer) -> None:
+    """A heartbeat's connection gives up in its own time, without repeating."""
+    server = start_server()
+    connection = Connection(server.url).impatient(0.2)
+    connection.execute("PING")
+    os.kill(server.pid, 19)  # SIGSTOP: it accepts, and says nothing
+    began = time.monotonic()
+    with pytest.raises(RedisUnavailable, match="no answer in time"):
+        connection.execute("PING")
+    assert time.monotonic() - began < 4
+    connection.close()
