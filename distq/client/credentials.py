@@ -21,15 +21,17 @@ if TYPE_CHECKING:
     from kubernetes.client import Configuration
 
 HOME_KUBECONFIG = Path("~/.kube/config")
+POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 MISSING_EXTRA = "no Kubernetes client: the extra is not installed. Run pip install 'distq[kubernetes]'."
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """A cluster's address, trust and credentials, and where they were found."""
+    """A cluster's address, trust and credentials, where they were found, and the namespace chosen there."""
 
     configuration: "Configuration"
     origin: str
+    namespace: str
 
 
 def load(kubeconfig: str | os.PathLike[str] | None, context: str | None) -> Cluster:
@@ -47,10 +49,10 @@ def load(kubeconfig: str | os.PathLike[str] | None, context: str | None) -> Clus
         chosen = str(HOME_KUBECONFIG)
     if chosen is None:
         _load_service_account(configuration)
-        return Cluster(configuration, "the pod's service account")
-    _load_file(chosen, context, configuration)
+        return Cluster(configuration, "the pod's service account", _pod_namespace())
+    namespace = _load_file(chosen, context, configuration)
     _check_server(chosen, configuration.host)
-    return Cluster(configuration, f"kubeconfig {chosen}")
+    return Cluster(configuration, f"kubeconfig {chosen}", namespace)
 
 
 def _load_service_account(configuration: "Configuration") -> None:
@@ -67,7 +69,15 @@ def _load_service_account(configuration: "Configuration") -> None:
         raise ConfigError(f"no cluster: in a pod, but: {cause}. Mount a service account.") from None
 
 
-def _load_file(path: str, context: str | None, configuration: "Configuration") -> None:
+def _pod_namespace() -> str:
+    try:
+        return POD_NAMESPACE.read_text().strip() or "default"
+    except OSError:
+        return "default"
+
+
+def _load_file(path: str, context: str | None, configuration: "Configuration") -> str:
+    """Configure from the files of ``path``; return the namespace of the context."""
     import yaml
     from kubernetes.config import ConfigException, load_kube_config
 
@@ -75,7 +85,7 @@ def _load_file(path: str, context: str | None, configuration: "Configuration") -
         raise ConfigError(f"no cluster: kubeconfig {path} does not exist. Correct KUBECONFIG or the path.")
     try:
         load_kube_config(config_file=path, context=context, client_configuration=configuration)
-        plugin = _exec_plugin(path, context)
+        chosen, plugin = _chosen_context(path, context)
     except yaml.MarkedYAMLError as error:
         line = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise _broken(path, f"{error.problem}{line}") from None
@@ -91,6 +101,7 @@ def _load_file(path: str, context: str | None, configuration: "Configuration") -
         raise ConfigError(
             f'no credentials: the exec plugin "{plugin}" of kubeconfig {path} failed. Run it to see why.'
         )
+    return str(chosen.safe_get("namespace") or "default")
 
 
 def _check_server(path: str, server: str) -> None:
@@ -102,8 +113,8 @@ def _check_server(path: str, server: str) -> None:
         raise _broken(path, "a server without https:// and host, or none")
 
 
-def _exec_plugin(path: str, context: str | None) -> str | None:
-    """Return the context's exec plugin; the package only logs what went wrong with it."""
+def _chosen_context(path: str, context: str | None) -> tuple[Any, str | None]:
+    """Return the context and its exec plugin, of which the package only logs what went wrong."""
     from kubernetes.config.kube_config import KubeConfigMerger
 
     merged: Any = KubeConfigMerger(path).config
@@ -111,7 +122,7 @@ def _exec_plugin(path: str, context: str | None) -> str | None:
     name = chosen.safe_get("user")
     entry = merged["users"].get_with_name(name, safe=True) if name else None
     user = entry.safe_get("user") if entry is not None else None
-    return str(user["exec"]["command"]) if user and "exec" in user else None
+    return chosen, str(user["exec"]["command"]) if user and "exec" in user else None
 
 
 def _broken(path: str, cause: str) -> ConfigError:

@@ -47,6 +47,11 @@ class RawClient:
         """Return the API server's URL."""
         return self._connected().server
 
+    @property
+    def namespace(self) -> str:
+        """Return the namespace of the kubeconfig's context, or the pod's; "default" where there is none."""
+        return self._connected().namespace
+
     def request(
         self,
         method: str,
@@ -194,6 +199,7 @@ class _Transport:
         self._configuration.connection_pool_maxsize = IDLE_CONNECTIONS
         self._configuration.socket_options = _socket_options()
         self.server: str = self._configuration.host.rstrip("/")
+        self.namespace = cluster.namespace
         self.certificate_authority: str | None = self._configuration.ssl_ca_cert
         self._pool: urllib3.PoolManager = RESTClientObject(self._configuration).pool_manager
         self._credentials_lock = threading.Lock()

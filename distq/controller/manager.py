@@ -123,8 +123,8 @@ class Manager:
         from distq.controller.leading import Candidate
 
         client = self._client or Client()
-        _ = client.server  # says now that there is no cluster, not at the first election
-        namespace = self._settings.lease_namespace or getattr(client, "namespace", "") or "default"
+        own_namespace = client.namespace  # says now that there is no cluster, not at the first election
+        namespace = self._settings.lease_namespace or own_namespace
         return Candidate(
             self._controllers,
             client=client,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from distq.client import Client
+from distq.client import Client, credentials
 from distq.errors import ApiError, ConfigError
 from tests.fixtures.api_servers import RealApiServer, real_api_server_assets, write_kubeconfig
 
@@ -152,6 +152,31 @@ def test_home_kubeconfig_is_found(server: RealApiServer, tmp_path: Path) -> None
     assert Client().server == server.url
 
 
+def test_namespace_is_that_of_the_context(tmp_path: Path) -> None:
+    """As with kubectl: what belongs to the deployment, such as its Lease, goes there."""
+    write_kubeconfig(tmp_path / "kubeconfig", cluster={"server": "http://127.0.0.1:1"}, user={})
+    assert Client(tmp_path / "kubeconfig").namespace == "default"
+    config = json.loads((tmp_path / "kubeconfig").read_text())
+    config["contexts"][0]["context"]["namespace"] = "prod"
+    (tmp_path / "kubeconfig").write_text(json.dumps(config))
+    assert Client(tmp_path / "kubeconfig").namespace == "prod"
+
+
+@pytest.mark.usefixtures("no_cluster")
+def test_namespace_in_a_pod_is_the_pods(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The service account's mount tells it."""
+    for name, text in {"token": "t", "ca.crt": "c", "namespace": "prod\n"}.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "1")
+    monkeypatch.setattr("kubernetes.config.incluster_config.SERVICE_TOKEN_FILENAME", str(tmp_path / "token"))
+    monkeypatch.setattr("kubernetes.config.incluster_config.SERVICE_CERT_FILENAME", str(tmp_path / "ca.crt"))
+    monkeypatch.setattr(credentials, "POD_NAMESPACE", tmp_path / "namespace")
+    cluster = credentials.load(None, None)
+    assert cluster.namespace == "prod"
+    assert cluster.configuration.host == "https://127.0.0.1:1"
+
+
 def test_context_is_chosen(server: RealApiServer, tmp_path: Path) -> None:
     """``context`` picks one of the file's, and an unknown one is named."""
     config = json.loads(server.kubeconfig.read_text())
@@ -256,7 +281,7 @@ import sys
 sys.modules[{package!r}] = None
 from distq.errors import ConfigError
 try:
-    from distq.client import Client
+    from distq.client import Client, credentials
     Client().server
 except ConfigError as error:
     print(error)
