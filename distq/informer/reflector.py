@@ -13,7 +13,16 @@ from contextlib import contextmanager, suppress
 from typing import Protocol
 
 from distq.clock import SYSTEM_CLOCK, Clock
-from distq.errors import ApiError, ConfigError, DistqError, Expired, LeaseLost, NotFound, TooManyRequests
+from distq.errors import (
+    ApiError,
+    ConfigError,
+    DistqError,
+    Expired,
+    LayoutTooNew,
+    LeaseLost,
+    NotFound,
+    TooManyRequests,
+)
 from distq.informer.backoff import Backoff
 from distq.informer.listwatch import PAGE_SIZE, ListWatch
 from distq.informer.objects import is_older
@@ -24,14 +33,18 @@ logger = logging.getLogger(__name__)
 
 TICK = 0.25  # seconds
 PROBE_INTERVAL = 1.0  # seconds
+LONGEST_PATIENCE = 60.0  # seconds; a Retry-After of hours is a proxy's mistake
 SHORT_WATCH = 1.0  # seconds; client-go's very short watch
+
+FATAL = (LeaseLost, ConfigError, LayoutTooNew)
+"""What no later attempt can help."""
 
 
 class Sink(Protocol):
     """Takes what a Reflector emits, in order and from one thread.
 
     Whatever it raises makes the Reflector connect anew from ``position()``, after a back-off unless it is
-    PositionMoved; LeaseLost and ConfigError end the Reflector's run.
+    PositionMoved; LeaseLost, ConfigError and LayoutTooNew end the Reflector's run.
     """
 
     def position(self) -> str:
@@ -62,7 +75,7 @@ class Sink(Protocol):
         """Do what time brings; called several times a second, except while a list is being read."""
 
 
-class PositionMoved(Exception):  # noqa: N818 - an order to the Reflector, no error
+class PositionMoved(Exception):
     """Raised by a sink whose position is now another one: connect anew, from there."""
 
 
@@ -87,8 +100,8 @@ class Reflector:
     def run(self, stop: threading.Event) -> None:
         """Follow the resource until ``stop`` is set.
 
-        Raises NotFound where the API server never knew the resource and there is no position, and LeaseLost
-        or ConfigError from the sink or the client.
+        Raises NotFound where the API server never knew the resource and there is no position, and LeaseLost,
+        ConfigError or LayoutTooNew from the sink or the client.
         """
         while not stop.is_set():
             error = self._attempt(stop)
@@ -100,7 +113,7 @@ class Reflector:
         self._answered = self._progressed = False
         try:
             self._follow(stop)
-        except (LeaseLost, ConfigError):
+        except FATAL:
             raise
         except PositionMoved:
             moved_at, self._moved_at = self._moved_at, self._clock.monotonic()
@@ -115,7 +128,7 @@ class Reflector:
         """Return whether neither the API server nor a position showed that the resource ever existed."""
         try:
             return not self._was_known and not self._sink.position()
-        except ApiError:
+        except Exception:  # noqa: BLE001 - said by the next attempt
             return False
 
     def _failed(self, error: Exception) -> Exception:
@@ -126,9 +139,10 @@ class Reflector:
         return error
 
     def _follow(self, stop: threading.Event) -> None:
+        # The position first, or what another leader commits in between looks like the future.
+        position = self._sink.position()
         present = self._list_watch.version()
         self._answered = self._was_known = True
-        position = self._sink.position()
         if position and is_older(present, position):
             logger.error(
                 "%s: cluster at version %s, before %s: restored?", self._list_watch, present, position
@@ -211,8 +225,8 @@ class Reflector:
 
     def _back_off(self, error: Exception | None, stop: threading.Event) -> None:
         """Wait for the back-off's delay, or until lists are answered again where they were not."""
-        if isinstance(error, TooManyRequests):
-            self._wait(error.retry_after, stop)
+        if isinstance(error, TooManyRequests) and error.retry_after > 0:
+            self._wait(min(error.retry_after, LONGEST_PATIENCE), stop)
             return
         until = self._clock.monotonic() + self._backoff.delay()
         while not stop.is_set() and (left := until - self._clock.monotonic()) > 0:
@@ -237,7 +251,7 @@ class Reflector:
     def _tick(self) -> None:
         try:
             self._sink.tick()
-        except (LeaseLost, ConfigError, PositionMoved):
+        except (*FATAL, PositionMoved):
             raise
         except Exception as error:  # noqa: BLE001 - never dead
             self._failed(error)

@@ -8,7 +8,7 @@ import pytest
 
 from distq.controller import stream as stream_module
 from distq.controller.committer import MARK
-from distq.errors import LeaseLost
+from distq.errors import LayoutTooNew, LeaseLost
 from distq.informer import reflector as reflector_module
 from distq.informer.wire import RawObject
 from distq.redisio.connection import Connection
@@ -327,6 +327,17 @@ def test_a_leader_stops_while_redis_is_away(scene: Scene, redis_server: Embedded
             proxy.mode = "refuse"
             create(scene, "a")
         connection.close()
+
+
+def test_a_newer_layout_ends_the_stream(scene: Scene) -> None:
+    """What a newer version wrote is not touched, and waiting would not help."""
+    with scene.leading():
+        pass
+    scene.connection.execute("HSET", f"distq:{{{QUEUE}}}:meta", "layout", 99)
+    leader = scene.leader(epoch="2")
+    leader.start()
+    leader.join()
+    assert isinstance(leader.error, LayoutTooNew)
 
 
 def test_probes_are_a_second_apart(scene: Scene) -> None:

@@ -148,6 +148,25 @@ def test_a_position_from_the_future_is_noticed(client: RecordingClient, namespac
     assert sink.told[:3] == ["rewound", "begin", "end"]
 
 
+def test_progress_during_the_version_check_is_not_the_future(
+    client: RecordingClient, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another leader may move the position while this one asks for the version."""
+    sink = Recorder(client.create(config_map(namespace, "a"))["metadata"]["resourceVersion"])
+    version = ListWatch.version
+
+    def overtaken(list_watch: ListWatch) -> str:
+        present = version(list_watch)
+        if not sink.told:
+            sink.version = client.create(config_map(namespace, "b"))["metadata"]["resourceVersion"]
+        return present
+
+    monkeypatch.setattr(ListWatch, "version", overtaken)
+    with running(config_maps(client, namespace), sink):
+        eventually(sink.heard("connected"))
+    assert "rewound" not in sink.told
+
+
 def test_an_unknown_resource_ends_the_first_start(client: RecordingClient) -> None:
     """Nobody ever saw the resource: the caller learns it, with the remedy."""
     unknown = ListWatch(client, "example.com/v1/Nothing")
