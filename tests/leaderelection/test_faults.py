@@ -26,8 +26,16 @@ from tests.leaderelection.participants import (
 
 
 @pytest.fixture
-def enter(namespace: str) -> Iterator[Enter]:
-    """Give a function that makes participants with short leases, and end them all after the test."""
+def proxy(api_server: ApiServer) -> Iterator[TcpProxy]:
+    """Give a proxy in front of the API server."""
+    address = urlsplit(api_server.url)
+    with TcpProxy((address.hostname or "", address.port or 0)) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def enter(namespace: str, proxy: TcpProxy) -> Iterator[Enter]:
+    """Give a function that makes participants with short leases, and end them all before the proxy."""
     entered: list[Participant] = []
 
     def make(identity: str, client: Client, **settings: Any) -> Participant:
@@ -41,14 +49,6 @@ def enter(namespace: str) -> Iterator[Enter]:
     for participant in entered:
         if participant.thread.is_alive():
             participant.end()
-
-
-@pytest.fixture
-def proxy(api_server: ApiServer) -> Iterator[TcpProxy]:
-    """Give a proxy in front of the API server."""
-    address = urlsplit(api_server.url)
-    with TcpProxy((address.hostname or "", address.port or 0)) as proxy:
-        yield proxy
 
 
 @pytest.fixture
@@ -95,6 +95,7 @@ def test_followers_survive_outages(
     client: Client,
     proxied: Client,
     proxy: TcpProxy,
+    *,
     mode: Mode,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
