@@ -3,17 +3,40 @@
 import logging
 import threading
 import weakref
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from distq.clock import Clock
 from distq.errors import DistqError, RedisError
 from distq.redisio.queue_store import QueueStore
+from distq.workqueue.interface import Request
 from distq.workqueue.rate_limiters import microseconds
-
-if TYPE_CHECKING:
-    from distq.workqueue.session import Session
+from distq.workqueue.worker import Worker
 
 _logger = logging.getLogger("distq.queue")
+
+
+class Kept(Protocol):
+    """What is kept alive: a session."""
+
+    store: QueueStore
+    claim_duration: float
+    clock: Clock
+    id: str
+    turns: int
+    worker: Worker
+
+    @property
+    def gap(self) -> int:
+        """Return how far one look may move the claim clock, µs."""
+
+    def held(self) -> list[Request]:
+        """Return the requests that it holds."""
+
+    def cancel_held(self, why: str) -> None:
+        """Cancel all requests."""
+
+    def recount(self) -> None:
+        """Compare its claims with the server's."""
 
 
 class Heartbeat:
@@ -23,7 +46,7 @@ class Heartbeat:
     A session that was dropped without being closed is left to lapse.
     """
 
-    def __init__(self, session: "Session") -> None:
+    def __init__(self, session: Kept) -> None:
         self._session = weakref.ref(session)
         self._period = min(session.claim_duration / 3, 10.0)
         self._connection = session.store.connection.impatient(self._period)
@@ -61,7 +84,7 @@ class Heartbeat:
             del session
         self._connection.close()
 
-    def beat(self, session: "Session") -> bool:
+    def beat(self, session: Kept) -> bool:
         """Send one heartbeat and compare the claims; return whether the server has the session."""
         identity, turns, sent_at = session.id, session.turns, session.clock.monotonic()
         if not identity:
@@ -88,7 +111,7 @@ class Heartbeat:
             self._compare(session, claims)
         return True
 
-    def _compare(self, session: "Session", claims: int) -> None:
+    def _compare(self, session: Kept, claims: int) -> None:
         """Act on claims missing at once, on a surplus when it stays: its turn may just be unanswered."""
         ours = len(session.held())
         if claims < ours or (claims > ours and self._surplus):

@@ -14,13 +14,14 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from distq.clock import SYSTEM_CLOCK, Clock
 from distq.errors import DistqError, RedisError, RedisUnavailable
 from distq.redisio.keys import LAYOUT
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import Claim
+from distq.workqueue.asks import Ask, Asks
 from distq.workqueue.heartbeat import Heartbeat
 from distq.workqueue.interface import Fate, Release, Request, Settlement, Turn
 from distq.workqueue.rate_limiters import microseconds
@@ -29,19 +30,6 @@ from distq.workqueue.waiting import Waiting
 from distq.workqueue.worker import Worker
 
 _logger = logging.getLogger("distq.queue")
-
-
-@dataclass(eq=False)
-class _Ask:
-    """What one thread wants of the next turn, and what it got."""
-
-    entries: Sequence[Entry]
-    want: int
-    requests: list[Request] = field(default_factory=list)
-    fates: list[Fate] = field(default_factory=list)
-    wait: float = 0.0
-    answered: bool = False
-    error: RedisError | None = None
 
 
 @dataclass(frozen=True)
@@ -79,7 +67,7 @@ class Session:
     def _begin(self) -> None:
         """Start from nothing; in the child of a fork, too, since what the parent held is the parent's."""
         self._lock = threading.Lock()
-        self._asks: deque[_Ask] = deque()
+        self._asks = Asks()
         self._waiting = Waiting(self.store)
         self._forget()
 
@@ -100,12 +88,8 @@ class Session:
 
     def turn(self, entries: Sequence[Entry], want: int) -> Turn:
         """Settle and claim, together with what other threads ask; see ``TurnQueue.turn``."""
-        if len(entries) > LIMIT or want > LIMIT:
-            raise ValueError(
-                f"a turn of {len(entries)} settlements and {want} claims: at most {LIMIT} each way"
-            )
-        ask = _Ask(entries, want)
-        self._asks.append(ask)
+        ask = Ask(entries, want)
+        self._asks.add(ask)
         with self._lock:
             while not ask.answered:
                 self._answer_asks()
@@ -181,7 +165,7 @@ class Session:
     # One turn for all who ask
 
     def _answer_asks(self) -> None:
-        asks = self._next_asks()
+        asks = self._asks.take()
         self.turns += 1
         try:
             if self._unanswered is not None:
@@ -199,19 +183,7 @@ class Session:
             for ask in asks:
                 ask.answered = True
 
-    def _next_asks(self) -> list[_Ask]:
-        """Take as many asks, from the first, as one turn carries."""
-        asks: list[_Ask] = []
-        entries = want = 0
-        while self._asks:
-            entries += len(self._asks[0].entries)
-            want += self._asks[0].want
-            if entries > LIMIT or want > LIMIT:
-                break
-            asks.append(self._asks.popleft())
-        return asks
-
-    def _serve(self, asks: Sequence[_Ask]) -> None:
+    def _serve(self, asks: Sequence[Ask]) -> None:
         ours = [entry for ask in asks for entry in ask.entries if self._is_held(entry)]
         want = sum(ask.want for ask in asks)
         if self._alone or self._ended:

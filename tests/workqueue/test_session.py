@@ -11,9 +11,9 @@ from distq.clock import SystemClock
 from distq.errors import RedisUnavailable
 from distq.redisio.connection import Argument, Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
+from distq.workqueue.asks import Ask
 from distq.workqueue.interface import Release, Request, Settlement, Success
 from distq.workqueue.queue import Queue
-from distq.workqueue.session import _Ask
 from tests.workqueue.conftest import ServerTime, beat
 
 Make = Callable[..., Queue]
@@ -193,8 +193,9 @@ def test_what_threads_ask_meanwhile_travels_in_one_turn(make_queue: Make) -> Non
     queue.add(*(f"k{number}" for number in range(10)))
     session = queue._session
     assert session is not None
-    asks = [_Ask([], 1) for _ in range(10)]
-    session._asks.extend(asks)
+    asks = [Ask([], 1) for _ in range(10)]
+    for ask in asks:
+        session._asks.add(ask)
     turns = session._op
     session.turn([], 0)
     assert session._op == turns + 1

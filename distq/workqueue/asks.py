@@ -1,0 +1,49 @@
+"""What threads ask of a session while a turn is under way; it travels together in the next one."""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from distq.errors import RedisError
+from distq.workqueue.interface import Fate, Request
+from distq.workqueue.turns import LIMIT, Entry
+
+
+@dataclass(eq=False)
+class Ask:
+    """What one thread wants of the next turn, and what it got."""
+
+    entries: Sequence[Entry]
+    want: int
+    requests: list[Request] = field(default_factory=list)
+    fates: list[Fate] = field(default_factory=list)
+    wait: float = 0.0
+    answered: bool = False
+    error: RedisError | None = None
+
+
+class Asks:
+    """The asks that no turn has taken; any thread adds, one at a time takes."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Ask] = deque()
+
+    def add(self, ask: Ask) -> None:
+        """Let the ask travel in one of the next turns; raise ValueError for one that no turn can carry."""
+        if len(ask.entries) > LIMIT or ask.want > LIMIT:
+            raise ValueError(
+                f"a turn of {len(ask.entries)} settlements and {ask.want} claims: at most {LIMIT} each way"
+            )
+        self._waiting.append(ask)
+
+    def take(self) -> list[Ask]:
+        """Take as many asks, from the first, as one turn carries."""
+        taken: list[Ask] = []
+        entries = want = 0
+        while self._waiting:
+            entries += len(self._waiting[0].entries)
+            want += self._waiting[0].want
+            if entries > LIMIT or want > LIMIT:
+                break
+            taken.append(self._waiting.popleft())
+        return taken
