@@ -1,7 +1,7 @@
 """Commands that change queues: add, requeue, delete. What cannot be undone is asked for first."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -14,6 +14,20 @@ from distq.errors import ConfigError
 
 if TYPE_CHECKING:
     from distq.inspector import Inspector, Listing
+
+
+def _choosing_items(command: Callable[..., None]) -> Callable[..., None]:
+    """Let a command take KEYs or a state, and be told not to ask."""
+    choices = [
+        click.argument("queue"),
+        click.argument("keys", nargs=-1, metavar="[KEY...]"),
+        click.option("--state", type=STATES, help="All items in this state."),
+        click.option("--match", help="Of these, the keys that match this glob."),
+        click.option("--yes", is_flag=True, help="Do not ask."),
+    ]
+    for choice in reversed(choices):
+        command = choice(command)
+    return command
 
 
 @click.command()
@@ -34,11 +48,7 @@ def add(
 
 
 @click.command()
-@click.argument("queue")
-@click.argument("keys", nargs=-1, metavar="[KEY...]")
-@click.option("--state", type=STATES, help="All items in this state.")
-@click.option("--match", help="Of these, the keys that match this glob.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@_choosing_items
 @with_settings()
 def requeue(
     *,
@@ -62,11 +72,7 @@ def requeue(
 
 
 @click.command()
-@click.argument("queue")
-@click.argument("keys", nargs=-1, metavar="[KEY...]")
-@click.option("--state", type=STATES, help="All items in this state.")
-@click.option("--match", help="Of these, the keys that match this glob.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@_choosing_items
 @with_settings()
 def delete(
     *,
