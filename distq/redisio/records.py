@@ -25,7 +25,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A value of ``failures``; ``reason`` tells why the item is dead and is empty while it lives."""
+    """A value of ``failures``; ``reason`` tells why the item was parked after its last failure, if it was."""
 
     count: int
     crashes: int

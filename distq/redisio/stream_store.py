@@ -69,6 +69,8 @@ class StreamStore:
         known = known or {}
         if len(items) + len(known) + len(gone) > BATCH:
             raise ValueError(f"a commit of {len(items)} keys, {len(known)} known and {len(gone)} gone")
+        if any(text.split() != [text] for text in (epoch, batch, new or "-")):
+            raise ValueError(f"epoch {epoch!r}, batch {batch!r} and position {new!r} must be single words")
         kind, told = self._store.run(
             "commit",
             stream=self.stream,
