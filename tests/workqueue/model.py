@@ -7,7 +7,7 @@ one claim, each independent of the other. Times are µs.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 Item = bytes
@@ -41,7 +41,8 @@ class Claim(NamedTuple):
     stood: Now
 
 
-class Failure(NamedTuple):
+@dataclass(frozen=True)
+class Failure:
     """What is remembered of an item that failed; ``reason`` is that of its last parking."""
 
     count: int = 0
@@ -269,7 +270,7 @@ class QueueModel:
         """Count a crash; return whether it parked the item."""
         failure = self.failures.get(item, Failure())
         crashes = failure.crashes + 1
-        self.failures[item] = failure._replace(crashes=crashes)
+        self.failures[item] = replace(failure, crashes=crashes)
         if crashes < 3 or item in self.pending:
             return False
         self._park(item, now, "crashes", f"its workers died {crashes} times")
@@ -277,7 +278,7 @@ class QueueModel:
 
     def _park(self, item: Item, now: int, reason: str, text: str) -> None:
         self.dead[item] = now
-        self.failures[item] = self.failures[item]._replace(failed_at=now, reason=reason, text=text)
+        self.failures[item] = replace(self.failures[item], failed_at=now, reason=reason, text=text)
 
     def _put_back(self, item: Item, stood: Now) -> None:
         """Stand again where it stood, or better; being pending now supersedes a delay."""

@@ -1,0 +1,112 @@
+"""A queue with something in each of its structures, and one call of each script that would change it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from distq.redisio import scripts
+from distq.redisio.connection import Connection
+from distq.redisio.keys import queue_key
+from distq.redisio.stream_store import StreamStore, _StreamKeys
+
+NOW = 1_795_000_000_000_000
+SECOND = 1_000_000
+STREAM = "pods"
+NAMES = frozenset(name for script in scripts.names() for name in scripts.load(script).keys)
+"""All that a queue consists of."""
+
+
+class Populated:
+    """The queue foos, and a session that holds three of its items."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.store = _StreamKeys(connection, "foos", STREAM)
+        self.time = NOW
+        self.turns = 0
+        self.session = self.open("mine")
+        self.add("held", "again", "backs-off")
+        self.fence, _ = self.turn("first", [], want=3)
+        self.add("again", "ready", "poison")
+        self.run("add_after", items=["later"], priority=7, max_length="", delay=60 * SECOND)
+        self.turn("second", [("backs-off", "", "limit", "fixed 9000000", 0, "boom")], want=0)
+        other = self.open("other")
+        self.turn("third", [], want=9, session=other)
+        self.turn("fourth", [("poison", self.fence_of("poison"), "park", "", "", "no")], 0, session=other)
+        self.run("close", session=other)
+        StreamStore(connection, "foos", STREAM).commit(
+            epoch="7", expected="", new="100", batch="b0", keys=["ready"], known={"old": "1", "pod": "2"}
+        )
+
+    def run(self, script: str, **inputs: Any) -> Any:
+        """Run a script, a second after the one before."""
+        self.time += SECOND
+        self.connection.server_time = self.time
+        return self.store.run(script, **inputs)
+
+    def open(self, nonce: str) -> str:
+        """Open a session."""
+        return str(self.run("open", **_OPEN | {"nonce": nonce}).decode())
+
+    def add(self, *items: str) -> Any:
+        """Add items."""
+        return self.run("add", items=items, priority=0, max_length="")
+
+    def turn(
+        self, op: str, others: Sequence[tuple[Any, ...]], want: int, session: str = ""
+    ) -> tuple[int, Any]:
+        """Settle and claim; return the fence and the reply."""
+        flat = [value for each in others for value in each]
+        inputs = self._turn(op, session or self.session) | {"settlements": flat, "want": want}
+        reply = self.run("turn", **inputs)
+        return int(reply[0]), reply
+
+    def back_off(self, item: str, limiter: str) -> int:
+        """Count a failure without letting time pass; return the due time in ms."""
+        self.turns += 1
+        settlement = [item, "", "limit", limiter, 0, ""]
+        inputs = self._turn(f"back-off-{self.turns}", self.session) | {"settlements": settlement, "want": 0}
+        return int(self.store.run("turn", **inputs)[4][0])
+
+    def fence_of(self, item: str) -> int:
+        """Return the fence of a claim."""
+        (claim,) = self.store.read(("HGET", "claims", item))
+        return int(claim.split(b" ")[1])
+
+    def dumps(self) -> dict[str, Any]:
+        """Return all that there is of the queue, as Redis would save it."""
+        return {name: self.connection.execute("DUMP", self.store.key(name)) for name in sorted(NAMES)}
+
+    def calls(self) -> dict[str, dict[str, Any]]:
+        """Return for each script inputs that change the queue."""
+        session = {"session": self.session}
+        settlements = [
+            *("held", self.fence),
+            *("again", self.fence, "retry", "bucket 10 1", "", "boom"),
+        ]
+        pending = {"priority": 9, "max_length": ""}
+        batch = {"keep_pending": 0, "n_items": 2, "n_known": 1, "rest": ["new", "poison", "pod", "3", "old"]}
+        record = {"epoch": "8", "replaces": "", "expected": "100", "new": "101", "batch": "b1", "about": "{}"}
+        return {
+            "open": _OPEN | {"nonce": "third"},
+            "heartbeat": session | {"claim_duration": 90 * SECOND, "gap": 10 * SECOND, "worker": "me"},
+            "close": session,
+            "add": pending | {"items": ["new", "again", "later", "poison"]},
+            "add_after": pending | {"items": ["new", "ready", "later", "poison"], "delay": SECOND},
+            "turn": self._turn("fifth", self.session) | {"n_ok": 1, "settlements": settlements, "want": 5},
+            "commit": {"stream": STREAM, "priority": -9} | record | batch,
+            "forget": {"items": ["backs-off", "held"]},
+            "requeue": {"state": "", "items": ["backs-off", "later", "poison", "held"]},
+            "delete": {"state": "", "items": ["ready", "again", "later", "poison"]},
+        }
+
+    def _turn(self, op: str, session: str) -> dict[str, Any]:
+        policy = {"max_retries": 3, "limiter": "exp 5000 1000000000", "fleet_concurrency": ""}
+        return {"session": session, "op": op, "gap": 10 * SECOND, "n_ok": 0} | policy
+
+
+_OPEN = {"layout": 1, "claim_duration": 600 * SECOND, "gap": 10 * SECOND, "worker": "somebody"}
+
+
+def key(name: str) -> str:
+    """Return the key of a structure of the populated queue."""
+    return queue_key("foos", f"known:{STREAM}" if name == "known" else name)

@@ -1,0 +1,225 @@
+"""Handing a stream over: positions are compared and set, old leaders are fenced, batches count once."""
+
+import itertools
+from typing import Any
+
+import pytest
+
+from distq.errors import InvalidKey
+from distq.redisio.connection import Connection
+from distq.redisio.queue_store import QueueStore
+from distq.redisio.stream_store import Committed, Fenced, Mismatch, StreamStore, stream_records
+
+
+class Leader:
+    """Commits to one stream, each batch under a name of its own unless told otherwise."""
+
+    def __init__(self, store: StreamStore, epoch: str = "100") -> None:
+        self.store = store
+        self.epoch = epoch
+        self.batches = itertools.count()
+
+    def commit(self, expected: str, new: str, *keys: str, **more: Any) -> Committed | Fenced | Mismatch:
+        """Commit keys, from one position to the next."""
+        inputs = {"epoch": self.epoch, "batch": f"{self.epoch}-{next(self.batches)}"} | more
+        return self.store.commit(expected=expected, new=new, keys=keys, **inputs)
+
+
+@pytest.fixture
+def stream(connection: Connection) -> StreamStore:
+    """Make a stream of the queue foos, to which nothing was ever committed."""
+    return StreamStore(connection, "foos", "pods")
+
+
+@pytest.fixture
+def queue(connection: Connection) -> QueueStore:
+    """Look into the queue foos."""
+    return QueueStore(connection, "foos")
+
+
+def _position(stream: StreamStore) -> str | None:
+    record = stream.load()
+    return None if record is None else record.position
+
+
+def _ready(queue: QueueStore) -> list[bytes]:
+    (items,) = queue.read(("ZRANGE", "ready", 0, -1))
+    return list(items)
+
+
+def test_a_commit_enqueues_and_moves_in_one_step(stream: StreamStore, queue: QueueStore) -> None:
+    """Keys in their order, the position, what is known, and what is said about the stream."""
+    leader = Leader(stream)
+    about = {"leader": "me", "lag": 0.5}
+    known = {"a": "1", "b": "1\nteam/x"}
+    assert leader.commit("", "3878", "b", "a", "b", known=known, about=about) == Committed(2)
+    record = stream.load()
+    assert record is not None
+    assert (record.epoch, record.position, record.about) == ("100", "3878", about)
+    assert _ready(queue) == [b"b", b"a"]
+    assert dict(stream.known()) == known
+    assert stream.known_of(["b", "c"]) == ["1\nteam/x", None]
+    assert stream.known_of([]) == []
+    assert stream.known_count() == 2
+
+
+def test_a_commit_from_elsewhere_changes_nothing(stream: StreamStore, queue: QueueStore) -> None:
+    """The answer says where the stream stands."""
+    leader = Leader(stream)
+    assert leader.commit("5", "6", "a", known={"a": "1"}) == Mismatch("")
+    assert stream.load() is None
+    leader.commit("", "5")
+    assert leader.commit("", "6", "a") == Mismatch("5")
+    assert leader.commit("4", "6", "a", known={"a": "1"}, gone=["b"]) == Mismatch("5")
+    assert (_position(stream), _ready(queue), dict(stream.known())) == ("5", [], {})
+
+
+def test_a_batch_counts_once(stream: StreamStore, queue: QueueStore) -> None:
+    """A resent one is confirmed, and adds nothing; after the next it is of the past."""
+    leader = Leader(stream)
+    assert leader.commit("", "5", "a", batch="b1") == Committed(1)
+    queue.delete(["a"])
+    assert leader.commit("", "5", "a", batch="b1") == Committed(0)
+    assert _ready(queue) == []
+    assert leader.commit("5", "6", batch="b2") == Committed(0)
+    assert leader.commit("", "5", "a", batch="b1") == Mismatch("6")
+
+
+def test_an_event_of_many_keys_is_several_commits(stream: StreamStore, queue: QueueStore) -> None:
+    """All but the last stay at the old position."""
+    leader = Leader(stream)
+    leader.commit("", "5")
+    assert leader.commit("5", "5", "a") == Committed(1)
+    assert leader.commit("5", "6", "b") == Committed(1)
+    assert (_position(stream), _ready(queue)) == ("6", [b"a", b"b"])
+
+
+def test_a_probe_changes_nothing_but_who_leads(stream: StreamStore) -> None:
+    """A commit without keys at the same position."""
+    Leader(stream).commit("", "5")
+    assert Leader(stream, "101").commit("5", "5", about={"leader": "new"}) == Committed(0)
+    record = stream.load()
+    assert record is not None
+    assert (record.epoch, record.position, record.about) == ("101", "5", {"leader": "new"})
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("99", "100"), ("100", "101"), ("9007199254740992", "9007199254740993"), ("9" * 38, "1" + "0" * 38)],
+)
+def test_a_leader_of_the_past_is_fenced(stream: StreamStore, queue: QueueStore, old: str, new: str) -> None:
+    """Epochs are versions of the API server: digits of any length, compared as such."""
+    assert Leader(stream, old).commit("", "5") == Committed(0)
+    assert Leader(stream, new).commit("5", "6") == Committed(0)
+    assert Leader(stream, old).commit("6", "7", "a", known={"a": "1"}) == Fenced(new)
+    assert (_position(stream), _ready(queue), dict(stream.known())) == ("6", [], {})
+
+
+def test_a_leader_after_time_travel_replaces_a_later_epoch(stream: StreamStore) -> None:
+    """Only by naming the one that is stored."""
+    Leader(stream, "900").commit("", "5")
+    restored = Leader(stream, "300")
+    assert restored.commit("5", "!", replaces="899") == Fenced("900")
+    assert restored.commit("5", "!", replaces="900") == Committed(0)
+    assert restored.commit("!", "!") == Committed(0)
+    assert _position(stream) == "!"
+
+
+def test_a_relist_is_a_chain(stream: StreamStore) -> None:
+    """Each page follows the one before it; only the end is a plain position."""
+    leader, rival = Leader(stream), Leader(stream, "101")
+    leader.commit("", "5")
+    assert leader.commit("5", "5~r1:1", "a") == Committed(1)
+    assert leader.commit("5~r1:1", "5~r1:2", "b") == Committed(1)
+    assert rival.commit("5~r1:2", "5~r2:1", "a") == Committed(0)
+    assert rival.commit("5~r1:2", "9") == Mismatch("5~r2:1")
+    assert leader.commit("5~r1:2", "5~r1:3", "c") == Fenced("101")
+    assert rival.commit("5~r2:1", "9") == Committed(0)
+    assert _position(stream) == "9"
+
+
+def test_what_waits_for_later_is_kept_if_asked(stream: StreamStore, queue: QueueStore) -> None:
+    """A list leaves delayed and dead items alone; an event does not."""
+    queue.run("add_after", items=["later"], priority=3, max_length="", delay=60_000_000)
+    queue.connection.execute("ZADD", queue.key("dead"), 1, "dead")
+    queue.run("add", items=["ready"], priority=0, max_length="")
+    leader = Leader(stream)
+    keys = ("later", "dead", "ready", "new")
+    assert leader.commit("", "5", *keys, priority=-100, keep_pending=True) == Committed(1)
+    assert _ready(queue) == [b"ready", b"new"]
+    assert leader.commit("5", "6", *keys) == Committed(2)
+    assert _ready(queue) == [b"later", b"ready", b"dead", b"new"]
+
+
+def test_what_is_gone_is_no_longer_known(stream: StreamStore) -> None:
+    """A tombstone drops its field, together with what else the batch says."""
+    leader = Leader(stream)
+    leader.commit("", "5", known={"a": "1", "b": "1"})
+    leader.commit("5", "6", "a", known={"c": "2"}, gone=["a", "nobody"])
+    assert dict(stream.known()) == {"b": "1", "c": "2"}
+
+
+def test_a_stream_is_wound_up(stream: StreamStore) -> None:
+    """Its record goes with the last commit; it may begin anew."""
+    leader = Leader(stream)
+    leader.commit("", "5", known={"a": "1"})
+    assert leader.commit("5", "", "a", gone=["a"]) == Committed(1)
+    assert stream.load() is None
+    assert stream.known_count() == 0
+    assert leader.commit("", "7") == Committed(0)
+
+
+def test_streams_of_a_queue_are_apart(stream: StreamStore, connection: Connection) -> None:
+    """Each has its position and what it knows."""
+    other = StreamStore(connection, "foos", "nodes")
+    Leader(stream).commit("", "5", known={"a": "1"})
+    Leader(other, "7").commit("", "9", known={"a": "2"})
+    records = stream_records(connection, "foos")
+    assert {name: record.position for name, record in records.items()} == {"pods": "5", "nodes": "9"}
+    assert (stream.known_of(["a"]), other.known_of(["a"])) == (["1"], ["2"])
+
+
+def test_what_is_known_is_read_in_pages(stream: StreamStore) -> None:
+    """However much it is."""
+    leader = Leader(stream)
+    leader.commit("", "5")
+    for page in range(3):
+        known = {f"ns/object-{page}-{n}": str(n) for n in range(1000)}
+        assert leader.commit("5", "5", known=known) == Committed(0)
+    assert len(dict(stream.known())) == stream.known_count() == 3000
+
+
+def test_a_full_queue_takes_commits(stream: StreamStore, queue: QueueStore) -> None:
+    """The informer is exempt from max_length: what it does not hand over would be lost."""
+    assert queue.run("add", items=["a", "b"], priority=0, max_length=1) == [1, 1]
+    assert Leader(stream).commit("", "5", "b", "c") == Committed(2)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"keys": [f"k{n}" for n in range(600)], "gone": [f"g{n}" for n in range(401)]},
+        {"epoch": ""},
+        {"epoch": "1 2"},
+        {"batch": ""},
+        {"new": "5 6"},
+        {"keys": ["bad\nkey"]},
+    ],
+    ids="-".join,
+)
+def test_a_commit_that_makes_no_sense_is_refused(stream: StreamStore, wrong: dict[str, Any]) -> None:
+    """Before Redis is asked."""
+    right: dict[str, Any] = {"epoch": "1", "expected": "", "new": "5", "batch": "b1"}
+    with pytest.raises((ValueError, InvalidKey)):
+        stream.commit(**right | wrong)
+    assert stream.load() is None
+
+
+def test_a_batch_may_be_as_large_as_a_script_takes(stream: StreamStore) -> None:
+    """A thousand keys, or a thousand of anything else."""
+    keys = [f"ns/object-{n}" for n in range(1000)]
+    leader = Leader(stream)
+    assert leader.commit("", "5", *keys) == Committed(1000)
+    assert leader.commit("5", "6", known=dict.fromkeys(keys, "1")) == Committed(0)
+    assert leader.commit("6", "7", gone=keys) == Committed(0)
+    assert stream.known_count() == 0

@@ -1,0 +1,349 @@
+"""What every script keeps to, whatever it does: its inputs, its keys, all or nothing, once or twice."""
+
+import contextlib
+import random
+import re
+import socket
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from distq.errors import LayoutTooNew, RedisRefused
+from distq.redisio import scripts
+from distq.redisio.connection import Connection
+from distq.redisio.queue_store import QueueStore, queue_names
+from distq.testing.embedded_valkey import EmbeddedValkey
+from tests.redisio.populated import NAMES, Populated, key
+from tests.workqueue.test_random import RandomCalls
+
+SCRIPTS = ["add", "add_after", "close", "commit", "delete", "forget", "heartbeat", "open", "requeue", "turn"]
+SCRIPT_KEYS = [(name, each) for name in SCRIPTS for each in scripts.load(name).keys]
+
+
+@pytest.fixture
+def populated(connection: Connection) -> Populated:
+    """Make a queue with something of everything."""
+    return Populated(connection)
+
+
+# How they are written
+
+
+def test_these_are_all_scripts() -> None:
+    """No script escapes the tests below."""
+    assert list(scripts.names()) == SCRIPTS
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_says_what_it_does_and_returns_before_it_names_its_inputs(name: str) -> None:
+    """The first lines are its contract."""
+    header, _, inputs = scripts.load(name).source.partition("\nlocal ")
+    lines = header.splitlines()
+    assert re.match(r"-- [A-Z][a-z]+ .*", lines[0])
+    assert " Returns " in header
+    assert all(line.startswith("-- ") and len(line) <= 120 for line in lines)
+    assert "KEYS[1]" in inputs
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_touches_only_keys_that_it_names(name: str) -> None:
+    """Each command's key is a declared one, or a name for one of several of them."""
+    script = scripts.load(name)
+    assert "redis.call(" not in script.source
+    assert "redis.pcall" not in script.source
+    body = script.source.partition("local call = redis.call\n")[2]
+    keys = re.findall(r"call\('(?!TIME)[A-Z]+', ([\w.]+(?:\[\w+\])?)", body)
+    keys += re.findall(r"\{ '(?:Z|H|R|L)[A-Z]+', (\w+)", body)
+    assert keys
+    assert set(keys) <= {*script.keys, "pending", "key", "in_state[state]"}
+
+
+def test_a_wrong_input_is_no_call(connection: Connection) -> None:
+    """Missing and unknown inputs are named, before Redis is asked."""
+    store = QueueStore(connection, "foos")
+    with pytest.raises(TypeError, match="script add: missing or unknown inputs item, items"):
+        store.run("add", item=["a"], priority=0, max_length="")
+
+
+@pytest.fixture
+def cluster(redis_server: EmbeddedValkey) -> Iterator[Connection]:
+    """Start a cluster of one node."""
+    options = ("--cluster-enabled", "yes")
+    with EmbeddedValkey(server=redis_server._server, options=options, port=_low_port()) as server:
+        connection = Connection(server.url)
+        for first in range(0, 16384, 4096):
+            connection.execute("CLUSTER", "ADDSLOTS", *range(first, first + 4096))
+        deadline = time.monotonic() + 20
+        while b"cluster_state:ok" not in connection.execute("CLUSTER", "INFO"):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        yield connection
+        connection.close()
+
+
+def _low_port() -> int:
+    """Return a free port; a cluster wants the one 10,000 above as well."""
+    while True:
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", random.randrange(20_000, 32_000)))
+            return int(probe.getsockname()[1])
+
+
+def test_a_queue_lives_in_one_slot_of_a_cluster(cluster: Connection) -> None:
+    """A cluster refuses scripts whose keys are in several slots, or not where they were declared."""
+    slots = {cluster.execute("CLUSTER", "KEYSLOT", key(name)) for name in NAMES}
+    assert len(slots) == 1
+    calls = RandomCalls(cluster, seed=1)
+    calls.run(500)
+    calls.drain()
+
+
+# All or nothing
+
+
+@pytest.mark.parametrize(("script", "name"), SCRIPT_KEYS)
+def test_a_key_of_a_wrong_type_changes_nothing(populated: Populated, script: str, name: str) -> None:
+    """Whoever wrote it, the script stops before its first write."""
+    inputs = populated.calls()[script]
+    populated.connection.execute("SET", key(name), "by hand")
+    before = populated.dumps()
+    with pytest.raises(RedisRefused, match="Was its data changed by hand"):
+        populated.run(script, **inputs)
+    assert populated.dumps() == before
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_each_call_of_these_tests_changes_something(populated: Populated, script: str) -> None:
+    """The tests above and below are worth something."""
+    before = populated.dumps()
+    populated.run(script, **populated.calls()[script])
+    assert populated.dumps() != before
+
+
+@pytest.fixture
+def full(populated: Populated) -> Iterator[Populated]:
+    """Fill the memory of the server."""
+    populated.connection.execute("CONFIG", "SET", "maxmemory", 1)
+    yield populated
+    populated.connection.execute("CONFIG", "SET", "maxmemory", 0)
+
+
+@pytest.mark.parametrize("script", ["add", "add_after", "commit"])
+def test_full_memory_refuses_more_work(full: Populated, script: str) -> None:
+    """Producers hear it, and nothing has changed."""
+    before = full.dumps()
+    with pytest.raises(RedisRefused, match="is full"):
+        full.run(script, **full.calls()[script])
+    assert full.dumps() == before
+
+
+@pytest.mark.parametrize("script", ["turn", "heartbeat", "open", "close", "forget", "delete", "requeue"])
+def test_full_memory_lets_work_be_done(full: Populated, script: str) -> None:
+    """Whatever drains the queue still goes, from a handle that was not there before, too."""
+    before = full.dumps()
+    full.store = type(full.store)(full.connection, "foos", "pods")
+    reply = full.run(script, **full.calls()[script])
+    assert reply != b"LOST"
+    assert full.dumps() != before
+
+
+# Once or twice
+
+
+@pytest.mark.parametrize("script", [name for name in SCRIPTS if name != "open"])
+def test_a_call_whose_reply_was_lost_has_one_effect(populated: Populated, script: str) -> None:
+    """Asked again, at the same time or later, it changes nothing but clocks."""
+    inputs = populated.calls()[script]
+    first = populated.run(script, **inputs)
+    after = populated.dumps()
+    populated.time -= 1_000_000
+    again = populated.run(script, **inputs)
+    _same_but_for_clocks(populated.dumps(), after)
+    if script == "turn":
+        assert _answer(again) == _answer(first)
+    if script == "commit":
+        assert (first, again) == ([b"OK", 2], [b"OK", 0])
+    if script != "add_after":  # a second later its delay is another
+        populated.run(script, **inputs)
+        _same_but_for_clocks(populated.dumps(), after)
+
+
+def test_an_open_whose_reply_was_lost_leaves_an_empty_session(populated: Populated) -> None:
+    """It holds nothing, so it may lapse."""
+    inputs = populated.calls()["open"]
+    first, again = populated.run("open", **inputs), populated.run("open", **inputs)
+    assert first != again
+    number = again.partition(b"-")[0]
+    assert populated.store.read(("ZCOUNT", "processing", number, number)) == [0]
+
+
+def _same_but_for_clocks(now: dict[str, Any], then: dict[str, Any]) -> None:
+    ignored = {"meta", "sessions"}
+    assert {name: now[name] for name in now.keys() - ignored} == {
+        name: then[name] for name in then.keys() - ignored
+    }
+
+
+def _answer(reply: list[Any]) -> tuple[Any, ...]:
+    """Return what of a turn's reply must be the same; its claims come in another order."""
+    fence, _, alone, refused, fates, popped, records = reply
+    claimed = dict(
+        zip(popped[::2], zip(popped[1::2], records or [None] * len(popped), strict=False), strict=True)
+    )
+    return fence, alone, refused, fates, claimed
+
+
+def test_scripts_that_the_server_forgot_are_loaded_again(populated: Populated) -> None:
+    """A restart or a flush between any two calls is not noticed."""
+    for script in SCRIPTS:
+        populated.connection.execute("SCRIPT", "FLUSH")
+        populated.run(script, **populated.calls()[script])
+
+
+# The layout
+
+
+def test_a_queue_of_a_newer_layout_is_refused(connection: Connection) -> None:
+    """Whatever is called, one line says so and nothing is written."""
+    connection.execute("HSET", key("meta"), "layout", 2)
+    store = QueueStore(connection, "foos")
+    with pytest.raises(LayoutTooNew, match=r'queue "foos" has layout 2: .* Upgrade distq here') as caught:
+        store.run("add", items=["a"], priority=0, max_length="")
+    assert not caught.value.retryable
+    assert connection.execute("DBSIZE") == 1
+
+
+def test_a_queue_that_became_newer_is_refused(populated: Populated) -> None:
+    """A handle from before the upgrade opens no session after it."""
+    populated.connection.execute("HSET", key("meta"), "layout", 2)
+    before = populated.dumps()
+    with pytest.raises(LayoutTooNew):
+        populated.run("open", **populated.calls()["open"])
+    assert populated.dumps() == before
+
+
+def test_queues_are_known_by_name_also_after_a_wipe(populated: Populated) -> None:
+    """The first use of a handle says that the queue exists, and so does each new session."""
+    assert queue_names(populated.connection) == ["foos"]
+    populated.connection.execute("FLUSHALL")
+    assert queue_names(populated.connection) == []
+    populated.open("anew")
+    assert queue_names(populated.connection) == ["foos"]
+
+
+# Limiters, evaluated where the failures are counted
+
+
+class Delays:
+    """Asks the queue for the delays of failures, all at one time unless told otherwise."""
+
+    def __init__(self, populated: Populated, program: str) -> None:
+        self.queue = populated
+        self.program = program
+        self.now = populated.time
+
+    def __call__(self, item: str, times: int = 1, after: int = 0) -> list[int]:
+        """Count failures, ``after`` µs later; return the delays in ms."""
+        self.now += after
+        self.queue.connection.server_time = self.now
+        return [self._one(item) for _ in range(times)]
+
+    def _one(self, item: str) -> int:
+        due = self.queue.back_off(item, self.program)
+        self.queue.connection.execute("ZREM", key("delayed"), item)  # or the earliest would count
+        return due - self.now // 1000
+
+
+def test_item_exponential_failure(populated: Populated) -> None:
+    """1, 2, 4, 8, 16 ms an item; forgotten, it begins again; it never exceeds the most."""
+    delays = Delays(populated, "exp 1000 1000000")
+    assert delays("one", 5) == [1, 2, 4, 8, 16]
+    assert delays("two", 2) == [1, 2]
+    populated.run("forget", items=["one"])
+    assert delays("one") == [1]
+    populated.connection.execute("HSET", key("failures"), "one", "1000 0 0 - ")
+    assert delays("one") == [1000]
+
+
+def test_item_exponential_failure_overflow(populated: Populated) -> None:
+    """No count is too high: a minute's 2^1000 is a thousand hours."""
+    delays = Delays(populated, "exp 60000000 3600000000000")
+    assert delays("one", 3) == [60_000, 120_000, 240_000]
+    populated.connection.execute("HSET", key("failures"), "one", "100000 0 0 - ")
+    assert delays("one") == [3_600_000_000]
+
+
+def test_item_fast_slow(populated: Populated) -> None:
+    """Fast thrice, then slow; each item for itself."""
+    delays = Delays(populated, "fastslow 5000 10000000 3")
+    assert delays("one", 5) == [5, 5, 5, 10_000, 10_000]
+    assert delays("two", 2) == [5, 5]
+    populated.run("forget", items=["one"])
+    assert delays("one") == [5]
+
+
+def test_max_of(populated: Populated) -> None:
+    """The slowest counts."""
+    delays = Delays(populated, "fastslow 5000 3000000 3 exp 1000 1000000 maxof 2")
+    assert delays("one", 5) == [5, 5, 5, 3000, 3000]
+    assert delays("two", 2) == [5, 5]
+
+
+def test_max_of_charges_each(populated: Populated) -> None:
+    """A bucket that is not the slowest loses its token all the same."""
+    delays = Delays(populated, "fixed 500000 bucket 1 2 maxof 2")
+    assert delays("one", 3) == [500, 500, 1000]
+
+
+def test_max_wait(populated: Populated) -> None:
+    """Never longer than the most."""
+    delays = Delays(populated, "fastslow 5000 1000000000 100 maxwait 500000000")
+    assert delays("one", 100) == [5] * 100
+    assert delays("one", 3) == [500_000] * 3
+
+
+def test_bucket_begins_full_and_goes_into_debt(populated: Populated) -> None:
+    """Its burst is free; then each failure waits for its token, without bound."""
+    delays = Delays(populated, "bucket 10 3")
+    assert delays("one", 3) == [0, 0, 0]
+    assert delays("two", 4) == [100, 200, 300, 400]
+    assert delays("three", after=250_000) == [250]
+
+
+def test_bucket_fills_up_to_its_burst(populated: Populated) -> None:
+    """A long pause gives no more."""
+    delays = Delays(populated, "bucket 10 2")
+    assert delays("one", 3) == [0, 0, 100]
+    assert delays("one", 3, after=3_600_000_000) == [0, 0, 100]
+
+
+def test_bucket_gains_nothing_from_a_clock_that_goes_back(populated: Populated) -> None:
+    """Nor does it lose."""
+    delays = Delays(populated, "bucket 10 1")
+    assert delays("one", 2) == [0, 100]
+    assert delays("one", after=-3_600_000_000) == [200]
+    assert delays("one", after=1_000_000) == [0]
+
+
+def test_buckets_are_named_by_rate_and_burst(populated: Populated) -> None:
+    """Handles that mean the same bucket share it; others do not."""
+    assert Delays(populated, "bucket 10 1")("one", 2) == [0, 100]
+    assert Delays(populated, "bucket 10 2")("one", 2) == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("program", "delays"),
+    [
+        ("bucket inf 1", [0, 0, 0]),
+        ("bucket inf 0", [0, 0, 0]),
+        ("bucket 10 0", [315_576_000_000] * 3),
+        ("bucket 0 2", [0, 0, 315_576_000_000]),
+        ("fixed 1e30", [315_576_000_000] * 3),
+        ("fixed 0", [0, 0, 0]),
+    ],
+)
+def test_delays_have_bounds(populated: Populated, program: str, delays: list[int]) -> None:
+    """An endless rate is no limit, no rate and no burst are for ever, and ever is ten years."""
+    assert Delays(populated, program)("one", 3) == delays
