@@ -23,6 +23,8 @@ from tests.workqueue.model import (
 )
 
 STREAM = "pods"
+_AT_ONCE = 1000
+"""The wait of who is to come back at once, since more is due than one turn promotes."""
 _ORDERED = ("ready", "dirty", "processing", "delayed", "dead", "sessions")
 _READS = (
     *[("ZRANGE", name, 0, -1, "WITHSCORES") for name in _ORDERED],
@@ -224,7 +226,8 @@ class SideBySide:
         if not resent:
             self.fleet_concurrency = policy.fleet_concurrency
             self._check_wait(wait, len(told.claimed) < want)
-            self._check_due_is_covered()
+            if wait != _AT_ONCE:
+                self._check_due_is_covered()
         return told
 
     # What is compared after each step
