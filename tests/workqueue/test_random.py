@@ -362,6 +362,7 @@ class Mutant:
     name: str
     text: str
     instead: str
+    items: Sequence[Item] = field(default=FEW, repr=False)
 
 
 MUTANTS = [
@@ -414,6 +415,8 @@ MUTANTS = [
         "if newly_ready > 0 and not paused and call('LLEN', wake) == 0 then",
         "if newly_ready > 0 then",
     ),
+    Mutant("unbounded take-back", "local room = 100", "local room = 1000", MANY),
+    Mutant("unbounded promotion", "math.max(want, 100))", "1000)", MANY),
 ]
 
 
@@ -492,7 +495,7 @@ def test_a_mistake_in_the_scripts_is_caught(
     with planted(mutant, monkeypatch):
         for seed in range(1, 11):
             try:
-                _run(any_connection, seed, 1000)
+                _run(any_connection, seed, 1000 if mutant.items is FEW else 300, mutant.items)
             except AssertionError:
                 return
     pytest.fail(f"not caught: {mutant.name}")
