@@ -16,7 +16,7 @@ from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore, queue_names
 from distq.testing.embedded_valkey import EmbeddedValkey
 from tests.redisio.populated import NAMES, Populated, key
-from tests.workqueue.test_random import RandomCalls
+from tests.workqueue.random_calls import RandomCalls
 
 SCRIPTS = ["add", "add_after", "close", "commit", "delete", "forget", "heartbeat", "open", "requeue", "turn"]
 SCRIPT_KEYS = [(name, each) for name in SCRIPTS for each in scripts.load(name).keys]
