@@ -81,7 +81,7 @@ class Sleeper:
         if not self._poll(seconds, answer):
             for _ in range(_TRIES):  # the pop may arrive after the first of them
                 self._connection.execute("CLIENT", "UNBLOCK", self._client_id)
-                if select.select([answer], [], [], _ANSWER_TIME)[0]:
+                if _readable(answer, _ANSWER_TIME):
                     break
         blocking.read_response()
 
@@ -114,6 +114,12 @@ def _descriptor(connection: AbstractConnection) -> int:
     if sock is None:
         raise redis.ConnectionError("closed")
     return sock.fileno()
+
+
+def _readable(descriptor: int, seconds: float) -> bool:
+    poll = select.poll()  # select itself takes no descriptors above 1023
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
 
 
 def _close(*descriptors: int) -> None:

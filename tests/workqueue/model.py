@@ -411,7 +411,9 @@ class QueueModel:
 
     def _count_failure(self, item: Item, now: int, text: str) -> int:
         before = self.failures.get(item, Failure())
-        self.failures[item] = Failure(before.count + 1, before.crashes, now, "-", text.partition("\n")[0])
+        self.failures[item] = Failure(
+            before.count + 1, before.crashes, now, "-", (text or before.text).partition("\n")[0]
+        )
         return before.count + 1
 
     def delay(self, limiter: Limiter, count: int, now: int) -> float:

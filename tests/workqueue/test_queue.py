@@ -196,7 +196,7 @@ def test_limiters_combine(make_queue: Make, server_time: ServerTime) -> None:
 def test_get_wakes_for_an_add(queue: Queue) -> None:
     """A waiting get is served as soon as there is work."""
     got: list[Request] = []
-    waiting = threading.Thread(target=lambda: got.append(queue.get(timeout=30)))
+    waiting = threading.Thread(target=lambda: got.append(queue.get(timeout=30)), daemon=True)
     waiting.start()
     queue.add("a")
     waiting.join(timeout=10)
@@ -227,7 +227,7 @@ def test_many_threads_of_one_handle_share_its_work(queue: Queue) -> None:
             if len(seen) == len(keys):
                 queue.shut_down()
 
-    threads = [threading.Thread(target=work) for _ in range(6)]
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(6)]
     for thread in threads:
         thread.start()
     queue.add(*keys)
@@ -247,7 +247,7 @@ def test_shut_down_ends_waiting_gets_at_once_and_leaves_the_work_to_others(make_
             queue.settle(request)
         ended.set()
 
-    threads = [threading.Thread(target=work) for _ in range(3)]
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(3)]
     for thread in threads:
         thread.start()
     queue.shut_down()
@@ -278,7 +278,7 @@ def test_shut_down_ends_a_drain(queue: Queue) -> None:
     queue.add("a")
     queue.get(0)
     drained: list[bool] = []
-    draining = threading.Thread(target=lambda: drained.append(queue.shut_down_with_drain()))
+    draining = threading.Thread(target=lambda: drained.append(queue.shut_down_with_drain()), daemon=True)
     draining.start()
     while draining.is_alive():
         queue.shut_down()

@@ -6,8 +6,9 @@
   --- @include fate
   local function first_line(text) return string.match(text, '^[^\n]*') end
   local function count_failure(item, text)
-    local count, crashes = read_failure(item)
-    write_failure(item, count + 1, crashes, now_text, '-', first_line(text))
+    local count, crashes, _, _, last = read_failure(item)
+    -- who only asks for a delay has nothing to say about why
+    write_failure(item, count + 1, crashes, now_text, '-', first_line(text ~= '' and text or last))
     return count + 1, crashes
   end
   local function due_after(own_limiter, count)
