@@ -1,0 +1,100 @@
+"""Informers and workers as they are deployed: ``python -m distq`` in processes of their own."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import tests
+from distq.cli.demo.journal import Entry, read_journal
+from tests.acceptance.journaled_sample import HOLD
+
+TARGET = "tests.acceptance.journaled_sample"
+ROOT = Path(tests.__file__).parent.parent
+
+
+class Process:
+    """A distq command that runs the journaled sample in a folder of its own."""
+
+    def __init__(self, command: str, folder: Path, settings: Mapping[str, str]) -> None:
+        folder.mkdir()
+        self.name = folder.name
+        self.killed_at: float | None = None
+        self._folder = folder
+        theirs = {name: text for name, text in os.environ.items() if not name.startswith(("DISTQ_", "KUBE"))}
+        with (folder / "log").open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "distq", command, TARGET],
+                cwd=folder,
+                env={**theirs, "PYTHONPATH": str(ROOT), "HOME": str(folder), **settings},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+
+    @property
+    def pid(self) -> int:
+        """Return its process id."""
+        return self._process.pid
+
+    @property
+    def fell(self) -> bool:
+        """Return whether it ended, though nobody killed it."""
+        return self.killed_at is None and self._process.poll() is not None
+
+    def log(self) -> str:
+        """Return what it said so far."""
+        return (self._folder / "log").read_text(errors="replace")
+
+    def journal(self) -> list[Entry]:
+        """Return what it reconciled; what was open when it was killed ended with it."""
+        entries = read_journal(self._folder, self.pid)
+        for entry in entries:
+            entry.end = entry.end or self.killed_at
+        return entries
+
+    def open(self) -> list[Entry]:
+        """Return what it reconciles now."""
+        return [entry for entry in self.journal() if entry.end is None]
+
+    def hold(self) -> None:
+        """Let its reconciles begin, but not go on."""
+        (self._folder / HOLD).touch()
+
+    def go_on(self) -> None:
+        """Let its reconciles go on."""
+        (self._folder / HOLD).unlink()
+
+    def freeze(self) -> None:
+        """SIGSTOP it."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """SIGCONT it."""
+        self._process.send_signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """SIGKILL it and wait until it is dead."""
+        self._process.kill()
+        self._process.wait()
+        self.killed_at = time.monotonic()
+
+    def killed_in_mid_reconcile(self) -> bool:
+        """Kill it if it reconciles something at this moment; return whether it did."""
+        self.freeze()  # nothing ends between the look and the kill
+        if self.open():
+            self.kill()
+        else:
+            self.thaw()
+        return self.killed_at is not None
+
+    def terminate(self) -> None:
+        """SIGTERM it."""
+        self._process.terminate()
+
+    def wait(self, timeout: float) -> int:
+        """Return its exit status."""
+        return self._process.wait(timeout)
