@@ -370,7 +370,7 @@ RUNNERS: dict[str, Callable[[str, Reader], None]] = {
     "python3 -m venv .venv && .venv/bin/pip install -q -e '.[demo]'": the_demo_keeps_its_word,
     "docker compose": the_containers_are_there,
     "kube-apiserver": the_flow_names_what_exists,
-    "     ": every_state_is_drawn,
+    "              claim": every_state_is_drawn,
     "# foos-deploy.yaml": the_deployment_suffices,
     "distq queues": on_call_commands_work,
     "python3 -m venv .venv && .venv/bin/pip install -q -e '.[dev]'": the_tests_are_found,

@@ -87,6 +87,18 @@ def test_paths_and_commands_in_the_text_exist() -> None:
         assert command in main.commands
 
 
+def test_what_logs_are_said_to_say_is_said() -> None:
+    """Each message quoted in the table of failures is in the code, apart from its numbers."""
+    source = "\n".join(path.read_text() for path in (ROOT / "distq").rglob("*.py"))
+    table = README[README.index("\n| what |") :].partition("\n\n")[0].splitlines()[3:]
+    quoted = [text for line in table for text in re.findall(r"`([^`]+)`", line.split("|")[2])]
+    messages = [text for text in quoted if not text.startswith("distq ")]
+    assert len(messages) >= 10
+    for message in messages:
+        for part in re.split(r"[\d.]{1,}(?=[ :,]|$)|nothing", message):
+            assert part in source, message
+
+
 def test_public_names_in_the_text_exist() -> None:
     """The names that the text calls client-go's are there, and no other extras than the package's."""
     from distq import workqueue
