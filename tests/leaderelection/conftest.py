@@ -8,7 +8,7 @@ import pytest
 from distq.client import Client
 from distq.testing import FakeClock
 from tests.fixtures.api_servers import ApiServer
-from tests.leaderelection.participants import Enter, Participant, PausableLock
+from tests.leaderelection.participants import Enter, Participant, PausableLock, end_all
 
 
 @pytest.fixture
@@ -29,8 +29,4 @@ def enter(api_server: ApiServer, namespace: str) -> Iterator[Enter]:
         return made
 
     yield make
-    for participant in entered:
-        participant.stop.set()
-    for participant in entered:
-        if participant.thread.is_alive():
-            participant.end()
+    end_all(entered)

@@ -183,6 +183,17 @@ def pass_time(seconds: float, *participants: Participant) -> None:
         remaining -= step
 
 
+def end_all(participants: Sequence[Participant]) -> None:
+    """Stop all that still compete, and wait for the threads that tell and watch."""
+    for participant in participants:
+        participant.stop.set()
+    for participant in participants:
+        if participant.thread.is_alive():
+            participant.end()
+    beside = ("distq-election-tell", "distq-lease-watch")
+    eventually(lambda: not any(thread.name.startswith(beside) for thread in threading.enumerate()))
+
+
 def eventually(condition: Callable[[], bool], *, timeout: float = 20.0) -> None:
     """Wait until the condition holds."""
     deadline = time.monotonic() + timeout

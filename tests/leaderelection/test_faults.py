@@ -20,6 +20,7 @@ from tests.leaderelection.participants import (
     Enter,
     Participant,
     PausableLock,
+    end_all,
     eventually,
     one_acts_at_most,
 )
@@ -44,11 +45,7 @@ def enter(namespace: str, proxy: TcpProxy) -> Iterator[Enter]:
         return made
 
     yield make
-    for participant in entered:
-        participant.stop.set()
-    for participant in entered:
-        if participant.thread.is_alive():
-            participant.end()
+    end_all(entered)
 
 
 @pytest.fixture

@@ -136,6 +136,7 @@ def test_steps_of_the_wall_clock_change_nothing(enter: Enter, leap: float) -> No
             pass_time(20.0, ada, bob)
             assert ada.elector.may_act()
             assert bob.epochs == []
+        eventually(lambda: bob.elector._observed == ada.elector._observed)
         ada.pause()
         bob.clock.step_wall(-2 * leap)
         pass_time(15.0, bob)
