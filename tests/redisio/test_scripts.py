@@ -275,6 +275,13 @@ def test_item_exponential_failure_overflow(populated: Populated) -> None:
     assert delays("one") == [3_600_000_000]
 
 
+def test_no_delay_stays_none_however_often_an_item_fails(populated: Populated) -> None:
+    """Twice nothing is nothing, also the two thousandth time."""
+    delays = Delays(populated, "exp 0 1000000000")
+    populated.connection.execute("HSET", key("failures"), "one", "2000 0 0 - ")
+    assert delays("one") == [0]
+
+
 def test_item_fast_slow(populated: Populated) -> None:
     """Fast thrice, then slow; each item for itself."""
     delays = Delays(populated, "fastslow 5000 10000000 3")

@@ -21,7 +21,8 @@
         stack[#stack + 1] = tonumber(next_word())
       elseif word == 'exp' then
         local first, most = tonumber(next_word()), tonumber(next_word())
-        stack[#stack + 1] = math.min(first * 2 ^ (count - 1), most)
+        -- bounded, since 0 times infinity is no number, and Lua does not roll back what is refused later
+        stack[#stack + 1] = math.min(first * 2 ^ math.min(count - 1, 1000), most)
       elseif word == 'fastslow' then
         local fast, slow, attempts = tonumber(next_word()), tonumber(next_word()), tonumber(next_word())
         stack[#stack + 1] = count <= attempts and fast or slow
