@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from distq.workqueue.rate_limiters import is_delay
+
 
 @dataclass(frozen=True)
 class Request:
@@ -135,7 +137,7 @@ class Result:
     def __post_init__(self) -> None:
         if self.priority is not None and self.requeue_after is None:
             raise ValueError("bad Result: priority without requeue_after. Give both.")
-        if self.requeue_after is not None and not self.requeue_after >= 0:
+        if self.requeue_after is not None and not (is_delay(self.requeue_after) and self.requeue_after >= 0):
             raise ValueError(f"bad Result: requeue_after {self.requeue_after!r}. Give 0 seconds or more.")
         if self.priority is not None:
             validate_priority(self.priority)

@@ -5,6 +5,7 @@ import traceback
 
 from distq.errors import RetryAfter, TerminalError
 from distq.workqueue.interface import After, Outcome, Park, Release, Result, Retry, Success
+from distq.workqueue.rate_limiters import is_delay
 
 ERROR_BYTES = 256
 TRACEBACK_BYTES = 4096
@@ -25,7 +26,7 @@ def outcome_of(result: Result | BaseException | None) -> Outcome:
             return Release()
         case TerminalError():
             return Park(error_text(result), traceback_text(result), cause=result)
-        case RetryAfter(delay=delay):
+        case RetryAfter(delay=delay) if is_delay(delay):
             return Retry(error_text(result), traceback_text(result), delay=delay, cause=result)
         case BaseException():
             return Retry(error_text(result), traceback_text(result), cause=result)

@@ -157,9 +157,14 @@ def fixed(delay: float) -> str:
     return f"fixed {microseconds(delay)}"
 
 
+def is_delay(delay: object) -> bool:
+    """Return whether it is a number of seconds."""
+    return isinstance(delay, int | float) and not isinstance(delay, bool) and not math.isnan(delay)
+
+
 def microseconds(delay: float) -> int:
     """Return whole µs, from none to ten years; raise ValueError for a delay that is no number."""
-    if isinstance(delay, bool) or not isinstance(delay, int | float) or math.isnan(delay):
+    if not is_delay(delay):
         raise ValueError(f"bad delay {delay!r}: not a number of seconds")
     return round(min(max(delay, 0.0), TEN_YEARS) * 1_000_000)
 

@@ -32,6 +32,14 @@ def test_each_answer_has_one_outcome(answer: Any, outcome: Outcome) -> None:
     assert outcome_of(answer) == outcome
 
 
+@pytest.mark.parametrize("delay", [float("nan"), True])
+def test_a_delay_that_is_no_number_backs_off_by_the_limiter(delay: Any) -> None:
+    """A handler's mistake must not stop its worker."""
+    outcome = outcome_of(RetryAfter(delay))
+    assert isinstance(outcome, Retry)
+    assert outcome.delay is None
+
+
 @pytest.mark.parametrize("answer", [True, 5, "done", object()])
 def test_an_answer_of_another_kind_is_a_failure_that_says_so(answer: Any) -> None:
     """A forgotten convention must not look like success."""
@@ -41,7 +49,14 @@ def test_an_answer_of_another_kind_is_a_failure_that_says_so(answer: Any) -> Non
 
 
 @pytest.mark.parametrize(
-    "arguments", [{"priority": 1}, {"requeue_after": -1}, {"requeue_after": float("nan")}]
+    "arguments",
+    [
+        {"priority": 1},
+        {"requeue_after": -1},
+        {"requeue_after": float("nan")},
+        {"requeue_after": True},
+        {"requeue_after": "5"},
+    ],
 )
 def test_a_result_that_makes_no_sense_is_refused(arguments: dict[str, Any]) -> None:
     """At construction, where the mistake is."""
