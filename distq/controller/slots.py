@@ -6,6 +6,7 @@ next to nothing still runs at the speed of batches.
 """
 
 import asyncio
+import contextlib
 import inspect
 import logging
 import math
@@ -251,7 +252,8 @@ class LoopSlots(Slots):
 
     def cancel(self, request: Request) -> None:
         """Cancel the request's task."""
-        self._loop.call_soon_threadsafe(self._cancel, request)
+        with contextlib.suppress(RuntimeError):  # the loop was closed
+            self._loop.call_soon_threadsafe(self._cancel, request)
 
     def cancel_all(self) -> None:
         """Set ``cancelled`` of every running request and cancel its task."""
