@@ -55,6 +55,7 @@ class Heartbeat:
         self._thread: threading.Thread | None = None
         self._last_good = 0.0
         self._surplus = False
+        self._fenced = False
 
     def begin(self, clock: Clock) -> None:
         """Beat from now on for a session that was opened just now."""
@@ -100,6 +101,7 @@ class Heartbeat:
         except RedisError:
             if session.clock.monotonic() - self._last_good > session.claim_duration:
                 session.cancel_held("no heartbeat reached Redis for the claim duration")
+                self._fenced = True
             raise
         if claims == b"LOST":
             if session.id == identity:
@@ -107,7 +109,10 @@ class Heartbeat:
             return False
         self._last_good = sent_at
         undisturbed = turns % 2 == 0 and session.turns == turns and session.id == identity
-        if undisturbed:
+        if self._fenced:  # the server still counts what was cancelled; a busy session is never undisturbed
+            session.recount()
+            self._fenced = False
+        elif undisturbed:
             self._compare(session, claims)
         return True
 

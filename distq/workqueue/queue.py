@@ -132,6 +132,8 @@ class Queue:
         validate_key(key)
         attempt = self.num_requeues(key) + 1 if callable(self._rate_limiter) else 0
         self._turns.turn([Backoff(key, attempt)], 0)
+        if self.shutting_down:
+            self._close_when_idle()
 
     def forget(self, key: str) -> None:
         """Drop the key's failure record, unless it is dead (client-go util/workqueue Forget)."""
@@ -167,14 +169,17 @@ class Queue:
         Source: client-go util/workqueue Get.
         """
         deadline = None if timeout is None else self._clock.monotonic() + timeout
-        while not self.shutting_down:
-            turn = self.turn([], 1)
-            if turn.requests:
-                return turn.requests[0]
-            remaining = None if deadline is None else deadline - self._clock.monotonic()
-            if remaining is not None and remaining <= 0:
-                raise Empty(f"queue {self.name}: nothing to claim within {timeout:g} s")
-            self._turns.wait(turn.wait, remaining)
+        try:
+            while not self.shutting_down:
+                turn = self.turn([], 1)
+                if turn.requests:
+                    return turn.requests[0]
+                remaining = None if deadline is None else deadline - self._clock.monotonic()
+                if remaining is not None and remaining <= 0:
+                    raise Empty(f"queue {self.name}: nothing to claim within {timeout:g} s")
+                self._turns.wait(turn.wait, remaining)
+        finally:
+            self._turns.pass_on()
         raise ShutDown(f"queue {self.name}: this handle was shut down")
 
     def listen(self) -> Iterator[Request]:
@@ -279,8 +284,9 @@ class Queue:
         return fate.kind != "refused"
 
     def _close_when_idle(self) -> None:
-        if self._session is not None and not self._session.held():
-            self._session.close()
+        if self._session is not None:
+            with contextlib.suppress(RedisError):  # then its session lapses, and holds nothing
+                self._session.close_when_idle()
 
     @property
     def _redis(self) -> QueueStore:

@@ -25,11 +25,14 @@ from distq.workqueue.asks import Ask, Asks
 from distq.workqueue.heartbeat import Heartbeat
 from distq.workqueue.interface import Fate, Release, Request, Settlement, Turn
 from distq.workqueue.rate_limiters import microseconds
-from distq.workqueue.turns import LIMIT, REFUSED, Answer, Encoded, Entry, Policy, decode, encode
+from distq.workqueue.turns import LIMIT, REFUSED, Answer, Backoff, Encoded, Entry, Policy, decode, encode
 from distq.workqueue.waiting import Waiting
 from distq.workqueue.worker import Worker
 
 _logger = logging.getLogger("distq.queue")
+
+_ALONE_WAIT = 1.0
+"""Seconds between looks of a handle that holds a suspect, and so asks for nothing; its end interrupts."""
 
 
 @dataclass(frozen=True)
@@ -93,8 +96,6 @@ class Session:
         with self._lock:
             while not ask.answered:
                 self._answer_asks()
-        if ask.requests or ask.error:
-            self._waiting.pass_on()
         if ask.error is not None:
             raise ask.error
         return Turn(ask.requests, ask.fates, ask.wait)
@@ -105,6 +106,10 @@ class Session:
         One thread sleeps on Redis for all, for ``seconds``; the others until it needs a successor.
         """
         self._waiting.wait(seconds, at_most, for_work=not self._alone)
+
+    def pass_on(self) -> None:
+        """Let another waiting thread look for work; for one that does not come back to wait."""
+        self._waiting.pass_on()
 
     def interrupt(self) -> None:
         """End a running or the next wait at once."""
@@ -122,12 +127,24 @@ class Session:
     def close(self) -> None:
         """Release what is held and end the session; the next turn would open another."""
         with self._lock:
-            if self._heartbeat is not None:
-                self._heartbeat.stop()
-            if self.id:
-                self._release(self.held())
+            self._close()
+
+    def close_when_idle(self) -> None:
+        """Close the session unless something is held, also by a turn that is just under way."""
+        with self._lock:
+            if not self._held:
+                self._close()
+
+    def _close(self) -> None:
+        held = self.held()
+        self.cancel_held("its session is closed")
+        try:
+            self._release(held)
             if self.id:
                 self.store.run("close", session=self.id)
+        finally:  # without an answer it lapses
+            if self._heartbeat is not None:
+                self._heartbeat.stop()
             self._waiting.close()
             self._forget()
 
@@ -150,9 +167,12 @@ class Session:
                 if claims.get(key) != request.fence:
                     del self._held[key]
                     self._cancel(request, "its claim is gone")
-            unknown = [Request(key, fence=fence) for key, fence in claims.items() if key not in self._held]
-            self._release([*unknown, *self._spare])
+            for request in self._spare:  # nobody came back for them
+                self._held.pop(request.key, None)
             self._spare.clear()
+            self._release(
+                [Request(key, fence=fence) for key, fence in claims.items() if key not in self._held]
+            )
 
     def _claims(self) -> dict[str, int]:
         number = self.id.partition("-")[0]
@@ -190,6 +210,7 @@ class Session:
             want = 0
         answer = self._send(ours, max(0, want - len(self._spare)))
         self._spare.extend(answer.requests)
+        self._spare = deque(request for request in self._spare if not request.cancelled.is_set())
         fates = iter(answer.fates)
         sent = set(map(id, ours))
         for ask in asks:
@@ -197,7 +218,7 @@ class Session:
                 next(fates) if id(entry) in sent else self._late_fate(entry) for entry in ask.entries
             ]
             ask.requests = [self._spare.popleft() for _ in range(min(ask.want, len(self._spare)))]
-            ask.wait = answer.wait
+            ask.wait = _ALONE_WAIT if self._alone else answer.wait
 
     def _is_held(self, entry: Entry) -> bool:
         if not isinstance(entry, Settlement):
@@ -214,7 +235,8 @@ class Session:
     # One turn of the script
 
     def _send(self, entries: list[Entry], want: int) -> Answer:
-        if not self.id and self._ended:
+        back_offs: list[Entry] = [entry for entry in entries if isinstance(entry, Backoff)]
+        if not self.id and self._ended and not back_offs:
             return Answer([], [REFUSED] * len(entries), 0.0, alone=False)
         if not self.id:
             self._open()
@@ -223,11 +245,12 @@ class Session:
         answer = self._ask_redis(_Sent(self._op, want, entries, encode(entries, policy), policy))
         if answer is not None:
             return answer
-        refused = [REFUSED] * len(entries)
-        if not want:
-            return Answer([], refused, 0.0, alone=False)
-        anew = self._send([], want)
-        return Answer(anew.requests, refused, anew.wait, anew.alone)
+        if not want and not back_offs:
+            return Answer([], [REFUSED] * len(entries), 0.0, alone=False)
+        anew = self._send(back_offs, want)  # the claims ended with the session, what needs none goes on
+        told = dict(zip(map(id, back_offs), anew.fates, strict=True))
+        fates = [told.get(id(entry), REFUSED) for entry in entries]
+        return Answer(anew.requests, fates, anew.wait, anew.alone)
 
     def _ask_redis(self, sent: _Sent) -> Answer | None:
         """Run the script; return None where the session was lost. Without a reply the turn is kept."""
@@ -329,6 +352,7 @@ def _after_fork_in_child() -> None:
 def _close_all() -> None:
     """Give back what a process holds at its normal end, so that nobody has to wait for it to lapse."""
     for session in list(_sessions):
+        session.end()  # its threads may still run
         if session.id:
             with contextlib.suppress(DistqError):
                 session.close()

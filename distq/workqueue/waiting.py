@@ -23,6 +23,8 @@ class Waiting:
         The thread that sleeps for all wakes after ``seconds``. Without ``for_work`` it leaves tokens
         to other processes.
         """
+        if at_most is not None:
+            at_most = min(at_most, threading.TIMEOUT_MAX)
         with self._changed:
             if self._ended or self._interrupted:
                 self._interrupted = False
@@ -35,8 +37,9 @@ class Waiting:
             self._asleep = True
             if self._sleeper is None:
                 self._sleeper = Sleeper(self._store.connection, self._store.key("wake"))
+            sleeper = self._sleeper  # close may take it away
         try:
-            self._sleeper.sleep(seconds if at_most is None else min(seconds, at_most), listen=for_work)
+            sleeper.sleep(seconds if at_most is None else min(seconds, at_most), listen=for_work)
         finally:
             with self._changed:
                 self._asleep = False

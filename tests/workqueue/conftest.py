@@ -4,8 +4,19 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from distq.clock import SystemClock
 from distq.redisio.connection import Connection
 from distq.workqueue.queue import Queue
+
+
+class SteppedClock(SystemClock):
+    """A clock of this process that a test moves ahead."""
+
+    ahead = 0.0
+
+    def monotonic(self) -> float:
+        """Return seconds that never go back."""
+        return super().monotonic() + self.ahead
 
 
 class ServerTime:

@@ -1,6 +1,7 @@
 """The queue as its users know it from client-go: adding, looking, listening, shutting down."""
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,7 @@ from distq.workqueue.rate_limiters import (
     MaxOfRateLimiter,
     WithMaxWaitRateLimiter,
 )
-from tests.workqueue.conftest import ServerTime
+from tests.workqueue.conftest import ServerTime, SteppedClock
 
 Make = Callable[..., Queue]
 
@@ -215,6 +216,33 @@ def test_get_ends_empty_after_its_timeout(queue: Queue) -> None:
         queue.get(timeout=0.02)
 
 
+def test_a_get_that_ends_empty_leaves_another_awake(queue: Queue, connection: Connection) -> None:
+    """Of a handle's threads one sleeps on Redis; the one chosen to be next may have no time left."""
+    clock = SteppedClock()
+    queue._clock = clock
+    got: list[Request] = []
+
+    def run_out() -> None:
+        with pytest.raises(Empty):
+            queue.get(1000)
+
+    waiting = queue._turns._waiting
+    sleeping = threading.Thread(target=queue.wait, args=[1000.0])
+    ending = threading.Thread(target=run_out)
+    staying = threading.Thread(target=lambda: got.append(queue.get()), daemon=True)
+    for thread, others in (sleeping, 0), (ending, 1), (staying, 2):
+        thread.start()
+        while not waiting._asleep or len(waiting._changed._waiters) < others:  # type: ignore[attr-defined]  # Python's own
+            time.sleep(0.001)
+    clock.ahead = 2000.0
+    connection.execute("RPUSH", "distq:{foos}:wake", 1)
+    for thread in (sleeping, ending):
+        thread.join(timeout=10)
+    queue.add("a")
+    staying.join(timeout=10)
+    assert [request.key for request in got] == ["a"]
+
+
 def test_many_threads_of_one_handle_share_its_work(queue: Queue) -> None:
     """Every item is handed out once, whatever number of threads listen."""
     keys = [f"k{number}" for number in range(300)]
@@ -259,6 +287,20 @@ def test_shut_down_ends_waiting_gets_at_once_and_leaves_the_work_to_others(make_
     with pytest.raises(ShutDown):
         queue.get(0)
     assert other.get(0).key == "a"
+
+
+def test_a_failure_is_counted_by_a_handle_that_was_shut_down(
+    make_queue: Make, connection: Connection
+) -> None:
+    """Adds are always accepted, and leave no session behind."""
+    queue = make_queue()
+    queue.add("a")
+    request = queue.get(0)
+    queue.shut_down()
+    queue.settle(request)
+    queue.add_rate_limited("a")
+    assert queue.num_requeues("a") == 1
+    assert connection.execute("ZCARD", "distq:{foos}:sessions") == 0
 
 
 def test_drain_waits_for_the_claims_of_this_handle(make_queue: Make) -> None:

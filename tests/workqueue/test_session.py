@@ -2,19 +2,21 @@
 
 import gc
 import logging
+import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
-from distq.clock import SystemClock
-from distq.errors import RedisUnavailable
+from distq.errors import Empty, RedisUnavailable
 from distq.redisio.connection import Argument, Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.asks import Ask
 from distq.workqueue.interface import Release, Request, Settlement, Success
 from distq.workqueue.queue import Queue
-from tests.workqueue.conftest import ServerTime, beat
+from tests.fixtures.tcp_proxy import TcpProxy
+from tests.workqueue.conftest import ServerTime, SteppedClock, beat
 
 Make = Callable[..., Queue]
 
@@ -33,14 +35,23 @@ class Unheard(Connection):
         return reply
 
 
-class SteppedClock(SystemClock):
-    """A clock of this process that a test moves ahead."""
+class Slow(Connection):
+    """A connection whose next script is answered when a test wants it."""
 
-    ahead = 0.0
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.slowly = False
+        self.under_way = threading.Event()
+        self.go_on = threading.Event()
 
-    def monotonic(self) -> float:
-        """Return seconds that never go back."""
-        return super().monotonic() + self.ahead
+    def evaluate(self, source: str, sha: str, arguments: Sequence[Argument]) -> Any:
+        """Let the server do it, and wait."""
+        reply = super().evaluate(source, sha, arguments)
+        if self.slowly:
+            self.slowly = False
+            self.under_way.set()
+            self.go_on.wait(10)
+        return reply
 
 
 @pytest.fixture
@@ -168,6 +179,93 @@ def test_a_process_that_cannot_reach_redis_fences_itself(
     queue.close()
 
 
+def test_what_a_fenced_process_held_is_given_back_though_its_session_is_busy(
+    redis_server: EmbeddedValkey, make_queue: Make
+) -> None:
+    """An outage in which the server did not count on: the session lives, and so would its claims."""
+    clock = SteppedClock()
+    queue, other = make_queue(clock=clock), make_queue()
+    queue.add("a")
+    queue.get(0)
+    session = queue._session
+    assert session is not None
+    heartbeat = session._heartbeat
+    assert heartbeat is not None
+    clock.ahead = 31.0
+    heartbeat._connection._address.options["port"] = 1
+    heartbeat._connection.close()
+    with pytest.raises(RedisUnavailable):
+        beat(queue)
+    heartbeat._connection._address.options["port"] = redis_server.port
+    heartbeat._connection.close()
+    session.turns += 1  # as if a turn were always under way
+    assert beat(queue)
+    session.turns += 1
+    assert other.get(0).key == "a"
+
+
+def test_what_came_late_is_not_handed_out_once_it_was_cancelled(unheard: Unheard) -> None:
+    """Its handler would begin on a claim that is lost."""
+    queue = _queue(unheard)
+    queue.add("a")
+    unheard.lost = 1
+    with pytest.raises(RedisUnavailable):
+        queue.get(0)
+    session = queue._session
+    assert session is not None
+    assert session._unanswered is not None
+    session._ask_again(session._unanswered)
+    session.cancel_held("no heartbeat reached Redis for the claim duration")
+    with pytest.raises(Empty):
+        queue.get(0)
+    queue.close()
+
+
+def test_a_failure_is_counted_though_the_session_was_lost(make_queue: Make, connection: Connection) -> None:
+    """It needs no claim, so it goes on in the next session."""
+    queue = make_queue()
+    queue.add("a")
+    request = queue.get(0)
+    connection.execute("DEL", "distq:{foos}:meta")
+    queue.add_rate_limited("b")
+    assert request.cancelled.is_set()
+    assert queue.num_requeues("b") == 1
+
+
+@pytest.mark.usefixtures("connection")  # empties the database
+def test_a_close_without_an_answer_ends_the_session_here(
+    redis_server: EmbeddedValkey, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its heartbeat has stopped: what it held is cancelled and lapses, and the next use opens another."""
+    caplog.set_level(logging.ERROR)
+    with TcpProxy(("127.0.0.1", redis_server.port)) as proxy:
+        queue = Queue("foos", f"redis://127.0.0.1:{proxy.port}")
+        queue.add("a")
+        request = queue.get(0)
+        session = queue._session
+        assert session is not None
+        proxy.mode = "reset"
+        with pytest.raises(RedisUnavailable):
+            queue.close()
+        assert request.cancelled.is_set()
+        assert not session.id
+        queue.shut_down()
+        proxy.mode = "pass"
+
+
+def test_while_a_suspect_is_held_its_handle_rests(make_queue: Make, connection: Connection) -> None:
+    """It asks for nothing until the suspect ends, so there is nothing to be in a hurry for."""
+    queue = make_queue()
+    queue.add("suspect", "sibling")
+    connection.execute("HSET", "distq:{foos}:failures", "suspect", "0 2 0 - ")
+    (suspect,) = queue.turn([], 5).requests
+    turn = queue.turn([], 5)
+    assert not turn.requests
+    assert turn.wait > 0.1
+    queue.settle(suspect)
+    assert queue.get(0).key == "sibling"
+
+
 def test_a_handle_that_was_dropped_stops_its_heartbeat(
     make_queue: Make, connection: Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -200,6 +298,31 @@ def test_what_threads_ask_meanwhile_travels_in_one_turn(make_queue: Make) -> Non
     session.turn([], 0)
     assert session._op == turns + 1
     assert sorted(ask.requests[0].key for ask in asks) == [f"k{number}" for number in range(10)]
+
+
+def test_shut_down_leaves_a_claim_to_the_get_that_is_just_taking_it(
+    redis_server: EmbeddedValkey, connection: Connection
+) -> None:
+    """The handle closes once that is settled; to release it would let a second worker have it."""
+    slow = Slow(redis_server.url)
+    queue = Queue("foos", slow)
+    queue.turn([], 0)
+    queue.add("a")
+    got: list[Request] = []
+    getting = threading.Thread(target=lambda: got.append(queue.get()))
+    slow.slowly = True
+    getting.start()
+    slow.under_way.wait(10)
+    closing = threading.Thread(target=queue.shut_down)
+    closing.start()
+    while not queue.shutting_down:
+        time.sleep(0.001)
+    slow.go_on.set()
+    getting.join(10)
+    closing.join(10)
+    assert connection.execute("ZCARD", "distq:{foos}:processing") == 1
+    assert queue.settle(got[0])
+    assert connection.execute("ZCARD", "distq:{foos}:sessions") == 0
 
 
 def test_close_gives_claims_back_at_once_and_counts_no_crash(
