@@ -38,7 +38,7 @@ class Candidate:
         settings: Settings,
         on_failure: Callable[[BaseException], None],
     ) -> None:
-        self._controllers = [controller for controller in controllers if controller.watches]
+        self._controllers = list(controllers)  # also those without watches: they may have had some
         self._client = client
         self._settings = settings
         self._on_failure = on_failure

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, Protocol
 
 from distq.controller.batch import Batch, parse_known
-from distq.controller.committer import Committer
+from distq.controller.committer import MARK, Committer
 from distq.controller.stream import Stream, StreamConfig
 from distq.controller.watches import LOW_PRIORITY, Every, For, Watch, identities
 from distq.errors import ApiError, LeaseLost, RedisError
@@ -113,6 +113,8 @@ class WindUp:
         store = StreamStore(config.connection, config.queue, name)
         committer = Committer(store, config.leadership, self._present_version, config.clock, stop)
         committer.load()
+        # What is known will not be whole any more: whoever watches this again in between must list.
+        committer.commit(MARK, about=record.about)
         batch = Batch(lambda full: self._commit(committer, full, record.about))
         for known, line in store.known():
             batch.add(known, None, parse_known(line)[1] if record.about.get("mapped") else [known])

@@ -21,6 +21,7 @@ from distq.controller.manager import Manager
 from distq.controller.watches import Every, For
 from distq.errors import ApiError, ConfigError, LeaseLost, NotFound, RedisUnavailable
 from distq.redisio.connection import Connection
+from distq.redisio.stream_store import stream_records
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
@@ -233,6 +234,24 @@ class TestEndToEnd:
         )
         with managing(Manager([controller], redis=connection, client=api_server.client(), settings=settings)):
             eventually(lambda: len(seen) >= 3)
+
+    def test_a_controller_without_watches_any_more_is_wound_up(
+        self, api_server: ApiServer, connection: Connection, namespace: str, settings: Settings
+    ) -> None:
+        """Another controller's watches make somebody lead, who ends what the first left behind."""
+        client = api_server.client()
+        client.create(labelled(namespace, "a"))
+
+        def feeds(queue: str) -> bool:
+            return any(record.about["synced"] for record in stream_records(connection, queue).values())
+
+        bars = watching("bars", namespace, print)
+        for foos in watching("foos", namespace, print), Controller("foos", print):
+            manager = Manager([foos, bars], redis=connection, client=client, settings=settings)
+            with managing(manager, workers=False):
+                watched = [each.name for each in (foos, bars) if each.watches]
+                eventually(lambda: list(filter(feeds, ("foos", "bars"))) == watched)  # noqa: B023 - used within the loop
+        assert len(connection.execute("KEYS", "*known:*")) == 1
 
     def test_the_informer_alone_reconciles_nothing(
         self, api_server: ApiServer, connection: Connection, namespace: str, settings: Settings

@@ -3,14 +3,16 @@
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
+from distq.controller import batch
 from distq.controller.sources import Period, Source, WindUp, sources
 from distq.controller.stream import Stream, StreamConfig
 from distq.controller.watches import Every, For, Object, Watch, Watches
 from distq.errors import LeaseLost
-from distq.redisio.stream_store import stream_records
+from distq.redisio.stream_store import StreamStore, stream_records
 from distq.testing.fake_clock import FakeClock
 from distq.workqueue.queue import Queue
 from tests.client.samples import config_map
@@ -132,6 +134,36 @@ def test_many_known_objects_are_wound_up_in_steps(scene: Scene) -> None:
     with led(scene, [For("v1/Secret", namespaces=[scene.namespace])], epoch="2"):
         assert len(scene.pending()) == 2400
         assert len(stream_records(scene.connection, QUEUE)) == 1
+
+
+def test_a_stream_watched_again_in_mid_wind_up_knows_everything_again(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its known set is no longer whole, so that deletions would be missed: it is listed."""
+    monkeypatch.setattr(batch, "LIMIT", 2)
+    here = [scene.namespace]
+    watch = For("v1/ConfigMap", namespaces=here)
+    client = scene.leader().client
+    for name in "abc":
+        client.create(config_map(scene.namespace, name))
+    with led(scene, [watch]):
+        scene.take()
+    settings = config(scene, epoch="2")
+    wind_up, term = WindUp([], settings), settings.leadership
+    assert isinstance(term, Term)
+    commit = StreamStore.commit
+
+    def last_commit(store: StreamStore, **what: Any) -> Any:
+        term.lasts = not what["gone"]
+        return commit(store, **what)
+
+    monkeypatch.setattr(StreamStore, "commit", last_commit)
+    with pytest.raises(LeaseLost):
+        wind_up.run(threading.Event())
+    monkeypatch.undo()
+    assert len(scene.known()) == 2
+    with led(scene, [watch], epoch="3"):
+        assert set(scene.known()) == {scene.key(name) for name in "abc"}
 
 
 def test_every_enqueues_each_period(scene: Scene) -> None:
