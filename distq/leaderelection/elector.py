@@ -87,16 +87,18 @@ class LeaderElector:
         True while this process leads and its last renewal was sent less than renew_deadline ago. An act that
         begins then has lease_duration - renew_deadline to end.
         """
+        now = self._clock.monotonic()
         with self._mutex:
-            return self._term is not None and self._age() < self._config.renew_deadline
+            return self._term is not None and now - self._renewed_at < self._config.renew_deadline
 
     def check(self, max_tolerable_expired_lease: float = 0.0) -> None:
         """Raise LeaseLost if this process leads with a lease that expired longer ago than so many seconds.
 
         Source: client-go tools/leaderelection LeaderElector.Check, for health endpoints.
         """
+        now = self._clock.monotonic()
         with self._mutex:
-            age = self._age()
+            age = now - self._renewed_at
             leads = self._term is not None
         if leads and age > self._config.lease_duration + max_tolerable_expired_lease:
             raise LeaseLost(f"lease {self._name}: not renewed for {age:.1f} s. Restart this process.")
@@ -224,24 +226,25 @@ class LeaderElector:
 
     def _write(self, record: LeaderElectionRecord | None) -> None:
         """Replace the record, or create it; without a term this begins one."""
-        now = self._now()
+        today = self._now()
         term, last = self._term, record or self._observed
         another = last is not None and last.holder_identity != self.identity
         new = LeaderElectionRecord(
             holder_identity=self.identity,
             lease_duration=self._config.lease_duration,
-            acquire_time=term.acquire_time if term else now,
-            renew_time=now,
+            acquire_time=term.acquire_time if term else today,
+            renew_time=today,
             leader_transitions=(last.leader_transitions if last else 0) + another,
         )
         write = self._lock.create if record is None else self._lock.update
         sent_at = self._clock.monotonic()
         written = write(new, timeout=self._timeout())
+        now = self._clock.monotonic()
         with self._mutex:
             self._renewed_at = sent_at
             if term is None:
                 self._term, self._epoch = written, written.version
-            self._note(written)
+            self._note(written, now)
         self._announcer.observed(self.identity)
 
     def _timeout(self) -> float:
@@ -252,39 +255,43 @@ class LeaderElector:
 
     def _hear(self, record: LeaderElectionRecord) -> None:
         """Take a record from the watch; a leader believes only its own reads, since a watch may lag."""
+        now = self._clock.monotonic()
         with self._mutex:
-            news = self._term is None and self._note(record)
+            news = self._term is None and self._note(record, now)
         if news:
             self._announcer.observed(record.holder_identity)
             self._wake.set()
 
     def _observe(self, record: LeaderElectionRecord) -> None:
+        now = self._clock.monotonic()
         with self._mutex:
-            self._note(record)
+            self._note(record, now)
         self._announcer.observed(record.holder_identity)
 
     def _miss(self) -> None:
         """Note that the record is gone: who held it last need not know yet, so somebody may still lead."""
+        now = self._clock.monotonic()
         with self._mutex:
             if self._term is None and self._observed is not None:
                 duration = max(self._observed.lease_duration, self._config.lease_duration)
-                self._note(replace(self._observed, holder_identity=UNKNOWN, lease_duration=duration))
+                self._note(replace(self._observed, holder_identity=UNKNOWN, lease_duration=duration), now)
 
-    def _note(self, record: LeaderElectionRecord) -> bool:
-        """Keep a record and the local time, if it is another than the last; return whether it is."""
+    def _note(self, record: LeaderElectionRecord, now: float) -> bool:
+        """Keep a record and when it was heard of, if it is another than the last; return whether it is."""
         if record == self._observed:
             return False
-        self._observed, self._observed_at = record, self._clock.monotonic()
+        self._observed, self._observed_at = record, now
         return True
 
     def _remaining(self) -> float:
         """Return for how many seconds another process may still lead; 0 or less when none may."""
+        now = self._clock.monotonic()
         with self._mutex:
             record = self._observed
             if record is None or record.holder_identity in {"", self.identity}:
                 return 0.0
             duration = record.lease_duration or self._config.lease_duration
-            return self._observed_at + duration - self._clock.monotonic()
+            return self._observed_at + duration - now
 
     def _age(self) -> float:
         return self._clock.monotonic() - self._renewed_at

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from distq.client import Client
-from distq.testing import FakeClock
+from distq.leaderelection import LeaseLock
 from tests.fixtures.api_servers import ApiServer
-from tests.leaderelection.participants import Enter, Participant, PausableLock, end_all
+from tests.leaderelection.participants import LEASE, Enter, Participant, PausableClock, end_all
 
 
 @pytest.fixture
@@ -23,8 +23,10 @@ def enter(api_server: ApiServer, namespace: str) -> Iterator[Enter]:
     entered: list[Participant] = []
     client = api_server.client()
 
-    def make(identity: str, lock: type[PausableLock] = PausableLock, **settings: Any) -> Participant:
-        made = Participant(lock(client, namespace, identity), clock=FakeClock(), **settings)
+    def make(identity: str, lock: type[LeaseLock] = LeaseLock, **settings: Any) -> Participant:
+        made = Participant(
+            lock(client, namespace, LEASE, identity=identity), clock=PausableClock(), **settings
+        )
         entered.append(made)
         return made
 

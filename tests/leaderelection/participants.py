@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from distq.client import Client
 from distq.clock import SYSTEM_CLOCK
-from distq.leaderelection import LeaderElectionConfig, LeaderElectionRecord, LeaderElector, LeaseLock
+from distq.leaderelection import LeaderElectionConfig, LeaderElector, LeaseLock
 from distq.testing import FakeClock
 
 LEASE = "election"
@@ -18,39 +18,37 @@ SHORT: dict[str, Any] = {"lease_duration": 1.5, "renew_deadline": 1.0, "retry_pe
 """Seconds, for tests on the machine's clock; the Lease says 2, since it counts whole seconds."""
 
 
-class PausableLock(LeaseLock):
-    """A lock of a process that can be paused: then its threads neither ask nor hear."""
+OUTSIDE = ("MainThread", "referee")
+"""The threads that are not a participant's, but look at it."""
 
-    def __init__(self, client: Client, namespace: str, identity: str) -> None:
-        super().__init__(client, namespace, LEASE, identity=identity)
+
+class PausableClock(FakeClock):
+    """The clock of a process that can be paused: time passes, but its threads do not get to know."""
+
+    def __init__(self) -> None:
+        super().__init__()
         self.awake = threading.Event()
         self.awake.set()
 
-    def get(self, *, timeout: float) -> LeaderElectionRecord | None:
-        """Get when awake."""
-        self.awake.wait()
-        return super().get(timeout=timeout)
+    def now(self) -> float:
+        """Return the wall clock, when awake."""
+        self._sleep_while_paused()
+        return super().now()
 
-    def create(self, record: LeaderElectionRecord, *, timeout: float) -> LeaderElectionRecord:
-        """Create when awake."""
-        self.awake.wait()
-        return super().create(record, timeout=timeout)
+    def monotonic(self) -> float:
+        """Return the monotonic clock, when awake."""
+        self._sleep_while_paused()
+        return super().monotonic()
 
-    def update(self, record: LeaderElectionRecord, *, timeout: float) -> LeaderElectionRecord:
-        """Update when awake."""
-        self.awake.wait()
-        return super().update(record, timeout=timeout)
+    def wait(self, event: threading.Event, timeout: float) -> bool:
+        """Wait, and then until awake."""
+        super().wait(event, timeout)
+        self._sleep_while_paused()
+        return event.is_set()
 
-    @contextmanager
-    def watch(self, on_record: Callable[[LeaderElectionRecord], None]) -> Iterator[None]:
-        """Watch, and hear when awake."""
-
-        def hear(record: LeaderElectionRecord) -> None:
+    def _sleep_while_paused(self) -> None:
+        if threading.current_thread().name not in OUTSIDE:
             self.awake.wait()
-            on_record(record)
-
-        with super().watch(hear):
-            yield
 
 
 class Participant:
@@ -58,17 +56,15 @@ class Participant:
 
     def __init__(
         self,
-        lock: PausableLock,
+        lock: LeaseLock,
         *,
-        clock: FakeClock | None = None,
+        clock: PausableClock | None = None,
         history: list[str] | None = None,
         **settings: Any,
     ) -> None:
         self.lock = lock
         self.clock = clock
         self.stop = threading.Event()
-        self.paused = False
-        self.missed = 0.0
         self.terms: list[threading.Event] = []
         self.epochs: list[str] = []
         self.history = [] if history is None else history
@@ -110,23 +106,30 @@ class Participant:
         self.settle()
         return self
 
+    @property
+    def time(self) -> PausableClock:
+        """The clock that the tests step."""
+        assert self.clock is not None
+        return self.clock
+
+    @property
+    def paused(self) -> bool:
+        """Whether it does not run."""
+        return self.clock is not None and not self.clock.awake.is_set()
+
     def settle(self) -> None:
-        """Wait until this participant waits for time to pass, or has ended."""
+        """Wait until this participant waits for time to pass, is paused, or has ended."""
         clock = self.clock
         if clock is not None:
             eventually(lambda: self.paused or not self.thread.is_alive() or clock.waiters() > 0)
 
     def pause(self) -> None:
-        """Let its clock stand still, as for a process that gets no processor."""
-        self.paused = True
-        self.lock.awake.clear()
+        """Stop its threads, as for a process that gets no processor."""
+        self.time.awake.clear()
 
     def resume(self) -> None:
-        """Let its clock jump to where those of the others are."""
-        assert self.clock is not None
-        self.clock.step(self.missed)
-        self.missed, self.paused = 0.0, False
-        self.lock.awake.set()
+        """Let its threads go on."""
+        self.time.awake.set()
 
     def end(self) -> None:
         """Tell it to stop and wait until it did."""
@@ -173,11 +176,7 @@ def pass_time(seconds: float, *participants: Participant) -> None:
     while remaining > 0:
         step = min(0.5, remaining)
         for participant in participants:
-            assert participant.clock is not None
-            if participant.paused:
-                participant.missed += step
-            else:
-                participant.clock.step(step)
+            participant.time.step(step)
         for participant in participants:
             participant.settle()
         remaining -= step
@@ -204,7 +203,7 @@ def eventually(condition: Callable[[], bool], *, timeout: float = 20.0) -> None:
 
 @contextmanager
 def one_acts_at_most(*participants: Participant, remark: str = "") -> Iterator[None]:
-    """Watch all the time that no two participants may act at once; a paused one cannot even ask."""
+    """Watch all the time that no two participants may act at once, paused or not."""
     overlaps: list[Sequence[str]] = []
     done = threading.Event()
 
@@ -220,7 +219,7 @@ def one_acts_at_most(*participants: Participant, remark: str = "") -> Iterator[N
                     overlaps.append((one.lock.identity, other.lock.identity))
             time.sleep(0.0005)
 
-    referee = threading.Thread(target=look, daemon=True)
+    referee = threading.Thread(target=look, name="referee", daemon=True)
     referee.start()
     try:
         yield

@@ -8,10 +8,9 @@ import pytest
 
 from distq.client import Client
 from distq.errors import ApiError, LeaseLost
-from distq.leaderelection import LeaderElectionRecord
+from distq.leaderelection import LeaderElectionRecord, LeaseLock
 from tests.leaderelection.participants import (
     Enter,
-    PausableLock,
     eventually,
     later,
     lease_of,
@@ -119,7 +118,7 @@ def test_without_release_on_cancel_the_lease_runs_out(enter: Enter, client: Clie
     assert ada.stopped == 1
 
 
-class UnwatchedLock(PausableLock):
+class UnwatchedLock(LeaseLock):
     """A lock whose account may not watch."""
 
     @contextmanager
@@ -222,18 +221,15 @@ def test_each_new_leader_is_announced_once(enter: Enter) -> None:
     assert sorted(ada.leaders) == ["", "ada"]
 
 
-class StuckLock(PausableLock):
+class StuckLock(LeaseLock):
     """A lock whose updates can hang."""
 
-    hang = False
-
-    def __init__(self, client: Client, namespace: str, identity: str) -> None:
-        super().__init__(client, namespace, identity)
-        self.go_on = threading.Event()
+    go_on: threading.Event | None = None
+    """Set before an update, it hangs until this is set."""
 
     def update(self, record: LeaderElectionRecord, *, timeout: float) -> LeaderElectionRecord:
         """Hang on demand, then fail."""
-        if self.hang:
+        if self.go_on is not None:
             self.go_on.wait(20)
             raise ApiError("hung")
         return super().update(record, timeout=timeout)
@@ -243,12 +239,11 @@ def test_the_health_check_sees_a_leader_that_hangs(enter: Enter) -> None:
     """It fails once the lease expired longer ago than is tolerated; a follower is always healthy."""
     ada, bob = enter("ada", StuckLock).lead(), enter("bob").follow()
     assert isinstance(ada.lock, StuckLock)
-    assert ada.clock is not None
-    ada.lock.hang = True
-    ada.clock.step(2.0)
-    ada.clock.step(13.0)
+    ada.lock.go_on = threading.Event()
+    ada.time.step(2.0)
+    ada.time.step(13.0)
     ada.elector.check()
-    ada.clock.step(1.0)
+    ada.time.step(1.0)
     assert not ada.elector.may_act()
     with pytest.raises(LeaseLost, match=r"not renewed for 16\.0 s"):
         ada.elector.check()

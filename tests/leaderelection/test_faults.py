@@ -13,13 +13,14 @@ from urllib.parse import urlsplit
 import pytest
 
 from distq.client import Client
+from distq.leaderelection import LeaseLock
 from tests.fixtures.api_servers import ApiServer, kubeconfig_through
 from tests.fixtures.tcp_proxy import Mode, TcpProxy
 from tests.leaderelection.participants import (
+    LEASE,
     SHORT,
     Enter,
     Participant,
-    PausableLock,
     end_all,
     eventually,
     one_acts_at_most,
@@ -40,7 +41,7 @@ def enter(namespace: str, proxy: TcpProxy) -> Iterator[Enter]:
     entered: list[Participant] = []
 
     def make(identity: str, client: Client, **settings: Any) -> Participant:
-        made = Participant(PausableLock(client, namespace, identity), **(SHORT | settings))
+        made = Participant(LeaseLock(client, namespace, LEASE, identity=identity), **(SHORT | settings))
         entered.append(made)
         return made
 

@@ -10,13 +10,12 @@ import pytest
 
 from distq.client import Client
 from distq.errors import ApiError
-from distq.leaderelection import LeaderElectionRecord
+from distq.leaderelection import LeaderElectionRecord, LeaseLock
 from tests.leaderelection.participants import (
     LEASE,
     LEASES,
     Enter,
     Participant,
-    PausableLock,
     eventually,
     later,
     lease_of,
@@ -128,17 +127,15 @@ def test_other_writes_to_the_lease_cost_no_renewal(enter: Enter, client: Client,
 def test_steps_of_the_wall_clock_change_nothing(enter: Enter, leap: float) -> None:
     """Neither the leader's nor the follower's: a living lease is kept, a dead one is taken in time."""
     ada, bob = enter("ada").lead(), enter("bob").follow()
-    assert ada.clock is not None
-    assert bob.clock is not None
     with one_acts_at_most(ada, bob):
-        for clock in ada.clock, bob.clock:
+        for clock in ada.time, bob.time:
             clock.step_wall(leap)
             pass_time(20.0, ada, bob)
             assert ada.elector.may_act()
             assert bob.epochs == []
         eventually(lambda: bob.elector._observed == ada.elector._observed)
         ada.pause()
-        bob.clock.step_wall(-2 * leap)
+        bob.time.step_wall(-2 * leap)
         pass_time(15.0, bob)
         eventually(bob.elector.may_act)
 
@@ -157,18 +154,18 @@ def test_a_bare_lease_can_be_taken(enter: Enter, client: Client, namespace: str)
     assert ada.elector.may_act()
 
 
-class LossyLock(PausableLock):
+class LossyLock(LeaseLock):
     """A lock whose first writes succeed, but whose replies are lost."""
 
     lost = 2
 
     def create(self, record: LeaderElectionRecord, *, timeout: float) -> LeaderElectionRecord:
         """Create, and lose the reply."""
-        return self._lose(PausableLock.create, record, timeout)
+        return self._lose(LeaseLock.create, record, timeout)
 
     def update(self, record: LeaderElectionRecord, *, timeout: float) -> LeaderElectionRecord:
         """Update, and lose the reply."""
-        return self._lose(PausableLock.update, record, timeout)
+        return self._lose(LeaseLock.update, record, timeout)
 
     def _lose(self, write: Callable[..., LeaderElectionRecord], *args: Any) -> LeaderElectionRecord:
         record, timeout = args
@@ -242,7 +239,6 @@ def test_whatever_happens_one_acts_at_most(enter: Enter, client: Client, namespa
 
 def happen(dice: random.Random, chosen: Participant, client: Client, lease: str) -> None:
     """Do something to a participant or to the Lease."""
-    assert chosen.clock is not None
     match dice.randrange(6):
         case 0 | 1:
             chosen.pause()
@@ -253,4 +249,4 @@ def happen(dice: random.Random, chosen: Participant, client: Client, lease: str)
         case 4 if client.get(LEASES, lease) is not None:
             client.patch(LEASES, lease, {"metadata": {"annotations": {"dice": str(dice.random())}}})
         case _:
-            chosen.clock.step_wall(dice.uniform(-100, 100))
+            chosen.time.step_wall(dice.uniform(-100, 100))
