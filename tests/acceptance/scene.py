@@ -50,9 +50,12 @@ class Scene:
         return [first, *others]
 
     def start_workers(self, *kubeconfigs: Path) -> list[Process]:
-        """Start workers; return when all have opened their sessions."""
-        workers = [self.start("worker", number, each) for number, each in enumerate(kubeconfigs, 1)]
-        self.until(lambda: len(self.inspector.workers(QUEUE)) == len(workers), "all workers are there")
+        """Start more workers; return when they have opened their sessions."""
+        there = len(self.inspector.workers(QUEUE))
+        workers = [self.start("worker", number, each) for number, each in enumerate(kubeconfigs, there + 1)]
+        self.until(
+            lambda: len(self.inspector.workers(QUEUE)) == there + len(workers), "the workers are there"
+        )
         return workers
 
     def streams(self) -> list[StreamInfo]:
