@@ -2,7 +2,8 @@
 
 redis-py's own retries are off: it repeats a script after a lost reply without
 knowing whether that is safe. Every call of ours is, so it is repeated here, a few
-times within a second; longer outages are for the caller, who knows what waits.
+times within a second, once where the server hangs; longer outages are for the caller,
+who knows what waits.
 """
 
 import threading
@@ -127,7 +128,7 @@ class Connection:
         return lambda *command: self._repeat(pool, lambda connection: _converse(connection, [command])[0])
 
     def _repeat(self, pool: ConnectionPool, attempt: Callable[[AbstractConnection], Reply]) -> Reply:
-        pauses = iter(self._pauses)
+        pauses, began = iter(self._pauses), time.monotonic()
         while True:
             try:
                 connection = pool.get_connection()
@@ -143,7 +144,8 @@ class Connection:
             except (redis.RedisError, OSError) as error:
                 typed = typed_error(error, self._address)
                 pause = next(pauses, None)
-                if not typed.retryable or pause is None:
+                hangs = time.monotonic() - began > 1.5 * self._timeout  # and not just a stale connection
+                if not typed.retryable or pause is None or hangs:
                     raise typed from error
                 time.sleep(pause)
 

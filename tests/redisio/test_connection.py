@@ -18,6 +18,7 @@ from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.refusals import typed_error
 from distq.testing.embedded_valkey import EmbeddedValkey
+from tests.fixtures.tcp_proxy import TcpProxy
 
 StartServer = Callable[..., EmbeddedValkey]
 SECRET = "s3cr3t"
@@ -390,6 +391,19 @@ def test_check_of_no_server_is_one_finding() -> None:
     """What the message of any other use would say."""
     (line,) = Connection("redis://127.0.0.1:1/0").check()
     assert line == "FAIL  no Redis at 127.0.0.1:1: connection refused. Check its URL."
+
+
+def test_a_server_that_hangs_is_asked_twice(redis_server: EmbeddedValkey) -> None:
+    """The connection may be stale, so a new one gets a try; more would hold who waits, and his shutdown."""
+    with TcpProxy(("127.0.0.1", redis_server.port)) as proxy:
+        connection = Connection(f"redis://127.0.0.1:{proxy.port}")
+        connection._timeout = 0.2
+        connection.execute("PING")
+        proxy.mode = "hang"
+        with pytest.raises(RedisUnavailable):
+            connection.execute("PING")
+        assert proxy.accepted <= 2
+        connection.close()
 
 
 def test_impatience_is_shorter_than_a_silent_server(start_server: StartServer) -> None:
