@@ -33,8 +33,10 @@ def load_controllers(target: str) -> "list[Controller]":
     if name:
         bound = getattr(module, name, None)
         if not isinstance(bound, Controller):
-            what = f"is a {type(bound).__name__}" if hasattr(module, name) else "is not there"
-            raise ConfigError(f"nothing to run: {name} in {module_name} {what}. Name a Controller.")
+            what = f"{name} in {module_name} is a {type(bound).__name__}"
+            if not hasattr(module, name):
+                what = f'{module_name} has no "{name}"'
+            raise ConfigError(f"nothing to run: {what}. Name a Controller.")
         return [bound]
     found = {id(bound): bound for bound in vars(module).values() if isinstance(bound, Controller)}
     if not found:

@@ -41,7 +41,7 @@ class Client(RawClient):
         super().__init__(kubeconfig, context=context, timeout=timeout)
         self._field_manager = field_manager
         self._discovery = Discovery(lambda path: self._json("GET", path))
-        self._cluster_id = ""
+        self._cluster_ids: dict[str, str] = {}
 
     def resolve(self, text: str) -> Resource:
         """Return the resource that a text names; NotFound when the API server does not serve it."""
@@ -192,15 +192,15 @@ class Client(RawClient):
 
         The uid of the namespace kube-system; where that may not be read, a hash of server and authority.
         """
-        if not self._cluster_id:
+        if self.server not in self._cluster_ids:
             try:
                 kube_system = self.get("v1/Namespace", "kube-system") or {}
             except ApiError as error:
                 if error.status != 403:
                     raise
                 kube_system = {}
-            self._cluster_id = metadata(kube_system).get("uid") or self._hash_of_access()
-        return self._cluster_id
+            self._cluster_ids[self.server] = metadata(kube_system).get("uid") or self._hash_of_access()
+        return self._cluster_ids[self.server]
 
     def _hash_of_access(self) -> str:
         transport = self._connected()

@@ -19,6 +19,7 @@ from urllib3.exceptions import HTTPError, ProtocolError, SSLError
 
 from distq.client import credentials
 from distq.client.refusals import no_answer, refusal
+from distq.config import kubeconfig_variable
 from distq.errors import ApiError, ConfigError
 
 CONNECT_TIMEOUT = 5.0
@@ -118,9 +119,16 @@ class RawClient:
 
     def _connected(self) -> "_Transport":
         with self._transport_lock:
-            if self._transport is None or self._transport.process != os.getpid():
+            if self._transport is None or self._is_outdated(self._transport):
                 self._transport = _Transport(credentials.load(self._kubeconfig, self._context))
             return self._transport
+
+    def _is_outdated(self, transport: "_Transport") -> bool:
+        """Return whether it is a parent's, or KUBECONFIG names another file now, as in another sandbox."""
+        chosen_by_variable = self._kubeconfig is None
+        return transport.process != os.getpid() or (
+            chosen_by_variable and transport.variable != kubeconfig_variable()
+        )
 
     def _reconnected(self, refused: "_Transport") -> "_Transport":
         """Return a transport with credentials read anew, unless another thread did that already."""
@@ -193,6 +201,7 @@ class _Transport:
         from kubernetes.client.rest import RESTClientObject
 
         self.process = os.getpid()
+        self.variable = kubeconfig_variable()
         self._origin = cluster.origin
         self._configuration = cluster.configuration
         self._configuration.retries = False

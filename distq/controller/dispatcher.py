@@ -257,6 +257,8 @@ class Dispatcher:
                 if away_since is None:
                     away_since = time.monotonic()
                     _logger.warning("%s: %s Going on once it answers.", self._name, error)
+                if self._stopping.is_set() and not settlements:
+                    return Turn([], [], 0.0)
                 if (left := self._deadline - time.monotonic()) <= 0:
                     raise
             self._pause(min(pause * random.uniform(0.5, 1.0), left))

@@ -143,7 +143,7 @@ class Manager:
     def _drain(self, reason: "signal.Signals | BaseException | str") -> list[BaseException]:
         """Stop everything and wait for it; return what failed meanwhile."""
         began, errors = time.monotonic(), list[BaseException]()
-        why = reason.name if isinstance(reason, signal.Signals) else str(reason)
+        why = reason.name if isinstance(reason, signal.Signals) else "stopping"
         running = sum(dispatcher.in_progress for dispatcher in self._dispatchers)
         _logger.info("%s: no new work; %d in progress", why, running)
         self._shut_down(self._settings.grace_period)

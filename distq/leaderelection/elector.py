@@ -213,11 +213,8 @@ class LeaderElector:
         record = self._observed
         if read:
             record = self._lock.get(timeout=self._timeout())
-            if record is None:
-                self._miss()
-            else:
-                self._observe(record)
-            if self._term is None and self._remaining() > 0:
+            remaining = self._observe(record)
+            if self._term is None and remaining > 0:
                 return False
             if self._term is not None and record is not None and not same_term(record, self._term):
                 raise LeaseLost(f'the holder is "{record.holder_identity}" now')
@@ -228,7 +225,7 @@ class LeaderElector:
         """Replace the record, or create it; without a term this begins one."""
         today = self._now()
         term, last = self._term, record or self._observed
-        another = last is not None and last.holder_identity != self.identity
+        another = term is None and last is not None and last.holder_identity != self.identity
         new = LeaderElectionRecord(
             holder_identity=self.identity,
             lease_duration=self._config.lease_duration,
@@ -262,19 +259,27 @@ class LeaderElector:
             self._announcer.observed(record.holder_identity)
             self._wake.set()
 
-    def _observe(self, record: LeaderElectionRecord) -> None:
-        now = self._clock.monotonic()
-        with self._mutex:
-            self._note(record, now)
-        self._announcer.observed(record.holder_identity)
+    def _observe(self, record: LeaderElectionRecord | None) -> float:
+        """Note what was read, and return for how many seconds another process may still lead.
 
-    def _miss(self) -> None:
-        """Note that the record is gone: who held it last need not know yet, so somebody may still lead."""
+        In one step, since the watch's thread may hear old news right afterwards.
+        """
         now = self._clock.monotonic()
         with self._mutex:
-            if self._term is None and self._observed is not None:
-                duration = max(self._observed.lease_duration, self._config.lease_duration)
-                self._note(replace(self._observed, holder_identity=UNKNOWN, lease_duration=duration), now)
+            known = record or self._gone()
+            if known is not None:
+                self._note(known, now)
+            remaining = self._remaining(now)
+        if record is not None:
+            self._announcer.observed(record.holder_identity)
+        return remaining
+
+    def _gone(self) -> LeaderElectionRecord | None:
+        """Return what a deletion leaves: who held the record last need not know yet, and may still lead."""
+        if self._observed is None:
+            return None
+        duration = max(self._observed.lease_duration, self._config.lease_duration)
+        return replace(self._observed, holder_identity=UNKNOWN, lease_duration=duration)
 
     def _note(self, record: LeaderElectionRecord, now: float) -> bool:
         """Keep a record and when it was heard of, if it is another than the last; return whether it is."""
@@ -283,15 +288,12 @@ class LeaderElector:
         self._observed, self._observed_at = record, now
         return True
 
-    def _remaining(self) -> float:
+    def _remaining(self, now: float) -> float:
         """Return for how many seconds another process may still lead; 0 or less when none may."""
-        now = self._clock.monotonic()
-        with self._mutex:
-            record = self._observed
-            if record is None or record.holder_identity in {"", self.identity}:
-                return 0.0
-            duration = record.lease_duration or self._config.lease_duration
-            return self._observed_at + duration - now
+        record = self._observed
+        if record is None or record.holder_identity in {"", self.identity}:
+            return 0.0
+        return self._observed_at + (record.lease_duration or self._config.lease_duration) - now
 
     def _age(self) -> float:
         return self._clock.monotonic() - self._renewed_at
@@ -305,10 +307,15 @@ class LeaderElector:
         """Wait until told to stop, the lease ended or was released, or nothing was heard for a while."""
         while True:
             patience = self._config.retry_period * (1 + random.random() * JITTER_FACTOR)
-            remaining = self._remaining()
+            remaining = self._look()
             woken = self._pause(min(patience, remaining) if remaining > 0 else patience)
-            if stop.is_set() or not woken or self._remaining() <= 0:
+            if stop.is_set() or not woken or self._look() <= 0:
                 return
+
+    def _look(self) -> float:
+        now = self._clock.monotonic()
+        with self._mutex:
+            return self._remaining(now)
 
     def _pause(self, seconds: float) -> bool:
         """Wait until something happens, or so long; callers then look at what it was."""

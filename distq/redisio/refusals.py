@@ -21,6 +21,8 @@ _KINDS_THAT_COME_BACK = (
     exceptions.TryAgainError,
 )
 
+_SCRIPT = re.compile(r" script: .*on @user_script:\d+\.?$")
+
 _REFUSED_USER = (exceptions.AuthenticationError, exceptions.AuthenticationWrongNumberOfArgsError)
 
 
@@ -74,4 +76,5 @@ def _cause(error: BaseException) -> str:
 
 
 def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split()).rstrip(".")
+    """Return the server's words, without its remarks on the script that it ran."""
+    return _SCRIPT.sub("", " ".join(str(error).split())).rstrip(".")

@@ -152,6 +152,17 @@ def test_home_kubeconfig_is_found(server: RealApiServer, tmp_path: Path) -> None
     assert Client().server == server.url
 
 
+def test_kubeconfig_variable_that_changes_is_followed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A Client of a module serves one sandbox after the other."""
+    client = Client()
+    for number in (1, 2):
+        write_kubeconfig(tmp_path / f"{number}", cluster={"server": f"http://127.0.0.1:{number}"}, user={})
+        monkeypatch.setenv("KUBECONFIG", str(tmp_path / f"{number}"))
+        assert client.server == f"http://127.0.0.1:{number}"
+
+
 def test_namespace_is_that_of_the_context(tmp_path: Path) -> None:
     """As with kubectl: what belongs to the deployment, such as its Lease, goes there."""
     write_kubeconfig(tmp_path / "kubeconfig", cluster={"server": "http://127.0.0.1:1"}, user={})
