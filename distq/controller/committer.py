@@ -35,8 +35,7 @@ def checkpoint_of(position: str) -> str:
 
     A list, and an event with more keys than a commit takes, are chains of commits of which only the end
     moves the checkpoint: ``<checkpoint>~<leader's nonce>:<commit>``. Whoever finds such a position starts
-    the chain over. A resync may end at the version at which it began: its end has that form too, so that
-    a Redis that forgot it is noticed.
+    the chain over.
     """
     return position.partition("~")[0]
 
@@ -134,11 +133,9 @@ class Committer:
         self.position, self.committed_at = new, self._clock.monotonic()
         return answer.added
 
-    def step(self, checkpoint: str | None = None) -> str:
-        """Return a position that never was, but resumes from the checkpoint, the present one unless given."""
-        if checkpoint is None:
-            checkpoint = checkpoint_of(self.position)
-        return f"{checkpoint}~{self._nonce}:{self._batches}"
+    def step(self) -> str:
+        """Return a position that is another one, but resumes from the same checkpoint."""
+        return f"{checkpoint_of(self.position)}~{self._nonce}:{self._batches}"
 
     def known_of(self, names: Sequence[str]) -> list[str | None]:
         """Return what was handed over of objects, None for those never seen."""

@@ -186,7 +186,7 @@ class Stream:
         if self._listing.everything:
             self._resynced = self._clock.now()
             self._plan_resync()
-        self._commit(self._committer.step(version) if self._listing.paced else version)
+        self._commit(version)
         logger.info("%s: listed at version %s, objects: %d", self._list_watch, version, self.objects)
 
     def expired(self) -> None:
