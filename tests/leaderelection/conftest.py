@@ -23,10 +23,9 @@ def enter(api_server: ApiServer, namespace: str) -> Iterator[Enter]:
     entered: list[Participant] = []
     client = api_server.client()
 
-    def make(identity: str, lock: type[LeaseLock] = LeaseLock, **settings: Any) -> Participant:
-        made = Participant(
-            lock(client, namespace, LEASE, identity=identity), clock=PausableClock(), **settings
-        )
+    def make(identity: str, kind: type[LeaseLock] = LeaseLock, **settings: Any) -> Participant:
+        lock = kind(client, namespace, LEASE, identity=identity)
+        made = Participant(lock, **({"clock": PausableClock()} | settings))
         entered.append(made)
         return made
 

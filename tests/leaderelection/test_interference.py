@@ -2,7 +2,8 @@
 
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.leaderelection.participants import (
     LEASES,
     Enter,
     Participant,
+    PausableClock,
     eventually,
     later,
     lease_of,
@@ -123,6 +125,55 @@ def test_other_writes_to_the_lease_cost_no_renewal(enter: Enter, client: Client,
     assert annotations == {"note": str(written - 1)}
 
 
+class GossipLock(LeaseLock):
+    """A lock whose watch is heard by the test, too."""
+
+    hear: Callable[[LeaderElectionRecord], None]
+
+    @contextmanager
+    def watch(self, on_record: Callable[[LeaderElectionRecord], None]) -> Iterator[None]:
+        """Watch, and keep whom to tell."""
+        self.hear = on_record
+        with super().watch(on_record):
+            yield
+
+
+class GossipClock(PausableClock):
+    """A clock that delivers an old record whenever its elector looks at it, for a while."""
+
+    hear: Callable[[], None] | None = None
+    times = 100
+
+    def monotonic(self) -> float:
+        """Let the elector hear old news first."""
+        hear, self.hear = self.hear, None  # who hears looks at the clock, too
+        if hear is not None and self.times:
+            self.times -= 1
+            hear()
+        self.hear = hear
+        return super().monotonic()
+
+
+def test_old_news_from_the_watch_free_no_lease(enter: Enter, client: Client, namespace: str) -> None:
+    """A watch may tell of a release long after another took the Lease, between any two steps."""
+    clock = GossipClock()
+    bob = enter("bob", GossipLock, clock=clock)
+    ada = enter("ada").lead()
+    released = LeaderElectionRecord(lease_duration=1.0, version="1")
+    bob.follow()
+    assert isinstance(bob.lock, GossipLock)
+    hear = bob.lock.hear
+    with one_acts_at_most(ada, bob):
+        clock.hear = lambda: hear(released)
+        pass_time(6.0, ada, bob)
+        client.delete(LEASES, f"{namespace}/{LEASE}")
+        clock.times = 100
+        pass_time(6.0, ada, bob)
+    assert clock.times == 0
+    assert bob.epochs == []
+    assert ada.elector.may_act()
+
+
 @pytest.mark.parametrize("leap", [3600.0, -3600.0])
 def test_steps_of_the_wall_clock_change_nothing(enter: Enter, leap: float) -> None:
     """Neither the leader's nor the follower's: a living lease is kept, a dead one is taken in time."""
@@ -227,8 +278,9 @@ def test_whatever_happens_one_acts_at_most(enter: Enter, client: Client, namespa
                 if sleeper.paused and dice.random() < 0.3:
                     sleeper.resume()
                     sleeper.settle()
-        if client.get(LEASES, f"{namespace}/{LEASE}") is None:
-            continue  # who comes now could not know that somebody led
+        lives = any(each.thread.is_alive() for each in participants)
+        if lives and client.get(LEASES, f"{namespace}/{LEASE}") is None:
+            continue  # who comes now could not know that somebody leads
         for index, participant in enumerate(participants):
             if not participant.thread.is_alive():
                 participants[index] = newcomer().start()
