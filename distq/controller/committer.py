@@ -72,6 +72,7 @@ class Committer:
     ) -> None:
         self.store = store
         self.position = ""
+        self._last_batch = ""
         self.committed_at = clock.monotonic()
         self._leadership = leadership
         self._present_version = present_version
@@ -83,7 +84,7 @@ class Committer:
     def load(self) -> StreamRecord | None:
         """Read the stream's record and stand at its position."""
         record = self.patiently(self.store.load)
-        self.position = record.position if record else ""
+        self.position, self._last_batch = (record.position, record.batch) if record else ("", "")
         return record
 
     def commit(
@@ -109,7 +110,7 @@ class Committer:
             self._require_lease()
             return self.store.commit(
                 epoch=self._leadership.epoch,
-                expected=self.position,
+                after=self._last_batch,
                 new=new,
                 batch=batch,
                 keys=keys,
@@ -130,7 +131,8 @@ class Committer:
         if isinstance(answer, Mismatch):
             self._move_to(answer.position)
             raise PositionMoved(answer.position)
-        self.position, self.committed_at = new, self._clock.monotonic()
+        self.position, self._last_batch = new, batch if new else ""
+        self.committed_at = self._clock.monotonic()
         return answer.added
 
     def step(self) -> str:
@@ -175,10 +177,9 @@ class Committer:
         return True
 
     def _move_to(self, position: str) -> None:
-        logger.warning(
-            "%s: stands at %s instead of %s",
-            self.store.stream,
-            position or "nothing",
-            self.position or "nothing",
-        )
+        stands, stood = position or "nothing", self.position or "nothing"
+        if stands == stood:
+            logger.warning("%s: stands at %s, but not by our last commit", self.store.stream, stands)
+        else:
+            logger.warning("%s: stands at %s instead of %s", self.store.stream, stands, stood)
         self.position = position

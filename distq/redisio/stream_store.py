@@ -28,7 +28,7 @@ class Fenced:
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """The stream stands at another ``position`` than expected, "" where it has none: nothing was done."""
+    """Another batch was the last one, or none; the stream stands at ``position``: nothing was done."""
 
     position: str
 
@@ -49,7 +49,7 @@ class StreamStore:
         self,
         *,
         epoch: str,
-        expected: str,
+        after: str,
         new: str,
         batch: str,
         keys: Sequence[str] = (),
@@ -60,7 +60,10 @@ class StreamStore:
         about: Mapping[str, Any] | None = None,
         replaces: str = "",
     ) -> Committed | Fenced | Mismatch:
-        """Enqueue keys and move the stream from one position to the next, in one step or not at all.
+        """Enqueue keys and move the stream to position ``new``, in one step or not at all.
+
+        Nothing is done unless ``after`` was the last batch, "" for the first: so a Redis that lost anything
+        of the stream is noticed.
 
         At most 1000 of keys, known and gone together; ``new`` "" removes the record. ``keep_pending``
         leaves delayed and dead items alone. ``replaces`` names an epoch that may be higher than ours.
@@ -76,7 +79,7 @@ class StreamStore:
             stream=self.stream,
             epoch=epoch,
             replaces=replaces,
-            expected=expected,
+            after=after,
             new=new,
             batch=batch,
             about=json.dumps(about or {}, separators=(",", ":")),

@@ -49,7 +49,7 @@ class Heartbeat:
     def __init__(self, session: Kept) -> None:
         self._session = weakref.ref(session)
         self._period = min(session.claim_duration / 3, 10.0)
-        self._connection = session.store.connection.impatient(self._period)
+        self._connection = session.store.connection.impatient(self._period / 2)
         self._store = QueueStore(self._connection, session.store.name)
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None

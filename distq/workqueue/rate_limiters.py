@@ -8,7 +8,7 @@ import logging
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from distq.errors import ConfigError
 
@@ -18,6 +18,7 @@ TEN_YEARS = 315_576_000.0
 """Seconds; longer delays count as this."""
 
 
+@runtime_checkable
 class Program(Protocol):
     """A limiter that the queue evaluates."""
 
@@ -101,8 +102,8 @@ class MaxOfRateLimiter:
     limiters: tuple[Program, ...]
 
     def __init__(self, *limiters: Program) -> None:
-        if not limiters:
-            raise ConfigError("bad MaxOfRateLimiter: no limiter. Give one or more.")
+        if not limiters or not all(isinstance(limiter, Program) for limiter in limiters):
+            raise ConfigError(f"bad MaxOfRateLimiter: {limiters!r}. Give one or more limiters, no functions.")
         object.__setattr__(self, "limiters", limiters)
 
     def program(self) -> str:
@@ -121,6 +122,8 @@ class WithMaxWaitRateLimiter:
     max_delay: float
 
     def __post_init__(self) -> None:
+        if not isinstance(self.limiter, Program):
+            raise ConfigError(f"bad WithMaxWaitRateLimiter: {self.limiter!r}. Give a limiter, no function.")
         _check(self, self.max_delay)
 
     def program(self) -> str:

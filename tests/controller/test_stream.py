@@ -50,7 +50,7 @@ def stand(scene: Scene, position: str, *, epoch: str = "1") -> None:
     record = scene.record()
     assert record is not None
     store = StreamStore(scene.connection, QUEUE, scene.leader().stream.name())
-    store.commit(epoch=epoch, expected=record.position, new=position, batch="test", about=record.about)
+    store.commit(epoch=epoch, after=record.batch, new=position, batch="test", about=record.about)
 
 
 def position(scene: Scene) -> str:
@@ -283,6 +283,19 @@ def test_a_redis_that_went_back_is_noticed_and_replayed(scene: Scene) -> None:
         eventually(lambda: scene.pending().keys() == {scene.key("a"), scene.key("b")})
         assert leader.stream.lists == 1
         eventually(lambda: set(scene.known()) == {scene.key("b")})
+
+
+def test_a_redis_that_forgot_a_revision_is_noticed(scene: Scene) -> None:
+    """Also where the stream stood at the same version before and after, since nothing had changed."""
+    create(scene, "a", "b")
+    with scene.leading(revision="v1"):
+        scene.take()
+    dump = scene.dump()
+    with scene.leading(epoch="2", revision="v2") as leader:
+        eventually(lambda: leader.stream.lists == 1 and leader.stream.synced)
+        scene.take()
+        scene.restore(dump)
+        eventually(lambda: scene.pending().keys() == {scene.key("a"), scene.key("b")})
 
 
 def test_an_emptied_redis_is_filled_again(scene: Scene) -> None:

@@ -34,7 +34,7 @@ class Populated:
         self.turn("fourth", [("poison", self.fence_of("poison"), "park", "", "", "no")], 0, session=other)
         self.run("close", session=other)
         StreamStore(connection, "foos", STREAM).commit(
-            epoch="7", expected="", new="100", batch="b0", keys=["ready"], known={"old": "1", "pod": "2"}
+            epoch="7", after="", new="100", batch="b0", keys=["ready"], known={"old": "1", "pod": "2"}
         )
 
     def run(self, script: str, **inputs: Any) -> Any:
@@ -85,7 +85,7 @@ class Populated:
         ]
         pending = {"priority": 9, "max_length": ""}
         batch = {"keep_pending": 0, "n_items": 2, "n_known": 1, "rest": ["new", "poison", "pod", "3", "old"]}
-        record = {"epoch": "8", "replaces": "", "expected": "100", "new": "101", "batch": "b1", "about": "{}"}
+        record = {"epoch": "8", "replaces": "", "after": "b0", "new": "101", "batch": "b1", "about": "{}"}
         return {
             "open": _OPEN | {"nonce": "third"},
             "heartbeat": session | {"claim_duration": 90 * SECOND, "gap": 10 * SECOND, "worker": "me"},

@@ -22,7 +22,10 @@ class Leader:
     def commit(self, expected: str, new: str, *keys: str, **more: Any) -> Committed | Fenced | Mismatch:
         """Commit keys, from one position to the next."""
         inputs = {"epoch": self.epoch, "batch": f"{self.epoch}-{next(self.batches)}"} | more
-        return self.store.commit(expected=expected, new=new, keys=keys, **inputs)
+        record = self.store.load()
+        stands, last = (record.position, record.batch) if record else ("", "")
+        after = last if stands == expected else "elsewhere"
+        return self.store.commit(after=after, new=new, keys=keys, **inputs)
 
 
 @pytest.fixture
@@ -209,7 +212,7 @@ def test_a_full_queue_takes_commits(stream: StreamStore, queue: QueueStore) -> N
 )
 def test_a_commit_that_makes_no_sense_is_refused(stream: StreamStore, wrong: dict[str, Any]) -> None:
     """Before Redis is asked."""
-    right: dict[str, Any] = {"epoch": "1", "expected": "", "new": "5", "batch": "b1"}
+    right: dict[str, Any] = {"epoch": "1", "after": "", "new": "5", "batch": "b1"}
     with pytest.raises((ValueError, InvalidKey)):
         stream.commit(**right | wrong)
     assert stream.load() is None

@@ -458,7 +458,7 @@ class QueueModel:
         stream: str,
         epoch: str,
         replaces: str,
-        expected: str,
+        after: str,
         new: str,
         batch: str,
         about: str,
@@ -475,9 +475,8 @@ class QueueModel:
                 return [b"FENCED", stored.epoch.encode()]
             if batch == stored.batch:
                 return [b"OK", 0]
-        position = stored.position if stored else ""
-        if position != expected:
-            return [b"MISMATCH", position.encode()]
+        if after != (stored.batch if stored else ""):
+            return [b"MISMATCH", stored.position.encode() if stored else b""]
         added = self._enqueue(now, items, priority, keep_pending) if items else 0
         self.known |= known
         for name in gone:

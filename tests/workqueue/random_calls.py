@@ -198,7 +198,7 @@ class RandomCalls:
         inputs = {
             "epoch": str(max(1, epoch)),
             "replaces": stored.epoch if stored and self.random.random() < 0.1 else "",
-            "expected": right if self.random.random() < 0.9 else "77",
+            "after": (stored.batch if stored else "") if self.random.random() < 0.9 else "b77",
             "new": self.random.choice([right or "1", str(1000 + self.batches), "!", ""]),
             "batch": f"b{self.batches}",
             "about": '{"leader":"me too"}',

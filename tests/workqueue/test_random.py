@@ -73,7 +73,7 @@ MUTANTS = [
     Mutant("latest delay wins", "math.min(due, own_due)", "math.max(due, own_due)"),
     Mutant("a delay survives an add", "if #undelay > 2 then call(unpack(undelay)) end", ""),
     Mutant("kept pending overrun", "if not (keep_pending and (due[i] or parked[i])) then", "if true then"),
-    Mutant("position not compared", "if (position or '') ~= expected then", "if false then"),
+    Mutant("last batch not compared", "if (last_batch or '') ~= after then", "if false then"),
     Mutant("epochs compared as text", "#a < #b or (#a == #b and a < b)", "a < b"),
     Mutant("nobody woken", "if room and tokens == 0 and (left > 0 or not covered) then", "if false then"),
     Mutant(

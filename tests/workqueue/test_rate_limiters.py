@@ -39,6 +39,8 @@ def test_limiters_nest() -> None:
         lambda: BucketRateLimiter(1, True),
         lambda: WithMaxWaitRateLimiter(BucketRateLimiter(), -1),
         MaxOfRateLimiter,
+        lambda: MaxOfRateLimiter(lambda _: 1.0),  # type: ignore[arg-type]  # the mistake
+        lambda: WithMaxWaitRateLimiter(lambda _: 1.0, 5),  # type: ignore[arg-type]  # the mistake
     ],
 )
 def test_numbers_that_make_no_limiter_are_refused(make: Callable[[], object]) -> None:

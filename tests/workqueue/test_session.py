@@ -338,6 +338,18 @@ def test_close_gives_claims_back_at_once_and_counts_no_crash(
     assert connection.execute("HLEN", "distq:{foos}:failures") == 0
 
 
+def test_who_leaves_hands_over_the_watch_for_the_next_due_time(
+    make_queue: Make, connection: Connection
+) -> None:
+    """Another idle handle is woken, or the item would wait for somebody's poll."""
+    leaving = make_queue()
+    leaving.add_after("a", 0.5)
+    connection.execute("DEL", "distq:{foos}:wake")
+    assert leaving.turn([], 1).wait < 0.6
+    leaving.close()
+    assert connection.execute("LLEN", "distq:{foos}:wake") == 1
+
+
 def test_a_turn_takes_no_more_than_the_script_is_bounded_to(queue: Queue) -> None:
     """251 either way is a mistake of the caller."""
     with pytest.raises(ValueError, match="at most 250"):

@@ -1,8 +1,8 @@
--- Add a batch of items and move its stream from one position to the next, or do nothing.
+-- Add a batch of items and move its stream to a new position, if the batch before it is the last, or do nothing.
 -- Returns {OK, added}, {FENCED, stored epoch} or {MISMATCH, stored position}. A resent batch answers OK again.
 local ready, dirty, processing, delayed, dead, streams, known, meta, wake =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
-local time, stream, epoch, replaces, expected, new = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local time, stream, epoch, replaces, after, new = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local batch, about, priority, keep_pending = ARGV[7], ARGV[8], tonumber(ARGV[9]), ARGV[10] == '1'
 local n_items, n_known = tonumber(ARGV[11]), tonumber(ARGV[12])
 local rest = { unpack(ARGV, 13) }
@@ -22,7 +22,8 @@ if record then
   if older(epoch, stored_epoch) and replaces ~= stored_epoch then return { 'FENCED', stored_epoch } end
   if last_batch == batch then return { 'OK', 0 } end
 end
-if (position or '') ~= expected then return { 'MISMATCH', position or '' } end
+-- The batch before this one tells more than the position: a list of what did not change ends where it began.
+if (last_batch or '') ~= after then return { 'MISMATCH', position or '' } end
 
 --- @include order
 --- @include enqueue
