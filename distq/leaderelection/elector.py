@@ -20,10 +20,10 @@ from distq.errors import ConfigError, Conflict, LeaseLost
 from distq.leaderelection.announcer import Announcer
 from distq.leaderelection.config import JITTER_FACTOR, LeaderElectionConfig
 from distq.leaderelection.lock import LeaderElectionRecord
+from distq.leaderelection.observation import Observation
 
 logger = logging.getLogger(__name__)
 
-UNKNOWN = "unknown"  # the holder of a record that was deleted
 TRIES = 4  # at once, after conflicts; then again after a retry period
 
 
@@ -45,8 +45,7 @@ class LeaderElector:
         self._failure: BaseException | None = None
         # The watch's thread observes too, and any thread may ask.
         self._mutex = threading.Lock()
-        self._observed: LeaderElectionRecord | None = None
-        self._observed_at = 0.0
+        self._observed = Observation(config.lock.identity, config.lease_duration)
         self._term: LeaderElectionRecord | None = None
         self._renewed_at = 0.0
         self._epoch = ""
@@ -78,8 +77,8 @@ class LeaderElector:
 
     def get_leader(self) -> str:
         """Return the identity of the leader last observed; empty when there is none."""
-        observed = self._observed
-        return observed.holder_identity if observed else ""
+        record = self._observed.record
+        return record.holder_identity if record else ""
 
     def may_act(self) -> bool:
         """Return whether no other process can lead now; ask before each act of leadership.
@@ -210,7 +209,7 @@ class LeaderElector:
 
     def _try_once(self, *, read: bool) -> bool:
         """Write the record if it is this process's turn; a leader first tries without reading it."""
-        record = self._observed
+        record = self._observed.record
         if read:
             record = self._lock.get(timeout=self._timeout())
             remaining = self._observe(record)
@@ -224,7 +223,7 @@ class LeaderElector:
     def _write(self, record: LeaderElectionRecord | None) -> None:
         """Replace the record, or create it; without a term this begins one."""
         today = self._now()
-        term, last = self._term, record or self._observed
+        term, last = self._term, record or self._observed.record
         another = term is None and last is not None and last.holder_identity != self.identity
         new = LeaderElectionRecord(
             holder_identity=self.identity,
@@ -241,7 +240,7 @@ class LeaderElector:
             self._renewed_at = sent_at
             if term is None:
                 self._term, self._epoch = written, written.version
-            self._note(written, now)
+            self._observed.note(written, now)
         self._announcer.observed(self.identity)
 
     def _timeout(self) -> float:
@@ -254,7 +253,7 @@ class LeaderElector:
         """Take a record from the watch; a leader believes only its own reads, since a watch may lag."""
         now = self._clock.monotonic()
         with self._mutex:
-            news = self._term is None and self._note(record, now)
+            news = self._term is None and self._observed.note(record, now)
         if news:
             self._announcer.observed(record.holder_identity)
             self._wake.set()
@@ -266,34 +265,14 @@ class LeaderElector:
         """
         now = self._clock.monotonic()
         with self._mutex:
-            known = record or self._gone()
-            if known is not None:
-                self._note(known, now)
-            remaining = self._remaining(now)
+            if record is None:
+                self._observed.note_gone(now)
+            else:
+                self._observed.note(record, now)
+            remaining = self._observed.remaining(now)
         if record is not None:
             self._announcer.observed(record.holder_identity)
         return remaining
-
-    def _gone(self) -> LeaderElectionRecord | None:
-        """Return what a deletion leaves: who held the record last need not know yet, and may still lead."""
-        if self._observed is None:
-            return None
-        duration = max(self._observed.lease_duration, self._config.lease_duration)
-        return replace(self._observed, holder_identity=UNKNOWN, lease_duration=duration)
-
-    def _note(self, record: LeaderElectionRecord, now: float) -> bool:
-        """Keep a record and when it was heard of, if it is another than the last; return whether it is."""
-        if record == self._observed:
-            return False
-        self._observed, self._observed_at = record, now
-        return True
-
-    def _remaining(self, now: float) -> float:
-        """Return for how many seconds another process may still lead; 0 or less when none may."""
-        record = self._observed
-        if record is None or record.holder_identity in {"", self.identity}:
-            return 0.0
-        return self._observed_at + (record.lease_duration or self._config.lease_duration) - now
 
     def _age(self) -> float:
         return self._clock.monotonic() - self._renewed_at
@@ -315,7 +294,7 @@ class LeaderElector:
     def _look(self) -> float:
         now = self._clock.monotonic()
         with self._mutex:
-            return self._remaining(now)
+            return self._observed.remaining(now)
 
     def _pause(self, seconds: float) -> bool:
         """Wait until something happens, or so long; callers then look at what it was."""

@@ -169,7 +169,7 @@ def test_old_news_from_the_watch_free_no_lease(enter: Enter, client: Client, nam
         client.delete(LEASES, f"{namespace}/{LEASE}")
         clock.times = 100
         pass_time(6.0, ada, bob)
-    assert clock.times == 0
+    assert clock.times < 100
     assert bob.epochs == []
     assert ada.elector.may_act()
 
@@ -184,7 +184,7 @@ def test_steps_of_the_wall_clock_change_nothing(enter: Enter, leap: float) -> No
             pass_time(20.0, ada, bob)
             assert ada.elector.may_act()
             assert bob.epochs == []
-        eventually(lambda: bob.elector._observed == ada.elector._observed)
+        eventually(lambda: bob.elector._observed.record == ada.elector._observed.record)
         ada.pause()
         bob.time.step_wall(-2 * leap)
         pass_time(15.0, bob)
