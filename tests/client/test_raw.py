@@ -284,7 +284,7 @@ def client_of(server: str, folder: Path) -> Client:
     ("headers", "least", "most"),
     [
         ({"Retry_After": "7"}, 7.0, 7.0),
-        ({"Retry_After": formatdate(time.time() + 3600, usegmt=True)}, 3000.0, 3600.0),
+        ({"Retry_After": formatdate(time.time() + 36000, usegmt=True)}, 30000.0, 36000.0),
         ({"Retry_After": "soon"}, 1.0, 1.0),
         ({}, 1.0, 1.0),
     ],
