@@ -36,7 +36,7 @@ class AuditedCluster:
         return path
 
 
-@pytest.fixture
+@pytest.fixture(params=["real"])  # in the test's name, so that the report can count it
 def audited_cluster(tmp_path: Path) -> Iterator[AuditedCluster]:
     """Start a kube-apiserver of the test's own."""
     audit = Audit(tmp_path)
@@ -57,7 +57,7 @@ def audited_scene(
         yield scene
 
 
-@pytest.fixture
+@pytest.fixture(params=["emulator"])
 def outsider() -> Iterator[Outsider]:
     """Give an administrator of an emulated cluster of the test's own."""
     with EmulatedServer() as server, Outsider(server.kubeconfig, NAMESPACE) as outsider:
