@@ -22,8 +22,11 @@ class Clock(Protocol):
         """Wait until the event is set or ``timeout`` seconds went by; return whether it is set."""
 
 
+_COUNTS_SUSPEND = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
 class SystemClock:
-    """The machine's clock."""
+    """The machine's clock; time that the machine spends suspended counts, where it can tell."""
 
     def now(self) -> float:
         """Return the wall clock, seconds since the epoch."""
@@ -31,7 +34,7 @@ class SystemClock:
 
     def monotonic(self) -> float:
         """Return seconds that never go back."""
-        return time.monotonic()
+        return time.clock_gettime(_COUNTS_SUSPEND)
 
     def wait(self, event: threading.Event, timeout: float) -> bool:
         """Wait until the event is set or ``timeout`` seconds went by."""
