@@ -99,28 +99,36 @@ def test_a_redis_restarted_over_its_log_has_lost_nothing(
     ):
         scene.start_informers(outsider.kubeconfig)
         workers = scene.start_workers(*[outsider.kubeconfig] * 3)
-        changes = [Change(name, partial(outsider.create, name, 1)) for name in NAMES]
-        changes += [Change(name, partial(outsider.scale, name, 2)) for name in NAMES]
-        load = Load(changes, PER_SECOND)
-        load.start()
-        scene.until(lambda: load.done > len(NAMES) // 2, "half is created")
+        half = len(NAMES) // 2
+        creations = Load([Change(name, partial(outsider.create, name, 1)) for name in NAMES], PER_SECOND)
+        creations.start()
+        scene.until(lambda: creations.done > half, "half is created")
         for worker in workers:
             worker.hold()
         scene.until(lambda: all(worker.open() for worker in workers), "all are in mid-reconcile")
 
         redis.stop()  # a SIGKILL
         stopped = time.monotonic()
+        meanwhile = _scale(outsider, NAMES[:half])
         for worker in workers:
             worker.go_on()
         scene.until(lambda: not any(worker.open() for worker in workers), "all reconciles ended")
+        scene.until(lambda: meanwhile.is_over() and creations.is_over(), "half is changed")
         redis.start()
-        assert not load.is_over(), "nothing changed meanwhile"
-        scene.until(lambda: load.is_over() and scene.is_done(dict.fromkeys(NAMES, 2)), "all is reconciled")
+        afterwards = _scale(outsider, NAMES[half:])
+        scene.until(afterwards.is_over, "the other half is changed")
+        scene.until(lambda: scene.is_done(dict.fromkeys(NAMES, 2)), "all is reconciled")
         scene.until(lambda: not scene.left_over(handles=3, objects=len(NAMES)), "nothing is left over")
         logger.info("at rest %.1f s after the kill", time.monotonic() - stopped)
         assert count_overlaps(scene.journals()) == 0
         assert [stream.lists for stream in scene.streams()] == [1, 1], "its log was not enough"
         assert set(scene.terminate_all()) == {0}
+
+
+def _scale(outsider: Outsider, names: list[str]) -> Load:
+    load = Load([Change(name, partial(outsider.scale, name, 2)) for name in names], PER_SECOND)
+    load.start()
+    return load
 
 
 def keys(entries: list[Entry]) -> set[str]:

@@ -12,7 +12,7 @@ from tests.client.samples import config_map, custom_resource, wait_until_served
 from tests.controller.eventually import eventually
 from tests.controller.leading import Scene
 from tests.fixtures.tcp_proxy import TcpProxy
-from tests.informer.recording import DEFINITIONS, RecordingClient, change_schema
+from tests.informer.recording import DEFINITIONS, RecordingClient, change_schema, create_when_served
 
 pytestmark = pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True)
 
@@ -58,7 +58,7 @@ def test_a_changed_definition_costs_a_list_and_no_deletion(scene: Scene) -> None
         with scene.leading(For(resource), epoch="2") as leader:
             eventually(lambda: scene.pending() == {scene.key("changed"): LOW, scene.key("deleted"): LOW})
             change_schema(client, f"widgets.{group}")  # and now in mid-watch
-            client.create(widget(resource, scene.namespace, "new"))
+            create_when_served(client, widget(resource, scene.namespace, "new"))
             eventually(lambda: scene.key("new") in scene.pending())
             assert leader.error is None
         assert set(scene.known()) == {scene.key(name) for name in ("same", "changed", "new")}

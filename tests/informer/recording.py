@@ -1,14 +1,16 @@
 """What tests of the informer share: a Client that notes its requests, a sink that notes what it gets."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from distq.client import Client
+from distq.client import Client, Object
 from distq.client.raw import Stream
 from distq.clock import SYSTEM_CLOCK, Clock
+from distq.errors import ApiError
 from distq.informer.listwatch import ListWatch
 from distq.informer.objects import key_of
 from distq.informer.reflector import Reflector
@@ -139,3 +141,17 @@ def change_schema(client: Client, definition: str) -> None:
     schema = obj["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     schema["description"] = f"as of {obj['metadata']['resourceVersion']}"
     client.update(obj)
+
+
+def create_when_served(client: Client, obj: Object) -> None:
+    """Create an object once the API server takes it: it restarts a resource whose schema changed."""
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            client.create(obj)
+        except ApiError as error:
+            if error.status not in {429, 503} or time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+        else:
+            return

@@ -19,6 +19,7 @@ from tests.informer.recording import (
     Recorder,
     RecordingClient,
     change_schema,
+    create_when_served,
     running,
 )
 
@@ -135,7 +136,7 @@ def test_a_watch_survives_a_change_of_the_schema(
     with running(ListWatch(client, widgets), sink):
         eventually(sink.heard("connected"))
         change_schema(client, f"widgets.{namespace}.example.com")
-        client.create(widget(widgets, namespace, "a"))
+        create_when_served(client, widget(widgets, namespace, "a"))
         eventually(lambda: f"{namespace}/a" in sink.objects)
 
 

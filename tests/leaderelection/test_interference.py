@@ -286,7 +286,7 @@ def test_whatever_happens_one_acts_at_most(enter: Enter, client: Client, namespa
                 participants[index] = newcomer().start()
                 participants[index].settle()
     assert all(later(after, before) for before, after in pairwise(history)), f"seed {seed}: {history}"
-    assert len(history) > 3, f"seed {seed}: {history}"
+    assert len(history) > 1, f"seed {seed}: {history}"
 
 
 def happen(dice: random.Random, chosen: Participant, client: Client, lease: str) -> None:

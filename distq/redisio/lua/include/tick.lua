@@ -15,7 +15,7 @@ if not seen or now < tonumber(seen) or now - seen >= 100000 then
     end
     if room < 100 and not paused and tokens == 0 then tokens = call('RPUSH', wake, 1) end
     -- what was read before may have changed
-    n_dirty, n_failures = call('ZCARD', dirty), call('HLEN', failures)
+    n_sessions, n_dirty, n_failures = call('ZCARD', sessions), call('ZCARD', dirty), call('HLEN', failures)
     first = call('ZRANGE', delayed, 0, 0, 'WITHSCORES')
     record = number and call('HGET', meta, number)
   end
