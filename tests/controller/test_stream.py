@@ -12,7 +12,7 @@ from distq.errors import LayoutTooNew, LeaseLost
 from distq.informer import reflector as reflector_module
 from distq.informer.wire import RawObject
 from distq.redisio.connection import Connection
-from distq.redisio.stream_store import StreamStore
+from distq.redisio.stream_store import Committed, StreamStore
 from distq.testing import EmbeddedValkey, EmulatedApiServer
 from distq.testing.fake_clock import FakeClock
 from distq.workqueue.queue import Queue
@@ -46,11 +46,16 @@ def delete(scene: Scene, name: str) -> None:
 
 
 def stand(scene: Scene, position: str, *, epoch: str = "1") -> None:
-    """Put the stream at another position, as another process does."""
-    record = scene.record()
-    assert record is not None
+    """Put the stream at another position, as another process does: in between two commits of the leader."""
     store = StreamStore(scene.connection, QUEUE, scene.leader().stream.name())
-    store.commit(epoch=epoch, after=record.batch, new=position, batch="test", about=record.about)
+
+    def stands() -> bool:
+        record = scene.record()
+        assert record is not None
+        answer = store.commit(epoch=epoch, after=record.batch, new=position, batch="test", about=record.about)
+        return isinstance(answer, Committed)
+
+    eventually(stands)
 
 
 def position(scene: Scene) -> str:
