@@ -7,8 +7,9 @@ from typing import Any
 
 from distq.inspector.info import ItemInfo, QueueInfo, State, StreamInfo, Timestamp, WorkerInfo
 from distq.redisio.queue_store import QueueStore
-from distq.redisio.records import Claim, Failure, Stream
+from distq.redisio.records import Claim, Failure
 from distq.redisio.scores import decode_due, decode_order
+from distq.redisio.stream_store import stream_records
 
 SCAN_COUNT = 500
 _HASHES = {"failures", "workers"}
@@ -212,14 +213,12 @@ def _worker_name(number: Any, about: dict[str, Any]) -> str:
 
 def streams(store: QueueStore) -> Iterator[StreamInfo]:
     """Describe the streams that feed the queue."""
-    (fields,) = store.read(("HGETALL", "streams"))
-    for name, value in sorted(zip(fields[::2], fields[1::2], strict=True)):
-        stream = Stream.parse(value)
+    for name, stream in sorted(stream_records(store.connection, store.name).items()):
         about = stream.about
         listing = "~" in stream.position or stream.position.startswith("!")
         yield StreamInfo(
             queue=store.name,
-            resource=str(about.get("resource") or name.decode()),
+            resource=str(about.get("resource") or name),
             namespace=about.get("namespace"),
             leader=about.get("leader"),
             epoch=stream.epoch,

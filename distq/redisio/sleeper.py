@@ -81,16 +81,13 @@ class Sleeper:
         if not self._poll(seconds, answer):
             for _ in range(_TRIES):  # the pop may arrive after the first of them
                 self._connection.execute("CLIENT", "UNBLOCK", self._client_id)
-                if _readable(answer, _ANSWER_TIME):
+                if _readable(_ANSWER_TIME, answer):
                     break
         blocking.read_response()
 
     def _poll(self, seconds: float, *sources: int) -> bool:
         """Return whether one of the sources has something to read; an interrupt ends the waiting, too."""
-        poll = select.poll()
-        for source in (self._interrupted, *sources):
-            poll.register(source, select.POLLIN)
-        return any(source in sources for source, _ in poll.poll(max(0.0, seconds) * 1000))
+        return not _readable(seconds, self._interrupted, *sources).isdisjoint(sources)
 
     def _connect(self) -> AbstractConnection:
         self._blocking = blocking = self._connection.dedicated()
@@ -116,10 +113,12 @@ def _descriptor(connection: AbstractConnection) -> int:
     return sock.fileno()
 
 
-def _readable(descriptor: int, seconds: float) -> bool:
+def _readable(seconds: float, *descriptors: int) -> set[int]:
+    """Return those that have something to read, as soon as there are any or ``seconds`` went by."""
     poll = select.poll()  # select itself takes no descriptors above 1023
-    poll.register(descriptor, select.POLLIN)
-    return bool(poll.poll(seconds * 1000))
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    return {descriptor for descriptor, _ in poll.poll(max(0.0, seconds) * 1000)}
 
 
 def _close(*descriptors: int) -> None:

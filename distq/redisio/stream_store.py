@@ -116,7 +116,7 @@ class StreamStore:
 
 
 def stream_records(connection: Connection, queue: str) -> dict[str, Stream]:
-    """Return the records of all streams of a queue."""
+    """Return the records of all streams of a queue, by their names."""
     (flat,) = QueueStore(connection, queue).read(("HGETALL", "streams"))
     return {name.decode(): Stream.parse(text) for name, text in zip(flat[::2], flat[1::2], strict=True)}
 
