@@ -3,105 +3,19 @@
 Every reply and the whole state are compared after each step. A failure tells its seed; DISTQ_SEED repeats it.
 """
 
-import hashlib
 import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
 
 import pytest
 
-from distq.redisio import scripts
 from distq.redisio.connection import Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
 from tests.fixtures.redis_servers import server_of
 from tests.workqueue.model import Item
+from tests.workqueue.mutants import MUTANTS, Mutant, planted
 from tests.workqueue.random_calls import FEW, MANY, RandomCalls
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """A mistake in the scripts that the comparison must notice."""
-
-    name: str
-    text: str
-    instead: str
-    items: Sequence[Item] = FEW
-
-
-MUTANTS = [
-    Mutant("no dirty flag", "ZADD', dirty, 'LT' }", "ZADD', ready, 'LT' }"),
-    Mutant("last in, first out", "call('ZPOPMIN', ready, want)", "call('ZPOPMAX', ready, want)"),
-    Mutant("promoted 1 ms early", "math.floor(now / 1000) * 2048", "math.floor(now / 1000 + 1) * 2048"),
-    Mutant("fence not checked", "prefix = number .. ' ' .. last_fence .. ' '", "prefix = number .. ' '"),
-    Mutant("settled twice in one turn", " and not taken[item] then", " then"),
-    Mutant(
-        "replay record dropped",
-        "number, ours .. op .. ' '",
-        "number, ours .. '- '",
-    ),
-    Mutant("failure record leaked", "if n_failures > 0 then call('HDEL', failures, unpack(ended)) end", ""),
-    Mutant(
-        "done forgets what backs off", "elseif not pending and not call('ZSCORE', delayed, item) then", "else"
-    ),
-    Mutant("clock without a gap", "math.min(now - seen, tonumber(gap))", "now - seen"),
-    Mutant("suspects not alone", "is_suspect(failure) then\n        keep", "false then\n        keep"),
-    Mutant(
-        "suspect beside others",
-        "ZCOUNT', processing, number, number) == 0 and 1 or 0",
-        "ZCARD', ready) and 1",
-    ),
-    Mutant(
-        "crashes counted alone",
-        "'+inf') > 0",
-        "'+inf') >= 0",
-    ),
-    Mutant("closing counts as a crash", "and call('HEXISTS', meta, who) == 1", ""),
-    Mutant(
-        "parked though pending",
-        "if call('ZSCORE', dirty, item) or call('ZSCORE', delayed, item) then return false end",
-        "",
-    ),
-    Mutant(
-        "release to the end",
-        "if outcome == 'release' then return put_back(item, score) end",
-        "if outcome == 'release' then return put_back(item, order(priority, stamp)) end",
-    ),
-    Mutant("bucket without debt", "math.max(0, now - tonumber(at or now)) / 1000000", "1"),
-    Mutant("latest delay wins", "math.min(due, own_due)", "math.max(due, own_due)"),
-    Mutant("a delay survives an add", "if #undelay > 2 then call(unpack(undelay)) end", ""),
-    Mutant("kept pending overrun", "if not (keep_pending and (due[i] or parked[i])) then", "if true then"),
-    Mutant("last batch not compared", "if (last_batch or '') ~= after then", "if false then"),
-    Mutant("epochs compared as text", "#a < #b or (#a == #b and a < b)", "a < b"),
-    Mutant("nobody woken", "if room and tokens == 0 and (left > 0 or not covered) then", "if false then"),
-    Mutant(
-        "token heap",
-        "if newly_ready > 0 and not paused and call('LLEN', wake) == 0 then",
-        "if newly_ready > 0 then",
-    ),
-    Mutant("unbounded take-back", "local room = 100", "local room = 1000", MANY),
-    Mutant("unbounded promotion", "math.max(want, 100))", "1000)", MANY),
-]
-
-
-@contextmanager
-def planted(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Load all scripts with a mistake; fail where its text is not found."""
-    right = {name: scripts.load(name) for name in scripts.names()}
-    wrong = {name: _mutated(script, mutant) for name, script in right.items()}
-    assert any(wrong[name].source != right[name].source for name in right), f"{mutant.text} is in no script"
-    with monkeypatch.context() as patch:
-        patch.setattr(scripts, "load", lambda name: wrong[name])
-        yield
-
-
-def _mutated(script: scripts.Script, mutant: Mutant) -> scripts.Script:
-    source = script.source.replace(mutant.text, mutant.instead)
-    return replace(
-        script, source=source, sha=hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
-    )
 
 
 def _run(connection: Connection, seed: int, steps: int, items: Sequence[Item] = FEW) -> Counter[str]:
