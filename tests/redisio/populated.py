@@ -76,8 +76,13 @@ class Populated:
         """Return all that there is of the queue, as Redis would save it."""
         return {name: self.connection.execute("DUMP", self.store.key(name)) for name in sorted(NAMES)}
 
-    def calls(self) -> dict[str, dict[str, Any]]:
-        """Return for each script inputs that change the queue."""
+    def inputs(self, script: str) -> dict[str, Any]:
+        """Return inputs with which a script changes the queue, which is made such that it can."""
+        if script == "resume":
+            self.run("pause")
+        return self._calls()[script]
+
+    def _calls(self) -> dict[str, dict[str, Any]]:
         session = {"session": self.session}
         settlements = [
             *("held", self.fence),
@@ -96,6 +101,9 @@ class Populated:
             "commit": {"stream": STREAM, "priority": -9} | record | batch,
             "forget": {"items": ["backs-off", "held"]},
             "requeue": {"state": "", "items": ["backs-off", "later", "poison", "held"]},
+            "pause": {},
+            "resume": {},
+            "park": {"why": "by hand", "items": ["ready", "later", "held", "poison"]},
             "delete": {"state": "", "items": ["ready", "again", "later", "poison"]},
         }
 

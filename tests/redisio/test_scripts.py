@@ -18,7 +18,10 @@ from distq.testing.embedded_valkey import EmbeddedValkey
 from tests.redisio.populated import NAMES, Populated, key
 from tests.workqueue.random_calls import RandomCalls
 
-SCRIPTS = ["add", "add_after", "close", "commit", "delete", "forget", "heartbeat", "open", "requeue", "turn"]
+SCRIPTS = [
+    *("add", "add_after", "close", "commit", "delete", "forget", "heartbeat", "open", "park", "pause"),
+    *("requeue", "resume", "turn"),
+]
 SCRIPT_KEYS = [(name, each) for name in SCRIPTS for each in scripts.load(name).keys]
 
 
@@ -106,7 +109,7 @@ def test_a_queue_lives_in_one_slot_of_a_cluster(cluster: Connection) -> None:
 @pytest.mark.parametrize(("script", "name"), SCRIPT_KEYS)
 def test_a_key_of_a_wrong_type_changes_nothing(populated: Populated, script: str, name: str) -> None:
     """Whoever wrote it, the script stops before its first write."""
-    inputs = populated.calls()[script]
+    inputs = populated.inputs(script)
     populated.connection.execute("SET", key(name), "by hand")
     before = populated.dumps()
     with pytest.raises(RedisRefused, match="Was its data changed by hand"):
@@ -118,7 +121,7 @@ def test_a_key_of_a_wrong_type_changes_nothing(populated: Populated, script: str
 def test_each_call_of_these_tests_changes_something(populated: Populated, script: str) -> None:
     """The tests above and below are worth something."""
     before = populated.dumps()
-    populated.run(script, **populated.calls()[script])
+    populated.run(script, **populated.inputs(script))
     assert populated.dumps() != before
 
 
@@ -135,16 +138,16 @@ def test_full_memory_refuses_more_work(full: Populated, script: str) -> None:
     """Producers hear it, and nothing has changed."""
     before = full.dumps()
     with pytest.raises(RedisRefused, match="is full"):
-        full.run(script, **full.calls()[script])
+        full.run(script, **full.inputs(script))
     assert full.dumps() == before
 
 
-@pytest.mark.parametrize("script", ["turn", "heartbeat", "open", "close", "forget", "delete", "requeue"])
+@pytest.mark.parametrize("script", sorted({*SCRIPTS} - {"add", "add_after", "commit"}))
 def test_full_memory_lets_work_be_done(full: Populated, script: str) -> None:
     """Whatever drains the queue still goes, from a handle that was not there before, too."""
     before = full.dumps()
     full.store = type(full.store)(full.connection, "foos", "pods")
-    reply = full.run(script, **full.calls()[script])
+    reply = full.run(script, **full.inputs(script))
     assert reply != b"LOST"
     assert full.dumps() != before
 
@@ -155,7 +158,7 @@ def test_full_memory_lets_work_be_done(full: Populated, script: str) -> None:
 @pytest.mark.parametrize("script", [name for name in SCRIPTS if name != "open"])
 def test_a_call_whose_reply_was_lost_has_one_effect(populated: Populated, script: str) -> None:
     """Asked again, at the same time or later, it changes nothing but clocks."""
-    inputs = populated.calls()[script]
+    inputs = populated.inputs(script)
     first = populated.run(script, **inputs)
     after = populated.dumps()
     populated.time -= 1_000_000
@@ -172,7 +175,7 @@ def test_a_call_whose_reply_was_lost_has_one_effect(populated: Populated, script
 
 def test_an_open_whose_reply_was_lost_leaves_an_empty_session(populated: Populated) -> None:
     """It holds nothing, so it may lapse."""
-    inputs = populated.calls()["open"]
+    inputs = populated.inputs("open")
     first, again = populated.run("open", **inputs), populated.run("open", **inputs)
     assert first != again
     number = again.partition(b"-")[0]
@@ -199,7 +202,7 @@ def test_scripts_that_the_server_forgot_are_loaded_again(populated: Populated) -
     """A restart or a flush between any two calls is not noticed."""
     for script in SCRIPTS:
         populated.connection.execute("SCRIPT", "FLUSH")
-        populated.run(script, **populated.calls()[script])
+        populated.run(script, **populated.inputs(script))
 
 
 # The layout
@@ -220,7 +223,7 @@ def test_a_queue_that_became_newer_is_refused(populated: Populated) -> None:
     populated.connection.execute("HSET", key("meta"), "layout", 2)
     before = populated.dumps()
     with pytest.raises(LayoutTooNew):
-        populated.run("open", **populated.calls()["open"])
+        populated.run("open", **populated.inputs("open"))
     assert populated.dumps() == before
 
 
