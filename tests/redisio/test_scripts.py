@@ -145,11 +145,20 @@ def test_full_memory_refuses_more_work(full: Populated, script: str) -> None:
 @pytest.mark.parametrize("script", sorted({*SCRIPTS} - {"add", "add_after", "commit"}))
 def test_full_memory_lets_work_be_done(full: Populated, script: str) -> None:
     """Whatever drains the queue still goes, from a handle that was not there before, too."""
+    inputs = full.inputs(script)
     before = full.dumps()
     full.store = type(full.store)(full.connection, "foos", "pods")
-    reply = full.run(script, **full.inputs(script))
+    reply = full.run(script, **inputs)
     assert reply != b"LOST"
     assert full.dumps() != before
+
+
+@pytest.mark.parametrize("script", ["requeue", "park", "delete"])
+def test_full_memory_lets_items_be_repaired_that_never_failed(full: Populated, script: str) -> None:
+    """The first thing that is removed opens the way, whichever there is."""
+    full.connection.execute("DEL", key("failures"))
+    full.run(script, **full.inputs(script) | {"items": ["later"]})
+    assert full.store.read(("ZSCORE", "delayed", "later")) == [None]
 
 
 # Once or twice

@@ -9,13 +9,17 @@ for _, key in ipairs({ ready, dirty, delayed, dead }) do call('ZCARD', key) end
 call('HLEN', failures)
 local states = { ready = { ready }, dirty = { dirty }, delayed = { delayed }, dead = { dead } }
 states[''] = { ready, dirty, delayed, dead }
-local deleted = 0
+local dropped = {}
+for _, key in ipairs(states[state]) do
+  for i, score in ipairs(call('ZMSCORE', key, unpack(items))) do dropped[i] = dropped[i] or score end
+  call('ZREM', key, unpack(items))
+end
+local deleted, forget = 0, { 'HDEL', failures }
 for i, item in ipairs(items) do
-  local dropped = 0
-  for _, key in ipairs(states[state]) do dropped = dropped + call('ZREM', key, item) end
-  if dropped > 0 then
+  if dropped[i] then
     deleted = deleted + 1
-    if not held[i] then call('HDEL', failures, item) end
+    if not held[i] then forget[#forget + 1] = item end
   end
 end
+if #forget > 2 then call(unpack(forget)) end
 return deleted

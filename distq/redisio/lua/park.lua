@@ -1,26 +1,30 @@
 -- Move ready and delayed items that nobody holds to the dead, by hand; their failure counts stay.
 -- Returns how many were moved.
-local ready, dirty, processing, delayed, failures, dead =
-  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local ready, processing, delayed, failures, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local time, why = ARGV[1], ARGV[2]
 local items = { unpack(ARGV, 3) }
 local call = redis.call
 --- @include now
-call('ZCARD', ready)
-call('ZCARD', dirty)
-call('ZCARD', delayed)
 call('ZCARD', dead)
-call('HLEN', failures)
+local n_failures = call('HLEN', failures)
 local held = call('ZMSCORE', processing, unpack(items))
-local now_text = string.format('%.0f', now)
---- @include failure
-local parked = 0
+local now_ready, later = call('ZMSCORE', ready, unpack(items)), call('ZMSCORE', delayed, unpack(items))
+local from_ready, from_delayed = { 'ZREM', ready }, { 'ZREM', delayed }
+local to_dead, remember = { 'ZADD', dead }, { 'HSET', failures }
+local of_now = string.format(' %.0f parked ', now) .. why
 for i, item in ipairs(items) do
-  if not held[i] and call('ZREM', ready, item) + call('ZREM', delayed, item) > 0 then
-    park(item)
-    local count, crashes = read_failure(item)
-    write_failure(item, count, crashes, now_text, 'parked', why)
-    parked = parked + 1
+  if not held[i] and (now_ready[i] or later[i]) then
+    local from = now_ready[i] and from_ready or from_delayed
+    from[#from + 1] = item
+    to_dead[#to_dead + 1], to_dead[#to_dead + 2] = now, item
+    local failure = n_failures > 0 and call('HGET', failures, item) or '0 0'
+    remember[#remember + 1], remember[#remember + 2] = item, string.match(failure, '^%d+ %d+') .. of_now
   end
 end
-return parked
+-- removals first: where memory is full they open the way for the rest
+if #from_ready > 2 then call(unpack(from_ready)) end
+if #from_delayed > 2 then call(unpack(from_delayed)) end
+if #to_dead == 2 then return 0 end
+call(unpack(to_dead))
+call(unpack(remember))
+return (#to_dead - 2) / 2

@@ -8,25 +8,35 @@ local call = redis.call
 --- @include now
 local stamp, paused = unpack(call('HMGET', meta, 'stamp', 'paused'))
 stamp = tonumber(stamp or 0)
-call('ZCARD', ready)
-call('ZCARD', dirty)
-call('ZCARD', processing)
-call('ZCARD', delayed)
-call('HLEN', failures)
+for _, key in ipairs({ ready, dirty, processing, dead }) do call('ZCARD', key) end
 call('LLEN', wake)
+local n_failures = call('HLEN', failures)
+local waits = call('ZMSCORE', delayed, unpack(items))
 local parked = call('ZMSCORE', dead, unpack(items))
+call('HDEL', failures, '') -- where memory is full, a removal opens the way for the rest
 --- @include order
 --- @include enqueue
 local in_state = { ready = ready, dirty = dirty, processing = processing, delayed = delayed, dead = dead }
-local requeued = 0
+local chosen = state ~= '' and call('ZMSCORE', in_state[state], unpack(items))
+-- the lowest priority, so that a delayed item comes back with its own
+local DELAYED, DEAD = -900, 0
+local requeued, run, run_priority = 0, {}, DEAD
 for i, item in ipairs(items) do
-  if state == '' or call('ZSCORE', in_state[state], item) then
-    local forgotten = call('HDEL', failures, item) == 1
-    local waits = call('ZSCORE', delayed, item)
-    -- the lowest priority, so that a delayed item comes back with its own
-    if waits then enqueue({ item }, -900, false) elseif parked[i] then enqueue({ item }, 0, false) end
-    if forgotten or waits or parked[i] then requeued = requeued + 1 end
+  if not chosen or chosen[i] then
+    local forgotten = n_failures > 0 and call('HDEL', failures, item) == 1
+    if waits[i] or parked[i] then
+      local priority = waits[i] and DELAYED or DEAD
+      if priority ~= run_priority and #run > 0 then
+        enqueue(run, run_priority, false)
+        run = {}
+      end
+      run[#run + 1], run_priority = item, priority
+    end
+    if forgotten or waits[i] or parked[i] then requeued = requeued + 1 end
   end
 end
-call('HSET', meta, 'stamp', stamp)
+if #run > 0 then
+  enqueue(run, run_priority, false)
+  call('HSET', meta, 'stamp', stamp)
+end
 return requeued
