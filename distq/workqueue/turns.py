@@ -18,7 +18,7 @@ from distq.workqueue.interface import (
     Settlement,
     Success,
 )
-from distq.workqueue.rate_limiters import Failure, RateLimiter, fixed, program_of
+from distq.workqueue.rate_limiters import Failure, Program, RateLimiter, fixed, program_of
 
 LIMIT = 250
 """Settlements and claims a turn, each way, so that the script stays within 2 ms."""
@@ -49,7 +49,7 @@ class Policy:
         """Return the inputs of the script."""
         return {
             "max_retries": "" if self.max_retries is None else self.max_retries,
-            "limiter": "" if callable(self.rate_limiter) else self.rate_limiter.program(),
+            "limiter": self._program(),
             "fleet_concurrency": "" if self.fleet_concurrency is None else self.fleet_concurrency,
         }
 
@@ -57,7 +57,12 @@ class Policy:
         """Return the limiter of one failure where it is not the queue's."""
         if delay is not None:
             return fixed(delay)
-        return program_of(self.rate_limiter, failure) if callable(self.rate_limiter) else ""
+        program = program_of(self.rate_limiter, failure)
+        return "" if program == self._program() else program
+
+    def _program(self) -> str:
+        """Return the limiter of all failures, empty where a custom one is asked for each."""
+        return self.rate_limiter.program() if isinstance(self.rate_limiter, Program) else ""
 
 
 @dataclass(frozen=True)
@@ -113,25 +118,27 @@ def _outcome(request: Request, outcome: Outcome, policy: Policy) -> tuple[str | 
 class Answer:
     """What the script said; fates in the order of the entries, ``wait`` in seconds.
 
-    ``alone``: a suspect is held or stands first; ask for nothing until nothing is held.
+    ``alone``: a suspect is held or stands first; ask for nothing until nothing is held. ``promoted``: how many
+    delayed items became pending now.
     """
 
     requests: list[Request]
     fates: list[Fate]
     wait: float
     alone: bool
+    promoted: int = 0
 
 
 def decode(reply: Sequence[Any], encoded: Encoded) -> Answer:
     """Read the script's reply."""
-    fence, wait, alone, refusals, told, popped, records = reply
+    fence, wait, alone, refusals, told, popped, records, promoted = reply
     fates = [ENDED] * encoded.n_ok + [_fate(text) for text in told]
     for index in refusals.split(b",") if refusals else ():
         fates[int(index) - 1] = REFUSED
     in_order = [ENDED] * len(fates)
     for place, fate in zip(encoded.order, fates, strict=True):
         in_order[place] = fate
-    return Answer(_requests(int(fence), popped, records), in_order, wait / 1e6, bool(alone))
+    return Answer(_requests(int(fence), popped, records), in_order, wait / 1e6, bool(alone), promoted)
 
 
 def _fate(text: bytes) -> Fate:

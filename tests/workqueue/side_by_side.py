@@ -322,7 +322,7 @@ class SideBySide:
 
 
 def _answer(reply: Sequence[Any]) -> tuple[Answer, int]:
-    fence, wait, alone, refused, fates, popped, records = reply
+    fence, wait, alone, refused, fates, popped, records, _ = reply
     claimed = [(item, _now(order)) for item, order in zip(popped[::2], popped[1::2], strict=True)]
     failures = [None if text is None else _failure(text) for text in records] or [None] * len(claimed)
     answer = Answer(

@@ -2,7 +2,8 @@
 -- Settlements are n_ok times (item, fence), then for the other outcomes (item, fence, outcome, limiter, priority,
 -- text) each; an outcome limit counts a failure without a claim.
 -- Returns {fence, wait in µs, alone, indexes of refused settlements, fate of each other settlement,
--- {item, order, ...}, {failure record or false, ...}}, or LOST. A resent turn changes nothing and answers the same.
+-- {item, order, ...}, {failure record or false, ...}, promoted}, or LOST. A resent turn changes nothing and answers
+-- the same, save for how many it promoted.
 local ready, dirty, processing, claims, delayed, failures = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local dead, sessions, workers, meta, wake = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
 local time, session, op, want, gap = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
@@ -39,4 +40,4 @@ local refusals = table.concat(refused, ',')
 --- @include claim
 --- @include waiting
 call('HSET', meta, 'stamp', stamp, number, ours .. op .. ' ' .. fence .. ' ' .. refusals)
-return { fence, wait, alone, refusals, fates, popped, records }
+return { fence, wait, alone, refusals, fates, popped, records, promoted }

@@ -4,7 +4,7 @@ local asked = want
 local fleet = tonumber(fleet_concurrency)
 if fleet then want = math.max(0, math.min(want, fleet - call('ZCARD', processing))) end
 if paused then want = 0 end
-local popped, records, alone = {}, {}, 0
+local popped, records, alone, promoted = {}, {}, 0, 0
 if want > 0 then
   --- @include promote
   popped = call('ZPOPMIN', ready, want)

@@ -14,4 +14,4 @@
     end
   end
   for i = others + 1, #settlements, 6 do fates[#fates + 1] = fate(settlements[i]) end
-  return { fence, 0, alone, refusals, fates, popped, records }
+  return { fence, 0, alone, refusals, fates, popped, records, 0 }
