@@ -18,11 +18,13 @@ class QueueInfo:
     """One queue in numbers.
 
     ``depth`` is what waits now (ready, dirty, and delayed items that are due), ``failing`` counts the
-    items with a failure record, the dead included, ``workers`` the open handles.
+    items with a failure record, the dead included, ``workers`` the open handles. ``paused_since`` is
+    when somebody stopped the claims, None while they go on.
     """
 
     name: str
     paused: bool
+    paused_since: Timestamp | None
     ready: int
     delayed: int
     processing: int
@@ -42,7 +44,8 @@ class ItemInfo:
     An item that is held and also pending is processing: ``dirty`` when it was added again, with a
     ``due`` when it comes back later. ``since`` is when it got into its state (a delayed one: when it
     last failed). ``claim_deadline`` is when its worker's claim lapses unless a heartbeat moves it.
-    ``reason`` and ``traceback`` (its last 4 KiB) come with being parked.
+    ``reason`` and ``traceback`` (its last 4 KiB) come with being parked; who parks by hand says why in
+    ``last_error``.
     """
 
     queue: str

@@ -4,7 +4,7 @@ Everything here works beside running informers and workers. Reads look at one mo
 trip, not per answer; repairs check each item's state again inside Redis.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from distq.errors import ConfigError
@@ -12,7 +12,9 @@ from distq.inspector import reading
 from distq.inspector.info import ItemInfo, Listing, QueueInfo, State, StreamInfo, Timestamp, WorkerInfo
 from distq.redisio.connection import Connection, shared_connection
 from distq.redisio.keys import validate_key, validate_queue_name
-from distq.redisio.queue_store import BATCH, QueueStore, queue_names
+from distq.redisio.queue_store import QueueStore, queue_names
+
+REASON_BYTES = 256
 
 _STATES: tuple[State, ...] = ("processing", "ready", "delayed", "dead")
 
@@ -79,22 +81,52 @@ class Inspector:
     def requeue(self, queue: str, *keys: str, state: Listing | None = None, match: str | None = None) -> int:
         """Make delayed and dead items pending now, forgetting their failures; return how many changed.
 
-        Names keys, or all items in ``state`` (that ``match``). Raises ConfigError for neither.
+        Names keys, or all items in ``state`` (that ``match``). A delayed item keeps its priority, a dead
+        one gets 0. Raises ConfigError for neither, and where there is no such queue.
         """
-        store = self._store(queue)
-        return sum(store.requeue(batch, state=state) for batch in self._chosen(store, keys, state, match))
+        _check_choice(keys, state, match)
+        store = self._existing(queue)
+        return sum(store.requeue(batch, state=state) for batch in _chosen(store, keys, state, match))
 
     def delete(self, queue: str, *keys: str, state: Listing | None = None, match: str | None = None) -> int:
         """Drop ready, delayed and dead items with their failures; return how many changed.
 
-        Of a processing item only what is pending goes. Raises ConfigError for ``state="processing"``.
+        Names keys, or all items in ``state`` (that ``match``). Of a processing item only what is pending
+        goes. Raises ConfigError for neither, for ``state="processing"``, and where there is no such queue.
         """
+        _check_choice(keys, state, match)
         if state == "processing":
             raise ConfigError(
                 "cannot delete processing items: their workers hold them. Stop the workers first."
             )
-        store = self._store(queue)
-        return sum(store.delete(batch, state=state) for batch in self._chosen(store, keys, state, match))
+        store = self._existing(queue)
+        return sum(store.delete(batch, state=state) for batch in _chosen(store, keys, state, match))
+
+    def park(self, queue: str, *keys: str, reason: str = "parked by hand") -> int:
+        """Move ready and delayed items that nobody holds to the dead, where they stay; return how many.
+
+        A new event or a requeue revives them. ``reason``, one printable line of at most 256 bytes, stands
+        where the error of a failed item stands; the failure count stays. Raises ConfigError for another
+        reason, for no keys, and where there is no such queue.
+        """
+        _check_choice(keys, None, None)
+        _check_reason(reason)
+        return self._existing(queue).park(keys, reason)
+
+    def pause(self, queue: str) -> bool:
+        """Stop claims until ``resume``; return False where they were stopped already.
+
+        What is held is worked off, and adds, delays, settlements and heartbeats go on. Raises ConfigError
+        where there is no such queue.
+        """
+        return self._existing(queue).pause()
+
+    def resume(self, queue: str) -> bool:
+        """Let claims go on; return False where they were not stopped.
+
+        Raises ConfigError where there is no such queue.
+        """
+        return self._existing(queue).resume()
 
     def count(self, queue: str, *, state: Listing, match: str = "*") -> int:
         """Return how many items are in a state, or how many of them match (roughly: a scan may repeat)."""
@@ -106,6 +138,13 @@ class Inspector:
 
     def _store(self, queue: str) -> QueueStore:
         return QueueStore(self._redis, queue)
+
+    def _existing(self, queue: str) -> QueueStore:
+        """Return the store of a queue that is there: a typo must not make another one."""
+        store = self._store(queue)
+        if not store.exists():
+            raise ConfigError(f'no queue "{queue}": nothing was ever added to it. See "distq queues".')
+        return store
 
     def _stores(self, queue: str | None) -> Iterator[QueueStore]:
         if queue is not None:
@@ -130,22 +169,33 @@ class Inspector:
                 if state in {None, item.state} or (state == "dirty" and item.dirty):
                     yield item
 
-    def _chosen(
-        self, store: QueueStore, keys: tuple[str, ...], state: str | None, match: str | None
-    ) -> Iterator[list[str]]:
-        """Yield the keys that a repair is about, at most 1000 at a time."""
-        _check_state(state)
-        if keys and match is None:
-            for key in keys:
-                validate_key(key)
-            for start in range(0, len(keys), BATCH):
-                yield list(keys[start : start + BATCH])
-        elif state and not keys:
-            yield from reading.scan(store, state, match or "*")
-        else:
-            raise ConfigError("no items chosen: give keys, or a state and perhaps a match.")
+
+def _chosen(
+    store: QueueStore, keys: tuple[str, ...], state: str | None, match: str | None
+) -> Iterator[Sequence[str]]:
+    """Yield the keys that a repair is about, in batches."""
+    if keys:
+        yield keys
+    elif state:
+        yield from reading.scan(store, state, match or "*")
+
+
+def _check_choice(keys: tuple[str, ...], state: str | None, match: str | None) -> None:
+    """Raise unless keys are given (a state may restrict them), or a state and perhaps a match."""
+    _check_state(state)
+    for key in keys:
+        validate_key(key)
+    if (keys and match is not None) or not (keys or state):
+        raise ConfigError("no items chosen: give keys, or a state and perhaps a match.")
 
 
 def _check_state(state: str | None) -> None:
     if state is not None and state not in {*_STATES, "dirty"}:
         raise ConfigError(f'no state "{state}": use {", ".join(sorted(_STATES))} or dirty.')
+
+
+def _check_reason(reason: str) -> None:
+    if not reason or not reason.isprintable() or len(reason.encode(errors="replace")) > REASON_BYTES:
+        raise ConfigError(
+            f"bad reason {reason!r:.80}. Use one line of 1 to {REASON_BYTES} bytes of printable text."
+        )

@@ -33,7 +33,8 @@ def queue_info(store: QueueStore) -> QueueInfo:
     workers = list(_worker_records(store))
     return QueueInfo(
         name=store.name,
-        paused=bool(paused),
+        paused=paused is not None,
+        paused_since=None if paused is None else Timestamp(int(paused) / 1_000_000),
         ready=ready,
         delayed=delayed,
         processing=processing,

@@ -14,6 +14,10 @@ BATCH = 1000
 """The most items that one script takes, so that none runs for more than a few ms."""
 
 
+REPAIRED_AT_ONCE = 500
+"""The most items that a script requeues, deletes or parks, so that none takes longer than a turn."""
+
+
 class QueueStore:
     """A queue as the scripts see it; holds no state but which queue it is."""
 
@@ -52,13 +56,33 @@ class QueueStore:
         seconds, microseconds = self.connection.execute("TIME")
         return int(seconds) + int(microseconds) / 1e6
 
+    def exists(self) -> bool:
+        """Return whether the queue was ever used."""
+        return bool(self.connection.execute("HEXISTS", QUEUES, self.name))
+
+    def pause(self) -> bool:
+        """Stop claims; return False where they were stopped already."""
+        return bool(self.run("pause"))
+
+    def resume(self) -> bool:
+        """Let claims go on; return False where nobody had stopped them."""
+        return bool(self.run("resume"))
+
+    def park(self, keys: Sequence[str], why: str) -> int:
+        """Move ready and delayed items that nobody holds to the dead; return how many."""
+        return sum(self.run("park", why=why, items=batch) for batch in batches(keys, REPAIRED_AT_ONCE))
+
     def requeue(self, keys: Sequence[str], *, state: str | None = None) -> int:
         """Drop delay, failure record and death of items, all or those in a state; return how many changed."""
-        return sum(self.run("requeue", state=state or "", items=batch) for batch in batches(keys))
+        return sum(
+            self.run("requeue", state=state or "", items=batch) for batch in batches(keys, REPAIRED_AT_ONCE)
+        )
 
     def delete(self, keys: Sequence[str], *, state: str | None = None) -> int:
         """Drop what is pending or dead of items, all or that in a state; return how many changed."""
-        return sum(self.run("delete", state=state or "", items=batch) for batch in batches(keys))
+        return sum(
+            self.run("delete", state=state or "", items=batch) for batch in batches(keys, REPAIRED_AT_ONCE)
+        )
 
     def _register(self, *, again: bool) -> None:
         """Make the queue known to people, once a handle; in no script, since that key is in another slot."""
