@@ -12,11 +12,11 @@
     │   ├── RedisUnavailable           no answer: down, restarting, failing over
     │   ├── RedisRefused               an answer that says no: credentials, memory, wrong type
     │   └── LayoutTooNew               the queue was written by a newer distq
-    └── ApiError                       .status .reason
+    └── ApiError                       .status .reason .retry_after
         ├── NotFound
         ├── Conflict
         ├── Expired
-        └── TooManyRequests            .retry_after
+        └── TooManyRequests
 
     TerminalError, RetryAfter          raised by reconcile functions
 
@@ -87,18 +87,27 @@ class LayoutTooNew(RedisError):
 class ApiError(DistqError):
     """An answer of the Kubernetes API other than success; ``status`` 0 means that none came.
 
-    ``answer`` is the server's Status object, empty where it sent none.
+    ``answer`` is the server's Status object, empty where it sent none; ``retry_after`` the seconds that it
+    asks to wait, None where it did not ask.
     """
 
     answer: Mapping[str, Any]
+    retry_after: float | None
 
     def __init__(
-        self, message: str, *, status: int = 0, reason: str = "", answer: Mapping[str, Any] | None = None
+        self,
+        message: str,
+        *,
+        status: int = 0,
+        reason: str = "",
+        answer: Mapping[str, Any] | None = None,
+        retry_after: float | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
         self.reason = reason
         self.answer = answer or {}
+        self.retry_after = retry_after
 
 
 class NotFound(ApiError):
@@ -114,7 +123,9 @@ class Expired(ApiError):
 
 
 class TooManyRequests(ApiError):
-    """The API server asks for patience (429); ``retry_after`` in seconds."""
+    """The API server asks for patience (429), for 1 second where it does not say how much."""
+
+    retry_after: float
 
     def __init__(
         self,
@@ -125,8 +136,7 @@ class TooManyRequests(ApiError):
         answer: Mapping[str, Any] | None = None,
         retry_after: float = 1.0,
     ) -> None:
-        super().__init__(message, status=status, reason=reason, answer=answer)
-        self.retry_after = retry_after
+        super().__init__(message, status=status, reason=reason, answer=answer, retry_after=retry_after)
 
 
 class TerminalError(Exception):

@@ -1,6 +1,7 @@
 """How answers of the API server, and their absence, become typed errors of one line."""
 
 import email.utils
+import math
 import ssl
 import time
 from collections.abc import Mapping
@@ -36,12 +37,14 @@ def refusal(what: str, response: urllib3.BaseHTTPResponse) -> ApiError:
     reason = str(body.get("reason") or response.reason or "")
     cause = _one_line(str(body.get("message") or _text(response.data) or response.reason or "no message"))
     message = f"{what}: {response.status} {cause.rstrip('.')}. "
+    seconds = _retry_after(response.headers.get("Retry-After"), body)
     if response.status == 429:
-        seconds = _retry_after(response.headers.get("Retry-After"), body)
+        seconds = 1.0 if seconds is None else seconds
         message += f"Repeat after {seconds:g} s."
         return TooManyRequests(message, status=429, reason=reason, answer=body, retry_after=seconds)
     message += _REMEDIES.get(response.status, "Repeat later.")
-    return _KINDS.get(response.status, ApiError)(message, status=response.status, reason=reason, answer=body)
+    kind = _KINDS.get(response.status, ApiError)
+    return kind(message, status=response.status, reason=reason, answer=body, retry_after=seconds)
 
 
 def no_answer(what: str, error: Exception, address: str, origin: str) -> ApiError:
@@ -80,19 +83,19 @@ def _status_object(data: bytes) -> Mapping[str, Any]:
     return body if isinstance(body, dict) and body.get("kind") == "Status" else {}
 
 
-def _retry_after(header: str | None, body: Mapping[str, Any]) -> float:
-    """Return the seconds of a Retry-After header, a number or a date; 1 where there is none."""
+def _retry_after(header: str | None, body: Mapping[str, Any]) -> float | None:
+    """Return the seconds of a Retry-After header, a number or a date; None where it makes no sense."""
     stated = header or (body.get("details") or {}).get("retryAfterSeconds")
     if not stated:
-        return 1.0
+        return None
     try:
-        return max(0.0, float(stated))
+        seconds = float(stated)
     except ValueError:
-        pass
-    try:
-        return max(0.0, email.utils.parsedate_to_datetime(str(stated)).timestamp() - time.time())
-    except ValueError:
-        return 1.0
+        try:
+            seconds = email.utils.parsedate_to_datetime(str(stated)).timestamp() - time.time()
+        except ValueError:
+            return None
+    return max(0.0, seconds) if math.isfinite(seconds) else None
 
 
 def _text(data: bytes) -> str:

@@ -9,6 +9,8 @@ from distq.workqueue.rate_limiters import is_delay
 
 ERROR_BYTES = 256
 TRACEBACK_BYTES = 4096
+READ_CHARACTERS = 16_384
+"""How much of a message is looked at: one of many MB costs no time."""
 
 
 def outcome_of(result: Result | BaseException | None) -> Outcome:
@@ -37,15 +39,27 @@ def outcome_of(result: Result | BaseException | None) -> Outcome:
 
 def error_text(error: BaseException) -> str:
     """Return ``Type: message`` on one line of at most 256 bytes."""
-    message = " ".join(str(error).split())
-    return _printable(f"{type(error).__name__}: {message}" if message else type(error).__name__, ERROR_BYTES)
+    name, message = type(error).__name__, _one_line(_message(error))
+    return _printable(_one_line(f"{name}: {message}" if message else name)[:ERROR_BYTES], ERROR_BYTES)
 
 
 def traceback_text(error: BaseException) -> str:
     """Return the last 4 KiB of the traceback, empty where the error was never raised."""
     if error.__traceback__ is None:
         return ""
-    return _printable("".join(traceback.format_exception(error)), TRACEBACK_BYTES, last=True)
+    text = "".join(traceback.format_exception(error))
+    return _printable(text[-TRACEBACK_BYTES:], TRACEBACK_BYTES, last=True)
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - raised by the error's own class
+        return "(it fails to describe itself)"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text[:READ_CHARACTERS].split())
 
 
 def _printable(text: str, limit: int, *, last: bool = False) -> str:

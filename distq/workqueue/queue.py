@@ -23,7 +23,12 @@ from distq.workqueue.interface import (
     validate_priority,
 )
 from distq.workqueue.outcome import outcome_of
-from distq.workqueue.rate_limiters import ItemExponentialFailureRateLimiter, RateLimiter, microseconds
+from distq.workqueue.rate_limiters import (
+    ItemExponentialFailureRateLimiter,
+    RateLimiter,
+    microseconds,
+    validate_rate_limiter,
+)
 from distq.workqueue.session import Session
 from distq.workqueue.turns import Backoff, Policy
 
@@ -61,7 +66,9 @@ class Queue:
             raise ConfigError(f"bad max_length {max_length!r}. Give 1 or more, or None.")
         self.fleet_concurrency: int | None = None
         self.on_cancel: Callable[[Request], None] | None = None
-        self._rate_limiter = rate_limiter or ItemExponentialFailureRateLimiter()
+        self._rate_limiter = validate_rate_limiter(
+            ItemExponentialFailureRateLimiter() if rate_limiter is None else rate_limiter
+        )
         self._max_retries = max_retries
         self._claim_duration = claim_duration
         self._max_length: int | str = "" if max_length is None else max_length
@@ -127,7 +134,7 @@ class Queue:
     def add_rate_limited(self, key: str) -> None:
         """Count a failure of the key and make it pending after the limiter's delay.
 
-        Source: client-go util/workqueue AddRateLimited.
+        It parks nothing, whatever ``max_retries`` says. Source: client-go util/workqueue AddRateLimited.
         """
         validate_key(key)
         attempt = self.num_requeues(key) + 1 if callable(self._rate_limiter) else 0

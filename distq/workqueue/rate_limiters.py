@@ -4,11 +4,13 @@ So the counts and token buckets that it needs belong to the queue and not to a p
 ``program`` writes it in the postfix notation of ``redisio/lua/include/limiter.lua``, times in µs.
 """
 
+import inspect
 import logging
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import TypeGuard
 
 from distq.errors import ConfigError
 
@@ -18,17 +20,20 @@ TEN_YEARS = 315_576_000.0
 """Seconds; longer delays count as this."""
 
 
-@runtime_checkable
-class Program(Protocol):
-    """A limiter that the queue evaluates."""
+class Program(ABC):
+    """A limiter that the queue evaluates: one of those below."""
 
+    @abstractmethod
     def program(self) -> str:
         """Return the limiter in the scripts' notation."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """What a custom limiter decides by: the key, its failures with this one, and the error if any."""
+    """What a custom limiter decides by: the key, its failures with this one, and the error.
+
+    ``add_rate_limited`` knows of no error: it is None then.
+    """
 
     key: str
     attempt: int
@@ -36,7 +41,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class ItemExponentialFailureRateLimiter:
+class ItemExponentialFailureRateLimiter(Program):
     """Delay ``base_delay * 2^failures`` seconds, at most ``max_delay``.
 
     Source: client-go util/workqueue ItemExponentialFailureRateLimiter.
@@ -54,7 +59,7 @@ class ItemExponentialFailureRateLimiter:
 
 
 @dataclass(frozen=True)
-class ItemFastSlowRateLimiter:
+class ItemFastSlowRateLimiter(Program):
     """Delay ``fast_delay`` seconds for the first ``max_fast_attempts`` failures, then ``slow_delay``.
 
     Source: client-go util/workqueue ItemFastSlowRateLimiter.
@@ -65,7 +70,8 @@ class ItemFastSlowRateLimiter:
     max_fast_attempts: int
 
     def __post_init__(self) -> None:
-        _check(self, self.fast_delay, self.slow_delay, self.max_fast_attempts)
+        _check(self, self.fast_delay, self.slow_delay)
+        _check_whole(self, self.max_fast_attempts)
 
     def program(self) -> str:
         """Return the limiter in the scripts' notation."""
@@ -74,10 +80,12 @@ class ItemFastSlowRateLimiter:
 
 
 @dataclass(frozen=True)
-class BucketRateLimiter:
+class BucketRateLimiter(Program):
     """Delay so that the whole fleet retries at most ``qps`` items a second, ``burst`` at once.
 
-    The debt has no bound: of 10,000 failures at 10 a second the last waits 16 minutes.
+    The debt has no bound: of 10,000 failures at 10 a second the last waits 16 minutes. Handles with the
+    same qps and burst share one bucket. An infinite qps delays nothing; qps 0 lets ``burst`` items
+    through and no more. Raises ConfigError for a burst of 0, which lets nothing through, ever.
     Source: client-go util/workqueue BucketRateLimiter, golang.org/x/time/rate Reserve.
     """
 
@@ -85,15 +93,18 @@ class BucketRateLimiter:
     burst: int = 100
 
     def __post_init__(self) -> None:
-        _check(self, self.qps, self.burst)
+        _check(self, self.qps)
+        _check_whole(self, self.burst)
+        if self.burst == 0 and self.qps != math.inf:
+            raise ConfigError(f"bad {self!r}: nothing would ever come back. Give a burst of 1 or more.")
 
     def program(self) -> str:
         """Return the limiter in the scripts' notation."""
-        return f"bucket {self.qps!r} {self.burst}"
+        return f"bucket {float(self.qps)!r} {self.burst}"  # a bucket is named by this text: 10 is 10.0
 
 
 @dataclass(frozen=True, init=False)
-class MaxOfRateLimiter:
+class MaxOfRateLimiter(Program):
     """Delay as long as the slowest of several limiters; each of them is charged.
 
     Source: client-go util/workqueue MaxOfRateLimiter.
@@ -112,7 +123,7 @@ class MaxOfRateLimiter:
 
 
 @dataclass(frozen=True)
-class WithMaxWaitRateLimiter:
+class WithMaxWaitRateLimiter(Program):
     """Delay as another limiter says, at most ``max_delay`` seconds.
 
     Source: client-go util/workqueue WithMaxWaitRateLimiter.
@@ -140,19 +151,59 @@ def default_controller_rate_limiter() -> MaxOfRateLimiter:
     return MaxOfRateLimiter(ItemExponentialFailureRateLimiter(), BucketRateLimiter())
 
 
-def program_of(limiter: RateLimiter, failure: Failure) -> str:
-    """Return what the scripts evaluate for a failure, after asking a custom limiter."""
-    if not callable(limiter):
-        return limiter.program()
+def validate_rate_limiter(limiter: RateLimiter) -> RateLimiter:
+    """Return the limiter; raise ConfigError unless it is one of ours, or a function of one Failure."""
+    if isinstance(limiter, Program):
+        return limiter
+    if isinstance(limiter, type) or not _takes_one(limiter):
+        raise ConfigError(f"bad rate_limiter {limiter!r}. Give a limiter, or a function of one Failure.")
+    return limiter
+
+
+def _takes_one(function: object) -> bool:
+    if not callable(function):
+        return False
     try:
-        answer = limiter(failure)
-        program = fixed(answer) if isinstance(answer, int | float) else answer.program()
-        if "bucket" in program:
-            raise TypeError("it answered a bucket. Answer seconds, or a limiter without a bucket.")
+        inspect.signature(function).bind(None)
+    except TypeError:
+        return False
+    except ValueError:  # it tells nobody what it takes
+        return True
+    return True
+
+
+def program_of(limiter: RateLimiter, failure: Failure) -> str:
+    """Return what the scripts evaluate for a failure, after asking a custom limiter.
+
+    An error with ``retry_after`` seconds (errors.TooManyRequests) waits at least as long.
+    """
+    program = limiter.program() if isinstance(limiter, Program) else _custom_program(limiter, failure)
+    least = _asked_for(failure.error)
+    return program if least is None else f"{program} {fixed(least)} maxof 2"
+
+
+def _asked_for(error: BaseException | None) -> float | None:
+    try:
+        seconds = getattr(error, "retry_after", None)
+    except Exception:  # noqa: BLE001 - raised by the error's own class
+        return None
+    return seconds if is_delay(seconds) else None
+
+
+def _custom_program(limiter: CustomRateLimiter, failure: Failure) -> str:
+    try:
+        return _answered(limiter(failure))
     except Exception:  # a broken limiter must not stop the queue
         _logger.exception("rate limiter failed for %s: backing off by default", failure.key)
         return ItemExponentialFailureRateLimiter().program()
-    return program
+
+
+def _answered(answer: object) -> str:
+    if isinstance(answer, Program) and "bucket" not in answer.program():
+        return answer.program()
+    if not is_delay(answer) or answer < 0:
+        raise TypeError(f"it answered {answer!r}. Answer seconds, or a limiter without a bucket.")
+    return fixed(answer)
 
 
 def fixed(delay: float) -> str:
@@ -160,19 +211,28 @@ def fixed(delay: float) -> str:
     return f"fixed {microseconds(delay)}"
 
 
-def is_delay(delay: object) -> bool:
+def is_delay(delay: object) -> TypeGuard[float]:
     """Return whether it is a number of seconds."""
-    return isinstance(delay, int | float) and not isinstance(delay, bool) and not math.isnan(delay)
+    if isinstance(delay, float):
+        return not math.isnan(delay)
+    return isinstance(delay, int) and not isinstance(delay, bool)
 
 
 def microseconds(delay: float) -> int:
-    """Return whole µs, from none to ten years; raise ValueError for a delay that is no number."""
+    """Return whole µs, none or from one to ten years; raise ValueError for a delay that is no number."""
     if not is_delay(delay):
         raise ValueError(f"bad delay {delay!r}: not a number of seconds")
-    return round(min(max(delay, 0.0), TEN_YEARS) * 1_000_000)
+    if delay <= 0:
+        return 0
+    return max(1, round(min(delay, TEN_YEARS) * 1_000_000))  # or the least back-off were none at all
 
 
 def _check(limiter: object, *numbers: float) -> None:
     for number in numbers:
-        if isinstance(number, bool) or not isinstance(number, int | float) or not number >= 0:
+        if not is_delay(number) or number < 0:
             raise ConfigError(f"bad {limiter!r}: {number!r} is no number of 0 or more.")
+
+
+def _check_whole(limiter: object, number: int) -> None:
+    if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+        raise ConfigError(f"bad {limiter!r}: {number!r} is no whole number of 0 or more.")

@@ -286,6 +286,8 @@ def client_of(server: str, folder: Path) -> Client:
         ({"Retry_After": "7"}, 7.0, 7.0),
         ({"Retry_After": formatdate(time.time() + 36000, usegmt=True)}, 30000.0, 36000.0),
         ({"Retry_After": "soon"}, 1.0, 1.0),
+        ({"Retry_After": "inf"}, 1.0, 1.0),
+        ({"Retry_After": "-5"}, 0.0, 0.0),
         ({}, 1.0, 1.0),
     ],
 )
@@ -294,6 +296,16 @@ def test_retry_after_is_read(tmp_path: Path, headers: dict[str, str], least: flo
     with answering(429, b"too many", **headers) as server, pytest.raises(TooManyRequests) as caught:
         client_of(server, tmp_path).request("GET", "/version")
     assert least <= caught.value.retry_after <= most
+
+
+@pytest.mark.parametrize(("headers", "seconds"), [({"Retry_After": "7"}, 7.0), ({}, None)])
+def test_other_refusals_tell_when_to_repeat_too(
+    tmp_path: Path, headers: dict[str, str], seconds: float | None
+) -> None:
+    """A server that is overloaded or starting says so with 503, with or without a time."""
+    with answering(503, b"starting", **headers) as server, pytest.raises(ApiError) as caught:
+        client_of(server, tmp_path).request("GET", "/version")
+    assert caught.value.retry_after == seconds
 
 
 def test_retry_after_in_the_body_is_read(tmp_path: Path) -> None:
