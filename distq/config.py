@@ -60,6 +60,9 @@ class Settings:
     concurrency: int | None = _setting(None, "DISTQ_CONCURRENCY")
     """Reconciles at a time in one process; None is what the Controller says."""
 
+    fleet_concurrency: int | None = _setting(None, "DISTQ_FLEET_CONCURRENCY")
+    """Reconciles at a time in all processes that work on a queue; None is what the Controller says."""
+
     grace_period: float = _setting(25.0, "DISTQ_GRACE_PERIOD")
     """Seconds that running reconciles get after SIGTERM; below Kubernetes' 30 s until SIGKILL."""
 
@@ -79,8 +82,10 @@ class Settings:
                 f"{self.renew_deadline:g} s, retry_period {self.retry_period:g} s. "
                 "Make each longer than the next."
             )
-        if self.concurrency is not None and self.concurrency < 1:
-            raise ConfigError(f"bad concurrency: {self.concurrency}. Give 1 or more.")
+        for name in ("concurrency", "fleet_concurrency"):
+            number = getattr(self, name)
+            if number is not None and number < 1:
+                raise ConfigError(f"bad {name}: {number}. Give 1 or more.")
         if not self.grace_period >= 0:
             raise ConfigError(f"bad grace_period: {self.grace_period}. Give 0 seconds or more.")
         if self.log_level not in {"debug", "info", "warning", "error"}:
@@ -153,6 +158,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "renew_deadline": float,
     "retry_period": float,
     "concurrency": int,
+    "fleet_concurrency": int,
     "grace_period": float,
     "revision": str,
     "log_level": str,

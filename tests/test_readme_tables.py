@@ -25,7 +25,8 @@ def rows(header: str) -> list[list[str]]:
 
 def test_the_settings_are_those_of_the_code() -> None:
     """Variables, flags and defaults, in the code's order."""
-    words = {"concurrency": "the Controller's", "redis_ca_file": "the system's"}
+    words = dict.fromkeys(("concurrency", "fleet_concurrency"), "the Controller's")
+    words["redis_ca_file"] = "the system's"
     assert [row[:3] for row in rows("variable")] == [
         [setting.metadata["variable"], f"--{setting.name.replace('_', '-')}", default(setting.name, words)]
         for setting in fields(Settings)

@@ -25,7 +25,8 @@ _HELP: dict[str, tuple[Any, str]] = {
     "lease_duration": (float, "Seconds until followers take over."),
     "renew_deadline": (float, "Seconds until the leader gives up."),
     "retry_period": (float, "Seconds between tries."),
-    "concurrency": (int, "Reconciles at a time."),
+    "concurrency": (int, "Reconciles at a time in this process."),
+    "fleet_concurrency": (int, "Reconciles at a time in all processes."),
     "grace_period": (float, "Seconds that running reconciles get after SIGTERM."),
     "revision": (str, "Another revision enqueues every object once."),
     "log_level": (click.Choice(["debug", "info", "warning", "error"]), "What is logged to stderr."),
@@ -40,7 +41,7 @@ _DEFAULTS = {
 REDIS = tuple(name for name in _HELP if name.startswith("redis_"))
 LOGS = ("log_level", "log_format")
 LEASE = ("lease_name", "lease_namespace", "lease_duration", "renew_deadline", "retry_period", "revision")
-WORK = ("concurrency", "grace_period")
+WORK = ("concurrency", "fleet_concurrency", "grace_period")
 
 
 def with_settings(*groups: tuple[str, ...]) -> Callable[[Callable[..., None]], Callable[..., None]]:

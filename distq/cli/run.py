@@ -76,4 +76,6 @@ def _describe(controller: "Controller", settings: Settings, *, workers: bool) ->
     count = len(controller.watches)
     watches = f"{count} {'watch' if count == 1 else 'watches'}: {resources}" if count else "no watches"
     at_a_time = f"   {settings.concurrency or controller.concurrency} at a time" if workers else ""
+    fleet = settings.fleet_concurrency or controller.fleet_concurrency
+    at_a_time += f", {fleet} in all processes" if workers and fleet else ""
     return f"{controller.name:<8} {watches}   queue {controller.queue.name}{at_a_time}"

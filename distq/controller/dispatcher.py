@@ -54,12 +54,13 @@ class Dispatcher:
         controller: Controller,
         *,
         concurrency: int | None = None,
+        fleet_concurrency: int | None = None,
         on_failure: Callable[[BaseException], None] = lambda _: None,
     ) -> None:
         self._name = controller.name
         self._queue = controller.queue
         self._concurrency = concurrency or controller.concurrency
-        self._fleet_concurrency = controller.fleet_concurrency
+        self._fleet_concurrency = fleet_concurrency or controller.fleet_concurrency
         self._on_failure = on_failure
         kind: type[Slots] = LoopSlots if is_async(controller.reconcile) else ThreadSlots
         self._slots: Slots = kind(

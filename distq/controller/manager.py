@@ -112,7 +112,12 @@ class Manager:
             controller.queue.bind(self._connection)
         if workers:
             self._dispatchers = [
-                Dispatcher(controller, concurrency=self._settings.concurrency, on_failure=self._events.put)
+                Dispatcher(
+                    controller,
+                    concurrency=self._settings.concurrency,
+                    fleet_concurrency=self._settings.fleet_concurrency,
+                    on_failure=self._events.put,
+                )
                 for controller in self._controllers
             ]
         if informer and watched:
