@@ -80,7 +80,7 @@ class Queue:
         self._lock = threading.Lock()
         self._shutting_down = threading.Event()
         self._settled = threading.Condition()
-        self._drains = 0
+        self._shut_downs = 0
 
     def bind(self, connection: Connection) -> None:
         """Use this connection from now on, unless the queue was made with one of its own.
@@ -224,28 +224,32 @@ class Queue:
         return self._shutting_down.is_set()
 
     def shut_down(self) -> None:
-        """End get and listen of this handle at once, and a running drain; others go on.
+        """End get and listen of this handle at once, and its running drains; others go on.
 
         Source: client-go util/workqueue ShutDown; what waits is left to the other handles.
         """
-        self._shutting_down.set()
         with self._settled:
-            self._drains = 0
+            self._shut_downs += 1
             self._settled.notify_all()
-        if self._session is not None:
-            self._session.end()
-            self._close_when_idle()
+        self._stop_claiming()
 
     def shut_down_with_drain(self, timeout: float | None = None) -> bool:
         """Shut down, then wait for this handle's claims; return whether all ended within ``timeout`` seconds.
 
         A later ``shut_down`` ends the waiting. Source: client-go util/workqueue ShutDownWithDrain.
         """
-        self.shut_down()
+        shut_downs = self._shut_downs
+        self._stop_claiming()
         with self._settled:
-            self._drains = drain = self._drains + 1
-            self._settled.wait_for(lambda: not self.held() or self._drains != drain, timeout)
+            self._settled.wait_for(lambda: not self.held() or self._shut_downs != shut_downs, timeout)
             return not self.held()
+
+    def _stop_claiming(self) -> None:
+        with self._lock:  # a get that is just opening the session must find it ended
+            self._shutting_down.set()
+        if self._session is not None:
+            self._session.end()
+            self._close_when_idle()
 
     # The core
 
@@ -305,14 +309,20 @@ class Queue:
     def _turns(self) -> Session:
         if self._session is None:
             with self._lock:
-                self._session = self._session or Session(
-                    self._redis,
-                    policy=self._policy,
-                    claim_duration=self._claim_duration,
-                    on_cancel=self._cancelled,
-                    clock=self._clock,
-                )
+                self._session = self._session or self._new_session()
         return self._session
+
+    def _new_session(self) -> Session:
+        session = Session(
+            self._redis,
+            policy=self._policy,
+            claim_duration=self._claim_duration,
+            on_cancel=self._cancelled,
+            clock=self._clock,
+        )
+        if self.shutting_down:
+            session.end()
+        return session
 
     def _policy(self) -> Policy:
         return Policy(self._rate_limiter, self._max_retries, self.fleet_concurrency)
