@@ -20,3 +20,13 @@ def decode_due(score: bytes | float) -> tuple[int, int]:
 def encode_order(priority: int, since: int) -> float:
     """Return the score of an item that is pending since ``since`` µs."""
     return math.ldexp(_ONE + since, -priority)
+
+
+def orders_of(priority: int) -> tuple[str, str]:
+    """Return the lowest score of a priority in ready or dirty and the first beyond, as Redis takes them."""
+    return repr(math.ldexp(_ONE, -priority)), repr(math.ldexp(2 * _ONE, -priority))
+
+
+def due_by(now: float) -> int:
+    """Return the first score in delayed that is not due, ``now`` in seconds since the epoch."""
+    return (int(now * 1000) + 1) * 2048

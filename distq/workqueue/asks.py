@@ -18,6 +18,7 @@ class Ask:
     requests: list[Request] = field(default_factory=list)
     fates: list[Fate] = field(default_factory=list)
     wait: float = 0.0
+    promoted: int = 0
     answered: bool = False
     error: RedisError | None = None
 

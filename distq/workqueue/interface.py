@@ -117,11 +117,13 @@ class Turn:
     """What a turn did: the new claims, a fate a settlement in their order, and how long to wait.
 
     ``wait`` is in seconds: how long a consumer that wants more may sleep unless it is woken.
+    ``promoted`` counts the delayed items that became pending.
     """
 
     requests: Sequence[Request]
     fates: Sequence[Fate]
     wait: float
+    promoted: int = 0
 
 
 @dataclass(frozen=True, slots=True)

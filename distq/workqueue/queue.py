@@ -8,6 +8,7 @@ from typing import Any
 
 from distq.clock import SYSTEM_CLOCK, Clock
 from distq.errors import ConfigError, Empty, QueueFull, RedisError, RedisUnavailable, ShutDown
+from distq.metrics import MetricsProvider
 from distq.redisio.connection import Connection, shared_connection
 from distq.redisio.keys import validate_key, validate_queue_name
 from distq.redisio.queue_store import QueueStore, batches
@@ -29,6 +30,7 @@ from distq.workqueue.rate_limiters import (
     microseconds,
     validate_rate_limiter,
 )
+from distq.workqueue.recorder import Recorder
 from distq.workqueue.session import Session
 from distq.workqueue.turns import Backoff, Policy
 
@@ -43,7 +45,8 @@ class Queue:
     ``redis`` is a Connection, a URL, or None for the process's shared one. ``max_retries`` failures
     park an item, None never does. A process that is silent for ``claim_duration`` seconds loses its
     claims; keep it well above the pauses of your processes. Producers get QueueFull beyond
-    ``max_length`` items ready, dirty or delayed. Safe for threads, and after a fork.
+    ``max_length`` items ready, dirty or delayed. ``metrics`` hears what this handle does. Safe for
+    threads, and after a fork.
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class Queue:
         max_retries: int | None = None,
         claim_duration: float = 30.0,
         max_length: int | None = None,
+        metrics: MetricsProvider | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.name = validate_queue_name(name)
@@ -73,6 +77,9 @@ class Queue:
         self._claim_duration = claim_duration
         self._max_length: int | str = "" if max_length is None else max_length
         self._clock = clock
+        self._recorder: Recorder | None = None
+        if metrics is not None:
+            self.measure(metrics)
         self._connection = Connection(redis) if isinstance(redis, str) else redis
         self._owns_connection = redis is not None
         self._session: Session | None = None
@@ -92,6 +99,11 @@ class Queue:
         with contextlib.suppress(RedisError):
             self.close()
         self._connection, self._store, self._session = connection, None, None
+
+    def measure(self, metrics: MetricsProvider) -> None:
+        """Tell this provider what the handle does from now on, unless it has one already."""
+        if self._recorder is None:
+            self._recorder = Recorder(metrics, self.name, self._clock)
 
     @property
     def connection(self) -> Connection:
@@ -116,6 +128,8 @@ class Queue:
         for batch in batches(keys):
             new, fitted = self._redis.run("add_after" if delay > 0 else "add", items=batch, **inputs)
             added += new
+            if self._recorder is not None:
+                self._recorder.accepted(new, fitted, delayed=delay > 0)
             if fitted < len(batch):
                 raise QueueFull(
                     f"queue {self.name} is full: {self._max_length} items wait, {added} more were added. "
@@ -138,7 +152,9 @@ class Queue:
         """
         validate_key(key)
         attempt = self.num_requeues(key) + 1 if callable(self._rate_limiter) else 0
-        self._turns.turn([Backoff(key, attempt)], 0)
+        turn = self._turns.turn([Backoff(key, attempt)], 0)
+        if self._recorder is not None:
+            self._recorder.backed_off(turn)
         if self.shutting_down:
             self._close_when_idle()
 
@@ -265,6 +281,8 @@ class Queue:
     def turn(self, settlements: Sequence[Settlement], want: int) -> Turn:
         """Settle claims and take up to ``want`` new ones in one step; see ``TurnQueue.turn``."""
         turn = self._turns.turn(settlements, want)
+        if self._recorder is not None:
+            self._recorder.turned(settlements, turn)
         for settlement, fate in zip(settlements, turn.fates, strict=True):
             if fate.kind == "refused":
                 _logger.warning(
@@ -328,6 +346,8 @@ class Queue:
         return Policy(self._rate_limiter, self._max_retries, self.fleet_concurrency)
 
     def _cancelled(self, request: Request) -> None:
+        if self._recorder is not None:
+            self._recorder.cancelled(request)
         with self._settled:
             self._settled.notify_all()
         if self.on_cancel is not None:

@@ -85,6 +85,7 @@ class Session:
         self._unanswered: _Sent | None = None
         self._op = 0
         self._alone = False
+        self._promoted = 0
         self._heartbeat: Heartbeat | None = None
 
     # What a queue asks
@@ -98,7 +99,7 @@ class Session:
                 self._answer_asks()
         if ask.error is not None:
             raise ask.error
-        return Turn(ask.requests, ask.fates, ask.wait)
+        return Turn(ask.requests, ask.fates, ask.wait, ask.promoted)
 
     def wait(self, seconds: float, at_most: float | None = None) -> None:
         """Sleep until there may be work, at most ``at_most`` seconds.
@@ -219,6 +220,7 @@ class Session:
             ]
             ask.requests = [self._spare.popleft() for _ in range(min(ask.want, len(self._spare)))]
             ask.wait = _ALONE_WAIT if self._alone else answer.wait
+            ask.promoted, self._promoted = self._promoted, 0
 
     def _is_held(self, entry: Entry) -> bool:
         if not isinstance(entry, Settlement):
@@ -296,6 +298,7 @@ class Session:
                 self._held.pop(entry.request.key, None)
                 self.worker.count(entry.outcome, fate)
         self._held.update((request.key, request) for request in answer.requests)
+        self._promoted += answer.promoted
         was_alone, self._alone = self._alone, (self._alone or answer.alone) and bool(self._held)
         if was_alone and not self._alone:
             self.interrupt()

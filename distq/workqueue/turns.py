@@ -118,8 +118,8 @@ def _outcome(request: Request, outcome: Outcome, policy: Policy) -> tuple[str | 
 class Answer:
     """What the script said; fates in the order of the entries, ``wait`` in seconds.
 
-    ``alone``: a suspect is held or stands first; ask for nothing until nothing is held. ``promoted``: how many
-    delayed items became pending now.
+    ``alone``: a suspect is held or stands first; ask for nothing until nothing is held. ``promoted``: how
+    many delayed items became pending now.
     """
 
     requests: list[Request]
