@@ -1,0 +1,214 @@
+"""What is measured, under client-go's and controller-runtime's names, and the protocol of who keeps it.
+
+The lowest layer. Queue, controllers and leader say what happened in batches, a turn at a time, and only
+where somebody listens; ``distq.prometheus`` listens for Prometheus.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, repeat
+from operator import mul
+from typing import Literal, Protocol
+
+
+@dataclass(frozen=True, eq=False)
+class Metric:
+    """One metric: its name in Prometheus, what it means, the names of its labels, a histogram's bounds."""
+
+    name: str
+    kind: Literal["counter", "gauge", "histogram"]
+    meaning: str
+    labels: tuple[str, ...] = ("name",)
+    buckets: tuple[float, ...] = ()
+
+
+Labels = tuple[str, ...]
+"""The values of a metric's labels, in their order."""
+
+Sample = tuple[Metric, Labels, float]
+"""The value of a gauge."""
+
+
+class MetricsProvider(Protocol):
+    """Keeps what is measured, told by any thread; must not raise (client-go ``workqueue.MetricsProvider``).
+
+    Where client-go asks for an object for each metric of each queue, here every call says which it is.
+    """
+
+    def count(self, metric: Metric, labels: Labels, amount: float) -> None:
+        """Raise a counter; an amount of 0 makes it known."""
+
+    def observe(self, metric: Metric, labels: Labels, values: Sequence[float]) -> None:
+        """Add values, seconds, to a histogram; no values make it known."""
+
+    def expose(self, read: Callable[[], Iterable[Sample]]) -> Callable[[], None]:
+        """Ask ``read`` for gauges whenever somebody looks, until the function that is returned was called."""
+
+
+def _powers_of_ten(first: float, count: int) -> tuple[float, ...]:
+    """Multiply as Go does, so that both write a bound with the same digits."""
+    return tuple(accumulate(repeat(10.0, count - 1), mul, initial=first))
+
+
+_DURATIONS = _powers_of_ten(10e-9, 12)
+_RECONCILES = (
+    *(0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
+    *(1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0),
+    *(15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0),
+)
+_QUEUE = ("name", "controller")
+_CONTROLLER = ("controller",)
+_STREAM = ("name", "resource")
+
+# client-go util/workqueue, with controller-runtime's labels and buckets
+
+DEPTH = Metric(
+    "workqueue_depth",
+    "gauge",
+    "Items of the workqueue that wait now, also those added again while they are processed, by priority.",
+    (*_QUEUE, "priority"),
+)
+ADDS = Metric("workqueue_adds_total", "counter", "Items that became pending in the workqueue.", _QUEUE)
+QUEUE_DURATION = Metric(
+    "workqueue_queue_duration_seconds",
+    "histogram",
+    "How long in seconds an item was pending in the workqueue before it was claimed.",
+    _QUEUE,
+    _DURATIONS,
+)
+WORK_DURATION = Metric(
+    "workqueue_work_duration_seconds",
+    "histogram",
+    "How long in seconds an item of the workqueue was held until it was settled.",
+    _QUEUE,
+    _DURATIONS,
+)
+UNFINISHED_WORK = Metric(
+    "workqueue_unfinished_work_seconds",
+    "gauge",
+    "For how many seconds all items that are held now have been held, in sum. "
+    "Large values mean stuck handlers; how fast it grows says how many.",
+    _QUEUE,
+)
+LONGEST_RUNNING = Metric(
+    "workqueue_longest_running_processor_seconds",
+    "gauge",
+    "For how many seconds that item has been held that is held for the longest time.",
+    _QUEUE,
+)
+RETRIES = Metric(
+    "workqueue_retries_total",
+    "counter",
+    "Items added to the workqueue with a delay: by back-off, requeue_after, RetryAfter or add_after.",
+    _QUEUE,
+)
+
+# controller-runtime
+
+RECONCILES = Metric(
+    "controller_runtime_reconcile_total",
+    "counter",
+    "Reconciles by controller and result: success, error or requeue_after.",
+    ("controller", "result"),
+)
+RECONCILE_ERRORS = Metric(
+    "controller_runtime_reconcile_errors_total",
+    "counter",
+    "Reconciles of the controller that failed.",
+    _CONTROLLER,
+)
+TERMINAL_ERRORS = Metric(
+    "controller_runtime_terminal_reconcile_errors_total",
+    "counter",
+    "Reconciles of the controller that failed with a TerminalError.",
+    _CONTROLLER,
+)
+TIMEOUTS = Metric(
+    "controller_runtime_reconcile_timeouts_total",
+    "counter",
+    "Reconciles of the controller that ran into its reconciliation_timeout.",
+    _CONTROLLER,
+)
+RECONCILE_TIME = Metric(
+    "controller_runtime_reconcile_time_seconds",
+    "histogram",
+    "How long in seconds a reconcile of the controller took.",
+    _CONTROLLER,
+    _RECONCILES,
+)
+MAX_CONCURRENT = Metric(
+    "controller_runtime_max_concurrent_reconciles",
+    "gauge",
+    "How many reconciles of the controller may run at a time in this process.",
+    _CONTROLLER,
+)
+ACTIVE_WORKERS = Metric(
+    "controller_runtime_active_workers",
+    "gauge",
+    "How many reconciles of the controller run now in this process.",
+    _CONTROLLER,
+)
+
+# client-go tools/leaderelection
+
+LEADER = Metric(
+    "leader_election_master_status",
+    "gauge",
+    "Whether this process holds the Lease of this name: 1, or 0 for a follower.",
+)
+
+# distq's own: the queue in Redis
+
+READY = Metric("distq_ready", "gauge", "Items that can be claimed now.")
+DELAYED = Metric("distq_delayed", "gauge", "Items that come later, also those due but not yet promoted.")
+PROCESSING = Metric("distq_processing", "gauge", "Items that are held by workers.")
+DIRTY = Metric("distq_dirty", "gauge", "Items that were added again while they are held.")
+DEAD = Metric("distq_dead", "gauge", "Items that are parked until an event or somebody revives them.")
+FAILING = Metric("distq_failing", "gauge", "Items with a failure record, the dead included.")
+OLDEST_READY = Metric(
+    "distq_oldest_ready_seconds",
+    "gauge",
+    "Age of the oldest item that can be claimed; 0 if there is none.",
+)
+WORKERS = Metric("distq_workers", "gauge", "Open handles that take items of the queue.")
+PAUSED = Metric("distq_paused", "gauge", "Whether the queue is paused: 1 or 0.")
+REDIS_UP = Metric(
+    "distq_redis_up",
+    "gauge",
+    "Whether Redis told about the queue just now: 1, or 0 for no answer.",
+)
+
+# distq's own: a worker
+
+REFUSED = Metric(
+    "distq_settlements_refused_total",
+    "counter",
+    "Settlements that changed nothing: the claim had ended.",
+)
+CANCELLED = Metric(
+    "distq_claims_cancelled_total", "counter", "Claims that this process lost before it settled them."
+)
+OUTAGES = Metric(
+    "distq_redis_outages_total", "counter", "Times that a worker had to wait for Redis to answer again."
+)
+
+# distq's own: the leader
+
+STREAM_LAG = Metric(
+    "distq_stream_lag_seconds", "gauge", "Age of the leader's oldest event that is not yet in Redis.", _STREAM
+)
+STREAM_SYNCED = Metric(
+    "distq_stream_synced",
+    "gauge",
+    "Whether the leader has handed over all objects that it watches: 1, or 0 before that.",
+    _STREAM,
+)
+STREAM_COMMITS = Metric(
+    "distq_stream_commits_total",
+    "counter",
+    "Commits of the leader; one a second at least while it follows.",
+    _STREAM,
+)
+
+METRICS = tuple(value for value in globals().copy().values() if isinstance(value, Metric))
+"""All of them, in this order."""

@@ -1,0 +1,164 @@
+"""Metrics for Prometheus, under the names that its users know from client-go and controller-runtime.
+
+Counters and histograms are kept here instead of in the client library's objects, which take a lock for each
+value: a turn of hundreds of items is one call. Gauges are asked for when somebody looks.
+"""
+
+import logging
+import threading
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from distq.errors import ConfigError
+from distq.metrics import METRICS, Labels, Metric, Sample
+
+try:
+    from prometheus_client import REGISTRY, CollectorRegistry, make_wsgi_app
+    from prometheus_client import Metric as Family
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+    from prometheus_client.registry import Collector
+    from prometheus_client.utils import floatToGoString
+except ModuleNotFoundError:
+    raise ConfigError(
+        "no Prometheus client: the extra is not installed. Run pip install 'distq[metrics]'."
+    ) from None
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIEnvironment
+
+_logger = logging.getLogger(__name__)
+
+
+class PrometheusMetrics:
+    """A provider of metrics (``MetricsProvider``) in a registry; None is the client library's own.
+
+    Give it to a Manager or to Queues. Any number of them may share a registry: they keep the same metrics.
+    Needs the extra ``metrics``.
+    """
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        registry = REGISTRY if registry is None else registry
+        self._kept = _kept_in(registry)
+        self._page = make_wsgi_app(registry)
+
+    def count(self, metric: Metric, labels: Labels, amount: float) -> None:
+        """Raise a counter; an amount of 0 makes it known."""
+        self._kept.count(metric, labels, amount)
+
+    def observe(self, metric: Metric, labels: Labels, values: Sequence[float]) -> None:
+        """Add values, seconds, to a histogram; no values make it known."""
+        self._kept.observe(metric, labels, values)
+
+    def expose(self, read: Callable[[], Iterable[Sample]]) -> Callable[[], None]:
+        """Ask ``read`` for gauges at each scrape, until the function that is returned was called."""
+        return self._kept.expose(read)
+
+    def page(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        """Answer a scrape; a WSGI application, all of the registry."""
+        return self._page(environ, start_response)  # type: ignore[no-any-return]  # the library does not say
+
+
+class _Histogram:
+    """How many values fell below each bound, and their sum."""
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self._sum = 0.0
+
+    def observe(self, values: Sequence[float]) -> None:
+        counts, bounds = self._counts, self._bounds
+        for value in values:
+            counts[bisect_left(bounds, value)] += 1
+        self._sum += sum(values)
+
+    def snapshot(self) -> tuple[list[tuple[str, float]], float]:
+        """Return the cumulative counts by their bounds, and the sum."""
+        bounds = [*map(floatToGoString, self._bounds), "+Inf"]
+        return list(zip(bounds, accumulate(self._counts), strict=True)), self._sum
+
+
+class _Kept(Collector):
+    """All metrics of one registry."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counters: dict[tuple[Metric, Labels], float] = {}
+        self._histograms: dict[tuple[Metric, Labels], _Histogram] = {}
+        self._reads: dict[object, Callable[[], Iterable[Sample]]] = {}
+
+    def count(self, metric: Metric, labels: Labels, amount: float) -> None:
+        with self._lock:
+            self._counters[metric, labels] = self._counters.get((metric, labels), 0) + amount
+
+    def observe(self, metric: Metric, labels: Labels, values: Sequence[float]) -> None:
+        with self._lock:
+            histogram = self._histograms.get((metric, labels))
+            if histogram is None:
+                histogram = self._histograms[metric, labels] = _Histogram(metric.buckets)
+            histogram.observe(values)
+
+    def expose(self, read: Callable[[], Iterable[Sample]]) -> Callable[[], None]:
+        handle = object()
+        with self._lock:
+            self._reads[handle] = read
+
+        def end() -> None:
+            with self._lock:
+                self._reads.pop(handle, None)
+
+        return end
+
+    def describe(self) -> Iterator[Family]:
+        """Name the metrics, so that the registry refuses others of these names."""
+        return map(_family, METRICS)
+
+    def collect(self) -> Iterator[Family]:
+        """Return what is known of each metric; what a scrape cannot find out is left out."""
+        values: dict[tuple[Metric, Labels], tuple[Any, ...]] = {
+            key: (value,) for key, value in self._gauges().items()
+        }
+        with self._lock:
+            values |= {key: (value,) for key, value in self._counters.items()}
+            values |= {key: histogram.snapshot() for key, histogram in self._histograms.items()}
+        families: dict[Metric, Any] = {}
+        for (metric, labels), value in values.items():
+            if metric not in families:
+                families[metric] = _family(metric)
+            families[metric].add_metric(labels, *value)
+        return iter(families.values())
+
+    def _gauges(self) -> dict[tuple[Metric, Labels], float]:
+        with self._lock:
+            reads = list(self._reads.values())
+        gauges: dict[tuple[Metric, Labels], float] = {}  # several Managers of one process may say the same
+        for read in reads:
+            try:
+                gauges.update({(metric, labels): value for metric, labels, value in read()})
+            except Exception:  # the rest of the scrape is worth having
+                _logger.exception("some metrics could not be read")
+        return gauges
+
+
+def _family(metric: Metric) -> Family:
+    if metric.kind == "histogram":
+        return HistogramMetricFamily(metric.name, metric.meaning, labels=metric.labels)
+    kind = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
+    return kind(metric.name, metric.meaning, labels=metric.labels)
+
+
+_registries: "WeakKeyDictionary[CollectorRegistry, _Kept]" = WeakKeyDictionary()
+_registering = threading.Lock()
+
+
+def _kept_in(registry: CollectorRegistry) -> _Kept:
+    with _registering:
+        kept = _registries.get(registry)
+        if kept is None:
+            kept = _Kept()
+            registry.register(kept)
+            _registries[registry] = kept
+        return kept
