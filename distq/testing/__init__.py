@@ -12,15 +12,17 @@ if TYPE_CHECKING:
     from distq.testing.embedded_valkey import EmbeddedValkey
     from distq.testing.fake_clock import FakeClock
     from distq.testing.sandbox import Sandbox
+    from distq.workqueue.memory import MemoryQueue
 
 _MODULES = {
     "EmbeddedValkey": "distq.testing.embedded_valkey",
     "EmulatedApiServer": "distq.testing.apiserver",
     "FakeClock": "distq.testing.fake_clock",
+    "MemoryQueue": "distq.workqueue.memory",
     "Sandbox": "distq.testing.sandbox",
 }
 
-__all__ = ["EmbeddedValkey", "EmulatedApiServer", "FakeClock", "Sandbox"]
+__all__ = ["EmbeddedValkey", "EmulatedApiServer", "FakeClock", "MemoryQueue", "Sandbox"]
 
 
 def __getattr__(name: str) -> Any:

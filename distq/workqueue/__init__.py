@@ -1,6 +1,7 @@
 """The queue: what it promises is in the package's docstring, how it is kept in ``redisio/lua``."""
 
 from distq.workqueue.interface import Request, Result, WorkQueue
+from distq.workqueue.memory import MemoryQueue
 from distq.workqueue.queue import Queue
 from distq.workqueue.rate_limiters import (
     BucketRateLimiter,
@@ -19,6 +20,7 @@ __all__ = [
     "ItemExponentialFailureRateLimiter",
     "ItemFastSlowRateLimiter",
     "MaxOfRateLimiter",
+    "MemoryQueue",
     "Queue",
     "RateLimiter",
     "Request",

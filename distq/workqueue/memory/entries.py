@@ -1,0 +1,105 @@
+"""The words in which the specification of the queue is written.
+
+Times are µs by the queue's clock. An item has at most one pending entry, for now or for later, and at
+most one claim, each independent of the other.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+Item = str
+
+
+class Now(NamedTuple):
+    """Pending now, since ``since``: ready, or dirty while the item is claimed."""
+
+    priority: int
+    since: int
+
+
+class Later(NamedTuple):
+    """Pending from ``due_ms`` on, a time in ms: delayed."""
+
+    priority: int
+    due_ms: int
+
+
+class Claim(NamedTuple):
+    """A session's hold on an item, and where it stood before."""
+
+    session: int
+    fence: int
+    stood: Now
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What is remembered of an item that failed; ``reason`` says why it is dead, ``-`` while it lives."""
+
+    count: int = 0
+    crashes: int = 0
+    failed_at: int = 0
+    reason: str = "-"
+    text: str = ""
+
+
+@dataclass
+class Session:
+    """Who may hold claims, until ``deadline`` on the claim clock.
+
+    ``op``, ``fence`` and ``refused`` tell what its last turn answered.
+    """
+
+    nonce: str
+    deadline: float
+    worker: str = ""
+    op: str = "-"
+    fence: int = 0
+    refused: Sequence[int] = ()
+    ended: bool = False  # its claims are being taken back
+    crashed: bool = False
+
+
+class Policy(NamedTuple):
+    """What a handle says with each turn; ``limiter`` as the scripts write it."""
+
+    limiter: str
+    max_retries: int | None = None
+    fleet_concurrency: int | None = None
+
+
+class Ending(NamedTuple):
+    """How a claim ends: success, done, retry, after, release or park; limit counts a failure without one."""
+
+    item: Item
+    fence: int
+    outcome: str = "success"
+    limiter: str = ""
+    priority: int | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a turn tells: ``refused`` endings by their number from 1, a fate for each that was no success.
+
+    ``alone``: a suspect was claimed, or stands first; ``promoted``: how many delays ended.
+    """
+
+    fence: int
+    alone: bool
+    refused: Sequence[int]
+    fates: Sequence[str]
+    claimed: Sequence[tuple[Item, Now]]
+    failures: Sequence[Failure | None]
+    promoted: int = 0
+
+
+class Stream(NamedTuple):
+    """How far a watched resource was handed over."""
+
+    epoch: str
+    position: str
+    batch: str
+    about: str

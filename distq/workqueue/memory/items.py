@@ -1,0 +1,174 @@
+"""What becomes of items: how adds merge, where they stand, what is remembered of their failures."""
+
+import heapq
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from distq.workqueue.memory.entries import Claim, Failure, Item, Later, Now
+
+_PROMOTED_AT_ONCE = 100
+
+
+class Items:
+    """All items of one queue.
+
+    ``stamp`` grows with each add, session and turn, and is never behind the clock: orders, session
+    numbers and fences are stamps.
+    """
+
+    def __init__(self) -> None:
+        self.pending: dict[Item, Now | Later] = {}
+        self.claims: dict[Item, Claim] = {}
+        self.failures: dict[Item, Failure] = {}
+        self.dead: dict[Item, int] = {}
+        self.stamp = 0
+
+    # Producers
+
+    def add(self, now: int, items: Sequence[Item], priority: int, max_length: int | None) -> tuple[int, int]:
+        """Make items pending now; return how many were not, and how many fitted."""
+        fitted = self._fitting(items, max_length)
+        return self.enqueue(now, fitted, priority) if fitted else 0, len(fitted)
+
+    def add_after(
+        self, now: int, items: Sequence[Item], priority: int, delay: int, max_length: int | None
+    ) -> tuple[int, int]:
+        """Make items pending later; return how many were not pending, and how many fitted."""
+        fitted = self._fitting(items, max_length)
+        if not fitted:
+            return 0, 0
+        self.next_stamp(now)
+        new = sum(item not in self.pending for item in fitted)
+        for item in fitted:
+            self.defer(item, now + delay, priority)
+            self.dead.pop(item, None)
+        return new, len(fitted)
+
+    def _fitting(self, items: Sequence[Item], max_length: int | None) -> Sequence[Item]:
+        """Return the items before the first that finds no room; what is pending needs none."""
+        if max_length is None:
+            return items
+        room = max_length - len(self.pending)
+        for place, item in enumerate(items):
+            if item not in self.pending:
+                room -= 1
+                if room < 0:
+                    return items[:place]
+        return items
+
+    def enqueue(self, now: int, items: Sequence[Item], priority: int, *, keep_pending: bool = False) -> int:
+        """Make items pending now, in their order; return how many were not.
+
+        That supersedes a delay, whose higher priority stays, and revives the dead; with
+        ``keep_pending`` what is delayed or dead stays so.
+        """
+        self.stamp = max(self.stamp, now - 1)
+        new = 0
+        for item in items:
+            before = self.pending.get(item)
+            if keep_pending and (isinstance(before, Later) or item in self.dead):
+                continue
+            self.stamp += 1
+            self.dead.pop(item, None)
+            if isinstance(before, Now):
+                self._raise(item, before, priority)
+            else:
+                new += 1
+                self.pending[item] = Now(max(priority, before.priority) if before else priority, self.stamp)
+        return new
+
+    def defer(self, item: Item, due: float, priority: int) -> None:
+        """Make an item pending at ``due``, in ms rounded up; what is pending now can only be raised.
+
+        Of several delays the earliest wins, and the highest priority.
+        """
+        entry = self.pending.get(item)
+        if isinstance(entry, Now):
+            self._raise(item, entry, priority)
+            return
+        due_ms = math.ceil(due / 1000)
+        if entry is not None:
+            due_ms, priority = min(due_ms, entry.due_ms), max(priority, entry.priority)
+        self.pending[item] = Later(priority, due_ms)
+
+    def _raise(self, item: Item, entry: Now, priority: int) -> None:
+        """Move to the end of a higher level; keep the place otherwise."""
+        if priority > entry.priority:
+            self.pending[item] = Now(priority, self.stamp)
+
+    def next_stamp(self, now: int) -> int:
+        """Move the stamp on, at least to ``now``, and return it."""
+        self.stamp = max(self.stamp + 1, now)
+        return self.stamp
+
+    # Consumers
+
+    def ready(self, want: int) -> list[Item]:
+        """Return the first items that wait for a claim: higher priority first, then who waits longest."""
+        waiting = (
+            (-entry.priority, entry.since, item)
+            for item, entry in self.pending.items()
+            if isinstance(entry, Now) and item not in self.claims
+        )
+        return [item for _, _, item in heapq.nsmallest(want, waiting)]
+
+    def promote(self, now: int, want: int) -> int:
+        """Make pending what is due, as of the time when it was, some at a time; return how many."""
+        due = sorted(
+            (entry.due_ms, -entry.priority, item)
+            for item, entry in self.pending.items()
+            if isinstance(entry, Later) and entry.due_ms <= now // 1000
+        )
+        promoted = due[: max(want, _PROMOTED_AT_ONCE)]
+        for due_ms, priority, item in promoted:
+            self.pending[item] = Now(-priority, due_ms * 1000)
+        return len(promoted)
+
+    def next_due(self) -> int | None:
+        """Return when the next delay ends, µs."""
+        delays = [entry.due_ms * 1000 for entry in self.pending.values() if isinstance(entry, Later)]
+        return min(delays, default=None)
+
+    def held_by(self, session: int) -> list[Item]:
+        """Return what a session holds, sorted."""
+        return sorted(item for item, claim in self.claims.items() if claim.session == session)
+
+    def put_back(self, item: Item, stood: Now) -> None:
+        """Stand again where it stood, or better; being pending now supersedes a delay."""
+        entry = self.pending.get(item)
+        newer = [entry] if isinstance(entry, Now) else []
+        self.pending[item] = min([stood, *newer], key=lambda now: (-now.priority, now.since))
+
+    # Failures
+
+    def count_failure(self, item: Item, now: int, text: str) -> int:
+        """Count a failure; return how many there are. Who says nothing about why leaves the last text."""
+        before = self.failures.get(item, Failure())
+        line, _, _ = (text or before.text).partition("\n")
+        self.failures[item] = Failure(before.count + 1, before.crashes, now, text=line)
+        return before.count + 1
+
+    def crash(self, item: Item, now: int) -> bool:
+        """Count a crash of who held it; return whether that parked the item."""
+        failure = self.failures.get(item, Failure())
+        crashes = failure.crashes + 1
+        self.failures[item] = replace(failure, crashes=crashes)
+        if crashes < 3 or item in self.pending:
+            return False
+        self.park(item, now, "crashes", f"its workers died {crashes} times")
+        return True
+
+    def is_suspect(self, item: Item) -> bool:
+        """Return whether two sessions lapsed while they held it."""
+        return self.failures.get(item, Failure()).crashes >= 2
+
+    def park(self, item: Item, now: int, reason: str, text: str) -> None:
+        """Move to the dead, with the reason."""
+        self.dead[item] = now
+        failure = self.failures.get(item, Failure())
+        self.failures[item] = replace(failure, failed_at=now, reason=reason, text=text)
+
+    def forget(self, items: Sequence[Item]) -> int:
+        """Drop the failure records of living items; return how many there were."""
+        return sum(item not in self.dead and self.failures.pop(item, None) is not None for item in items)

@@ -1,0 +1,262 @@
+"""A queue in this process, used as one in Redis is: for tests, and as the words of the specification."""
+
+import logging
+import math
+from collections.abc import Callable, Iterator, Sequence
+
+from distq.clock import SYSTEM_CLOCK, Clock
+from distq.errors import ConfigError, Empty, QueueFull, ShutDown
+from distq.redisio.keys import validate_key, validate_queue_name
+from distq.workqueue.interface import (
+    Done,
+    Outcome,
+    Release,
+    Request,
+    Result,
+    Settlement,
+    Turn,
+    validate_priority,
+)
+from distq.workqueue.memory.claims import Claims
+from distq.workqueue.memory.entries import Now
+from distq.workqueue.memory.room import Room
+from distq.workqueue.outcome import outcome_of
+from distq.workqueue.rate_limiters import (
+    ItemExponentialFailureRateLimiter,
+    RateLimiter,
+    microseconds,
+    validate_rate_limiter,
+)
+from distq.workqueue.turns import LIMIT, Policy
+
+_logger = logging.getLogger("distq.queue")
+
+
+class MemoryQueue:
+    """A handle of a queue in this process, which does what ``Queue`` does without Redis.
+
+    Its items are its own, or those of the handle that it ``shares`` with, as if both were in
+    processes of their own. Delays follow ``clock``, that of the first handle. Handles live until
+    they are closed or told to ``abandon`` what they hold. Other arguments are those of ``Queue``.
+    Safe for threads, not for forks.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        shares: "MemoryQueue | None" = None,
+        rate_limiter: RateLimiter | None = None,
+        max_retries: int | None = None,
+        claim_duration: float = 30.0,
+        max_length: int | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self.name = validate_queue_name(name)
+        if shares is not None and shares.name != name:
+            raise ConfigError(f"bad shares: a handle of {shares.name}, not of {name}. Give both one name.")
+        if not claim_duration >= 1.0:
+            raise ConfigError(f"bad claim_duration {claim_duration!r}. Give 1 second or more.")
+        if max_retries is not None and max_retries < 0:
+            raise ConfigError(f"bad max_retries {max_retries!r}. Give 0 or more, or None for ever.")
+        if max_length is not None and max_length < 1:
+            raise ConfigError(f"bad max_length {max_length!r}. Give 1 or more, or None.")
+        self.fleet_concurrency: int | None = None
+        self.on_cancel: Callable[[Request], None] | None = None
+        self.claim_duration = claim_duration
+        self._rate_limiter = validate_rate_limiter(rate_limiter or ItemExponentialFailureRateLimiter())
+        self._max_retries = max_retries
+        self._max_length = max_length
+        self._room: Room = shares._room if shares is not None else Room(clock)  # noqa: SLF001  # our own
+        self._claims = Claims(self._room, name, self._policy, self._cancelled)
+        self._shutting_down = False
+        self._shut_downs = 0
+
+    # Producers
+
+    def add(self, *keys: str, priority: int = 0, after: float | None = None) -> int:
+        """Make keys pending, now or ``after`` seconds; return how many were not pending before.
+
+        Raises InvalidKey, QueueFull; ValueError for a priority or delay that is none.
+        """
+        validate_priority(priority)
+        delay = 0 if after is None else microseconds(after)
+        items = list(dict.fromkeys(validate_key(key).decode() for key in keys))
+        with self._room.lock:
+            queue, now = self._room.state.items, self._room.now()
+            if delay > 0:
+                added, fitted = queue.add_after(now, items, priority, delay, self._max_length)
+            else:
+                added, fitted = queue.add(now, items, priority, self._max_length)
+            self._room.changed()
+        if fitted < len(items):
+            raise QueueFull(
+                f"queue {self.name} is full: {self._max_length} items wait, {added} more were added. "
+                "Wait, add workers, or raise max_length.",
+                added=added,
+            )
+        return added
+
+    def add_after(self, key: str, delay: float) -> None:
+        """Make the key pending after ``delay`` seconds; of several delays the earliest counts."""
+        self.add(key, after=delay)
+
+    def add_rate_limited(self, key: str) -> None:
+        """Count a failure of the key and make it pending after the limiter's delay."""
+        validate_key(key)
+        with self._room.lock:
+            self._claims.back_off(key, self.num_requeues(key) + 1)
+            self._close_if_idle()
+
+    def forget(self, key: str) -> None:
+        """Drop the key's failure record, unless it is dead."""
+        validate_key(key)
+        with self._room.lock:
+            self._room.state.items.forget([key])
+
+    # Looking
+
+    def num_requeues(self, key: str) -> int:
+        """Return how many failures the key has."""
+        validate_key(key)
+        with self._room.lock:
+            record = self._room.state.items.failures.get(key)
+            return record.count if record is not None else 0
+
+    def is_dirty(self, key: str) -> bool:
+        """Return whether the key was added again while claimed."""
+        validate_key(key)
+        with self._room.lock:
+            items = self._room.state.items
+            return key in items.claims and isinstance(items.pending.get(key), Now)
+
+    def depth(self) -> int:
+        """Return how many items wait now: ready, dirty, and delayed ones that are due."""
+        with self._room.lock:
+            due_ms = self._room.now() // 1000
+            entries = self._room.state.items.pending.values()
+            return sum(isinstance(entry, Now) or entry.due_ms <= due_ms for entry in entries)
+
+    # Consumers
+
+    def get(self, timeout: float | None = None) -> Request:
+        """Claim the next item; wait for one, at most ``timeout`` seconds. Raises Empty, ShutDown."""
+        clock = self._room.clock
+        deadline = math.inf if timeout is None else clock.monotonic() + timeout
+        while not self.shutting_down:
+            turn = self.turn([], 1)
+            if turn.requests:
+                return turn.requests[0]
+            remaining = deadline - clock.monotonic()
+            if remaining <= 0:
+                raise Empty(f"queue {self.name}: nothing to claim within {timeout:g} s")
+            self.wait(min(turn.wait, remaining))
+        raise ShutDown(f"queue {self.name}: this handle was shut down")
+
+    def listen(self) -> Iterator[Request]:
+        """Yield claimed items until the handle is shut down."""
+        while not self.shutting_down:
+            try:
+                yield self.get()
+            except ShutDown:
+                return
+
+    def done(self, request: Request) -> bool:
+        """End the claim; return False where it had ended before, and nothing changed."""
+        return self._settle(request, Done())
+
+    def settle(self, request: Request, outcome: Result | BaseException | None = None) -> bool:
+        """End the claim with what the reconcile function returned or raised; return False as ``done``."""
+        return self._settle(request, outcome_of(outcome))
+
+    def release(self, request: Request) -> bool:
+        """Put the item back to where it stood, without a failure; return False as ``done``."""
+        return self._settle(request, Release())
+
+    def _settle(self, request: Request, outcome: Outcome) -> bool:
+        (fate,) = self.turn([Settlement(request, outcome)], 0).fates
+        self._close_if_idle()
+        return fate.kind != "refused"
+
+    # Shutdown is this handle's
+
+    @property
+    def shutting_down(self) -> bool:
+        """Return whether this handle was shut down."""
+        return self._shutting_down
+
+    def shut_down(self) -> None:
+        """End get and listen of this handle at once, and its running drains; others go on."""
+        self._shut_downs += 1
+        self._stop_claiming()
+
+    def shut_down_with_drain(self, timeout: float | None = None) -> bool:
+        """Shut down, then wait for this handle's claims; return whether all ended within ``timeout`` seconds.
+
+        A later ``shut_down`` ends the waiting.
+        """
+        clock, shut_downs = self._room.clock, self._shut_downs
+        deadline = math.inf if timeout is None else clock.monotonic() + timeout
+        self._stop_claiming()
+        while True:
+            seen, remaining = self._room.changes, deadline - clock.monotonic()
+            if not self.held() or self._shut_downs != shut_downs or remaining <= 0:
+                return not self.held()
+            self._claims.sleep(remaining, seen)
+
+    def _stop_claiming(self) -> None:
+        with self._room.lock:
+            self._shutting_down = True
+            self._close_if_idle()
+            self._room.changed()
+
+    # The core
+
+    def held(self) -> int:
+        """Return how many claims this handle holds."""
+        return len(self._claims.held)
+
+    def turn(self, settlements: Sequence[Settlement], want: int) -> Turn:
+        """Settle claims and take up to ``want`` new ones in one step; see ``TurnQueue.turn``."""
+        if len(settlements) > LIMIT or want > LIMIT:
+            raise ValueError(
+                f"a turn of {len(settlements)} settlements and {want} claims: at most {LIMIT} each way"
+            )
+        turn = self._claims.turn(settlements, 0 if self._shutting_down else want)
+        for settlement, fate in zip(settlements, turn.fates, strict=True):
+            if fate.kind == "refused":
+                _logger.warning(
+                    "queue %s: %s not settled: its claim had ended", self.name, settlement.request.key
+                )
+        return turn
+
+    def wait(self, seconds: float) -> None:
+        """Sleep until something changed since this thread's last turn, or ``interrupt``, or ``seconds``."""
+        self._claims.wait(seconds)
+
+    def interrupt(self) -> None:
+        """End a running or the next ``wait`` at once; safe from any thread."""
+        self._claims.interrupt()
+
+    def close(self) -> None:
+        """Release what this handle still holds and end its session; the next use opens another."""
+        self._claims.close()
+
+    def abandon(self) -> None:
+        """Lose what this handle holds, as if its process had died and the claim duration were over.
+
+        That counts as a crash of each item if another handle is in use. The requests are cancelled, and
+        to settle them is refused.
+        """
+        self._claims.abandon()
+
+    def _policy(self) -> Policy:
+        return Policy(self._rate_limiter, self._max_retries, self.fleet_concurrency)
+
+    def _cancelled(self, request: Request) -> None:
+        if self.on_cancel is not None:
+            self.on_cancel(request)
+
+    def _close_if_idle(self) -> None:
+        if self._shutting_down:
+            self._claims.close_if_idle()
