@@ -303,18 +303,18 @@ class SideBySide:
         """Return whether the last turn's fleet limit lets somebody claim."""
         return self.fleet_concurrency is None or len(self.model.claims) < self.fleet_concurrency
 
-    def _poll(self) -> int:
-        return max(1_000_000, min(60_000_000, 100_000 * len(self.model.sessions)))
+    def _longest_poll(self) -> int:
+        return 2 * max(1_000_000, 100_000 * len(self.model.sessions)) - 750_000
 
     def _check_wait(self, wait: int, found_less: bool) -> None:
         """Who found less than asked for may sleep, no longer than the fleet polls."""
         assert wait > 0 if found_less else wait == 0
-        assert wait <= 1.25 * self._poll() + 1
+        assert wait <= self._longest_poll() + 1
 
     def _check_due_is_covered(self) -> None:
         """Somebody wakes at the next due time if it is near: who covers it, or who gets the token."""
         due = [entry.due_ms * 1000 for entry in self.model.pending.values() if isinstance(entry, Later)]
-        if not due or min(due) > self.now + 1.25 * self._poll() or self.model.paused or not self._has_room():
+        if not due or min(due) > self.now + self._longest_poll() or self.model.paused or not self._has_room():
             return
         ((cover,), tokens) = self.store.read(("HMGET", "meta", "cover"), ("LLEN", "wake"))
         covered = self.now < int(cover or 0) <= min(due)

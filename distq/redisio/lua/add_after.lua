@@ -10,9 +10,8 @@ local stamp, paused, cover = unpack(call('HMGET', meta, 'stamp', 'paused', 'cove
 stamp, cover = math.max(tonumber(stamp or 0) + 1, now), tonumber(cover or 0)
 call('ZCARD', ready)
 call('ZCARD', dirty)
-call('ZCARD', delayed)
 call('ZCARD', dead)
-local tokens = call('LLEN', wake)
+local first, tokens = call('ZRANGE', delayed, 0, 0, 'WITHSCORES'), call('LLEN', wake)
 --- @include order
 --- @include defer
 --- @include room
@@ -22,6 +21,8 @@ local n_before, earliest = call('ZCARD', delayed), now + delay
 for i = 1, fitted do defer(items[i], earliest, priority) end
 call('ZREM', dead, unpack(items, 1, fitted))
 call('HSET', meta, 'stamp', stamp)
-local covered = cover > now and cover <= earliest
+-- who sees to what is due first sees to the next, too
+local first_due = first[2] and split_due(tonumber(first[2])) or 0
+local covered = (first_due > now and first_due <= earliest) or (cover > now and cover <= earliest)
 if tokens == 0 and not paused and not covered then call('RPUSH', wake, 1) end
 return { call('ZCARD', delayed) - n_before, fitted }

@@ -1,21 +1,21 @@
 -- End a session; what it still holds is taken back by the next ticks, as if released.
 -- Returns 1, or 0 where it had ended.
-local processing, delayed, sessions, workers, meta, wake = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local ready, processing, delayed, sessions, workers, meta, wake =
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local session = ARGV[1]
 local call = redis.call
 local number, nonce = string.match(session, '^(%d+)-(.+)$')
 call('HLEN', workers)
 call('ZCARD', sessions)
-local n_delayed, tokens = call('ZCARD', delayed), call('LLEN', wake)
+local n_ready, n_delayed, tokens = call('ZCARD', ready), call('ZCARD', delayed), call('LLEN', wake)
 local n_held = call('ZCOUNT', processing, number, number)
 local record, coverer, paused = unpack(call('HMGET', meta, number, 'coverer', 'paused'))
 if not record or string.match(record, '^%S+') ~= nonce then return 0 end
 call('HDEL', meta, number)
 call('HDEL', workers, number)
 if n_held == 0 then call('ZREM', sessions, number) else call('ZADD', sessions, 0, number) end
--- somebody else must watch over the next due time
-if coverer == number then
-  call('HDEL', meta, 'cover', 'coverer')
-  if n_delayed > 0 and tokens == 0 and not paused then call('RPUSH', wake, 1) end
-end
+-- somebody else must watch over the next due time, and take what this session may have been woken for
+if coverer == number then call('HDEL', meta, 'cover', 'coverer') end
+local left = n_ready > 0 or (coverer == number and n_delayed > 0)
+if left and tokens == 0 and not paused then call('RPUSH', wake, 1) end
 return 1

@@ -12,7 +12,7 @@ if stored_layout and tonumber(stored_layout) > tonumber(layout) then
 end
 --- @include look
 --- @include order
-local number, record
+local number, record, cover
 --- @include tick
 stamp = math.max(tonumber(stamp or 0) + 1, now)
 number = string.format('%.0f', stamp)

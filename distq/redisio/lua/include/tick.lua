@@ -9,11 +9,16 @@ if not seen or now < tonumber(seen) or now - seen >= 100000 then
   if #lapsed > 0 then
     --- @include reclaim
     local room = 100
+    local who_covers, uncovered = call('HGET', meta, 'coverer'), false
     for _, who in ipairs(lapsed) do
+      if who == who_covers then
+        call('HDEL', meta, 'cover', 'coverer')
+        cover, uncovered = 0, true
+      end
       room = room - take_back(who, room)
       if room == 0 then break end
     end
-    if room < 100 and not paused and tokens == 0 then tokens = call('RPUSH', wake, 1) end
+    if (room < 100 or uncovered) and not paused and tokens == 0 then tokens = call('RPUSH', wake, 1) end
     -- what was read before may have changed
     n_sessions, n_dirty, n_failures = call('ZCARD', sessions), call('ZCARD', dirty), call('HLEN', failures)
     first = call('ZRANGE', delayed, 0, 0, 'WITHSCORES')

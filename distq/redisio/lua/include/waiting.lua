@@ -1,20 +1,23 @@
 -- Who sleeps how long, and who is woken: a token in `wake` for one sleeper where work is left. One consumer covers
--- the next due time; the others poll, the whole fleet about ten times a second whatever its size.
-local poll = math.max(1000000, math.min(60000000, n_sessions * 100000))
+-- the next due time; the others poll, the whole fleet about ten times a second whatever its size. Large fleets
+-- spread their polls widely, so that the next comes soon also where all fell asleep at once.
+local POLL_AT_LEAST = 750000
+local poll_at_most = 2 * math.max(1000000, n_sessions * 100000) - POLL_AT_LEAST
 local left = call('ZCARD', ready)
 local found_less = #popped / 2 < asked
 local next_due = first[2] and split_due(tonumber(first[2])) or math.huge
-local covered = next_due > now + 1.25 * poll
+local covered = next_due > now + poll_at_most
   or (cover > now and cover <= next_due and coverer ~= number)
 local room = not paused and (not fleet or call('ZCARD', processing) < fleet)
 local wait = 0
 if found_less then
-  wait = poll * (0.75 + stamp % 997 / 1994) -- jitter from the stamp: math.random repeats itself in 6.2
+  -- chance from the stamp: math.random repeats itself in 6.2
+  wait = POLL_AT_LEAST + (poll_at_most - POLL_AT_LEAST) * (stamp % 997 / 997)
   if left == 0 then
     call('DEL', wake)
     tokens = 0
   end
-  if room and not covered then
+  if room and not covered and alone == 0 then
     covered = true
     call('HSET', meta, 'cover', next_due, 'coverer', number)
     wait = math.max(next_due - now, 1000)
