@@ -75,8 +75,7 @@ def _print_queues(found: "Sequence[QueueInfo]", now: float, as_json: bool) -> No
     elif not found:
         note("no queues yet")
     else:
-        has_paused = any(info.paused for info in found)
-        headers = [*_QUEUES, *([""] if has_paused else [])]
+        headers = [*_QUEUES, *([""] if any(info.paused for info in found) else [])]
         print_table(headers, [_queue_row(info, now)[: len(headers)] for info in found])
 
 
@@ -88,7 +87,7 @@ def _queue_row(info: "QueueInfo", now: float) -> list[str]:
         _age_since(info.oldest_ready, now),
         f"{info.done_per_second:.1f}",
         str(info.workers),
-        "paused" if info.paused else "",
+        "" if info.paused_since is None else f"paused {_age_since(info.paused_since, now)}",
     ]
 
 
@@ -130,7 +129,7 @@ def _item_row(item: "ItemInfo", now: float) -> list[str]:
         _age_since(item.since, now),
         _until(item.due, now),
         item.worker or "-",
-        item.last_error or "",
+        f"parked: {item.last_error}" if item.reason == "parked" else item.last_error or "",
     ]
 
 
@@ -164,11 +163,14 @@ def _item_facts(item: "ItemInfo", now: float) -> list[tuple[str, str]]:
     if item.worker:
         deadline = f", claim lapses {_until(item.claim_deadline, now)}" if item.claim_deadline else ""
         facts.append(("worker", escape(item.worker) + deadline))
-    if item.failures or item.last_error:
-        last = f", last {_age_since(item.last_error_at, now)} ago" if item.last_error_at else ""
+    by_hand = item.reason == "parked"  # when and why are the operator's, not the last failure's
+    if item.failures or (item.last_error and not by_hand):
+        last = (
+            f", last {_age_since(item.last_error_at, now)} ago" if item.last_error_at and not by_hand else ""
+        )
         facts.append(("failures", f"{item.failures}{last}"))
     if item.last_error:
-        facts.append(("error", escape(item.last_error)))
+        facts.append(("reason" if by_hand else "error", escape(item.last_error)))
     if item.traceback:
         lines = [escape(line) for line in textwrap.dedent(item.traceback).splitlines()]
         facts += [("", line) for line in lines]

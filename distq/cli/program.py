@@ -15,7 +15,8 @@ from distq.cli.dashboard import dashboard
 from distq.cli.demo.command import demo
 from distq.cli.look import items, leader, queues, workers
 from distq.cli.output import escape
-from distq.cli.repair import add, delete, requeue
+from distq.cli.pausing import pause, resume
+from distq.cli.repair import add, delete, park, requeue
 from distq.cli.run import informer, run, worker
 from distq.cli.sandbox import sandbox
 from distq.errors import DistqError, LeaseLost
@@ -80,7 +81,10 @@ for _command in (
     leader,
     add,
     requeue,
+    park,
     delete,
+    pause,
+    resume,
     check,
     dashboard,
 ):

@@ -1,4 +1,4 @@
-"""Commands that change queues: add, requeue, delete. What cannot be undone is asked for first."""
+"""Commands that change queues: add, requeue, delete, park. What cannot be undone is asked for first."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from distq.config import Settings
 from distq.errors import ConfigError
 
 if TYPE_CHECKING:
-    from distq.inspector import Inspector, Listing
+    from distq.inspector import Inspector, ItemInfo, Listing
 
 
 def _choosing_items(command: Callable[..., None]) -> Callable[..., None]:
@@ -99,6 +99,23 @@ def delete(
     _report("deleted", eye.delete(queue, *keys, state=state, match=match), as_json)
 
 
+@click.command()
+@click.argument("queue")
+@click.argument("keys", nargs=-1, required=True, metavar="KEY...")
+@click.option("--reason", default="parked by hand", show_default=True, help="Why, for who looks at it later.")
+@with_settings()
+def park(*, settings: Settings, as_json: bool, queue: str, keys: Sequence[str], reason: str) -> None:
+    """Move ready and delayed items to the dead, until an event or a requeue revives them."""
+    eye = inspector(settings)
+    require_queue(eye, queue)
+    _require_items(eye, queue, keys)
+    for key in keys:
+        item = eye.item(queue, key)
+        if item and item.state == "processing":
+            raise click.ClickException(f"cannot park {key}: {_holder(item)} is processing it.")
+    _report("parked", eye.park(queue, *keys, reason=reason), as_json)
+
+
 def _check_choice(keys: Sequence[str], state: "Listing | None", match: str | None) -> None:
     if bool(keys) == bool(state) or (match and not state):
         raise click.UsageError("Give either KEYs, or --state and perhaps --match.")
@@ -124,8 +141,12 @@ def _refuse_held(eye: "Inspector", queue: str, keys: Sequence[str]) -> None:
         item = eye.item(queue, key)
         if item and item.state == "processing" and not item.dirty and item.due is None:
             raise click.ClickException(
-                f"cannot delete {key}: {item.worker or 'a worker'} is processing it and nothing is pending."
+                f"cannot delete {key}: {_holder(item)} is processing it and nothing is pending."
             )
+
+
+def _holder(item: "ItemInfo") -> str:
+    return item.worker or "a worker"
 
 
 def _confirm(question: str, yes: bool) -> None:

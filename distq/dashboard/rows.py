@@ -11,8 +11,8 @@ from distq.inspector import ItemInfo, QueueInfo, Timestamp, WorkerInfo
 
 
 def queue_row(queue: QueueInfo) -> dict[str, Any]:
-    """Describe a queue with its counts and the links to its lists."""
-    row: dict[str, Any] = {"name": queue.name}
+    """Describe a queue with its counts and the links to its lists; only the links name it to scripts."""
+    row: dict[str, Any] = {"name": f"{queue.name} (paused)" if queue.paused else queue.name}
     for registry in REGISTRIES:
         counter = "count" if registry == "queued" else f"{registry}_job_registry_count"
         row[counter] = count(queue, registry)
@@ -76,7 +76,7 @@ def worker_row(worker: WorkerInfo) -> dict[str, Any]:
 
 def _facts(item: ItemInfo) -> Iterator[str]:
     if item.reason:
-        yield f"parked: {item.reason}"
+        yield "parked by hand" if item.reason == "parked" else f"parked: {item.reason}"
     if item.priority:
         yield f"priority {item.priority}"
     if item.failures:

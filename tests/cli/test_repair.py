@@ -123,3 +123,40 @@ def test_either_keys_or_a_state(distq: CommandLine, foos: Queue) -> None:
     for chosen in ([], ["prod/a", "--state", "dead"], ["--match", "*"]):
         assert distq("requeue", "foos", *chosen, "--yes").returncode == 2
     foos.close()
+
+
+def test_parked_items_wait_with_their_reason(distq: CommandLine, foos: Queue) -> None:
+    """Whoever looks later reads why; a requeue takes them back."""
+    foos.add("ready")
+    done = distq("park", "foos", "ready", "later/1", "--reason", "waits for INC-7", "--json")
+    assert json.loads(done.stdout) == {"parked": 2}
+    assert distq("park", "foos", "ready").stdout == "parked 0\n"
+    rows = distq("items", "foos", "--state", "dead", "--match", "ready").stdout.splitlines()
+    assert rows[1].endswith("parked: waits for INC-7")
+    one = distq("items", "foos", "ready").stdout
+    assert "(parked)" in one
+    assert "reason    waits for INC-7" in one
+    assert "remedy    distq requeue foos ready" in one
+    assert "failures" not in one
+    item = json.loads(distq("items", "foos", "ready", "--json").stdout)
+    assert (item["state"], item["reason"], item["last_error"]) == ("dead", "parked", "waits for INC-7")
+    assert distq("requeue", "foos", "ready", "later/1").stdout == "requeued 2\n"
+    foos.close()
+
+
+def test_held_items_are_not_parked(distq: CommandLine, redis: Connection) -> None:
+    """Their workers have them; one such key, an unknown one, or a bad reason, and nothing is changed."""
+    queue = Queue("foos", redis)
+    queue.add("held", "ready")
+    queue.get()
+    done = distq("park", "foos", "ready", "held")
+    assert done.returncode == 1
+    assert done.stderr.startswith("distq: cannot park held: ")
+    assert 'no item "absent" in foos' in distq("park", "foos", "ready", "absent").stderr
+    done = distq("park", "foos", "ready", "--reason", "two\nlines")
+    assert done.returncode == 2
+    assert done.stderr == (
+        "distq: bad reason 'two\\nlines'. Use one line of 1 to 256 bytes of printable text.\n"
+    )
+    assert Inspector(redis).queues("foos")[0].dead == 0
+    queue.close()

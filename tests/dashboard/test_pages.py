@@ -8,6 +8,7 @@ from flask.testing import FlaskClient
 from distq.dashboard.item_id import ItemId
 from distq.dashboard.registries import REGISTRIES
 from distq.errors import TerminalError
+from distq.inspector import Inspector
 from distq.redisio.connection import Connection
 from distq.workqueue.queue import Queue
 from tests.dashboard.conftest import HOSTILE_KEYS
@@ -67,6 +68,22 @@ def test_every_registry_lists_its_items(
     page = listed(browser, registry)
     assert keys_of(page) == keys
     assert all(row["created_at"].endswith("+00:00") for row in page["jobs"])
+
+
+def test_what_operators_did_shows(browser: FlaskClient, every_state: Queue, connection: Connection) -> None:
+    """A paused queue is called so, its links still lead to it; an item parked by hand shows why."""
+    eye = Inspector(connection)
+    eye.pause("foos")
+    eye.park("foos", "ns/ready", reason="waits for INC-7")
+    (row,) = browser.get("/0/data/queues.json").get_json()["queues"]
+    assert row["name"] == "foos (paused)"
+    assert browser.get(row["failed_url"]).status_code == 200
+    assert keys_of(listed(browser, "failed")) == ["ns/dead", "ns/ready"]
+    parked = listed(browser, "failed")["jobs"][1]
+    assert parked["exc_info"] == "waits for INC-7"
+    assert parked["description"] == "ns/ready · parked by hand"
+    eye.resume("foos")
+    assert browser.get("/0/data/queues.json").get_json()["queues"][0]["name"] == "foos"
 
 
 def test_failures_show_their_error(browser: FlaskClient, every_state: Queue) -> None:
