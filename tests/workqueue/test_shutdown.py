@@ -3,16 +3,20 @@
 import sys
 import threading
 from collections.abc import Callable
+from operator import methodcaller
 
 import pytest
 
-from distq.errors import Empty, ShutDown
+from distq.errors import ShutDown
 from distq.workqueue.queue import Queue
+from tests.workqueue.claims import claim, finish_all
 from tests.workqueue.conftest import ServerTime
 
 Make = Callable[..., Queue]
 
-SHUTDOWNS = pytest.mark.parametrize("shut_down", [Queue.shut_down, Queue.shut_down_with_drain])
+SHUTDOWNS = pytest.mark.parametrize(
+    "shut_down", [methodcaller("shut_down"), methodcaller("shut_down_with_drain")], ids=["at once", "drain"]
+)
 """client-go's two ways to end, where nothing is held and both are done at once."""
 
 
@@ -65,7 +69,7 @@ def test_after_shutdown_what_waits_is_left_to_others(
     with pytest.raises(ShutDown):
         queue.get()
     assert list(queue.listen()) == []
-    assert [other.get(0).key, other.get(0).key] == ["a", "b"]
+    assert claim(other, 2) == ["a", "b"]
 
 
 @pytest.mark.conformance("WQ-07", "DQ-08", "DQ-10", "RD-05")
@@ -153,7 +157,7 @@ def test_drain_does_not_wait_for_what_is_queued(make_queue: Make) -> None:
     assert draining.goes_on()
     queue.done(foo)
     assert draining.result()
-    assert [other.get(0).key, other.get(0).key] == ["bar", "foo"]
+    assert claim(other, 2) == ["bar", "foo"]
     assert other.add("baz") == 1
 
 
@@ -285,14 +289,5 @@ def test_no_item_is_lost_by_a_shutdown_while_items_are_handed_out(make_queue: Ma
         for thread in threads:
             thread.join(timeout=10)
         assert not any(thread.is_alive() for thread in threads)
-        take_all(rest, got)
+        got += finish_all(rest)
         assert sorted(got) == sorted(keys)
-
-
-def take_all(queue: Queue, got: list[str]) -> None:
-    """Claim and end what is left, and note it."""
-    with pytest.raises(Empty):
-        while True:
-            request = queue.get(timeout=0)
-            got.append(request.key)
-            assert queue.done(request)
