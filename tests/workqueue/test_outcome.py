@@ -32,10 +32,10 @@ def test_each_answer_has_one_outcome(answer: Any, outcome: Outcome) -> None:
     assert outcome_of(answer) == outcome
 
 
-@pytest.mark.parametrize("delay", [float("nan"), True])
+@pytest.mark.parametrize("delay", [float("nan"), True, None, "5"])
 def test_a_delay_that_is_no_number_backs_off_by_the_limiter(delay: Any) -> None:
     """A handler's mistake must not stop its worker."""
-    outcome = outcome_of(RetryAfter(delay))
+    outcome = outcome_of(RetryAfter(delay, "later"))
     assert isinstance(outcome, Retry)
     assert outcome.delay is None
 
@@ -64,11 +64,47 @@ def test_a_result_that_makes_no_sense_is_refused(arguments: dict[str, Any]) -> N
         Result(**arguments)
 
 
-def test_an_errors_text_is_one_printable_line_of_256_bytes() -> None:
-    """Whatever the message holds."""
-    text = error_text(ValueError("a\r\nb\t\x1b[31mred\x00 " + "é" * 300))
-    assert text.startswith("ValueError: a b \N{REPLACEMENT CHARACTER}[31mred\N{REPLACEMENT CHARACTER} é")
-    assert len(text.encode()) <= 256
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        ("", "ValueError"),
+        (" \n\t ", "ValueError"),
+        (
+            "a\r\nb\t\x1b[31mred\x00",
+            "ValueError: a b \N{REPLACEMENT CHARACTER}[31mred\N{REPLACEMENT CHARACTER}",
+        ),
+        ("half a pair \ud800", "ValueError: half a pair \N{REPLACEMENT CHARACTER}"),
+        ("one\u2028two\u00a0three\u202e", "ValueError: one two three\N{REPLACEMENT CHARACTER}"),
+        ("e\u0301 日本 \N{PILE OF POO}", "ValueError: e\u0301 日本 \N{PILE OF POO}"),
+        ("100% {} %s - 5 retries", "ValueError: 100% {} %s - 5 retries"),
+        ("é" * 300, "ValueError: " + "é" * 122),
+        ("x" * 50_000_000, "ValueError: " + "x" * 244),
+        (" " * 5000 + "deep", "ValueError: deep"),
+    ],
+    ids=lambda text: repr(text[:20]),
+)
+def test_an_errors_text_is_one_printable_line_of_256_bytes(message: str, line: str) -> None:
+    """Whatever the message holds, and without cutting a character in two."""
+    assert error_text(ValueError(message)) == line
+    assert len(line.encode()) <= 256
+
+
+class _Rude(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no")
+
+
+def test_an_error_that_fails_to_describe_itself_is_a_failure_like_others() -> None:
+    """Its class is told; whoever settles by hand is not hit by what its text raises."""
+    outcome = outcome_of(_raised(_Rude()))
+    assert isinstance(outcome, Retry)
+    assert outcome.error == "_Rude: (it fails to describe itself)"
+    assert outcome.traceback.startswith("Traceback")
+
+
+def test_the_class_of_an_error_makes_no_second_line() -> None:
+    """The traceback begins there."""
+    assert error_text(type("Two\nlines", (Exception,), {})("of text")) == "Two lines: of text"
 
 
 def test_a_traceback_is_its_last_4_kib() -> None:
@@ -86,3 +122,18 @@ def test_a_traceback_is_its_last_4_kib() -> None:
     assert text.endswith("x" * 3000 + "\n")
     assert len(text.encode()) <= 4096
     assert traceback_text(ValueError("never raised")) == ""
+
+
+@pytest.mark.parametrize("message", ["x" * 50_000_000, "é" * 5000, "\x00" * 5000], ids=["huge", "é", "nul"])
+def test_a_traceback_of_any_message_is_bounded(message: str) -> None:
+    """Also where it holds what is longer in bytes, or cannot be shown."""
+    text = traceback_text(_raised(ValueError(message)))
+    assert 4000 < len(text.encode()) <= 4096
+    assert "\x00" not in text
+
+
+def _raised(error: Exception) -> Exception:
+    try:
+        raise error
+    except type(error):
+        return error

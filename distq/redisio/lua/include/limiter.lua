@@ -11,7 +11,7 @@
     local left = math.min(capacity, tonumber(tokens_left or capacity) + elapsed * per_second) - 1
     call('HSET', meta, field, string.format('%.17g %s', left, now_text))
     if left >= 0 then return 0 end
-    return per_second > 0 and -left / per_second * 1000000 or TEN_YEARS
+    return -left / per_second * 1000000 -- infinite where nothing flows in; ten years, below
   end
   local function delay_of(program, count)
     local stack = {}

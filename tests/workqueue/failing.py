@@ -1,0 +1,68 @@
+"""What tests of back-off share: items that fail, and what a limiter then says."""
+
+import hashlib
+from pathlib import Path
+
+from distq.redisio import scripts
+from distq.redisio.connection import Connection
+from distq.redisio.queue_store import QueueStore
+from distq.redisio.scores import decode_due
+from distq.workqueue.interface import Fate, Release, Request, Settlement
+from distq.workqueue.outcome import outcome_of
+from distq.workqueue.queue import Queue
+from distq.workqueue.rate_limiters import Program
+from distq.workqueue.turns import LIMIT
+
+_AROUND = """
+local meta, program, count, now = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local call, now_text = redis.call, ARGV[3]
+{limiter}
+return string.format('%.17g', delay_of(program, count))
+"""
+_LIMITER = Path(scripts.__file__).parent / "lua" / "include" / "limiter.lua"
+
+
+def fail(queue: Queue, key: str, error: BaseException | None = None) -> Fate:
+    """Add an item, so that it is pending now, claim it and fail; return what became of it."""
+    queue.add(key)
+    requests = {request.key: request for request in queue.turn([], LIMIT).requests}
+    failure = Settlement(requests.pop(key), outcome_of(error or ValueError("again")))
+    others = [Settlement(request, Release()) for request in requests.values()]
+    return queue.turn([failure, *others], 0).fates[0]
+
+
+def back_off(queue: Queue, key: str, error: BaseException | None = None) -> float:
+    """Fail as ``fail`` does; return after how many seconds the item comes back, exact to the ms."""
+    due = fail(queue, key, error).due
+    assert due is not None
+    return round(due - queue.connection.server_time / 1e6, 3)
+
+
+def due_in(queue: Queue, key: str) -> float:
+    """Return after how many seconds a delayed item is due, exact to the ms."""
+    (score,) = QueueStore(queue.connection, queue.name).read(("ZSCORE", "delayed", key))
+    return round((decode_due(float(score))[1] - queue.connection.server_time) / 1e6, 3)
+
+
+def evaluated(connection: Connection, limiter: Program | str, count: int = 1) -> float:
+    """Return the seconds that a limiter says for the count-th failure, unrounded, from its script alone."""
+    source = _AROUND.format(limiter=_LIMITER.read_text())
+    sha = hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
+    program = limiter if isinstance(limiter, str) else limiter.program()
+    key = QueueStore(connection, "foos").key("meta")
+    reply = connection.evaluate(source, sha, [1, key, program, count, connection.server_time])
+    return float(reply) / 1e6
+
+
+def fail_many(queue: Queue, keys: list[str]) -> list[float]:
+    """Claim all items, then fail one after another; return after how many seconds each comes back."""
+    queue.add(*keys)
+    held: list[Request] = []
+    while requests := queue.turn([], LIMIT).requests:
+        held += requests
+    failures = [Settlement(request, outcome_of(ValueError("again"))) for request in held]
+    fates: list[Fate] = []
+    for start in range(0, len(failures), LIMIT):
+        fates += queue.turn(failures[start : start + LIMIT], 0).fates
+    now = queue.connection.server_time / 1e6
+    return [round(fate.due - now, 3) for fate in fates if fate.due is not None]
