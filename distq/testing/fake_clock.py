@@ -41,7 +41,7 @@ class FakeClock:
     def step(self, seconds: float) -> None:
         """Let time pass, for both clocks."""
         with self._stepped:
-            self._now += seconds
+            self._now = round(self._now + seconds, 6)  # a µs is exact; less would add up to a wrong one
             self._monotonic += seconds
             self._stepped.notify_all()
 

@@ -20,7 +20,7 @@ def claim(queue: WorkQueue, count: int) -> list[str]:
 
 def finish_all(queue: WorkQueue) -> list[str]:
     """Claim and end all that can be claimed; return the keys in that order."""
-    finished = []
+    finished: list[str] = []
     while True:
         try:
             request = queue.get(timeout=0)

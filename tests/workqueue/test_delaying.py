@@ -9,12 +9,13 @@ from distq.inspector.inspector import Inspector
 from distq.redisio.connection import Connection
 from distq.workqueue.queue import Queue
 from tests.workqueue.claims import claim, finish_all, nothing_to_claim
-from tests.workqueue.conftest import ServerTime
+from tests.workqueue.conftest import ServerTime, anywhere
 
 Make = Callable[..., Queue]
 
 
 @pytest.mark.conformance("DQ-01", "PQ-10")
+@anywhere
 @pytest.mark.parametrize("delay", [0, -1, -1e9, float("-inf")])
 def test_no_delay_is_a_plain_add(queue: Queue, server_time: ServerTime, delay: float) -> None:
     """Also for an item that waits for later: it supersedes the delay, as an add does."""
@@ -28,6 +29,7 @@ def test_no_delay_is_a_plain_add(queue: Queue, server_time: ServerTime, delay: f
 
 
 @pytest.mark.conformance("DQ-02", "DQ-05", "DQ-13")
+@anywhere
 def test_a_delayed_item_comes_once_when_its_time_has_come(queue: Queue, server_time: ServerTime) -> None:
     """client-go TestSimpleQueue: 50 ms, and nothing more later."""
     queue.add_after("foo", 0.050)
@@ -42,6 +44,7 @@ def test_a_delayed_item_comes_once_when_its_time_has_come(queue: Queue, server_t
 
 
 @pytest.mark.conformance("DQ-02", "PQ-18")
+@anywhere
 def test_a_delayed_item_comes_at_its_time_and_not_a_ms_before(queue: Queue, server_time: ServerTime) -> None:
     """The due time itself is late enough, by the server's clock."""
     queue.add_after("foo", 0.050)
@@ -54,6 +57,7 @@ def test_a_delayed_item_comes_at_its_time_and_not_a_ms_before(queue: Queue, serv
 
 
 @pytest.mark.conformance("DQ-03", "PQ-03")
+@anywhere
 def test_of_two_delays_the_earlier_counts(queue: Queue, server_time: ServerTime) -> None:
     """client-go TestDeduping: 50 and 70 ms run at 50, 50 and 30 ms at 30; never twice."""
     queue.add_after("foo", 0.050)
@@ -76,6 +80,7 @@ def test_of_two_delays_the_earlier_counts(queue: Queue, server_time: ServerTime)
 
 
 @pytest.mark.conformance("DQ-04")
+@anywhere
 def test_an_item_that_is_due_early_is_not_held_up_by_one_that_is_due_late(
     queue: Queue, server_time: ServerTime
 ) -> None:
@@ -93,6 +98,7 @@ def test_an_item_that_is_due_early_is_not_held_up_by_one_that_is_due_late(
 
 
 @pytest.mark.conformance("DQ-04", "PQ-05", "RD-08")
+@anywhere
 @pytest.mark.parametrize("order", list(itertools.permutations([1.0, 0.5, 0.25])))
 def test_items_that_became_due_meanwhile_come_in_the_order_of_their_times(
     queue: Queue, server_time: ServerTime, order: tuple[float, ...]
@@ -106,6 +112,7 @@ def test_items_that_became_due_meanwhile_come_in_the_order_of_their_times(
 
 
 @pytest.mark.conformance("DQ-06", "PQ-06")
+@anywhere
 def test_a_plain_add_supersedes_the_delay(queue: Queue, server_time: ServerTime) -> None:
     """client-go runs the item now and again when the delay ends; here it runs once, now."""
     queue.add_after("foo", 1)
@@ -116,6 +123,7 @@ def test_a_plain_add_supersedes_the_delay(queue: Queue, server_time: ServerTime)
 
 
 @pytest.mark.conformance("DQ-06")
+@anywhere
 def test_a_plain_add_supersedes_the_delay_of_an_item_that_is_held(
     queue: Queue, server_time: ServerTime
 ) -> None:
@@ -131,6 +139,7 @@ def test_a_plain_add_supersedes_the_delay_of_an_item_that_is_held(
 
 
 @pytest.mark.conformance("DQ-03", "DQ-06")
+@anywhere
 def test_a_delay_does_not_hold_up_an_item_that_waits_now(queue: Queue, server_time: ServerTime) -> None:
     """Now is earlier than later: the item runs once."""
     queue.add("foo")
@@ -141,6 +150,7 @@ def test_a_delay_does_not_hold_up_an_item_that_waits_now(queue: Queue, server_ti
 
 
 @pytest.mark.conformance("DQ-02", "DQ-05")
+@anywhere
 def test_a_delay_that_was_asked_for_while_the_item_was_held_counts_after_it(
     queue: Queue, server_time: ServerTime
 ) -> None:
@@ -177,6 +187,7 @@ def test_a_delay_can_be_cancelled_hurried_and_put_off(
 
 
 @pytest.mark.conformance("DQ-09")
+@anywhere
 def test_a_delay_is_kept_when_the_call_returns(make_queue: Make, server_time: ServerTime) -> None:
     """There is no buffer that could fill up or be lost with its process: twice a Go channel's size."""
     queue, other = make_queue(), make_queue()
@@ -187,6 +198,7 @@ def test_a_delay_is_kept_when_the_call_returns(make_queue: Make, server_time: Se
 
 
 @pytest.mark.conformance("DQ-10", "RD-10")
+@anywhere
 def test_delays_and_back_off_outlive_the_handle_that_asked_for_them(
     make_queue: Make, server_time: ServerTime
 ) -> None:
@@ -203,6 +215,7 @@ def test_delays_and_back_off_outlive_the_handle_that_asked_for_them(
 
 
 @pytest.mark.conformance("DQ-04", "RD-11")
+@anywhere
 def test_items_due_at_the_same_moment_all_come(queue: Queue, server_time: ServerTime) -> None:
     """In which order is not promised, but for their priorities."""
     keys = [f"k{number}" for number in range(20)]

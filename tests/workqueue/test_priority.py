@@ -6,10 +6,11 @@ from distq.inspector.inspector import Inspector
 from distq.redisio.connection import Connection
 from distq.workqueue.queue import Queue
 from tests.workqueue.claims import claim, finish_all, nothing_to_claim
-from tests.workqueue.conftest import ServerTime
+from tests.workqueue.conftest import ServerTime, anywhere
 
 
 @pytest.mark.conformance("PQ-01")
+@anywhere
 def test_an_item_comes_with_the_priority_that_it_was_added_with(
     queue: Queue, server_time: ServerTime
 ) -> None:
@@ -26,6 +27,7 @@ def test_an_item_comes_with_the_priority_that_it_was_added_with(
 
 
 @pytest.mark.conformance("PQ-02")
+@anywhere
 def test_high_before_low_and_in_a_level_in_order(queue: Queue) -> None:
     """Whatever the order in which the levels were added, over the whole range."""
     for key in ("x1", "x2", "x3"):
@@ -37,6 +39,7 @@ def test_high_before_low_and_in_a_level_in_order(queue: Queue) -> None:
 
 
 @pytest.mark.conformance("PQ-02", "PQ-10")
+@anywhere
 @pytest.mark.parametrize("after", [-1, 0, 1])
 def test_high_before_low_also_when_it_comes_again_and_again(
     queue: Queue, server_time: ServerTime, after: int
@@ -53,6 +56,7 @@ def test_high_before_low_also_when_it_comes_again_and_again(
 
 
 @pytest.mark.conformance("PQ-03")
+@anywhere
 def test_an_item_is_one_entry_with_the_highest_priority_and_the_earliest_time(
     queue: Queue, server_time: ServerTime
 ) -> None:
@@ -71,6 +75,7 @@ def test_an_item_is_one_entry_with_the_highest_priority_and_the_earliest_time(
 
 
 @pytest.mark.conformance("PQ-03", "PQ-06")
+@anywhere
 def test_a_waiting_item_that_is_added_now_keeps_the_higher_priority(queue: Queue) -> None:
     """The delay is gone, what it said about the priority stays; also the other way round."""
     queue.add("foo", priority=5, after=10)
@@ -82,6 +87,7 @@ def test_a_waiting_item_that_is_added_now_keeps_the_higher_priority(queue: Queue
 
 
 @pytest.mark.conformance("PQ-04")
+@anywhere
 def test_a_raised_item_goes_to_the_end_of_its_new_level(queue: Queue) -> None:
     """It overtakes all below, and none that was in the level before."""
     queue.add("a", "b", "c")
@@ -92,6 +98,7 @@ def test_a_raised_item_goes_to_the_end_of_its_new_level(queue: Queue) -> None:
 
 
 @pytest.mark.conformance("PQ-04")
+@anywhere
 def test_an_equal_or_lower_priority_keeps_the_place(queue: Queue) -> None:
     """Nothing that is added can make an item come later."""
     queue.add("a", "b", "c", priority=2)
@@ -104,6 +111,7 @@ def test_an_equal_or_lower_priority_keeps_the_place(queue: Queue) -> None:
 
 
 @pytest.mark.conformance("PQ-05")
+@anywhere
 def test_what_became_due_stands_where_its_time_came(queue: Queue, server_time: ServerTime) -> None:
     """In its level between what was added before and after that moment, though it was noticed later."""
     queue.add("due", after=2)
@@ -115,6 +123,7 @@ def test_what_became_due_stands_where_its_time_came(queue: Queue, server_time: S
 
 
 @pytest.mark.conformance("PQ-06")
+@anywhere
 def test_a_waiting_item_that_is_added_now_stands_where_that_add_came(queue: Queue) -> None:
     """controller-runtime gives it its old place, before items that were ready all the time."""
     queue.add("foo", after=60)
@@ -140,6 +149,7 @@ def test_a_held_item_is_passed_over_and_costs_nothing(queue: Queue, connection: 
 
 
 @pytest.mark.conformance("PQ-08", "PQ-09")
+@anywhere
 def test_a_held_item_counts_once_it_was_added_again(queue: Queue) -> None:
     """controller-runtime counts what is held as soon as it was added, and so do we."""
     queue.add("foo")
@@ -156,6 +166,7 @@ def test_a_held_item_counts_once_it_was_added_again(queue: Queue) -> None:
 
 
 @pytest.mark.conformance("PQ-10")
+@anywhere
 @pytest.mark.parametrize(("after", "due"), [(-1, 0), (0, 0), (0.002, 0.002), (1, 0.005)])
 def test_a_delay_and_a_back_off_together_are_the_earlier_of_the_two(
     queue: Queue, server_time: ServerTime, after: float, due: float
@@ -171,6 +182,7 @@ def test_a_delay_and_a_back_off_together_are_the_earlier_of_the_two(
 
 
 @pytest.mark.conformance("PQ-11")
+@anywhere
 def test_items_that_fail_together_back_off_each_for_itself(queue: Queue, server_time: ServerTime) -> None:
     """The eighth failure of one waits 640 ms, the first of another 5 ms."""
     queue.add("often")
@@ -190,6 +202,7 @@ def test_items_that_fail_together_back_off_each_for_itself(queue: Queue, server_
 
 
 @pytest.mark.conformance("PQ-12", "RL-13")
+@anywhere
 def test_the_default_back_off_is_5_ms_doubled_up_to_1000_s_without_a_bucket(
     queue: Queue, server_time: ServerTime
 ) -> None:

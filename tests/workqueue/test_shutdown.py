@@ -10,7 +10,7 @@ import pytest
 from distq.errors import ShutDown
 from distq.workqueue.queue import Queue
 from tests.workqueue.claims import claim, finish_all
-from tests.workqueue.conftest import ServerTime
+from tests.workqueue.conftest import ServerTime, anywhere
 
 Make = Callable[..., Queue]
 
@@ -46,18 +46,21 @@ class Draining:
 
 
 @pytest.mark.conformance("WQ-16", "WQ-21", "PQ-15")
+@anywhere
 @SHUTDOWNS
 def test_a_handle_may_be_shut_down_many_times(queue: Queue, shut_down: Callable[[Queue], object]) -> None:
     """It says so from the first time on, and the later ones change nothing."""
-    assert not queue.shutting_down
+    said = [queue.shutting_down]
     for _ in range(3):
         shut_down(queue)
-        assert queue.shutting_down
+        said.append(queue.shutting_down)
         with pytest.raises(ShutDown):
             queue.get()
+    assert said == [False, True, True, True]
 
 
 @pytest.mark.conformance("WQ-09", "PQ-14", "PQ-15", "RD-06")
+@anywhere
 @SHUTDOWNS
 def test_after_shutdown_what_waits_is_left_to_others(
     make_queue: Make, shut_down: Callable[[Queue], object]
@@ -73,6 +76,7 @@ def test_after_shutdown_what_waits_is_left_to_others(
 
 
 @pytest.mark.conformance("WQ-07", "DQ-08", "DQ-10", "RD-05")
+@anywhere
 @SHUTDOWNS
 def test_a_handle_that_was_shut_down_still_adds(
     make_queue: Make, server_time: ServerTime, shut_down: Callable[[Queue], object]
@@ -95,6 +99,7 @@ def test_a_handle_that_was_shut_down_still_adds(
 
 
 @pytest.mark.conformance("WQ-07", "WQ-10")
+@anywhere
 def test_an_item_that_is_added_while_held_and_shutting_down_goes_to_others(make_queue: Make) -> None:
     """Its event is not forgotten, and this handle is told ShutDown for good, not once more an item."""
     queue, other = make_queue(), make_queue()
@@ -113,6 +118,7 @@ def test_an_item_that_is_added_while_held_and_shutting_down_goes_to_others(make_
 
 
 @pytest.mark.conformance("WQ-17")
+@anywhere
 def test_shut_down_does_not_wait_for_what_is_held(queue: Queue) -> None:
     """It returns, and the claims can be settled afterwards."""
     queue.add("foo", "bar")
@@ -122,6 +128,7 @@ def test_shut_down_does_not_wait_for_what_is_held(queue: Queue) -> None:
 
 
 @pytest.mark.conformance("WQ-18")
+@anywhere
 def test_drain_returns_when_the_last_claim_ends(queue: Queue) -> None:
     """Not before, whatever way the claims end."""
     queue.add("foo", "bar", "baz")
@@ -135,6 +142,7 @@ def test_drain_returns_when_the_last_claim_ends(queue: Queue) -> None:
 
 
 @pytest.mark.conformance("WQ-18", "WQ-D3")
+@anywhere
 def test_every_drain_that_waits_hears_of_the_end(queue: Queue) -> None:
     """A second drain neither ends the first nor takes its wake-up away."""
     queue.add("foo")
@@ -146,6 +154,7 @@ def test_every_drain_that_waits_hears_of_the_end(queue: Queue) -> None:
 
 
 @pytest.mark.conformance("WQ-18", "WQ-D1")
+@anywhere
 def test_drain_does_not_wait_for_what_is_queued(make_queue: Make) -> None:
     """Items that wait, for now or for later, belong to all; none of them is lost by it."""
     queue, other = make_queue(), make_queue()
@@ -162,6 +171,7 @@ def test_drain_does_not_wait_for_what_is_queued(make_queue: Make) -> None:
 
 
 @pytest.mark.conformance("WQ-19")
+@anywhere
 def test_shut_down_ends_all_running_drains(queue: Queue) -> None:
     """They tell that claims are left, and those can still be settled."""
     queue.add("foo", "bar")
@@ -174,6 +184,7 @@ def test_shut_down_ends_all_running_drains(queue: Queue) -> None:
 
 
 @pytest.mark.conformance("WQ-D5", "WQ-19")
+@anywhere
 def test_a_drain_between_two_shutdowns_can_be_ended(queue: Queue) -> None:
     """Whoever changes their mind twice is heard: shutdown, drain, shutdown."""
     queue.add("foo")
@@ -187,6 +198,7 @@ def test_a_drain_between_two_shutdowns_can_be_ended(queue: Queue) -> None:
 
 
 @pytest.mark.conformance("WQ-20")
+@anywhere
 def test_drain_ends_without_a_worker_that_never_settles(queue: Queue) -> None:
     """After its timeout, and says that something is left."""
     queue.add("foo")
@@ -197,6 +209,7 @@ def test_drain_ends_without_a_worker_that_never_settles(queue: Queue) -> None:
 
 
 @pytest.mark.conformance("WQ-20")
+@anywhere
 def test_drain_ends_when_the_last_claim_is_taken_away(make_queue: Make) -> None:
     """A handle whose claims ended without it, here by close, has nothing to wait for."""
     queue, other = make_queue(), make_queue()
@@ -211,6 +224,7 @@ def test_drain_ends_when_the_last_claim_is_taken_away(make_queue: Make) -> None:
 
 
 @pytest.mark.conformance("WQ-09", "PQ-14")
+@anywhere
 @SHUTDOWNS
 def test_gets_that_wait_end_at_shutdown(queue: Queue, shut_down: Callable[[Queue], object]) -> None:
     """All of them, with and without a timeout, those that sleep and those that are just about to."""
@@ -231,6 +245,7 @@ def test_gets_that_wait_end_at_shutdown(queue: Queue, shut_down: Callable[[Queue
 
 
 @pytest.mark.conformance("WQ-09", "PQ-16")
+@anywhere
 def test_a_first_get_that_meets_the_shutdown_ends(make_queue: Make) -> None:
     """Whether the handle's session was opened just before or just after."""
     interval = sys.getswitchinterval()
@@ -248,6 +263,7 @@ def test_a_first_get_that_meets_the_shutdown_ends(make_queue: Make) -> None:
 
 
 @pytest.mark.conformance("WQ-D4", "WQ-16")
+@anywhere
 @SHUTDOWNS
 def test_nothing_of_a_handle_runs_on_after_its_shutdown(
     queue: Queue, shut_down: Callable[[Queue], object]
@@ -266,6 +282,7 @@ def test_nothing_of_a_handle_runs_on_after_its_shutdown(
 
 
 @pytest.mark.conformance("PQ-16")
+@anywhere
 def test_no_item_is_lost_by_a_shutdown_while_items_are_handed_out(make_queue: Make) -> None:
     """50 times 20 threads: each ends, and what no thread got is still there for another handle."""
     rest = make_queue()
