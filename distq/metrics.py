@@ -188,6 +188,11 @@ REFUSED = Metric(
 CANCELLED = Metric(
     "distq_claims_cancelled_total", "counter", "Claims that this process lost before it settled them."
 )
+LIMITER_ERRORS = Metric(
+    "distq_rate_limiter_errors_total",
+    "counter",
+    "Failures for which a custom rate limiter raised or gave no delay: the items backed off by default.",
+)
 OUTAGES = Metric(
     "distq_redis_outages_total", "counter", "Times that a worker had to wait for Redis to answer again."
 )

@@ -343,7 +343,13 @@ class Queue:
         return session
 
     def _policy(self) -> Policy:
-        return Policy(self._rate_limiter, self._max_retries, self.fleet_concurrency)
+        return Policy(
+            self._rate_limiter, self._max_retries, self.fleet_concurrency, self._count_limiter_error
+        )
+
+    def _count_limiter_error(self) -> None:
+        if self._recorder is not None:
+            self._recorder.limiter_failed()
 
     def _cancelled(self, request: Request) -> None:
         if self._recorder is not None:

@@ -172,12 +172,16 @@ def _takes_one(function: object) -> bool:
     return True
 
 
-def program_of(limiter: RateLimiter, failure: Failure) -> str:
+def program_of(limiter: RateLimiter, failure: Failure, on_error: Callable[[], None] = lambda: None) -> str:
     """Return what the scripts evaluate for a failure, after asking a custom limiter.
 
-    An error with ``retry_after`` seconds (errors.TooManyRequests) waits at least as long.
+    An error with ``retry_after`` seconds (errors.TooManyRequests) waits at least as long. ``on_error``
+    hears of a custom limiter that raised or answered what is no delay.
     """
-    program = limiter.program() if isinstance(limiter, Program) else _custom_program(limiter, failure)
+    if isinstance(limiter, Program):
+        program = limiter.program()
+    else:
+        program = _custom_program(limiter, failure, on_error)
     least = _asked_for(failure.error)
     return program if least is None else f"{program} {fixed(least)} maxof 2"
 
@@ -190,11 +194,12 @@ def _asked_for(error: BaseException | None) -> float | None:
     return seconds if is_delay(seconds) else None
 
 
-def _custom_program(limiter: CustomRateLimiter, failure: Failure) -> str:
+def _custom_program(limiter: CustomRateLimiter, failure: Failure, on_error: Callable[[], None]) -> str:
     try:
         return _answered(limiter(failure))
     except Exception:  # a broken limiter must not stop the queue
         _logger.exception("rate limiter failed for %s: backing off by default", failure.key)
+        on_error()
         return ItemExponentialFailureRateLimiter().program()
 
 

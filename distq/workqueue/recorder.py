@@ -10,6 +10,7 @@ from distq.clock import Clock
 from distq.metrics import (
     ADDS,
     CANCELLED,
+    LIMITER_ERRORS,
     QUEUE_DURATION,
     REFUSED,
     RETRIES,
@@ -31,7 +32,7 @@ class Recorder:
         self._claimed_at: dict[str, float] = {}
         for counter in (ADDS, RETRIES):
             provider.count(counter, self._both, 0)
-        for counter in (REFUSED, CANCELLED):
+        for counter in (REFUSED, CANCELLED, LIMITER_ERRORS):
             provider.count(counter, self._name, 0)
         for histogram in (QUEUE_DURATION, WORK_DURATION):
             provider.observe(histogram, self._both, ())
@@ -63,6 +64,10 @@ class Recorder:
         """Count a claim that ended before it was settled."""
         self._claimed_at.pop(request.key, None)
         self._provider.count(CANCELLED, self._name, 1)
+
+    def limiter_failed(self) -> None:
+        """Count a custom rate limiter's answer that was none."""
+        self._provider.count(LIMITER_ERRORS, self._name, 1)
 
     def _settled(self, settlements: Sequence[Settlement], turn: Turn, now: float) -> None:
         held, delayed, refused = [], 0, 0

@@ -1,6 +1,6 @@
 """How a turn travels: settlements into the script's inputs, its reply into claims and fates."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -44,6 +44,7 @@ class Policy:
     rate_limiter: RateLimiter
     max_retries: int | None
     fleet_concurrency: int | None = None
+    on_limiter_error: Callable[[], None] = lambda: None
 
     def inputs(self) -> dict[str, str | int]:
         """Return the inputs of the script."""
@@ -57,7 +58,7 @@ class Policy:
         """Return the limiter of one failure where it is not the queue's."""
         if delay is not None:
             return fixed(delay)
-        program = program_of(self.rate_limiter, failure)
+        program = program_of(self.rate_limiter, failure, self.on_limiter_error)
         return "" if program == self._program() else program
 
     def _program(self) -> str:

@@ -3,12 +3,14 @@
 import logging
 import math
 import threading
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
 
 from distq.errors import ApiError, Conflict, RetryAfter, TooManyRequests
+from distq.metrics import LIMITER_ERRORS, Labels, Metric, Sample
 from distq.workqueue.queue import Queue
 from distq.workqueue.rate_limiters import (
     BucketRateLimiter,
@@ -21,7 +23,7 @@ from distq.workqueue.rate_limiters import (
     RateLimiter,
     WithMaxWaitRateLimiter,
 )
-from tests.workqueue.failing import back_off, due_in
+from tests.workqueue.failing import back_off, due_in, fail
 
 Make = Callable[..., Queue]
 
@@ -104,6 +106,35 @@ def test_a_bad_answer_backs_off_by_default_and_is_said(
     assert caplog.text.count("rate limiter failed for a: backing off by default") == 2
     queue.add_rate_limited("b")
     assert due_in(queue, "b") == 0.005
+
+
+class _Counters:
+    """A provider of metrics that keeps its counters."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[Metric] = Counter()
+
+    def count(self, metric: Metric, labels: Labels, amount: float) -> None:
+        """Raise a counter."""
+        self.counts[metric] += round(amount)
+
+    def observe(self, metric: Metric, labels: Labels, values: Sequence[float]) -> None:
+        """Forget values."""
+
+    def expose(self, read: Callable[[], Iterable[Sample]]) -> Callable[[], None]:
+        """Ask for nothing."""
+        return lambda: None
+
+
+def test_bad_answers_are_counted(make_queue: Make) -> None:
+    """By whoever listens; an answer that is a delay counts for nothing."""
+    answers: list[Any] = [math.nan, 5, None, ItemFastSlowRateLimiter(1, 2, 3), -1]
+    counters = _Counters()
+    queue = make_queue(rate_limiter=lambda _: answers.pop(0), metrics=counters)
+    for _ in range(4):
+        fail(queue, "a")
+    queue.add_rate_limited("b")
+    assert counters.counts[LIMITER_ERRORS] == 3
 
 
 @pytest.mark.parametrize(
