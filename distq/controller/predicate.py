@@ -4,13 +4,13 @@ Predicates that compare with the old object let an event through when it is unkn
 negated: a reconcile too many is harmless, one too few is not. So they answer yes, no or "cannot tell".
 """
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from distq.controller.event import Event
 from distq.errors import ConfigError
+from distq.informer.selectors import label_selector
 
 
 @dataclass(frozen=True)
@@ -103,37 +103,5 @@ def matches_labels(selector: str | Mapping[str, str]) -> Predicate:
     The selector is a mapping of labels to values, or text as for kubectl: ``app=web,tier!=cache,env in (a,b),
     !canary``. Raises ConfigError for text that is none.
     """
-    if isinstance(selector, Mapping):
-        wanted = dict(selector)
-        return Predicate(lambda event: wanted.items() <= event.labels.items())
-    requirements = [_requirement(term) for term in _terms(selector)]
-    return Predicate(lambda event: all(requirement(event.labels) for requirement in requirements))
-
-
-_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9._/-]*[A-Za-z0-9])?"
-_EXISTS = re.compile(rf"(!?)\s*({_LABEL})")
-_EQUALS = re.compile(rf"({_LABEL})\s*(==|=|!=)\s*((?:{_LABEL})?)")
-_IN = re.compile(rf"({_LABEL})\s+(in|notin)\s*\(([^()]+)\)")
-
-
-def _terms(selector: str) -> list[str]:
-    """Split at the commas outside of parentheses."""
-    return [term.strip() for term in re.split(r",(?![^(]*\))", selector)] if selector.strip() else []
-
-
-def _requirement(term: str) -> Callable[[Mapping[str, str]], bool]:
-    if match := _EXISTS.fullmatch(term):
-        absent, label = match.groups()
-        return lambda labels: (label in labels) is not bool(absent)
-    if match := _EQUALS.fullmatch(term):
-        label, operator, value = match.groups()
-        if operator == "!=":
-            return lambda labels: labels.get(label) != value
-        return lambda labels: labels.get(label) == value
-    if match := _IN.fullmatch(term):
-        label, operator, listed = match.groups()
-        values = {value.strip() for value in listed.split(",")}
-        if operator == "notin":
-            return lambda labels: labels.get(label) not in values
-        return lambda labels: labels.get(label) in values
-    raise ConfigError(f'bad label selector: "{term}". Use app=web, app!=web, app in (a,b), app or !app.')
+    matches = label_selector(selector)
+    return Predicate(lambda event: matches(event.labels))

@@ -1,6 +1,43 @@
-"""Lists and watches resources and hands what happens to them, in order, to a sink."""
+"""Lists and watches resources: caches and handlers for anyone, as in client-go's tools/cache.
 
-from distq.informer.listwatch import ListWatch
+A Reflector follows a ListWatch and hands what happens, in order, to one sink. A SharedInformer is
+such a sink, with a cache and handlers; the controllers' streams are the other one.
+"""
+
+from distq.informer.delta_fifo import Delta, DeltaFIFO, DeltaType
+from distq.informer.expiration_cache import ExpirationCache
+from distq.informer.factory import SharedInformerFactory, wait_for_cache_sync
+from distq.informer.indexer import NAMESPACE_INDEX, Indexer, meta_namespace_index_func
+from distq.informer.lister import Lister
+from distq.informer.listwatch import ListerWatcher, ListWatch
+from distq.informer.mutation_cache import MutationCache
 from distq.informer.reflector import PositionMoved, Reflector, Sink
+from distq.informer.registration import Registration, ResourceEventHandler, ResourceEventHandlerFuncs
+from distq.informer.shared_informer import SharedInformer
+from distq.informer.stored import DeletedFinalStateUnknown, StoredObject, strip_managed_fields
 
-__all__ = ["ListWatch", "PositionMoved", "Reflector", "Sink"]
+__all__ = [
+    "NAMESPACE_INDEX",
+    "DeletedFinalStateUnknown",
+    "Delta",
+    "DeltaFIFO",
+    "DeltaType",
+    "ExpirationCache",
+    "Indexer",
+    "ListWatch",
+    "Lister",
+    "ListerWatcher",
+    "MutationCache",
+    "PositionMoved",
+    "Reflector",
+    "Registration",
+    "ResourceEventHandler",
+    "ResourceEventHandlerFuncs",
+    "SharedInformer",
+    "SharedInformerFactory",
+    "Sink",
+    "StoredObject",
+    "meta_namespace_index_func",
+    "strip_managed_fields",
+    "wait_for_cache_sync",
+]

@@ -1,7 +1,10 @@
 """One resource's lists and watches, as requests (client-go tools/cache ListWatch)."""
 
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass
+from types import TracebackType
+from typing import Protocol, Self
 
 from distq.client.client import Client
 from distq.client.raw import Stream
@@ -19,6 +22,40 @@ _JSON = "application/json"
 _PARTIAL_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 # The API server ends a watch at its first event where the list's form is asked for.
 _PARTIAL = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+
+
+class Lines(Protocol):
+    """A watch under way: raw lines, read by one thread; any thread may close it."""
+
+    def __enter__(self) -> Self:
+        """Begin."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End."""
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield whole lines; raise ApiError where the watch breaks."""
+
+    def close(self) -> None:
+        """End the watch at once."""
+
+
+class ListerWatcher(Protocol):
+    """What a Reflector follows (client-go tools/cache ListerWatcher)."""
+
+    def version(self) -> str:
+        """Return the resource's present version."""
+
+    def page(self, next_token: str = "", *, limit: int = PAGE_SIZE) -> Page:
+        """Return a page of the present list, or the one that ``next_token`` stands for."""
+
+    def watch(self, version: str) -> Lines:
+        """Watch what happened after ``version``."""
+
+    def decode(self, line: bytes) -> WatchEvent:
+        """Decode a line of a watch; raise what an ERROR event tells."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ bridge (410, none yet, a cluster put back in time) costs a list.
 import gc
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Protocol
 
@@ -24,7 +24,7 @@ from distq.errors import (
     TooManyRequests,
 )
 from distq.informer.backoff import Backoff
-from distq.informer.listwatch import PAGE_SIZE, ListWatch
+from distq.informer.listwatch import PAGE_SIZE, ListerWatcher
 from distq.informer.objects import is_older
 from distq.informer.read_ahead import ReadAhead
 from distq.informer.wire import RawObject, WatchEvent
@@ -84,13 +84,22 @@ class Reflector:
 
     Different: the sink's position makes lists rare; before each connection one object is listed to compare
     versions, since a watch from the future is silent for ever; backing off ends as soon as a cheap question
-    is answered again; a broken line ends the connection instead of being skipped.
+    is answered again; a broken line ends the connection instead of being skipped. ``on_error`` hears of what
+    ended an attempt; without it that is logged.
     """
 
-    def __init__(self, list_watch: ListWatch, sink: Sink, *, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(
+        self,
+        list_watch: ListerWatcher,
+        sink: Sink,
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+        on_error: Callable[[Exception], None] | None = None,
+    ) -> None:
         self._list_watch = list_watch
         self._sink = sink
         self._clock = clock
+        self._on_error = on_error or self._log
         self._backoff = Backoff(clock)
         self._was_known = False  # the API server once knew the resource
         self._answered = False  # it answered in the present attempt
@@ -121,7 +130,7 @@ class Reflector:
         except Exception as error:  # never dead: whatever it was, the next attempt may work
             if isinstance(error, NotFound) and self._never_knew():
                 raise
-            return self._failed(error)
+            return self.failed(error)
         return None
 
     def _never_knew(self) -> bool:
@@ -131,12 +140,19 @@ class Reflector:
         except Exception:  # noqa: BLE001 - said by the next attempt
             return False
 
-    def _failed(self, error: Exception) -> Exception:
+    def failed(self, error: Exception) -> Exception:
+        """Tell who wants to hear of errors; return the error."""
+        try:
+            self._on_error(error)
+        except Exception:  # never dead
+            logger.exception("%s: its error handler failed on %r", self._list_watch, error)
+        return error
+
+    def _log(self, error: Exception) -> None:
         if isinstance(error, DistqError):
             logger.warning("%s: %s", self._list_watch, error)
         else:
             logger.error("%s: %s: %s", self._list_watch, type(error).__name__, error, exc_info=error)
-        return error
 
     def _follow(self, stop: threading.Event) -> None:
         # The position first, or what another leader commits in between looks like the future.
@@ -254,7 +270,7 @@ class Reflector:
         except (*FATAL, PositionMoved):
             raise
         except Exception as error:  # noqa: BLE001 - never dead
-            self._failed(error)
+            self.failed(error)
 
 
 _lists = 0

@@ -1,0 +1,178 @@
+"""What happened to objects and was not handled yet (client-go tools/cache DeltaFIFO).
+
+A consumer that is slower than the changes gets all deltas of an object at once. What vanished while
+nobody watched is found by comparing a list with what is known.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from distq.informer.stored import StoredObject
+
+
+class DeltaType(StrEnum):
+    """How a delta came to be."""
+
+    ADDED = "Added"
+    UPDATED = "Updated"
+    DELETED = "Deleted"
+    REPLACED = "Replaced"
+    """Seen in a list."""
+    SYNC = "Sync"
+    """Handed over again though nothing happened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """One thing that happened to an object; ``object`` is its state after it, or before it was deleted.
+
+    ``final_state_unknown``: the deletion was missed, the state is the last that was seen.
+    """
+
+    type: DeltaType
+    object: StoredObject
+    final_state_unknown: bool = False
+
+
+class KnownObjects(Protocol):
+    """What the consumer has been told so far: an Indexer."""
+
+    def stored(self, key: str) -> StoredObject | None:
+        """Return what is known under a key."""
+
+    def list_keys(self) -> list[str]:
+        """Return all keys."""
+
+
+Process = Callable[[Sequence[Delta], bool], None]
+"""Takes the deltas of one object, oldest first, and whether it belongs to the first list."""
+
+
+class DeltaFIFO:
+    """Deltas by key, the keys in the order in which they came. Safe for threads.
+
+    ``known`` is what the consumer holds: a deletion of what neither it nor the queue has is ignored, and a
+    list is compared with it. Source: client-go tools/cache DeltaFIFO.
+    """
+
+    def __init__(self, known: KnownObjects) -> None:
+        self._known = known
+        self._changed = threading.Condition()
+        self._keys: deque[str] = deque()
+        self._deltas: dict[str, list[Delta]] = {}
+        self._populated = False
+        self._first_list = 0
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    # Producers
+
+    def add(self, obj: StoredObject) -> None:
+        """Queue that an object was added."""
+        self._queue_one(Delta(DeltaType.ADDED, obj))
+
+    def update(self, obj: StoredObject) -> None:
+        """Queue that an object was updated."""
+        self._queue_one(Delta(DeltaType.UPDATED, obj))
+
+    def delete(self, obj: StoredObject) -> None:
+        """Queue that an object was deleted, unless nobody has heard of it."""
+        with self._changed:
+            self._populated = True
+            if obj.key in self._deltas or self._known.stored(obj.key):
+                self._queue(Delta(DeltaType.DELETED, obj))
+
+    def replace(self, objects: Iterable[StoredObject]) -> None:
+        """Queue a whole list: what is in it as Replaced, what is known or queued but not in it as Deleted.
+
+        What was already queued as deleted is not deleted twice.
+        """
+        with self._changed:
+            listed = set()
+            for obj in objects:
+                listed.add(obj.key)
+                self._queue(Delta(DeltaType.REPLACED, obj))
+            vanished = self._vanished(listed)
+            for obj in vanished:
+                self._queue(Delta(DeltaType.DELETED, obj, final_state_unknown=True))
+            if not self._populated:
+                self._first_list = len(listed) + len(vanished)
+                self._populated = True  # last: has_synced looks at both without the lock
+
+    def resync(self) -> None:
+        """Queue everything known as Sync, save for what has deltas waiting."""
+        with self._changed:
+            for key in self._known.list_keys():
+                known = self._known.stored(key)
+                if known is not None and key not in self._deltas:
+                    self._queue(Delta(DeltaType.SYNC, known))
+
+    # The consumer
+
+    def pop(self, process: Process) -> bool:
+        """Wait for an object with deltas and process them; return False where the queue is closed and empty.
+
+        ``process`` runs while nothing else happens to the queue, so that what is known and what is queued fit
+        together; what it raises is raised here, and the deltas are gone.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._keys or self._closed)
+            if not self._keys:
+                return False
+            in_first_list = not self.has_synced()
+            key = self._keys.popleft()
+            deltas = self._deltas.pop(key)
+            try:
+                process(deltas, in_first_list)
+            finally:
+                self._first_list = max(0, self._first_list - 1)
+            return True
+
+    def has_synced(self) -> bool:
+        """Return whether the first list, or what came instead of one, was processed."""
+        return self._populated and self._first_list == 0
+
+    def close(self) -> None:
+        """Let ``pop`` return once the queue is empty."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _queue_one(self, delta: Delta) -> None:
+        with self._changed:
+            self._populated = True
+            self._queue(delta)
+
+    def _queue(self, delta: Delta) -> None:
+        key = delta.object.key
+        deltas = self._deltas.get(key)
+        if deltas is None:
+            self._deltas[key] = [delta]
+            self._keys.append(key)
+            self._changed.notify()
+        elif delta.type == deltas[-1].type == DeltaType.DELETED:
+            # once is enough, and the state that was really seen last tells more
+            if deltas[-1].final_state_unknown:
+                deltas[-1] = delta
+        else:
+            deltas.append(delta)
+
+    def _vanished(self, listed: set[str]) -> list[StoredObject]:
+        """Return the last states of what is queued or known, not listed, and not yet queued as deleted."""
+        queued = [
+            deltas[-1].object
+            for key, deltas in self._deltas.items()
+            if key not in listed and deltas[-1].type != DeltaType.DELETED
+        ]
+        known = (
+            self._known.stored(key)
+            for key in self._known.list_keys()
+            if key not in listed and key not in self._deltas
+        )
+        return [*queued, *(obj for obj in known if obj is not None)]

@@ -1,0 +1,211 @@
+"""A cache of objects with indices over them (client-go tools/cache Store, Indexer, ThreadSafeStore)."""
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from distq.client.objects import Object
+from distq.errors import ConfigError
+from distq.informer.stored import StoredObject, store_object
+
+IndexFunc = Callable[[Object], Sequence[str]]
+"""From an object to the values under which an index finds it."""
+
+Objects = list[Object]
+Keys = list[str]
+Stored = list[StoredObject]
+
+NAMESPACE_INDEX = "namespace"
+"""The name that the index by namespace usually has (client-go NamespaceIndex)."""
+
+
+def meta_namespace_index_func(obj: Object) -> list[str]:
+    """Return the object's namespace (client-go MetaNamespaceIndexFunc)."""
+    return [obj.get("metadata", {}).get("namespace") or ""]
+
+
+class Indexer:
+    """Objects by key, ``namespace/name``, and by the values of index functions.
+
+    Whatever is asked for is decoded anew, so that nobody can change the cache. An index function that
+    raises makes the call raise ValueError, and changes nothing. Safe for threads.
+    Source: client-go tools/cache Indexer.
+    """
+
+    def __init__(self, indexers: Mapping[str, IndexFunc] | None = None) -> None:
+        self._lock = threading.RLock()
+        self._objects: dict[str, StoredObject] = {}
+        self._indexers: dict[str, IndexFunc] = {}
+        self._indices: dict[str, dict[str, set[str]]] = {}
+        self._version = ""
+        self.add_indexers(indexers or {})
+
+    # Objects
+
+    def add(self, obj: Object) -> None:
+        """Keep an object, in place of the one of the same key. Raises ValueError without a name."""
+        self.put(store_object(obj))
+
+    def update(self, obj: Object) -> None:
+        """Do as ``add``."""
+        self.add(obj)
+
+    def delete(self, obj: Object) -> None:
+        """Drop the object of the same key, if there is one."""
+        stored = store_object(obj)
+        self.drop(stored.key, stored.version)
+
+    def replace(self, objects: Iterable[Object], version: str = "") -> None:
+        """Keep these objects alone, as of ``version``."""
+        self.put_all([store_object(obj) for obj in objects], version)
+
+    def get(self, obj: Object) -> Object | None:
+        """Return what is kept under the object's key."""
+        return self.get_by_key(store_object(obj).key)
+
+    def get_by_key(self, key: str) -> Object | None:
+        """Return the object of a key, None where there is none."""
+        stored = self.stored(key)
+        return stored.decode() if stored else None
+
+    def list(self) -> Objects:
+        """Return all objects, in no order."""
+        return [stored.decode() for stored in self.all_stored()]
+
+    def list_keys(self) -> Keys:
+        """Return all keys, in no order."""
+        with self._lock:
+            return list(self._objects)
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    # Indices
+
+    def add_indexers(self, indexers: Mapping[str, IndexFunc]) -> None:
+        """Add indices, also over what is kept already. Raises ConfigError for a name that is taken."""
+        with self._lock:
+            if taken := sorted(self._indexers.keys() & indexers.keys()):
+                raise ConfigError(f"indexer conflict: {', '.join(taken)}. Give another name.")
+            added: dict[str, dict[str, set[str]]] = {name: {} for name in indexers}
+            for stored in self._objects.values():
+                for name, values in _values(indexers, stored).items():
+                    _put(added[name], values, stored.key)
+            self._indexers.update(indexers)
+            self._indices.update(added)
+
+    def get_indexers(self) -> Mapping[str, IndexFunc]:
+        """Return the index functions by name."""
+        return dict(self._indexers)
+
+    def index(self, name: str, obj: Object) -> Objects:
+        """Return the objects that share a value of the index with the given one, which need not be kept."""
+        with self._lock:
+            self._index(name)
+            values = self._indexers[name](obj)
+            keys = {key for value in values for key in self._indices[name].get(value, ())}
+            found = [self._objects[key] for key in keys]
+        return [stored.decode() for stored in found]
+
+    def by_index(self, name: str, value: str) -> Objects:
+        """Return the objects that the index has under a value. Raises ConfigError for an unknown index."""
+        return [stored.decode() for stored in self.stored_by_index(name, value)]
+
+    def index_keys(self, name: str, value: str) -> Keys:
+        """Return the sorted keys that the index has under a value."""
+        with self._lock:
+            return sorted(self._index(name).get(value, ()))
+
+    def list_index_func_values(self, name: str) -> Keys:
+        """Return all values of the index, in no order."""
+        with self._lock:
+            return list(self._index(name))
+
+    @property
+    def last_store_sync_resource_version(self) -> str:
+        """Return the version of what was applied last, "" before (client-go LastStoreSyncResourceVersion)."""
+        return self._version
+
+    # What an informer does: objects as they are kept
+
+    def stored(self, key: str) -> StoredObject | None:
+        """Return what is kept under a key, not decoded."""
+        return self._objects.get(key)
+
+    def all_stored(self) -> Stored:
+        """Return all that is kept, not decoded."""
+        with self._lock:
+            return list(self._objects.values())
+
+    def stored_by_index(self, name: str, value: str) -> Stored:
+        """Return what the index has under a value, not decoded."""
+        with self._lock:
+            return [self._objects[key] for key in self._index(name).get(value, ())]
+
+    def put(self, stored: StoredObject) -> None:
+        """Keep an object."""
+        with self._lock:
+            new = _values(self._indexers, stored)
+            self._forget(stored.key)
+            self._objects[stored.key] = stored
+            for name, values in new.items():
+                _put(self._indices[name], values, stored.key)
+            self._version = stored.version or self._version
+
+    def put_all(self, objects: Iterable[StoredObject], version: str) -> None:
+        """Keep these objects alone."""
+        with self._lock:
+            kept = {stored.key: stored for stored in objects}
+            indices: dict[str, dict[str, set[str]]] = {name: {} for name in self._indexers}
+            for stored in kept.values():
+                for name, values in _values(self._indexers, stored).items():
+                    _put(indices[name], values, stored.key)
+            self._objects, self._indices, self._version = kept, indices, version
+
+    def drop(self, key: str, version: str = "") -> None:
+        """Drop an object, as of a version."""
+        with self._lock:
+            self._forget(key)
+            self._objects.pop(key, None)
+            self._version = version or self._version
+
+    def _forget(self, key: str) -> None:
+        """Take an object out of the indices."""
+        old = self._objects.get(key)
+        if old is None:
+            return
+        for name, values in _values(self._indexers, old).items():
+            index = self._indices[name]
+            for value in values:
+                keys = index.get(value, set())  # none where the function changed its mind
+                keys.discard(key)
+                if not keys:
+                    index.pop(value, None)
+
+    def _index(self, name: str) -> dict[str, set[str]]:
+        if name not in self._indices:
+            there = ", ".join(sorted(self._indices)) or "none"
+            raise ConfigError(f'no index "{name}": there are {there}. Add it to the indexers.')
+        return self._indices[name]
+
+
+def _values(indexers: Mapping[str, IndexFunc], stored: StoredObject) -> dict[str, set[str]]:
+    """Return the object's values for each index; it is decoded only for functions that look into it."""
+    values: dict[str, set[str]] = {}
+    obj: Object | None = None
+    for name, function in indexers.items():
+        if function is meta_namespace_index_func:
+            values[name] = {stored.key.partition("/")[0] if "/" in stored.key else ""}
+            continue
+        obj = obj or stored.decode()
+        try:
+            values[name] = set(function(obj))
+        except Exception as error:
+            raise ValueError(
+                f"index {name}: no values of {stored.key}: {type(error).__name__}: {error}"
+            ) from error
+    return values
+
+
+def _put(index: dict[str, set[str]], values: Iterable[str], key: str) -> None:
+    for value in values:
+        index.setdefault(value, set()).add(key)

@@ -1,0 +1,124 @@
+"""One's own writes, laid over a cache that has not heard of them (client-go tools/cache MutationCache)."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from distq.client.objects import Object
+from distq.clock import SYSTEM_CLOCK, Clock
+from distq.informer.indexer import Indexer, IndexFunc, Objects
+from distq.informer.objects import is_older
+from distq.informer.stored import StoredObject, store_object
+
+CAPACITY = 100
+"""Writes that are remembered at most; the one not used for the longest time goes first."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Mutation:
+    """A write, or where it is None, a deletion that writes from before it must not undo."""
+
+    written: StoredObject | None
+    uid: str
+    version: str
+    since: float
+
+
+class MutationCache:
+    """Read a cache as if it had seen what this process wrote.
+
+    ``mutation(obj)`` notes what a write answered; until the cache has it, or ``ttl`` seconds went by, the
+    newer of the two is returned. With ``include_adds`` objects that the cache does not have at all are
+    there, too. Call ``on_add_or_update`` and ``on_delete`` from a handler of the cache's informer. Safe for
+    threads. Source: client-go tools/cache MutationCache.
+    """
+
+    def __init__(
+        self,
+        indexer: Indexer,
+        *,
+        indexers: Mapping[str, IndexFunc] | None = None,
+        ttl: float = 300.0,
+        include_adds: bool = False,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self._indexer = indexer
+        self._indexers = indexers or {}
+        self._ttl = ttl
+        self._include_adds = include_adds
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._mutations: OrderedDict[str, _Mutation] = OrderedDict()
+
+    def mutation(self, obj: Object) -> None:
+        """Note an object as a write answered it, unless something newer is known of it."""
+        stored = store_object(obj)
+        with self._lock:
+            known = self._live(stored.key)
+            if known is None or is_older(known.version, stored.version):
+                self._put(stored.key, _Mutation(stored, _uid(obj), stored.version, self._clock.monotonic()))
+
+    def get_by_key(self, key: str) -> Object | None:
+        """Return the newer of what the cache has under a key and what was written."""
+        with self._lock:
+            newer = self._newer(key, self._indexer.stored(key))
+        return newer.decode() if newer else None
+
+    def by_index(self, name: str, value: str) -> Objects:
+        """Return the objects that an index of the cache has under a value, or that were written so.
+
+        An object that was written out of the value is left out where ``indexers`` has the index's function.
+        Raises ConfigError for an unknown index.
+        """
+        function = self._indexers.get(name)
+        with self._lock:
+            found = {stored.key: stored for stored in self._indexer.stored_by_index(name, value)}
+            keys = {*found, *(self._mutations if self._include_adds and function else ())}
+            newest = [self._newer(key, found.get(key) or self._indexer.stored(key)) for key in sorted(keys)]
+        objects = [stored.decode() for stored in newest if stored]
+        return objects if function is None else [obj for obj in objects if value in function(obj)]
+
+    def on_add_or_update(self, obj: Object) -> None:
+        """Forget what was written once the cache has it, or something newer."""
+        stored = store_object(obj)
+        with self._lock:
+            known = self._mutations.get(stored.key)
+            if known and not is_older(stored.version, known.version):
+                del self._mutations[stored.key]
+
+    def on_delete(self, obj: Object) -> None:
+        """Forget what was written to a deleted object, also by a write whose answer comes later."""
+        stored, uid = store_object(obj), _uid(obj)
+        with self._lock:
+            known = self._mutations.get(stored.key)
+            if known and known.uid != uid and is_older(stored.version, known.version):
+                return  # it was created anew since
+            self._put(stored.key, _Mutation(None, uid, stored.version, self._clock.monotonic()))
+
+    def _newer(self, key: str, cached: StoredObject | None) -> StoredObject | None:
+        known = self._live(key)
+        if known is None or known.written is None:
+            return cached
+        if cached is None:
+            return known.written if self._include_adds else None
+        return known.written if is_older(cached.version, known.version) else cached
+
+    def _live(self, key: str) -> _Mutation | None:
+        known = self._mutations.get(key)
+        if known is not None and self._clock.monotonic() - known.since > self._ttl:
+            del self._mutations[key]
+            return None
+        if known is not None:
+            self._mutations.move_to_end(key)
+        return known
+
+    def _put(self, key: str, mutation: _Mutation) -> None:
+        self._mutations[key] = mutation
+        self._mutations.move_to_end(key)
+        if len(self._mutations) > CAPACITY:
+            self._mutations.popitem(last=False)
+
+
+def _uid(obj: Object) -> str:
+    return str(obj["metadata"].get("uid", ""))

@@ -1,0 +1,189 @@
+"""One handler of an informer: what it has still to be told, and the thread that tells it."""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from distq.client.objects import Object
+from distq.clock import Clock
+from distq.informer.stored import DeletedFinalStateUnknown, StoredObject
+
+logger = logging.getLogger(__name__)
+
+CAPACITY = 10_000
+"""Notifications that wait for one handler; then the informer waits for it."""
+
+SHORTEST_RESYNC = 1.0
+"""Seconds; a shorter resync period counts as this one (client-go minimumResyncPeriod)."""
+
+Filter = Callable[[Object], bool]
+
+
+class ResourceEventHandler(Protocol):
+    """What an informer tells; called by one thread, in order (client-go tools/cache ResourceEventHandler).
+
+    The objects are the handler's own to change.
+    """
+
+    def on_add(self, obj: Object, is_in_initial_list: bool) -> None:
+        """Hear of a new object, or of one that was there when the informer, or this handler, began."""
+
+    def on_update(self, old: Object, new: Object) -> None:
+        """Hear of a changed object; of an unchanged one at a resync."""
+
+    def on_delete(self, obj: Object | DeletedFinalStateUnknown) -> None:
+        """Hear of a deleted object, in its last state, or in the last that was seen."""
+
+
+@dataclass(frozen=True)
+class ResourceEventHandlerFuncs:
+    """A handler made of functions; what is left out is ignored (client-go ResourceEventHandlerFuncs)."""
+
+    add: Callable[[Object, bool], None] | None = None
+    update: Callable[[Object, Object], None] | None = None
+    delete: Callable[[Object | DeletedFinalStateUnknown], None] | None = None
+
+    def on_add(self, obj: Object, is_in_initial_list: bool) -> None:
+        """Call ``add``."""
+        if self.add:
+            self.add(obj, is_in_initial_list)
+
+    def on_update(self, old: Object, new: Object) -> None:
+        """Call ``update``."""
+        if self.update:
+            self.update(old, new)
+
+    def on_delete(self, obj: Object | DeletedFinalStateUnknown) -> None:
+        """Call ``delete``."""
+        if self.delete:
+            self.delete(obj)
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """What a handler is to be told of an object."""
+
+    type: Literal["add", "update", "delete"]
+    object: StoredObject
+    old: StoredObject | None = None
+    in_initial_list: bool = False
+    final_state_unknown: bool = False
+
+
+class Registration:
+    """A handler's place at an informer; what ``add_event_handler`` returns.
+
+    A handler that is slow makes the informer wait once 10,000 notifications are due to it, so that memory
+    stays bounded; one that raises is logged, and goes on with the next.
+    """
+
+    def __init__(
+        self,
+        handler: ResourceEventHandler,
+        *,
+        name: str,
+        upstream_synced: Callable[[], bool],
+        initial: Sequence[Notification],
+        resync_period: float,
+        only: Filter | None,
+        clock: Clock,
+    ) -> None:
+        self._handler = handler
+        self._only = only
+        self._name = name
+        self._clock = clock
+        self._upstream_synced = upstream_synced
+        self._resync_period = max(resync_period, SHORTEST_RESYNC) if resync_period > 0 else 0.0
+        self._resync_at = clock.monotonic() + self._resync_period
+        self._due: deque[Notification] = deque(initial)
+        self._initial_left = len(self._due)
+        self._stopped = False
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._run, name=f"distq-handler-{name}", daemon=True)
+
+    def has_synced(self) -> bool:
+        """Return whether the handler was told of everything that was there at the beginning."""
+        return self._upstream_synced() and self._initial_left == 0
+
+    @property
+    def pending(self) -> int:
+        """Return how many notifications wait for the handler."""
+        return len(self._due)
+
+    # What the informer does
+
+    def start(self) -> None:
+        """Begin to tell."""
+        self._thread.start()
+
+    def put(self, notification: Notification) -> None:
+        """Add what the handler is to be told; wait while too much waits for it already."""
+        with self._changed:
+            if len(self._due) >= CAPACITY:
+                logger.warning("%s: a slow handler holds its informer up: %r", self._name, self._handler)
+                self._changed.wait_for(lambda: len(self._due) < CAPACITY or self._stopped)
+            if self._stopped:
+                return
+            self._initial_left += notification.in_initial_list
+            self._due.append(notification)
+            self._changed.notify_all()
+
+    def resync_due(self) -> bool:
+        """Return whether it is time for a resync, and begin the next period if so."""
+        now = self._clock.monotonic()
+        if not self._resync_period or now < self._resync_at:
+            return False
+        self._resync_at = now + self._resync_period
+        return True
+
+    def stop(self) -> None:
+        """Tell nothing more; what is being told just now is told to its end."""
+        with self._changed:
+            self._stopped = True
+            self._due.clear()
+            self._changed.notify_all()
+
+    def join(self) -> None:
+        """Wait until a stopped handler has returned; at once for the handler itself."""
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while (notification := self._next()) is not None:
+            try:
+                self._tell(notification)
+            except Exception:
+                logger.exception("%s: a handler failed on %s", self._name, notification.object.key)
+            with self._changed:
+                self._initial_left -= notification.in_initial_list
+
+    def _next(self) -> Notification | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._due or self._stopped)
+            if self._stopped:
+                return None
+            self._changed.notify_all()
+            return self._due.popleft()
+
+    def _tell(self, told: Notification) -> None:
+        obj = told.object.decode()
+        passes = self._only is None or self._only(obj)
+        if told.type == "update" and told.old is not None:
+            old = told.old.decode()
+            passed = self._only is None or self._only(old)
+            if passed and passes:
+                self._handler.on_update(old, obj)
+            elif passes:
+                self._handler.on_add(obj, False)
+            elif passed:
+                self._handler.on_delete(old)
+        elif not passes:
+            return
+        elif told.type == "add":
+            self._handler.on_add(obj, told.in_initial_list)
+        else:
+            unknown = told.final_state_unknown
+            self._handler.on_delete(DeletedFinalStateUnknown(told.object.key, obj) if unknown else obj)

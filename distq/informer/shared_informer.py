@@ -1,0 +1,253 @@
+"""A cache of one resource, kept up to date, and handlers that hear of every change.
+
+Source: client-go tools/cache SharedIndexInformer. The Reflector's events go through a DeltaFIFO
+into an Indexer; what that made of them is told to each handler by a thread of its own.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+from distq.clock import SYSTEM_CLOCK, Clock
+from distq.errors import NotFound, ShutDown
+from distq.informer.backoff import Backoff
+from distq.informer.delta_fifo import Delta, DeltaFIFO, DeltaType
+from distq.informer.indexer import NAMESPACE_INDEX, Indexer, IndexFunc, meta_namespace_index_func
+from distq.informer.lister import Lister
+from distq.informer.listwatch import ListerWatcher
+from distq.informer.reflector import Reflector
+from distq.informer.registration import Filter, Notification, Registration, ResourceEventHandler
+from distq.informer.stored import StoredObject, Transform, store_raw
+from distq.informer.wire import RawObject, WatchEvent
+
+logger = logging.getLogger(__name__)
+
+
+class SharedInformer:
+    """Keep a cache of what a ListWatch shows, and tell handlers (client-go SharedIndexInformer).
+
+    ``indexers`` by name, beside the one by namespace. ``resync_period`` is that of handlers without one of
+    their own: each such seconds they hear of every object again, 0 for never. ``transform`` is applied once
+    to each object that comes in. ``on_watch_error`` hears of each failed connection, which is logged without
+    it; the informer goes on in any case.
+    """
+
+    def __init__(
+        self,
+        list_watch: ListerWatcher,
+        *,
+        indexers: Mapping[str, IndexFunc] | None = None,
+        resync_period: float = 0.0,
+        transform: Transform | None = None,
+        on_watch_error: Callable[[Exception], None] | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self.indexer = Indexer({NAMESPACE_INDEX: meta_namespace_index_func, **(indexers or {})})
+        self.lister = Lister(self.indexer)
+        self._list_watch = list_watch
+        self._resync_period = resync_period
+        self._on_watch_error = on_watch_error
+        self._clock = clock
+        self._fifo = DeltaFIFO(self.indexer)
+        self._sink = _CacheSink(self._fifo, transform, self._resync)
+        self._lock = threading.Lock()  # what is told and who hears it change together
+        self._registrations: list[Registration] = []
+        self._syncing: list[Registration] = []
+        self._started = self._stopped = False
+
+    def run(self, stop: threading.Event) -> None:
+        """Follow the resource until ``stop`` is set; a second call returns at once.
+
+        Raises ConfigError. A resource that the API server does not know is waited for.
+        """
+        with self._lock:
+            if self._started:
+                logger.warning("%s: its informer runs already", self._list_watch)
+                return
+            self._started = True
+            for registration in self._registrations:
+                registration.start()
+        name = f"distq-informer-{self._list_watch}"
+        processor = threading.Thread(target=self._process_all, name=name, daemon=True)
+        processor.start()
+        try:
+            self._follow(stop)
+        finally:
+            with self._lock:
+                self._stopped = True
+            for registration in self._registrations:
+                registration.stop()  # first, since the processor may wait for one
+            self._fifo.close()
+            processor.join()
+
+    def has_synced(self) -> bool:
+        """Return whether the first list is in the cache (client-go HasSynced)."""
+        return self._fifo.has_synced()
+
+    @property
+    def stopped(self) -> bool:
+        """Return whether ``run`` has ended; then it cannot run again."""
+        return self._stopped
+
+    @property
+    def last_sync_resource_version(self) -> str:
+        """Return the version up to which the API server was followed, "" before the first list."""
+        return self._sink.position()
+
+    def add_event_handler(
+        self,
+        handler: ResourceEventHandler,
+        *,
+        resync_period: float | None = None,
+        filter: Filter | None = None,  # noqa: A002 - the field's word
+    ) -> Registration:
+        """Tell a handler from now on, first of everything that is in the cache as an add.
+
+        ``resync_period`` in seconds, at least one, 0 for never, None for the informer's. With ``filter`` it
+        hears of what passes, and an object that begins or ceases to pass is added or deleted for it. Raises
+        ShutDown after the informer's end. Source: client-go AddEventHandler, FilteringResourceEventHandler.
+        """
+        with self._lock:
+            if self._stopped:
+                raise ShutDown(f"handler not added: the informer of {self._list_watch} has ended")
+            initial = [
+                Notification("add", stored, in_initial_list=True) for stored in self.indexer.all_stored()
+            ]
+            registration = Registration(
+                handler,
+                name=str(self._list_watch),
+                upstream_synced=self.has_synced,
+                initial=initial,
+                resync_period=self._resync_period if resync_period is None else resync_period,
+                only=filter,
+                clock=self._clock,
+            )
+            self._registrations.append(registration)
+            if self._started:
+                registration.start()
+        return registration
+
+    def remove_event_handler(self, registration: Registration, *, wait: bool = False) -> None:
+        """Tell a handler nothing more; with ``wait``, return when what it is just being told has ended.
+
+        One that was removed before, or is another informer's, changes nothing. Source: client-go
+        RemoveEventHandler, ShutDownEventHandler.
+        """
+        with self._lock:
+            if registration not in self._registrations:
+                return
+            self._registrations = [one for one in self._registrations if one is not registration]
+        registration.stop()
+        if wait:
+            registration.join()
+
+    # How it follows
+
+    def _follow(self, stop: threading.Event) -> None:
+        backoff = Backoff(self._clock)
+        reflector = Reflector(self._list_watch, self._sink, clock=self._clock, on_error=self._on_watch_error)
+        while not stop.is_set():
+            try:
+                reflector.run(stop)
+            except NotFound as error:
+                reflector.failed(error)
+                self._clock.wait(stop, backoff.delay())
+
+    def _resync(self) -> None:
+        """Hand everything over again to those handlers whose time has come."""
+        with self._lock:
+            due = [registration for registration in self._registrations if registration.resync_due()]
+            if not due:
+                return
+            self._syncing = due
+        self._fifo.resync()
+
+    # How it tells
+
+    def _process_all(self) -> None:
+        running = True
+        while running:
+            try:
+                running = self._fifo.pop(self._process)
+            except Exception:  # never dead: an index function of the user's failed
+                logger.exception("%s: an object was left as it was", self._list_watch)
+
+    def _process(self, deltas: Sequence[Delta], in_initial_list: bool) -> None:
+        for delta in deltas:
+            if self._stopped:
+                return
+            with self._lock:
+                notification = self._apply(delta, in_initial_list)
+                hearers = self._hearers(notification) if notification else []
+            for registration in hearers:
+                registration.put(notification)  # type: ignore[arg-type]  # then there is one
+
+    def _apply(self, delta: Delta, in_initial_list: bool) -> Notification | None:
+        """Bring the cache up to date and return what is to be told."""
+        new, old = delta.object, self.indexer.stored(delta.object.key)
+        if delta.type == DeltaType.DELETED:
+            self.indexer.drop(new.key, new.version)
+            return Notification("delete", new, final_state_unknown=delta.final_state_unknown)
+        self.indexer.put(new)
+        if old is None:
+            return Notification("add", new, in_initial_list=in_initial_list)
+        return Notification("update", new, old)
+
+    def _hearers(self, told: Notification) -> list[Registration]:
+        """Return who is to hear it: what did not change, only those who asked for a resync."""
+        unchanged = told.old is not None and told.old.version == told.object.version
+        if not unchanged:
+            return self._registrations
+        return [one for one in self._syncing if one in self._registrations]
+
+
+class _CacheSink:
+    """Takes what a Reflector emits into a DeltaFIFO; its position lives as long as the process."""
+
+    def __init__(self, fifo: DeltaFIFO, transform: Transform | None, resync: Callable[[], None]) -> None:
+        self._fifo = fifo
+        self._transform = transform
+        self._resync = resync
+        self._version = ""
+        self._listed: list[StoredObject] = []
+
+    def position(self) -> str:
+        return self._version
+
+    def connected(self) -> None:
+        pass
+
+    def events(self, events: Sequence[WatchEvent], since: float) -> None:  # noqa: ARG002 - the protocol's
+        for event in events:
+            if event.type != "BOOKMARK" and (stored := self._stored(event.object)) is not None:
+                {"ADDED": self._fifo.add, "MODIFIED": self._fifo.update, "DELETED": self._fifo.delete}[
+                    event.type
+                ](stored)
+            self._version = event.version
+
+    def begin_list(self) -> None:
+        self._listed = []
+
+    def page(self, objects: Sequence[RawObject]) -> None:
+        self._listed += [stored for obj in objects if (stored := self._stored(obj)) is not None]
+
+    def end_list(self, version: str) -> None:
+        listed, self._listed = self._listed, []
+        self._fifo.replace(listed)
+        self._version = version
+
+    def expired(self) -> None:
+        self._version = ""
+
+    def rewound(self, version: str) -> None:  # noqa: ARG002 - any list will do
+        self._version = ""
+
+    def tick(self) -> None:
+        self._resync()
+
+    def _stored(self, obj: RawObject) -> StoredObject | None:
+        try:
+            return store_raw(obj, self._transform)
+        except Exception:  # the transform is the user's
+            logger.exception("%s %s: its transform failed; it is left out", obj.resource.kind, obj.key)
+            return None

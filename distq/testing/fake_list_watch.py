@@ -1,0 +1,165 @@
+"""A resource without an API server, for tests of what follows one (client-go FakeControllerSource)."""
+
+import queue
+import threading
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, Self, cast
+
+import msgspec
+
+from distq.client.objects import Object
+from distq.client.resources import Resource
+from distq.errors import ApiError, Expired
+from distq.informer.listwatch import PAGE_SIZE
+from distq.informer.objects import Metadata, key_of
+from distq.informer.wire import Page, WatchEvent, decode_event, decode_page
+
+_END = b""
+
+
+class FakeListWatch:
+    """A ListWatch whose objects and faults the test decides; versions count from 1.
+
+    ``failures`` are raised by the next lists or watches, one each; while it is ``unreachable``, all fail.
+    ``asked`` notes what was asked for.
+    """
+
+    def __init__(self, resource: str = "v1/Pod") -> None:
+        api_version, _, kind = resource.rpartition("/")
+        self.failures: list[ApiError] = []
+        self.unreachable = False
+        self.asked: list[str] = []
+        self._resource = Resource(api_version, kind, f"{kind.lower()}s", namespaced=True)
+        self._lock = threading.Lock()
+        self._objects: dict[str, Object] = {}
+        self._version = 0
+        self._history: list[tuple[int, bytes]] = []
+        self._oldest = 0
+        self._watches: list[_FakeLines] = []
+
+    # What happens to the resource
+
+    def add(self, obj: Object) -> Object:
+        """Create an object; return it with its version."""
+        return self._change("ADDED", obj)
+
+    def modify(self, obj: Object) -> Object:
+        """Change an object; return it with its version."""
+        return self._change("MODIFIED", obj)
+
+    def delete(self, obj: Object) -> Object:
+        """Delete an object; return its last state."""
+        return self._change("DELETED", obj)
+
+    def bookmark(self) -> None:
+        """Tell the watches how far they are, though nothing happened to the resource."""
+        with self._lock:
+            self._version += 1
+            self._tell("BOOKMARK", {"metadata": {"resourceVersion": str(self._version)}})
+
+    def tell(self, line: bytes) -> None:
+        """Send the watches any line."""
+        with self._lock:
+            for watch in self._watches:
+                watch.put(line)
+
+    def break_watches(self) -> None:
+        """End all watches; what happens until the next ones is told to those, from their version on."""
+        with self._lock:
+            watches, self._watches = self._watches, []
+            for watch in watches:
+                watch.put(_END)
+
+    def compact(self) -> None:
+        """Forget the history, so that a watch from before now expires, and end the watches."""
+        with self._lock:
+            self._history.clear()
+            self._oldest = self._version
+        self.break_watches()
+
+    # What a Reflector asks
+
+    def version(self) -> str:
+        """Return the present version."""
+        self._answer("version")
+        return str(self._version)
+
+    def page(self, next_token: str = "", *, limit: int = PAGE_SIZE) -> Page:  # noqa: ARG002 - one page has all
+        """Return all objects."""
+        self._answer("list")
+        with self._lock:
+            items = list(self._objects.values())
+            body = {"metadata": {"resourceVersion": str(self._version)}, "items": items}
+        return decode_page(msgspec.json.encode(body), self._resource)
+
+    def watch(self, version: str) -> "_FakeLines":
+        """Watch what happened after a version."""
+        self._answer(f"watch {version}")
+        with self._lock:
+            if int(version) < self._oldest:
+                raise Expired("too old", status=410, reason="Expired")
+            lines = _FakeLines()
+            for at, line in self._history:
+                if at > int(version):
+                    lines.put(line)
+            self._watches.append(lines)
+        return lines
+
+    def decode(self, line: bytes) -> WatchEvent:
+        """Decode a line."""
+        return decode_event(line, self._resource)
+
+    def __str__(self) -> str:
+        return f"fake {self._resource.kind}"
+
+    def _answer(self, question: str) -> None:
+        self.asked.append(question)
+        if self.failures:
+            raise self.failures.pop(0)
+        if self.unreachable:
+            raise ApiError(f"{self}: unreachable")
+
+    def _change(self, kind: str, obj: Object) -> Object:
+        with self._lock:
+            self._version += 1
+            metadata = cast("Metadata", {**obj["metadata"], "resourceVersion": str(self._version)})
+            kind_of = {"apiVersion": self._resource.api_version, "kind": self._resource.kind}
+            changed = {**kind_of, **obj, "metadata": metadata}
+            if kind == "DELETED":
+                self._objects.pop(key_of(metadata), None)
+            else:
+                self._objects[key_of(metadata)] = changed
+            self._tell(kind, changed)
+        return changed
+
+    def _tell(self, kind: str, obj: Any) -> None:
+        line = msgspec.json.encode({"type": kind, "object": obj})
+        self._history.append((self._version, line))
+        for watch in self._watches:
+            watch.put(line)
+
+
+class _FakeLines:
+    """The lines of one watch."""
+
+    def __init__(self) -> None:
+        self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+
+    def put(self, line: bytes) -> None:
+        self._lines.put(line)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[bytes]:
+        while (line := self._lines.get()) != _END:
+            yield line
+
+    def close(self) -> None:
+        self._lines.put(_END)

@@ -1,0 +1,70 @@
+"""Pods for tests of caches, and a handler that notes what it hears."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from distq.client import Object
+from distq.informer.stored import DeletedFinalStateUnknown, StoredObject, store_object
+
+
+def pod(name: str, version: int | str = "", **labels: str) -> Object:
+    """Return a pod of the namespace "prod" unless the name says another."""
+    namespace, _, name = name.rpartition("/")
+    metadata: dict[str, Any] = {"namespace": namespace or "prod", "name": name, "labels": labels}
+    if version:
+        metadata["resourceVersion"] = str(version)
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+
+
+def stored(name: str, version: int | str = "") -> StoredObject:
+    """Return it as a cache keeps it."""
+    return store_object(pod(name, version))
+
+
+class Notes:
+    """A handler that notes each call as text, and may be made to wait or fail."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+        self.go_on = threading.Event()
+        self.go_on.set()
+        self.failing: set[str] = set()
+
+    def on_add(self, obj: Object, is_in_initial_list: bool) -> None:
+        """Note ``add name@version``, with ``first`` for one of the first list."""
+        self._note(f"add {_name(obj)}{' first' if is_in_initial_list else ''}", obj)
+
+    def on_update(self, old: Object, new: Object) -> None:
+        """Note ``update name@old-new``."""
+        self._note(f"update {_name(old)}-{new['metadata']['resourceVersion']}", new)
+
+    def on_delete(self, obj: Object | DeletedFinalStateUnknown) -> None:
+        """Note ``delete name@version``, or ``missed``."""
+        if isinstance(obj, DeletedFinalStateUnknown):
+            self._note(f"missed {_name(obj.obj)}", obj.obj)
+        else:
+            self._note(f"delete {_name(obj)}", obj)
+
+    def _note(self, text: str, obj: Object) -> None:
+        assert self.go_on.wait(30)
+        self.heard.append(text)
+        if obj["metadata"]["name"] in self.failing:
+            raise RuntimeError("as the test wants")
+
+    def hears(self, *texts: str) -> None:
+        """Wait until exactly this was heard."""
+        until(lambda: self.heard == list(texts), lambda: f"heard {self.heard}, expected {list(texts)}")
+
+
+def until(condition: Callable[[], object], what: Callable[[], str] = lambda: "it did not happen") -> None:
+    """Wait until something is so; fail after half a minute."""
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, what()
+        time.sleep(0.002)
+
+
+def _name(obj: Object) -> str:
+    return f"{obj['metadata']['name']}@{obj['metadata'].get('resourceVersion', '')}"
