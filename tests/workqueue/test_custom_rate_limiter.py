@@ -112,18 +112,18 @@ class _Counters:
     """A provider of metrics that keeps its counters."""
 
     def __init__(self) -> None:
-        self.counts: Counter[Metric] = Counter()
+        self.counts: Counter[tuple[Metric, Labels]] = Counter()
 
     def count(self, metric: Metric, labels: Labels, amount: float) -> None:
         """Raise a counter."""
-        self.counts[metric] += round(amount)
+        self.counts[metric, labels] += round(amount)
 
     def observe(self, metric: Metric, labels: Labels, values: Sequence[float]) -> None:
         """Forget values."""
 
     def expose(self, read: Callable[[], Iterable[Sample]]) -> Callable[[], None]:
-        """Ask for nothing."""
-        return lambda: None
+        """Fail: a queue has counters and histograms only."""
+        raise NotImplementedError
 
 
 def test_bad_answers_are_counted(make_queue: Make) -> None:
@@ -134,7 +134,7 @@ def test_bad_answers_are_counted(make_queue: Make) -> None:
     for _ in range(4):
         fail(queue, "a")
     queue.add_rate_limited("b")
-    assert counters.counts[LIMITER_ERRORS] == 3
+    assert counters.counts[LIMITER_ERRORS, ("foos",)] == 3
 
 
 @pytest.mark.parametrize(
