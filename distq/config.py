@@ -5,6 +5,7 @@ code needs is an argument of a constructor instead.
 """
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -69,6 +70,9 @@ class Settings:
     revision: str = _setting("", "DISTQ_REVISION")
     """The reconcile logic's revision, e.g. an image digest; another one enqueues every object once."""
 
+    http_address: str | None = _setting(None, "DISTQ_HTTP_ADDRESS")
+    """ADDRESS:PORT of /metrics, /healthz and /readyz, e.g. ":8080" for all addresses; None is off."""
+
     log_level: str = _setting("info", "DISTQ_LOG_LEVEL")
     """debug, info, warning or error."""
 
@@ -88,6 +92,8 @@ class Settings:
                 raise ConfigError(f"bad {name}: {number}. Give 1 or more.")
         if not self.grace_period >= 0:
             raise ConfigError(f"bad grace_period: {self.grace_period}. Give 0 seconds or more.")
+        if self.http_address is not None:
+            host_and_port(self.http_address)
         if self.log_level not in {"debug", "info", "warning", "error"}:
             raise ConfigError(f'bad log_level: "{self.log_level}". Use debug, info, warning or error.')
         if self.log_format not in {"text", "json"}:
@@ -118,6 +124,14 @@ class Settings:
             for setting in fields(self)
             for value in [getattr(self, setting.name)]
         }
+
+
+def host_and_port(address: str) -> tuple[str, int]:
+    """Split ADDRESS:PORT, with IPv6 in brackets and "" for all addresses; raise ConfigError."""
+    match = re.fullmatch(r"(?:\[([0-9a-fA-F:.]+)\]|([^\s:\[\]]*)):(\d{1,5})", address)
+    if match is None or int(match[3]) > 65535:
+        raise ConfigError(f'bad http_address: "{address}". Give ADDRESS:PORT, or :PORT for all addresses.')
+    return match[1] or match[2] or "", int(match[3])
 
 
 def kubeconfig_variable() -> str | None:
@@ -161,6 +175,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "fleet_concurrency": int,
     "grace_period": float,
     "revision": str,
+    "http_address": str,
     "log_level": str,
     "log_format": str,
 }

@@ -29,6 +29,7 @@ _HELP: dict[str, tuple[Any, str]] = {
     "fleet_concurrency": (int, "Reconciles at a time in all processes."),
     "grace_period": (float, "Seconds that running reconciles get after SIGTERM."),
     "revision": (str, "Another revision enqueues every object once."),
+    "http_address": (str, "ADDRESS:PORT of /metrics, /healthz and /readyz."),
     "log_level": (click.Choice(["debug", "info", "warning", "error"]), "What is logged to stderr."),
     "log_format": (click.Choice(["text", "json"]), "How log lines look."),
 }
@@ -36,12 +37,14 @@ _DEFAULTS = {
     "redis_url": "redis://127.0.0.1:6379/0",
     "lease_name": "distq-TARGET",
     "lease_namespace": "the pod's",
+    "http_address": "off",
 }
 
 REDIS = tuple(name for name in _HELP if name.startswith("redis_"))
 LOGS = ("log_level", "log_format")
 LEASE = ("lease_name", "lease_namespace", "lease_duration", "renew_deadline", "retry_period", "revision")
 WORK = ("concurrency", "fleet_concurrency", "grace_period")
+HTTP = ("http_address",)
 
 
 def with_settings(*groups: tuple[str, ...]) -> Callable[[Callable[..., None]], Callable[..., None]]:

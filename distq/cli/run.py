@@ -1,17 +1,22 @@
 """Commands that run a TARGET's controllers: run, informer, worker."""
 
 import dataclasses
+import logging
 import os
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from distq.cli.options import LEASE, WORK, with_settings
+from distq.cli.options import HTTP, LEASE, WORK, with_settings
 from distq.cli.output import note
 from distq.config import Settings
+from distq.errors import ConfigError
 
 if TYPE_CHECKING:
     from distq.controller.controller import Controller
+    from distq.metrics import MetricsProvider
+
+_logger = logging.getLogger("distq")
 
 _kubeconfig = click.option(
     "--kubeconfig", type=click.Path(exists=True, dir_okay=False), help="The cluster.  [KUBECONFIG]"
@@ -21,7 +26,7 @@ _kubeconfig = click.option(
 @click.command()
 @click.argument("target")
 @_kubeconfig
-@with_settings(LEASE, WORK)
+@with_settings(LEASE, WORK, HTTP)
 def run(**parameters: Any) -> None:
     """Run informer and workers of TARGET (module or module:name) in this process."""
     _run(**parameters, informer=True, workers=True)
@@ -30,7 +35,7 @@ def run(**parameters: Any) -> None:
 @click.command()
 @click.argument("target")
 @_kubeconfig
-@with_settings(LEASE)
+@with_settings(LEASE, HTTP)
 def informer(**parameters: Any) -> None:
     """Compete for the lease, and while leading watch what TARGET's controllers watch."""
     _run(**parameters, informer=True, workers=False)
@@ -39,7 +44,7 @@ def informer(**parameters: Any) -> None:
 @click.command()
 @click.argument("target")
 @_kubeconfig
-@with_settings(WORK)
+@with_settings(WORK, HTTP)
 def worker(**parameters: Any) -> None:
     """Reconcile the items of TARGET's queues; run as many as it takes."""
     _run(**parameters, informer=False, workers=True)
@@ -66,9 +71,22 @@ def _run(
     if not as_json and settings.log_format == "text":
         for controller in controllers:
             note(_describe(controller, settings, workers=workers))
-    Manager(controllers, redis=Connection(settings=settings), settings=settings).run(
-        informer=informer, workers=workers
+    manager = Manager(
+        controllers, redis=Connection(settings=settings), settings=settings, metrics=_metrics(settings)
     )
+    manager.run(informer=informer, workers=workers)
+
+
+def _metrics(settings: Settings) -> "MetricsProvider | None":
+    """Return who keeps metrics if anybody may ask; without the extra there are /healthz and /readyz."""
+    if settings.http_address is None:
+        return None
+    try:
+        from distq.prometheus import PrometheusMetrics
+    except ConfigError as error:
+        _logger.warning("no /metrics at %s: %s", settings.http_address, error)
+        return None
+    return PrometheusMetrics()
 
 
 def _describe(controller: "Controller", settings: Settings, *, workers: bool) -> str:

@@ -59,7 +59,8 @@ class Committer:
     """The position of one stream, and the only way to move it.
 
     ``present_version`` asks the cluster for its version now: it decides whether a higher epoch is a later
-    leader or a memory of a cluster that was since restored.
+    leader or a memory of a cluster that was since restored. ``committed`` hears of each commit how many keys
+    it added.
     """
 
     def __init__(
@@ -69,6 +70,8 @@ class Committer:
         present_version: Callable[[], str],
         clock: Clock,
         stop: threading.Event,
+        *,
+        committed: Callable[[int], None] = lambda _: None,
     ) -> None:
         self.store = store
         self.position = ""
@@ -78,6 +81,7 @@ class Committer:
         self._present_version = present_version
         self._clock = clock
         self._stop = stop
+        self._committed = committed
         self._nonce = uuid.uuid4().hex[:12]
         self._batches = 0
 
@@ -133,6 +137,7 @@ class Committer:
             raise PositionMoved(answer.position)
         self.position, self._last_batch = new, batch if new else ""
         self.committed_at = self._clock.monotonic()
+        self._committed(answer.added)
         return answer.added
 
     def step(self) -> str:

@@ -17,8 +17,10 @@ from typing import Literal
 
 from distq.controller.controller import Controller
 from distq.controller.reconcile_log import log_reconcile
+from distq.controller.reconcile_recorder import ReconcileRecorder
 from distq.controller.slots import LoopSlots, Slots, ThreadSlots, is_async
 from distq.errors import LayoutTooNew, RedisError, ShutDown
+from distq.metrics import ACTIVE_WORKERS, MAX_CONCURRENT, MetricsProvider, Sample
 from distq.workqueue.interface import Outcome, Release, Request, Settlement, Success, Turn
 
 BATCH = 250
@@ -55,6 +57,7 @@ class Dispatcher:
         *,
         concurrency: int | None = None,
         fleet_concurrency: int | None = None,
+        metrics: MetricsProvider | None = None,
         on_failure: Callable[[BaseException], None] = lambda _: None,
     ) -> None:
         self._name = controller.name
@@ -62,6 +65,9 @@ class Dispatcher:
         self._concurrency = concurrency or controller.concurrency
         self._fleet_concurrency = fleet_concurrency or controller.fleet_concurrency
         self._on_failure = on_failure
+        self._recorder: ReconcileRecorder | None = None
+        if metrics is not None:
+            self._recorder = ReconcileRecorder(metrics, self._name, controller.reconciliation_timeout)
         kind: type[Slots] = LoopSlots if is_async(controller.reconcile) else ThreadSlots
         self._slots: Slots = kind(
             self._name,
@@ -88,6 +94,25 @@ class Dispatcher:
     def in_progress(self) -> int:
         """Return how many claimed requests have not been settled."""
         return self._in_hand
+
+    def gauges(self) -> list[Sample]:
+        """Return how many handlers may run, and how many do."""
+        busy = 0
+        if self._thread.is_alive():
+            busy = self._in_hand - self._slots.waiting() - len(self._finished)
+        labels = (self._name,)
+        return [
+            (MAX_CONCURRENT, labels, self._concurrency),
+            (ACTIVE_WORKERS, labels, min(max(0, busy), self._concurrency)),
+        ]
+
+    def problem(self) -> str:
+        """Return why this dispatcher does not work although it should, or nothing."""
+        if self._stopping.is_set() or self._thread.ident is None:
+            return ""
+        if not self._thread.is_alive():
+            return f"{self._name}: its dispatcher ended"
+        return "" if self._queue.is_kept_alive() else f"{self._name}: its heartbeat ended"
 
     def start(self) -> None:
         """Start claiming; the queue must be bound to a connection."""
@@ -205,21 +230,20 @@ class Dispatcher:
             self._slots.hand_over(requests)
 
     def _collect(self) -> list[Settlement]:
-        """Take what handlers finished, at most a batch, and learn how quick they are."""
-        settlements: list[Settlement] = []
-        count, total = 0, 0.0
-        while self._finished and len(settlements) < BATCH:
-            request, outcome, took = self._finished.popleft()
-            count += 1
-            total += took
-            if outcome is not None:
-                settlements.append(Settlement(request, outcome))
-        if count:
-            self._in_hand -= count
-            mean = total / count
-            kept = 0.9**count if self._typical < math.inf else 0.0
-            self._typical = kept * min(self._typical, STALE) + (1 - kept) * mean
-        return settlements
+        """Take what handlers finished, at most a batch."""
+        finished = [self._finished.popleft() for _ in range(min(len(self._finished), BATCH))]
+        if not finished:
+            return []
+        self._in_hand -= len(finished)
+        self._learn([took for _, _, took in finished])
+        if self._recorder is not None:
+            self._recorder.finished(finished)
+        return [Settlement(request, outcome) for request, outcome, _ in finished if outcome is not None]
+
+    def _learn(self, times: Sequence[float]) -> None:
+        """Learn how quick handlers are."""
+        kept = 0.9 ** len(times) if self._typical < math.inf else 0.0
+        self._typical = kept * min(self._typical, STALE) + (1 - kept) * sum(times) / len(times)
 
     def _release_stale(self) -> list[Settlement]:
         """Give back what was claimed ahead and found no slot within milliseconds."""
@@ -258,6 +282,8 @@ class Dispatcher:
                 if away_since is None:
                     away_since = time.monotonic()
                     _logger.warning("%s: %s Going on once it answers.", self._name, error)
+                    if self._recorder is not None:
+                        self._recorder.outage()
                 if self._stopping.is_set() and not settlements:
                     return Turn([], [], 0.0)
                 if (left := self._deadline - time.monotonic()) <= 0:

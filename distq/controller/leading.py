@@ -7,7 +7,7 @@ the process: a leader that watches half of what it should is worse than another 
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from distq.client.client import Client
 from distq.config import Settings
@@ -16,6 +16,7 @@ from distq.controller.sources import Source, sources
 from distq.controller.stream import Stream, StreamConfig
 from distq.errors import ApiError, LeaseLost
 from distq.leaderelection import LeaderElectionConfig, LeaderElector, LeaseLock
+from distq.metrics import LEADER, STREAM_LAG, STREAM_SYNCED, MetricsProvider, Sample
 
 LOOK_EVERY = 0.2
 """Seconds between looks at whether all streams are synced."""
@@ -36,11 +37,15 @@ class Candidate:
         client: Client,
         lease: tuple[str, str],
         settings: Settings,
+        metrics: MetricsProvider | None = None,
         on_failure: Callable[[BaseException], None],
     ) -> None:
         self._controllers = list(controllers)  # also those without watches: they may have had some
         self._client = client
         self._settings = settings
+        self._metrics = metrics
+        self._name = lease[1]
+        self._feeds: list[_Feed] = []
         self._on_failure = on_failure
         self._lock = LeaseLock(client, *lease)
         self._elector = LeaderElector(
@@ -72,6 +77,28 @@ class Candidate:
         """Return whether this process holds the lease."""
         return self._elector.is_leader()
 
+    def gauges(self) -> Iterator[Sample]:
+        """Yield whether this process leads, and how far its streams are while it does."""
+        yield LEADER, (self._name,), float(self.is_leader())
+        for feed in self._feeds:
+            yield from feed.gauges()
+
+    def problem(self) -> str:
+        """Return why this process should be started again, or nothing: its elector ended, or hangs."""
+        if self._stop.is_set() or self._thread.ident is None:
+            return ""
+        try:
+            self._elector.check(self._settings.lease_duration)
+        except LeaseLost as error:
+            return str(error)
+        return "" if self._thread.is_alive() else f"{self._lock.describe()}: its elector ended"
+
+    def unready(self) -> str:
+        """Return why this process neither leads nor could take over, or nothing."""
+        if self._elector.may_act() or (not self.is_leader() and self._elector.get_leader()):
+            return ""
+        return f"{self._lock.describe()}: not seen, or not renewed"
+
     def _run(self) -> None:
         try:
             self._elector.run(self._stop)
@@ -84,7 +111,7 @@ class Candidate:
         """Run all sources until the term is over or one of them fails."""
         lease = self._settings.lease_duration
         _logger.info("leading  %s as %s (lease %g s)", self._lock.describe(), self._lock.identity, lease)
-        feeds = [self._feed(controller) for controller in self._controllers]
+        self._feeds = feeds = [self._feed(controller) for controller in self._controllers]
         halt = threading.Event()
         threads = [
             threading.Thread(target=feed.run, args=(source, halt), name=f"distq-{feed.name}", daemon=True)
@@ -101,6 +128,7 @@ class Candidate:
             halt.set()
             for thread in threads:
                 thread.join()
+            self._feeds = []
 
     def _feed(self, controller: Controller) -> "_Feed":
         config = StreamConfig(
@@ -111,6 +139,7 @@ class Candidate:
             owner=self._lock.describe(),
             revision=self._settings.revision or controller.revision,
             resync_period=controller.resync_period,
+            metrics=self._metrics,
         )
         return _Feed(
             controller.name,
@@ -151,6 +180,14 @@ class _Feed:
                 _logger.info("synced   %s", self._describe())
         elif time.monotonic() > self._sync_by:
             raise ApiError(f"cannot sync {missing}: not listed in time. Check its size and the API server.")
+
+    def gauges(self) -> Iterator[Sample]:
+        """Yield for each resource the greatest lag of its streams, and whether all of them are synced."""
+        for resource in {stream.resource for stream in self._streams}:
+            streams = [stream for stream in self._streams if stream.resource == resource]
+            labels = (self.name, resource)
+            yield STREAM_LAG, labels, max(stream.lag for stream in streams)
+            yield STREAM_SYNCED, labels, float(all(stream.synced for stream in streams))
 
     def _describe(self) -> str:
         parts = [

@@ -17,9 +17,11 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from distq.config import Settings
+from distq.controller.condition import Condition
 from distq.controller.controller import Controller
 from distq.controller.dispatcher import Dispatcher
 from distq.errors import ConfigError
+from distq.metrics import MetricsProvider
 from distq.redisio.connection import Connection
 
 if TYPE_CHECKING:
@@ -35,7 +37,9 @@ class Manager:
 
     ``redis`` is a Connection, a URL, or None for what the settings say; queues with a connection of
     their own keep it. ``client`` reaches the cluster; None is the kubeconfig or service account.
-    ``settings`` None is the environment. Raises ConfigError.
+    ``settings`` None is the environment. ``metrics`` hears what happens here, and what the queues hold
+    from the process that leads; queues with a provider of their own keep it. With ``http_address`` set it
+    answers /healthz, /readyz, and /metrics where the provider can. Raises ConfigError.
     """
 
     def __init__(
@@ -45,6 +49,7 @@ class Manager:
         redis: Connection | str | None = None,
         client: "Client | None" = None,
         settings: Settings | None = None,
+        metrics: MetricsProvider | None = None,
     ) -> None:
         self._controllers = list(controllers)
         self._settings = settings or Settings.from_env()
@@ -52,6 +57,7 @@ class Manager:
             redis if isinstance(redis, Connection) else Connection(redis, settings=self._settings)
         )
         self._client = client
+        self._metrics = metrics
         self._dispatchers: list[Dispatcher] = []
         self._candidate: Candidate | None = None
         self._events: queue.SimpleQueue[signal.Signals | BaseException | str] = queue.SimpleQueue()
@@ -69,7 +75,7 @@ class Manager:
             raise ConfigError("this Manager was run before: make another one.")
         self._started = True
         self._prepare(informer=informer, workers=workers)
-        with self._hearing_signals():
+        with self._hearing_signals(), self._condition.told(self._metrics, self._settings.http_address):
             for dispatcher in self._dispatchers:
                 dispatcher.start()
             for candidate in self._candidates():
@@ -110,18 +116,27 @@ class Manager:
         self._connection.execute("PING")
         for controller in self._controllers:
             controller.queue.bind(self._connection)
+            if self._metrics is not None:
+                controller.queue.measure(self._metrics)
         if workers:
             self._dispatchers = [
                 Dispatcher(
                     controller,
                     concurrency=self._settings.concurrency,
                     fleet_concurrency=self._settings.fleet_concurrency,
+                    metrics=self._metrics,
                     on_failure=self._events.put,
                 )
                 for controller in self._controllers
             ]
         if informer and watched:
             self._candidate = self._new_candidate()
+        self._condition = Condition(
+            connection=self._connection,
+            dispatchers=self._dispatchers,
+            candidate=self._candidate,
+            queues=[controller.queue for controller in self._controllers] if informer else [],
+        )
 
     def _new_candidate(self) -> "Candidate":
         from distq.client.client import Client
@@ -135,6 +150,7 @@ class Manager:
             client=client,
             lease=(namespace, self._settings.lease_name or self._lease_name()),
             settings=self._settings,
+            metrics=self._metrics,
             on_failure=self._events.put,
         )
 
@@ -148,6 +164,7 @@ class Manager:
     def _drain(self, reason: "signal.Signals | BaseException | str") -> list[BaseException]:
         """Stop everything and wait for it; return what failed meanwhile."""
         began, errors = time.monotonic(), list[BaseException]()
+        self._condition.stopping = True
         why = reason.name if isinstance(reason, signal.Signals) else "stopping"
         running = sum(dispatcher.in_progress for dispatcher in self._dispatchers)
         _logger.info("%s: no new work; %d in progress", why, running)

@@ -4,6 +4,7 @@ import logging
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import Any, Protocol
 
@@ -111,7 +112,10 @@ class WindUp:
         logger.info("%s: no longer watched: %s; its objects once more", self._config.queue, name)
         config = self._config
         store = StreamStore(config.connection, config.queue, name)
-        committer = Committer(store, config.leadership, self._present_version, config.clock, stop)
+        counted = partial(config.count_commit, str(record.about.get("resource") or name))
+        committer = Committer(
+            store, config.leadership, self._present_version, config.clock, stop, committed=counted
+        )
         committer.load()
         # What is known will not be whole any more: whoever watches this again in between must list.
         committer.commit(MARK, about=record.about)

@@ -11,6 +11,7 @@ import random
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from distq.client.client import Client
@@ -24,6 +25,7 @@ from distq.controller.watches import KeysOf, Owns, ResourceWatch, Watches, funct
 from distq.informer.listwatch import ListWatch
 from distq.informer.reflector import PositionMoved, Reflector
 from distq.informer.wire import RawObject, WatchEvent
+from distq.metrics import ADDS, STREAM_COMMITS, MetricsProvider
 from distq.redisio.connection import Connection
 from distq.redisio.stream_store import StreamStore
 
@@ -40,6 +42,7 @@ class StreamConfig:
 
     ``owner`` names the group of processes of which one leads, so that it finds the streams that it no longer
     watches; ``owned_by`` is the For's resource, which Owns needs. ``resync_period`` in seconds, 0 for never.
+    ``metrics`` hears of commits.
     """
 
     queue: str
@@ -50,7 +53,15 @@ class StreamConfig:
     owned_by: str = ""
     revision: str = ""
     resync_period: float = 36000.0
+    metrics: MetricsProvider | None = None
     clock: Clock = SYSTEM_CLOCK
+
+    def count_commit(self, resource: str, added: int) -> None:
+        """Tell of a commit; what it added are adds of the queue, as those of other producers."""
+        if self.metrics is not None:
+            self.metrics.count(STREAM_COMMITS, (self.queue, resource), 1)
+            if added:
+                self.metrics.count(ADDS, (self.queue, self.queue), added)
 
 
 class Stream:
@@ -116,6 +127,12 @@ class Stream:
     def present_version(self) -> str:
         """Return the cluster's version now, as far as the watched resource shows it."""
         return self._list_watch.version()
+
+    @property
+    def lag(self) -> float:
+        """Return the age of the oldest event that is not yet committed, seconds."""
+        oldest = self._oldest
+        return 0.0 if oldest is None else self._clock.monotonic() - oldest
 
     @property
     def failures(self) -> int:
@@ -219,7 +236,12 @@ class Stream:
         store = StreamStore(config.connection, config.queue, self.name())
         self._router = Router(self._watch, self._keys_function())
         self._committer = Committer(
-            store, config.leadership, self._list_watch.version, self._clock, self._stop
+            store,
+            config.leadership,
+            self._list_watch.version,
+            self._clock,
+            self._stop,
+            committed=partial(config.count_commit, self.resource),
         )
         self._load()
         self._opened = True
@@ -310,7 +332,6 @@ class Stream:
 
     def _about(self) -> dict[str, Any]:
         """Return what people are told of the stream, and what the next leader wants to know."""
-        lag = 0.0 if self._oldest is None else self._clock.monotonic() - self._oldest
         return {
             "resource": self.resource,
             "namespace": self.namespace,
@@ -323,6 +344,6 @@ class Stream:
             "resumed_at": self.resumed_at,
             "lists": self.lists,
             "objects": self.objects,
-            "lag": round(lag, 3),
+            "lag": round(self.lag, 3),
             "resynced": round(self._resynced, 3),
         }

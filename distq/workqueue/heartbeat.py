@@ -65,6 +65,10 @@ class Heartbeat:
             self._thread = threading.Thread(target=self._run, name=name, daemon=True)
             self._thread.start()
 
+    def is_alive(self) -> bool:
+        """Return whether it beats, or need not."""
+        return self._thread is None or self._stopped.is_set() or self._thread.is_alive()
+
     def stop(self) -> None:
         """Stop beating; a beat under way may still end."""
         self._stopped.set()

@@ -278,6 +278,10 @@ class Queue:
         """Return how many claims this handle holds."""
         return len(self._session.held()) if self._session is not None else 0
 
+    def is_kept_alive(self) -> bool:
+        """Return whether the thread that keeps this handle's claims alive runs, if one is needed."""
+        return self._session is None or self._session.is_kept_alive()
+
     def turn(self, settlements: Sequence[Settlement], want: int) -> Turn:
         """Settle claims and take up to ``want`` new ones in one step; see ``TurnQueue.turn``."""
         turn = self._turns.turn(settlements, want)

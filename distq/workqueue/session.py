@@ -125,6 +125,10 @@ class Session:
         """Return the requests that this session holds."""
         return list(self._held.values())
 
+    def is_kept_alive(self) -> bool:
+        """Return whether the thread that keeps the claims alive runs, if one is needed."""
+        return self._heartbeat is None or self._heartbeat.is_alive()
+
     def close(self) -> None:
         """Release what is held and end the session; the next turn would open another."""
         with self._lock:

@@ -1,0 +1,113 @@
+"""What a process tells over HTTP: /healthz and /readyz for the kubelet, /metrics for Prometheus.
+
+The standard library's WSGI server; whoever asks too slowly is cut off. It answers before and during
+everything else: a probe finds out that Redis is away, it does not wait for it.
+"""
+
+import logging
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from socketserver import TCPServer, ThreadingMixIn
+from typing import TYPE_CHECKING, Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+from distq.config import host_and_port
+from distq.errors import ConfigError
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
+Problems = Callable[[], Sequence[str]]
+
+NO_METRICS = "no metrics here: the process keeps none. Install distq[metrics], or give the Manager some.\n"
+
+_logger = logging.getLogger("distq")
+
+
+class Endpoints:
+    """Serves the three pages at ADDRESS:PORT, from threads of its own.
+
+    ``health`` and ``readiness`` return problems, a line each; none is a 200, any is a 503.
+    """
+
+    def __init__(
+        self, address: str, *, health: Problems, readiness: Problems, metrics: "WSGIApplication | None"
+    ) -> None:
+        self._probes = {"/healthz": health, "/readyz": readiness}
+        self._metrics = metrics
+        self._server = _listen(*host_and_port(address))
+        self._server.set_app(self._answer)
+        self._thread = threading.Thread(target=self._server.serve_forever, name="distq-http", daemon=True)
+
+    @property
+    def url(self) -> str:
+        """Return where it listens."""
+        host, port = self._server.server_name, self._server.server_port
+        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+    def start(self) -> None:
+        """Begin to answer."""
+        pages = ", ".join([*self._probes, *(["/metrics"] if self._metrics else [])])
+        _logger.info("%s  %s", self.url, pages)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop answering."""
+        if self._thread.is_alive():
+            self._server.shutdown()
+        self._server.server_close()
+
+    def _answer(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        path = environ["PATH_INFO"]
+        if environ["REQUEST_METHOD"] != "GET":
+            return _text(start_response, "405 Method Not Allowed", "only GET\n")
+        if path in self._probes:
+            return self._probe(path, start_response)
+        if path != "/metrics":
+            return _text(start_response, "404 Not Found", "/metrics /healthz /readyz\n")
+        if self._metrics is None:
+            return _text(start_response, "404 Not Found", NO_METRICS)
+        return self._metrics(environ, start_response)
+
+    def _probe(self, path: str, start_response: "StartResponse") -> Iterable[bytes]:
+        problems = self._probes[path]()
+        if not problems:
+            return _text(start_response, "200 OK", "ok\n")
+        _logger.warning("%s: %s", path, "; ".join(problems))
+        return _text(start_response, "503 Service Unavailable", "".join(f"{line}\n" for line in problems))
+
+
+def _text(start_response: "StartResponse", status: str, body: str) -> list[bytes]:
+    start_response(status, [("Content-Type", "text/plain; charset=utf-8"), ("Cache-Control", "no-store")])
+    return [body.encode()]
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = 10.0  # seconds without a word of the client
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name it has there
+        _logger.debug(format, *args)
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
+    def server_bind(self) -> None:
+        TCPServer.server_bind(self)  # not HTTPServer's, which asks DNS for this machine's name
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+        self.setup_environ()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - its signature
+        _logger.debug("a client of the HTTP endpoints went away: %s", sys.exception())
+
+
+def _listen(host: str, port: int) -> _Server:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    server = type("_Server", (_Server,), {"address_family": family})
+    try:
+        return server((host, port), _Handler)  # type: ignore[no-any-return]  # made just above
+    except (OSError, OverflowError) as error:
+        cause = getattr(error, "strerror", None) or error
+        raise ConfigError(f"cannot listen on {host}:{port}: {cause}. Choose another http_address.") from error

@@ -1,0 +1,61 @@
+"""Tells a metrics provider how a controller's reconciles ended, a batch at a time.
+
+As controller-runtime counts them. Not counted: panics, which in Python are exceptions like others; and
+what was given back because it did not start or the process ends.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from distq.metrics import (
+    OUTAGES,
+    RECONCILE_ERRORS,
+    RECONCILE_TIME,
+    RECONCILES,
+    TERMINAL_ERRORS,
+    TIMEOUTS,
+    MetricsProvider,
+)
+from distq.workqueue.interface import After, Outcome, Park, Release, Request, Retry
+
+RESULTS = ("success", "error", "requeue_after")
+
+
+class ReconcileRecorder:
+    """Counts and measures the reconciles of one controller; ``timeout`` is its reconciliation_timeout."""
+
+    def __init__(self, provider: MetricsProvider, controller: str, timeout: float | None) -> None:
+        self._provider = provider
+        self._timeout = timeout
+        self._labels = (controller,)
+        for counter in (RECONCILE_ERRORS, TERMINAL_ERRORS, TIMEOUTS, OUTAGES):
+            provider.count(counter, self._labels, 0)
+        for result in RESULTS:
+            provider.count(RECONCILES, (controller, result), 0)
+        provider.observe(RECONCILE_TIME, self._labels, ())
+
+    def finished(self, batch: Sequence[tuple[Request, Outcome | None, float]]) -> None:
+        """Record handlers that returned or raised, with their outcomes and how long they took."""
+        kinds = Counter(type(outcome) for _, outcome, _ in batch)
+        failed = kinds[Retry] + kinds[Park]
+        delayed = kinds[After]
+        succeeded = len(batch) - failed - delayed - kinds[Release] - kinds[type(None)]
+        for result, amount in zip(RESULTS, (succeeded, failed, delayed), strict=True):
+            if amount:
+                self._provider.count(RECONCILES, (*self._labels, result), amount)
+        if failed:
+            self._provider.count(RECONCILE_ERRORS, self._labels, failed)
+            self._provider.count(TERMINAL_ERRORS, self._labels, kinds[Park])
+            self._provider.count(TIMEOUTS, self._labels, sum(map(self._timed_out, batch)))
+        took = [seconds for _, outcome, seconds in batch if type(outcome) is not Release]
+        self._provider.observe(RECONCILE_TIME, self._labels, took)
+
+    def outage(self) -> None:
+        """Count that Redis did not answer a turn; once, until it answers again."""
+        self._provider.count(OUTAGES, self._labels, 1)
+
+    def _timed_out(self, finished: tuple[Request, Outcome | None, float]) -> bool:
+        _, outcome, took = finished
+        if self._timeout is None or not isinstance(outcome, Retry):
+            return False
+        return isinstance(outcome.cause, TimeoutError) and took >= self._timeout
