@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from distq.testing.apiserver import EmulatedApiServer
     from distq.testing.embedded_valkey import EmbeddedValkey
     from distq.testing.fake_clock import FakeClock
+    from distq.testing.fake_list_watch import FakeListWatch
     from distq.testing.sandbox import Sandbox
     from distq.workqueue.memory import MemoryQueue
 
@@ -18,11 +19,12 @@ _MODULES = {
     "EmbeddedValkey": "distq.testing.embedded_valkey",
     "EmulatedApiServer": "distq.testing.apiserver",
     "FakeClock": "distq.testing.fake_clock",
+    "FakeListWatch": "distq.testing.fake_list_watch",
     "MemoryQueue": "distq.workqueue.memory",
     "Sandbox": "distq.testing.sandbox",
 }
 
-__all__ = ["EmbeddedValkey", "EmulatedApiServer", "FakeClock", "MemoryQueue", "Sandbox"]
+__all__ = ["EmbeddedValkey", "EmulatedApiServer", "FakeClock", "FakeListWatch", "MemoryQueue", "Sandbox"]
 
 
 def __getattr__(name: str) -> Any:
