@@ -12,6 +12,7 @@ import socket
 import threading
 import time
 import weakref
+from collections.abc import Callable
 
 import redis
 from redis.connection import AbstractConnection
@@ -22,11 +23,15 @@ from distq.redisio.connection import Connection
 _AFTER_TROUBLE = 1.0
 """Seconds to sleep where Redis does not answer; the next turn says so to the caller."""
 
+_LONGEST = 86400.0
+"""Seconds that one sleep lasts at most; poll knows no infinity."""
 
 _ANSWER_TIME = 0.02
 """Seconds between tries to end a pop."""
-
 _TRIES = 50
+
+_INTERRUPT, _HURRY = b"!", b"."
+"""What other threads tell a sleeper."""
 
 
 class Sleeper:
@@ -38,34 +43,37 @@ class Sleeper:
         self._blocking: AbstractConnection | None = None
         self._client_id = 0
         self._lock = threading.Lock()
-        self._interrupted, self._interrupt = os.pipe()
-        os.set_blocking(self._interrupted, False)
-        os.set_blocking(self._interrupt, False)
-        self._close_pipe = weakref.finalize(self, _close, self._interrupted, self._interrupt)
+        self._told, self._tell = os.pipe()
+        os.set_blocking(self._told, False)
+        os.set_blocking(self._tell, False)
+        self._close_pipe = weakref.finalize(self, _close, self._told, self._tell)
 
-    def sleep(self, seconds: float, *, listen: bool = True) -> None:
-        """Sleep until a token comes, ``interrupt`` is called, or ``seconds`` went by.
+    def sleep(self, until: Callable[[], float], *, listen: bool = True) -> None:
+        """Sleep until a token comes, ``interrupt`` is called, or the monotonic time that ``until`` says.
 
         Without ``listen`` tokens are left to others.
         """
         with self._lock:
             if not self._close_pipe.alive:
                 return
-            ends = time.monotonic() + seconds
             try:
                 if listen:
-                    self._pop(seconds)
+                    self._pop(until)
                 else:
-                    self._poll(seconds)
+                    self._rest(until)
             except (redis.RedisError, RedisError, OSError):
                 self._disconnect()
-                self._poll(min(ends - time.monotonic(), _AFTER_TROUBLE))
+                soon = time.monotonic() + _AFTER_TROUBLE
+                self._rest(lambda: min(until(), soon))
             self._drain()
+
+    def hurry(self) -> None:
+        """Let a running sleep ask again until when it lasts."""
+        self._write(_HURRY)
 
     def interrupt(self) -> None:
         """End a running or the next sleep at once."""
-        with contextlib.suppress(OSError):  # a full pipe interrupts anyway, a closed one has no sleeper
-            os.write(self._interrupt, b"!")
+        self._write(_INTERRUPT)
 
     def close(self) -> None:
         """Close the connection that sleep blocks on."""
@@ -74,20 +82,25 @@ class Sleeper:
             self._disconnect()
             self._close_pipe()
 
-    def _pop(self, seconds: float) -> None:
+    def _pop(self, until: Callable[[], float]) -> None:
         blocking = self._blocking or self._connect()
         blocking.send_command("BLPOP", self._wake_key, 0)
         answer = _descriptor(blocking)
-        if not self._poll(seconds, answer):
+        if not self._rest(until, answer):
             for _ in range(_TRIES):  # the pop may arrive after the first of them
                 self._connection.execute("CLIENT", "UNBLOCK", self._client_id)
                 if _readable(_ANSWER_TIME, answer):
                     break
         blocking.read_response()
 
-    def _poll(self, seconds: float, *sources: int) -> bool:
+    def _rest(self, until: Callable[[], float], *sources: int) -> bool:
         """Return whether one of the sources has something to read; an interrupt ends the waiting, too."""
-        return not _readable(seconds, self._interrupted, *sources).isdisjoint(sources)
+        while True:
+            readable = _readable(until() - time.monotonic(), self._told, *sources)
+            if not readable.isdisjoint(sources):
+                return True
+            if not readable or _INTERRUPT in os.read(self._told, 4096):
+                return False
 
     def _connect(self) -> AbstractConnection:
         self._blocking = blocking = self._connection.dedicated()
@@ -102,8 +115,12 @@ class Sleeper:
 
     def _drain(self) -> None:
         with contextlib.suppress(BlockingIOError):
-            while os.read(self._interrupted, 4096):
+            while os.read(self._told, 4096):
                 pass
+
+    def _write(self, what: bytes) -> None:
+        with contextlib.suppress(OSError):  # a full pipe wakes anyway, a closed one has no sleeper
+            os.write(self._tell, what)
 
 
 def _descriptor(connection: AbstractConnection) -> int:
@@ -118,7 +135,7 @@ def _readable(seconds: float, *descriptors: int) -> set[int]:
     poll = select.poll()  # select itself takes no descriptors above 1023
     for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)
-    return {descriptor for descriptor, _ in poll.poll(max(0.0, seconds) * 1000)}
+    return {descriptor for descriptor, _ in poll.poll(min(max(0.0, seconds), _LONGEST) * 1000)}
 
 
 def _close(*descriptors: int) -> None:

@@ -192,17 +192,14 @@ class Queue:
         Source: client-go util/workqueue Get.
         """
         deadline = None if timeout is None else self._clock.monotonic() + timeout
-        try:
-            while not self.shutting_down:
-                turn = self.turn([], 1)
-                if turn.requests:
-                    return turn.requests[0]
-                remaining = None if deadline is None else deadline - self._clock.monotonic()
-                if remaining is not None and remaining <= 0:
-                    raise Empty(f"queue {self.name}: nothing to claim within {timeout:g} s")
-                self._turns.wait(turn.wait, remaining)
-        finally:
-            self._turns.pass_on()
+        while not self.shutting_down:
+            turn = self.turn([], 1)
+            if turn.requests:
+                return turn.requests[0]
+            remaining = None if deadline is None else deadline - self._clock.monotonic()
+            if remaining is not None and remaining <= 0:
+                raise Empty(f"queue {self.name}: nothing to claim within {timeout:g} s")
+            self._turns.wait(turn.wait, remaining)
         raise ShutDown(f"queue {self.name}: this handle was shut down")
 
     def listen(self) -> Iterator[Request]:

@@ -104,13 +104,9 @@ class Session:
     def wait(self, seconds: float, at_most: float | None = None) -> None:
         """Sleep until there may be work, at most ``at_most`` seconds.
 
-        One thread sleeps on Redis for all, for ``seconds``; the others until it needs a successor.
+        One thread sleeps on Redis for all, for ``seconds`` at most; the others until it is their turn to.
         """
         self._waiting.wait(seconds, at_most, for_work=not self._alone)
-
-    def pass_on(self) -> None:
-        """Let another waiting thread look for work; for one that does not come back to wait."""
-        self._waiting.pass_on()
 
     def interrupt(self) -> None:
         """End a running or the next wait at once."""

@@ -24,7 +24,7 @@ def sleeper(connection: Connection) -> Iterator[Sleeper]:
 
 def _slept(sleeper: Sleeper, seconds: float) -> float:
     began = time.monotonic()
-    sleeper.sleep(seconds)
+    sleeper.sleep(lambda: began + seconds)
     return time.monotonic() - began
 
 
@@ -43,7 +43,7 @@ def test_a_token_wakes_and_is_taken(connection: Connection, sleeper: Sleeper) ->
     """One that was there before, and one that comes while asleep."""
     connection.execute("RPUSH", WAKE, 1)
     assert _slept(sleeper, LONG) < SOON
-    sleeping = threading.Thread(target=sleeper.sleep, args=(LONG,))
+    sleeping = threading.Thread(target=_slept, args=(sleeper, LONG))
     sleeping.start()
     _wait_until_blocked(connection)
     connection.execute("RPUSH", WAKE, 1)
@@ -54,7 +54,7 @@ def test_a_token_wakes_and_is_taken(connection: Connection, sleeper: Sleeper) ->
 
 def test_an_interrupt_wakes(connection: Connection, sleeper: Sleeper) -> None:
     """One that comes while asleep."""
-    sleeping = threading.Thread(target=sleeper.sleep, args=(LONG,))
+    sleeping = threading.Thread(target=_slept, args=(sleeper, LONG))
     sleeping.start()
     _wait_until_blocked(connection)
     sleeper.interrupt()
@@ -91,7 +91,7 @@ def test_tokens_are_left_to_others_by_who_does_not_listen(connection: Connection
     """The sleep takes its time, and the token stays."""
     connection.execute("RPUSH", WAKE, 1)
     began = time.monotonic()
-    sleeper.sleep(0.1, listen=False)
+    sleeper.sleep(lambda: began + 0.1, listen=False)
     assert time.monotonic() - began >= 0.1
     assert connection.execute("LLEN", WAKE) == 1
 
@@ -101,7 +101,7 @@ def test_a_server_that_dies_meanwhile_does_not_hold_the_sleeper(redis_server: Em
     server = EmbeddedValkey(server=redis_server._server).start()
     connection = Connection(server.url)
     sleeper = Sleeper(connection, WAKE)
-    sleeping = threading.Thread(target=sleeper.sleep, args=(LONG,))
+    sleeping = threading.Thread(target=_slept, args=(sleeper, LONG))
     sleeping.start()
     _wait_until_blocked(connection)
     server.stop()
@@ -134,7 +134,7 @@ def test_a_sleeper_that_may_not_unblock_sleeps_no_longer(connection: Connection)
 
 def test_a_closed_sleeper_does_not_sleep(sleeper: Sleeper) -> None:
     """Closing ends a sleep, those to come, and may be done twice."""
-    sleeping = threading.Thread(target=sleeper.sleep, args=(LONG,))
+    sleeping = threading.Thread(target=_slept, args=(sleeper, LONG))
     sleeping.start()
     sleeper.close()
     sleeping.join(SOON)
