@@ -64,7 +64,7 @@ class Queue:
         self.name = validate_queue_name(name)
         if not claim_duration >= 1.0:
             raise ConfigError(f"bad claim_duration {claim_duration!r}. Give 1 second or more.")
-        if max_retries is not None and max_retries < 0:
+        if max_retries is not None and not (type(max_retries) is int and max_retries >= 0):
             raise ConfigError(f"bad max_retries {max_retries!r}. Give 0 or more, or None for ever.")
         if max_length is not None and max_length < 1:
             raise ConfigError(f"bad max_length {max_length!r}. Give 1 or more, or None.")
