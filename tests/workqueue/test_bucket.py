@@ -64,6 +64,18 @@ def test_a_bucket_is_charged_though_the_item_was_pending_already(make_queue: Mak
 
 
 @pytest.mark.conformance("RL-06")
+def test_a_bucket_is_charged_though_a_newer_event_is_pending(make_queue: Make) -> None:
+    """The failure counts as one, though it delays nothing."""
+    queue = make_queue(rate_limiter=BucketRateLimiter(1, 1))
+    queue.add("a")
+    request = queue.get(0)
+    queue.add("a")
+    queue.settle(request, ValueError("of what was"))
+    assert queue.depth() == 1
+    assert back_off(queue, "b") == 1
+
+
+@pytest.mark.conformance("RL-06")
 def test_an_add_that_takes_no_back_off_takes_no_token(make_queue: Make) -> None:
     """A bucket is for retries; events, delays and successes are not slowed."""
     queue = make_queue(rate_limiter=BucketRateLimiter(1, 1))

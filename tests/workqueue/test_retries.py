@@ -188,6 +188,16 @@ class TestRevival:
         item = _item(inspector)
         assert (item.state, item.failures, item.last_error) == ("dead", 3, "ValueError: third")
 
+    def test_a_failure_counted_without_a_claim_revives_too(
+        self, dead: Queue, inspector: Inspector, connection: Connection
+    ) -> None:
+        """add_rate_limited is an add; what is kept of the error is a line, as of all that live."""
+        dead.add_rate_limited("a")
+        item = _item(inspector)
+        assert (item.state, item.failures, item.last_error) == ("delayed", 3, "ValueError: second")
+        assert item.traceback is None
+        assert connection.execute("ZCARD", "distq:{foos}:dead") == 0
+
     def test_success_after_a_new_event_forgets_everything(self, dead: Queue, inspector: Inspector) -> None:
         """The next failure, whenever it comes, is the first."""
         dead.add("a")
