@@ -5,6 +5,7 @@ import random
 import re
 import socket
 import time
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,7 +17,7 @@ from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore, queue_names
 from distq.testing.embedded_valkey import EmbeddedValkey
 from tests.redisio.populated import NAMES, Populated, key
-from tests.workqueue.random_calls import RandomCalls
+from tests.workqueue.machine import QueueMachine, run
 
 SCRIPTS = [
     *("add", "add_after", "close", "commit", "delete", "forget", "heartbeat", "open", "park", "pause"),
@@ -98,9 +99,7 @@ def test_a_queue_lives_in_one_slot_of_a_cluster(cluster: Connection) -> None:
     """A cluster refuses scripts whose keys are in several slots, or not where they were declared."""
     slots = {cluster.execute("CLUSTER", "KEYSLOT", key(name)) for name in NAMES}
     assert len(slots) == 1
-    calls = RandomCalls(cluster, seed=1)
-    calls.run(500)
-    calls.drain()
+    run(lambda: QueueMachine(cluster, Counter()), examples=3, steps=200, number=1, database=None)
 
 
 # All or nothing

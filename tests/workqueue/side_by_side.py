@@ -1,172 +1,105 @@
-"""A queue in Redis beside its model: each call goes to both, and what they tell and become is compared.
-
-The state of Redis is read by one pipeline and put into the model's words.
-"""
+"""A queue in Redis beside its specification: each call goes to both, and both must agree."""
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 from distq.redisio.queue_store import QueueStore
-from distq.redisio.scores import decode_due, decode_order
-from tests.workqueue.model import (
-    Answer,
-    Claim,
-    Failure,
-    Item,
-    Later,
-    Limiter,
-    Now,
-    Policy,
-    QueueModel,
-    Settlement,
-)
+from distq.workqueue.memory.entries import Answer, Ending, Item, Policy
+from distq.workqueue.memory.state import QueueState
+from tests.workqueue.redis_state import RedisState, answer_of
 
 STREAM = "pods"
 _AT_ONCE = 1000
 """The wait of who is to come back at once, since more is due than one turn promotes."""
-_ORDERED = ("ready", "dirty", "processing", "delayed", "dead", "sessions")
-_READS = (
-    *[("ZRANGE", name, 0, -1, "WITHSCORES") for name in _ORDERED],
-    *[("HGETALL", name) for name in ("claims", "failures", "workers", "streams", "meta", "known")],
-    ("LLEN", "wake"),
-)
-_now = lru_cache(100_000)(lambda score: Now(*decode_order(score)))
-
-
-@lru_cache(100_000)
-def _later(score: bytes) -> Later:
-    priority, due = decode_due(score)
-    return Later(priority, due // 1000)
-
-
-@lru_cache(100_000)
-def _claim(text: bytes) -> Claim:
-    session, fence, order = text.split(b" ")
-    return Claim(int(session), int(fence), _now(order))
-
-
-@lru_cache(100_000)
-def _failure(text: bytes) -> Failure:
-    count, crashes, failed_at, reason, rest = text.decode().split(" ", 4)
-    return Failure(int(count), int(crashes), int(failed_at), reason, rest)
-
-
-def program(limiter: Limiter) -> str:
-    """Write a limiter as the scripts take it."""
-    name, *rest = limiter
-    inner = [program(each) for each in rest if isinstance(each, tuple)]
-    plain = [str(each) for each in rest if not isinstance(each, tuple)]
-    if name == "maxof":
-        return " ".join([*inner, "maxof", str(len(inner))])
-    return " ".join([*inner, str(name), *plain])
 
 
 class SideBySide:
     """One queue, twice."""
 
-    def __init__(self, store: QueueStore, claim_duration: int) -> None:
+    def __init__(self, store: QueueStore) -> None:
         self.store = store
-        self.model = QueueModel(claim_duration)
+        self.state = QueueState()
         self.now = 1_795_000_000_000_000
-        self.fleet_concurrency: int | None = None
+        self._fleet_concurrency: int | None = None
+        self._wakes_at_due = False
 
-    def run(self, script: str, **inputs: Any) -> Any:
-        """Run a script at our time."""
+    def _run(self, script: str, **inputs: Any) -> Any:
         self.store.connection.server_time = self.now
         return self.store.run(script, **inputs)
 
     # The operations: each returns what both agree on
 
-    def open(self, nonce: str) -> int:
+    def open(self, nonce: str, claim_duration: int) -> int:
         """Open a session; return its number."""
-        number = self.model.open(self.now, nonce, f"worker {nonce}")
-        session = self.run(
-            "open",
-            layout=1,
-            nonce=nonce,
-            claim_duration=self.model.claim_duration,
-            gap=self.model.gap,
-            worker=f"worker {nonce}",
-        )
+        times = {"claim_duration": claim_duration, "gap": gap_of(claim_duration)}
+        number = self.state.sessions.open(self.now, nonce, f"worker {nonce}", **times)
+        session = self._run("open", layout=1, nonce=nonce, worker=f"worker {nonce}", **times)
         assert session == f"{number}-{nonce}".encode()
         return number
 
-    def heartbeat(self, number: int, nonce: str, worker: str) -> int | None:
+    def heartbeat(self, number: int, nonce: str, worker: str, claim_duration: int) -> int | None:
         """Send a heartbeat; return the number of claims, None where the session is lost."""
-        reply = self.run(
-            "heartbeat",
-            session=f"{number}-{nonce}",
-            claim_duration=self.model.claim_duration,
-            gap=self.model.gap,
-            worker=worker,
-        )
-        told = self.model.heartbeat(self.now, number, nonce, worker)
+        times = {"claim_duration": claim_duration, "gap": gap_of(claim_duration)}
+        reply = self._run("heartbeat", session=f"{number}-{nonce}", worker=worker, **times)
+        told = self.state.sessions.heartbeat(self.now, number, nonce, worker, **times)
         assert (None if reply == b"LOST" else reply) == told
         return told
 
     def close(self, number: int, nonce: str) -> int:
         """End a session."""
-        ended = self.model.close(number, nonce)
-        assert self.run("close", session=f"{number}-{nonce}") == ended
+        ended = self.state.sessions.close(number, nonce)
+        assert self._run("close", session=f"{number}-{nonce}") == ended
         return ended
 
-    def add(self, items: Sequence[Item], priority: int, max_length: int | None) -> list[int]:
+    def add(self, items: Sequence[Item], priority: int, max_length: int | None) -> None:
         """Add items now."""
-        told = self.model.add(self.now, items, priority, max_length)
+        told = self.state.items.add(self.now, items, priority, max_length)
         length = "" if max_length is None else max_length
-        assert self.run("add", items=items, priority=priority, max_length=length) == told
-        return told
+        assert tuple(self._run("add", items=items, priority=priority, max_length=length)) == told
 
-    def add_after(
-        self, items: Sequence[Item], priority: int, delay: int, max_length: int | None
-    ) -> list[int]:
+    def add_after(self, items: Sequence[Item], priority: int, delay: int, max_length: int | None) -> None:
         """Add items later."""
-        told = self.model.add_after(self.now, items, priority, delay, max_length)
+        told = self.state.items.add_after(self.now, items, priority, delay, max_length)
         length = "" if max_length is None else max_length
-        reply = self.run("add_after", items=items, priority=priority, delay=delay, max_length=length)
-        assert reply == told
-        if told[1]:
-            self._check_due_is_covered()
-        return told
+        reply = self._run("add_after", items=items, priority=priority, delay=delay, max_length=length)
+        assert tuple(reply) == told
+        self._wakes_at_due = told[1] > 0
 
-    def forget(self, items: Sequence[Item]) -> int:
+    def forget(self, items: Sequence[Item]) -> None:
         """Drop failure records."""
-        dropped = self.model.forget(items)
-        assert self.run("forget", items=items) == dropped
-        return dropped
+        assert self._run("forget", items=items) == self.state.items.forget(items)
 
-    def requeue(self, state: str, items: Sequence[Item]) -> int:
+    def requeue(self, state: str, items: Sequence[Item]) -> None:
         """Make items pending now, without their past."""
-        changed = self.model.requeue(self.now, state, items)
-        assert self.run("requeue", state=state, items=items) == changed
-        return changed
+        assert self._run("requeue", state=state, items=items) == self.state.requeue(self.now, state, items)
 
-    def delete(self, state: str, items: Sequence[Item]) -> int:
+    def delete(self, state: str, items: Sequence[Item]) -> None:
         """Drop what is pending or dead."""
-        changed = self.model.delete(state, items)
-        assert self.run("delete", state=state, items=items) == changed
-        return changed
+        assert self._run("delete", state=state, items=items) == self.state.delete(state, items)
 
-    def pause(self, paused: bool) -> None:
-        """Pause or resume, as people do."""
-        self.model.paused = paused
-        meta, wake = self.store.key("meta"), self.store.key("wake")
-        self.store.connection.execute(*(("HSET", meta, "paused", 1) if paused else ("HDEL", meta, "paused")))
-        if not paused and not self.store.connection.execute("LLEN", wake):
-            self.store.connection.execute("RPUSH", wake, 1)
+    def park(self, why: str, items: Sequence[Item]) -> None:
+        """Move what waits to the dead."""
+        assert self._run("park", why=why, items=items) == self.state.park(self.now, why, items)
+
+    def pause(self) -> None:
+        """Stop claims."""
+        assert self._run("pause") == self.state.pause(self.now)
+
+    def resume(self) -> None:
+        """Let claims go on."""
+        assert self._run("resume") == self.state.resume()
 
     def take_token(self) -> bool:
         """Wake up, as a sleeper does; the turn that follows is the caller's."""
         return self.store.connection.execute("LPOP", self.store.key("wake")) is not None
 
-    def commit(self, **inputs: Any) -> list[Any]:
-        """Commit a batch of the stream."""
-        told = self.model.commit(now=self.now, stream=STREAM, **inputs)
+    def commit(self, **inputs: Any) -> str:
+        """Commit a batch of the stream; return whether it was taken."""
+        told = self.state.streams.commit(now=self.now, stream=STREAM, **inputs)
         items, known, gone = (inputs.pop(name) for name in ("items", "known", "gone"))
         flat = [text for pair in known.items() for text in pair]
         inputs["keep_pending"] = int(inputs["keep_pending"])
-        reply = self.run(
+        reply = self._run(
             "commit",
             stream=STREAM,
             n_items=len(items),
@@ -174,8 +107,8 @@ class SideBySide:
             rest=[*items, *flat, *gone],
             **inputs,
         )
-        assert reply == told
-        return told
+        assert [part.decode() if isinstance(part, bytes) else part for part in reply] == told
+        return str(told[0])
 
     def turn(
         self,
@@ -183,172 +116,96 @@ class SideBySide:
         number: int,
         nonce: str,
         op: int,
-        settlements: Sequence[Settlement],
+        endings: Sequence[Ending],
         want: int,
         policy: Policy,
+        claim_duration: int,
     ) -> Answer | None:
         """Settle and claim; None where the session is lost."""
-        successes = [each for each in settlements if each.outcome == "success"]
-        others = [each for each in settlements if each.outcome != "success"]
-        flat: list[Any] = [value for each in successes for value in (each.item, each.fence)]
-        for each in others:
-            own = "" if each.limiter is None else program(each.limiter)
-            priority = "" if each.priority is None else each.priority
-            flat += (each.item, each.fence, each.outcome, own, priority, each.text)
-        record = self.model.sessions.get(number)
-        resent = record is not None and record.nonce == nonce and record.op == str(op)
-        told = self.model.turn(
+        record = self.state.sessions.live(number, nonce)
+        resent = record is not None and record.op == str(op)
+        endings = sorted(endings, key=lambda each: each.outcome != "success")
+        gap = gap_of(claim_duration)
+        told = self.state.turn(
             now=self.now,
             number=number,
             nonce=nonce,
             op=str(op),
-            settlements=[*successes, *others],
+            endings=endings,
             want=want,
             policy=policy,
+            gap=gap,
         )
-        reply = self.run(
+        reply = self._run(
             "turn",
             session=f"{number}-{nonce}",
             op=op,
             want=want,
-            gap=self.model.gap,
-            max_retries="" if policy.max_retries is None else policy.max_retries,
-            limiter=program(policy.limiter),
-            fleet_concurrency="" if policy.fleet_concurrency is None else policy.fleet_concurrency,
-            n_ok=len(successes),
-            settlements=flat,
+            gap=gap,
+            max_retries=_text(policy.max_retries),
+            limiter=policy.limiter,
+            fleet_concurrency=_text(policy.fleet_concurrency),
+            n_ok=sum(each.outcome == "success" for each in endings),
+            settlements=[value for each in endings for value in _flat(each)],
         )
         if told is None:
             assert reply == b"LOST"
             return None
-        answer, wait = _answer(reply)
-        assert answer == told
+        assert answer_of(reply) == told
         if not resent:
-            self.fleet_concurrency = policy.fleet_concurrency
-            self._check_wait(wait, len(told.claimed) < want)
-            if wait != _AT_ONCE:
-                self._check_due_is_covered()
+            self._fleet_concurrency = policy.fleet_concurrency
+            self._check_wait(reply[1], len(told.claimed) < want)
+            self._wakes_at_due = reply[1] != _AT_ONCE
         return told
 
     # What is compared after each step
 
     def compare(self) -> None:
-        """Compare all of Redis with the model, and check what holds of every queue."""
-        replies = self.store.read(*_READS)
-        ready, dirty, processing, delayed, dead, sessions = map(_pairs, replies[:6])
-        claims, failures, workers, streams, meta, known = map(_pairs, replies[6:12])
-        model = self.model
-
-        assert claims.keys() == processing.keys()
-        assert not ready.keys() & processing.keys()
-        assert dirty.keys() <= processing.keys()
-        assert not delayed.keys() & (ready.keys() | dirty.keys())
-        assert not dead.keys() & (ready.keys() | delayed.keys() | processing.keys())
-        assert failures.keys() <= ready.keys() | delayed.keys() | processing.keys() | dead.keys()
-
-        pending: dict[Item, Now | Later] = {item: _later(score) for item, score in delayed.items()}
-        pending |= {item: _now(score) for item, score in (ready | dirty).items()}
-        _same("pending", pending, model.pending)
-        _same("claims", {item: _claim(text) for item, text in claims.items()}, model.claims)
-        _same("processing", {item: int(session) for item, session in processing.items()}, _holders(model))
-        _same("failures", {item: _failure(text) for item, text in failures.items()}, model.failures)
-        _same("dead", {item: int(at) for item, at in dead.items()}, model.dead)
-        self._compare_sessions(sessions, workers, meta)
-        self._compare_meta(meta)
-        expected = {name.encode(): " ".join(stream).encode() for name, stream in model.streams.items()}
-        _same("streams", streams, expected)
-        _same("known", known, {name.encode(): text.encode() for name, text in model.known.items()})
-        self._check_wake(replies[12], bool(ready))
-
-    def _compare_sessions(
-        self, sessions: dict[bytes, bytes], workers: dict[bytes, bytes], meta: dict[bytes, bytes]
-    ) -> None:
-        model = self.model.sessions
-        deadlines = {int(number): int(deadline) for number, deadline in sessions.items()}
-        _same("sessions", deadlines, {number: session.deadline for number, session in model.items()})
-        records = {int(field): text.split(b" ")[0] for field, text in meta.items() if field.isdigit()}
-        expected = {
-            number: b"lapsed" if session.ended else session.nonce.encode()
-            for number, session in model.items()
-            if session.crashed or not session.ended
-        }
-        _same("session records", records, expected)
-        assert workers.keys() <= sessions.keys()
-        for number, session in model.items():
-            if not session.ended:
-                assert workers[str(number).encode()] == session.worker.encode()
-
-    def _compare_meta(self, meta: dict[bytes, bytes]) -> None:
-        model = self.model
-        seen = None if b"seen" not in meta else int(meta[b"seen"])
-        assert (int(meta.get(b"stamp", 0)), seen) == (model.stamp, model.seen)
-        assert int(meta.get(b"clock", 0)) == model.clock
-        assert (b"paused" in meta) == model.paused
-        buckets = {
-            tuple(map(float, field.split(b" ")[1:])): tuple(map(float, text.split(b" ")))
-            for field, text in meta.items()
-            if field.startswith(b"bucket ")
-        }
-        _same("buckets", buckets, model.buckets)
+        """Compare all of Redis with the specification, and check what holds of every queue."""
+        redis = RedisState.read(self.store)
+        redis.check()
+        redis.compare(self.state)
+        if redis.ready and self._has_room():
+            assert redis.tokens == 1, "work is left, and nobody is woken"
+        if self._wakes_at_due:
+            self._check_due_is_covered(int(redis.meta.get("cover", 0)), redis.tokens)
+            self._wakes_at_due = False
 
     # Who is woken
 
-    def _check_wake(self, tokens: int, ready: bool) -> None:
-        """At most one token; and one where work is left that somebody may claim."""
-        assert tokens <= 1
-        if ready and not self.model.paused and self._has_room():
-            assert tokens == 1, "work is left, and nobody is woken"
-
     def _has_room(self) -> bool:
-        """Return whether the last turn's fleet limit lets somebody claim."""
-        return self.fleet_concurrency is None or len(self.model.claims) < self.fleet_concurrency
+        """Return whether somebody may claim, by the last turn's fleet limit."""
+        limit = self._fleet_concurrency
+        return self.state.paused is None and (limit is None or len(self.state.items.claims) < limit)
 
     def _longest_poll(self) -> int:
-        return 2 * max(1_000_000, 100_000 * len(self.model.sessions)) - 750_000
+        return 2 * max(1_000_000, 100_000 * len(self.state.sessions.all)) - 750_000
 
     def _check_wait(self, wait: int, found_less: bool) -> None:
         """Who found less than asked for may sleep, no longer than the fleet polls."""
         assert wait > 0 if found_less else wait == 0
         assert wait <= self._longest_poll() + 1
 
-    def _check_due_is_covered(self) -> None:
+    def _check_due_is_covered(self, cover: int, tokens: int) -> None:
         """Somebody wakes at the next due time if it is near: who covers it, or who gets the token."""
-        due = [entry.due_ms * 1000 for entry in self.model.pending.values() if isinstance(entry, Later)]
-        if not due or min(due) > self.now + self._longest_poll() or self.model.paused or not self._has_room():
+        due = self.state.items.next_due()
+        if due is None or due > self.now + self._longest_poll() or not self._has_room():
             return
-        ((cover,), tokens) = self.store.read(("HMGET", "meta", "cover"), ("LLEN", "wake"))
-        covered = self.now < int(cover or 0) <= min(due)
-        assert tokens or covered, f"due at {min(due)}, now {self.now}, covered {cover!r}: nobody wakes"
+        covered = self.now < cover <= due
+        assert tokens or covered, f"due at {due}, now {self.now}, covered {cover}: nobody wakes"
 
 
-def _answer(reply: Sequence[Any]) -> tuple[Answer, int]:
-    fence, wait, alone, refused, fates, popped, records, _ = reply
-    claimed = [(item, _now(order)) for item, order in zip(popped[::2], popped[1::2], strict=True)]
-    failures = [None if text is None else _failure(text) for text in records] or [None] * len(claimed)
-    answer = Answer(
-        int(fence),
-        bool(alone),
-        [int(place) for place in refused.split(b",") if place],
-        [fate.decode() for fate in fates],
-        claimed,
-        failures,
-    )
-    return answer, wait
+def gap_of(claim_duration: int) -> int:
+    """Return how far one look of such a session moves the claim clock."""
+    return min(claim_duration // 3, 10_000_000)
 
 
-def _pairs(flat: Sequence[Any]) -> dict[Any, Any]:
-    return dict(zip(flat[::2], flat[1::2], strict=True))
+def _flat(ending: Ending) -> tuple[str | int, ...]:
+    if ending.outcome == "success":
+        return ending.item, ending.fence
+    priority = _text(ending.priority)
+    return ending.item, ending.fence, ending.outcome, ending.limiter, priority, ending.text
 
 
-def _holders(model: QueueModel) -> dict[Item, int]:
-    return {item: claim.session for item, claim in model.claims.items()}
-
-
-def _same(what: str, observed: dict[Any, Any], expected: dict[Any, Any]) -> None:
-    if observed != expected:
-        differ = {
-            name: (observed.get(name), expected.get(name))
-            for name in observed.keys() | expected.keys()
-            if observed.get(name) != expected.get(name)
-        }
-        raise AssertionError(f"{what} in Redis and in the model: {differ}")
+def _text(number: int | None) -> str | int:
+    return "" if number is None else number

@@ -1,61 +1,48 @@
-"""The scripts against a plain model, by random calls; and the comparison itself against planted mistakes.
+"""The scripts against the specification, by random calls; and the comparison against planted mistakes.
 
-Every reply and the whole state are compared after each step. A failure tells its seed; DISTQ_SEED repeats it.
+Every reply and the whole state are compared after each step. A failure shows the fewest calls that lead to
+it, and the seed. ``--hypothesis-profile=long`` goes on for a million steps, ``--hypothesis-seed`` repeats.
 """
 
 import os
-import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import pytest
+from hypothesis import Phase
+from hypothesis.stateful import RuleBasedStateMachine
 
 from distq.redisio.connection import Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
 from tests.fixtures.redis_servers import server_of
-from tests.workqueue.model import Item
+from tests.workqueue.machine import ManyMachine, QueueMachine, examples_of, run
 from tests.workqueue.mutants import MUTANTS, Mutant, planted
-from tests.workqueue.random_calls import FEW, MANY, RandomCalls
+
+SEEN_BY_ALL = {
+    *("claims", "refused", "resent", "promoted", "lost", "lost heartbeat", "closed", "crashed"),
+    *("suspect alone", "suspect left to others", "crashes", "terminal", "retries", "parked"),
+    *("OK", "MISMATCH", "FENCED"),
+}
+"""What happens in each long run, or the rules are worth nothing."""
 
 
-def _run(connection: Connection, seed: int, steps: int, items: Sequence[Item] = FEW) -> Counter[str]:
-    """Run one seed to its end; a failure tells how to repeat it."""
-    connection.server_time = 0
-    connection.execute("FLUSHALL")
-    calls = RandomCalls(connection, seed, items)
-    try:
-        calls.run(steps)
-        calls.drain()
-    except AssertionError as error:
-        raise AssertionError(f"{error} (repeat with DISTQ_SEED={seed})") from error
-    return calls.seen
-
-
-def _seeds(count: int) -> list[int]:
-    """Return the seed given, or new ones."""
-    given = os.environ.get("DISTQ_SEED")
-    first = int(given) if given else time.time_ns() // 1_000_000 % 100_000_000
-    return [first] if given else [first + n for n in range(count)]
-
-
-@pytest.mark.timeout(600)
-def test_random_calls_do_what_the_model_says(connection: Connection) -> None:
-    """Twelve items, four processes at a time: each reply and all of Redis are as in the model."""
-    seeds = _seeds(10 if os.environ.get("CI") else 1)
+@pytest.mark.conformance("PQ-20")
+@pytest.mark.timeout(24 * 3600)
+def test_random_calls_do_what_the_specification_says(connection: Connection) -> None:
+    """Twelve items, four processes at a time: each reply and all of Redis are as specified."""
     seen: Counter[str] = Counter()
-    for seed in seeds:
-        print(f"DISTQ_SEED={seed}")  # noqa: T201  # shown where it fails
-        seen += _run(connection, seed, 2000)
-    wanted = {"claims", "refused", "lost", "suspect alone", "crashes", "terminal", "OK", "MISMATCH", "FENCED"}
-    never = {each for each in wanted if not seen[each]}
-    assert not never or len(seeds) == 1, f"never seen in {len(seeds)} runs: {never}"
+    run(lambda: QueueMachine(connection, seen), examples=examples_of(desk=6, ci=88), steps=250)
+    if os.environ.get("CI"):
+        assert seen["steps"] > 20_000
+        never = {each for each in SEEN_BY_ALL if not seen[each]}
+        assert not never, f"never seen in {seen['steps']} steps: {never}"
 
 
-def test_random_calls_of_many_items_do_what_the_model_says(connection: Connection) -> None:
+@pytest.mark.conformance("PQ-20")
+@pytest.mark.timeout(24 * 3600)
+def test_random_calls_of_many_items_do_what_the_specification_says(connection: Connection) -> None:
     """Three hundred items: bounded take-back and promotion lose and reorder nothing."""
-    for seed in _seeds(3 if os.environ.get("CI") else 1):
-        print(f"DISTQ_SEED={seed}")  # noqa: T201  # shown where it fails
-        _run(connection, seed, 300, MANY)
+    run(lambda: ManyMachine(connection, Counter()), examples=examples_of(desk=3, ci=12), steps=60)
 
 
 @pytest.fixture(scope="module")
@@ -67,15 +54,16 @@ def any_connection() -> Iterator[Connection]:
         connection.close()
 
 
+@pytest.mark.conformance("PQ-20")
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name.replace(" ", "-"))
 def test_a_mistake_in_the_scripts_is_caught(
     mutant: Mutant, any_connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The comparison is worth something: it notices each of these mistakes."""
-    with planted(mutant, monkeypatch):
-        for seed in range(1, 11):
-            try:
-                _run(any_connection, seed, 1000 if mutant.items is FEW else 300, mutant.items)
-            except AssertionError:
-                return
-    pytest.fail(f"not caught: {mutant.name}")
+    machine: Callable[[], RuleBasedStateMachine]
+    if mutant.many:
+        machine, examples, steps = lambda: ManyMachine(any_connection, Counter()), 40, 60
+    else:
+        machine, examples, steps = lambda: QueueMachine(any_connection, Counter()), 60, 250
+    with planted(mutant, monkeypatch), pytest.raises(AssertionError):
+        run(machine, examples=examples, steps=steps, number=1, phases=[Phase.generate], database=None)

@@ -1,0 +1,318 @@
+"""The random tests of the queue: rules that Hypothesis puts in any order, each compared when it is done.
+
+What a rule draws is a place in a list that begins with the simplest, so that a failure shrinks to few
+calls with simple arguments.
+"""
+
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import chain, combinations
+from random import Random
+from typing import Any, TypeVar
+
+from hypothesis import HealthCheck, Phase, core, seed, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+
+from distq.redisio.connection import Connection
+from distq.workqueue.memory.entries import Item
+from tests.workqueue.players import CLAIM_DURATIONS, SECOND, Batch, Kind, Players
+
+T = TypeVar("T")
+
+LONG = "long"
+"""The Hypothesis profile of who has the time (``--hypothesis-profile=long``)."""
+settings.register_profile(LONG)
+
+
+def any_of(*simplest_first: T) -> st.SearchStrategy[T]:
+    """Draw one by its place."""
+    return st.sampled_from(simplest_first)
+
+
+def _some(items: Sequence[Item], most: int) -> list[tuple[Item, ...]]:
+    """Return groups of items, single ones first."""
+    groups = chain.from_iterable(combinations(items, size) for size in range(2, most + 1))
+    return [(item,) for item in items] + Random(1).sample(list(groups), 50)
+
+
+def _plans(kinds: Sequence[Kind]) -> list[tuple[Kind, ...]]:
+    """Return how up to five claims are settled in one turn, single ones first."""
+    random = Random(2)
+    return [(kind,) for kind in kinds] + [tuple(random.sample(kinds, 2 + n % 4)) for n in range(50)]
+
+
+LIMITERS = (
+    "",
+    "fixed 0",
+    "fixed 250000",
+    "fastslow 5000 10000000 2",
+    "fixed 1000000000000000000",
+    "bucket 0.5 1 maxwait 2000000",
+    "bucket inf 0",
+    "exp 1000 3000000 bucket 0.0 2 maxwait 5000000 maxof 2",
+)
+KINDS = (
+    *(Kind(outcome) for outcome in ("success", "retry", "done", "release", "park")),
+    *(Kind("after", limiter, priority) for limiter in ("fixed 0", "fixed 9000") for priority in (None, 7)),
+    *(Kind("retry", limiter, priority) for limiter in LIMITERS[1:] for priority in (None, -100)),
+    *(Kind(outcome, wrong=wrong) for wrong in ("stale", "twice") for outcome in ("success", "retry")),
+)
+ITEMS = tuple(f"ns/item-{n}" for n in range(12))
+SOME = _some(ITEMS, 4)
+
+whoever = any_of(*range(len(CLAIM_DURATIONS)))
+some = st.sampled_from(SOME)
+priority = any_of(0, 5, -100, 900, -900)
+most = any_of(None, None, None, 1, 6)
+
+
+class QueueMachine(RuleBasedStateMachine):
+    """Twelve items and four processes, on one server."""
+
+    def __init__(self, connection: Connection, seen: Counter[str]) -> None:
+        super().__init__()
+        self.players = Players(connection, seen)
+
+    @invariant()
+    def redis_is_as_specified(self) -> None:
+        """Compare after each step."""
+        self.players.seen["steps"] += 1
+        self.players.both.compare()
+
+    def teardown(self) -> None:
+        """Work everything off, unless something failed or was given up."""
+        if sys.exc_info()[0] is None:
+            self.players.drain()
+
+    # Producers
+
+    @rule(who=whoever, items=some, priority=priority, most=most)
+    def add(self, who: int, items: Sequence[Item], priority: int, most: int | None) -> None:
+        """Add items."""
+        self.players.call(who, lambda: self.players.both.add(items, priority, most))
+
+    @rule(who=whoever, items=some)
+    def add_again(self, who: int, items: Sequence[Item]) -> None:
+        """Add items, as informers do all the time."""
+        self.players.call(who, lambda: self.players.both.add(items, 0, None))
+
+    @rule(who=whoever, items=some, priority=priority, most=most, delay=any_of(5000, 1, 700_000, 30 * SECOND))
+    def add_after(self, who: int, items: Sequence[Item], priority: int, most: int | None, delay: int) -> None:
+        """Add items for later."""
+        self.players.call(who, lambda: self.players.both.add_after(items, priority, delay, most))
+
+    # Consumers
+
+    @rule(who=whoever, want=any_of(1, 2, 5))
+    def get(self, who: int, want: int) -> None:
+        """Ask for items."""
+        self.players.turn(who, [], want)
+
+    @rule(who=whoever, kinds=st.sampled_from(_plans(KINDS)), want=any_of(0, 1, 3), first=any_of(0, 1, 2))
+    def settle(self, who: int, kinds: Sequence[Kind], want: int, first: int) -> None:
+        """Settle what is held, some of it wrongly, and ask for more."""
+        self.players.settle(who, kinds, want, first)
+
+    @rule(who=whoever, kinds=st.sampled_from(_plans(KINDS[:9])))
+    def settle_simply(self, who: int, kinds: Sequence[Kind]) -> None:
+        """Settle what is held."""
+        self.players.settle(who, kinds, 0)
+
+    @rule(who=whoever, want=any_of(1, 5))
+    def finish(self, who: int, want: int) -> None:
+        """Settle all that is held in success, and ask for more."""
+        self.players.finish(who, want)
+
+    @rule(who=whoever, item=st.sampled_from(ITEMS), limiter=st.sampled_from(LIMITERS), priority=priority)
+    def back_off(self, who: int, item: Item, limiter: str, priority: int) -> None:
+        """Count a failure without a claim."""
+        self.players.back_off(who, item, limiter, priority)
+
+    @rule(who=whoever)
+    def wake(self, who: int) -> None:
+        """Take the token and look for work."""
+        self.players.wake(who)
+
+    @rule(who=whoever, what=any_of("the last call", "a dead process's claim"))
+    def come_late(self, who: int, what: str) -> None:
+        """Repeat the last call, or settle what another held."""
+        if what == "the last call":
+            self.players.resend(who)
+        else:
+            self.players.settle_late(who)
+
+    # Life and death
+
+    @rule(who=any_of(None, *range(len(CLAIM_DURATIONS))))
+    def beat(self, who: int | None) -> None:
+        """Send somebody's heartbeat, or everybody's."""
+        for each in range(len(self.players.all)) if who is None else [who]:
+            self.players.beat(each)
+
+    @rule(who=whoever, how=any_of("die", "leave", "lapse", "outage"))
+    def end(self, who: int, how: str) -> None:
+        """Die, close, lapse while others live, or be silent all together."""
+        {
+            "die": lambda: self.players.die(who),
+            "leave": lambda: self.players.leave(who),
+            "lapse": lambda: self.players.lapse(who),
+            "outage": self.players.outage,
+        }[how]()
+
+    @rule(who=whoever, last=whoever)
+    def crash(self, who: int, last: int) -> None:
+        """Claim something, die of it, and let another claim."""
+        self.players.turn(who, [], 1)
+        self.players.lapse(who)
+        self.players.turn(last, [], 2)
+
+    # Time
+
+    @rule(microseconds=any_of(SECOND, 1, 50, 1000, 4000, 20_000, 150_000))
+    def pass_time(self, microseconds: int) -> None:
+        """Let some time pass."""
+        self.players.pass_time(microseconds)
+
+    @rule(seconds=any_of(6, 12, 3600, -0.001, -2, -3600))
+    def jump(self, seconds: float) -> None:
+        """Let much time pass, or step the clock back."""
+        self.players.pass_time(round(seconds * SECOND))
+
+    @rule(microseconds=any_of(0, 1, 1000))
+    def wait_for_due(self, microseconds: int) -> None:
+        """Wait until the next delay ends, or just before."""
+        self.players.wait_for_due(microseconds)
+
+    # People and the informer
+
+    @rule(
+        who=whoever,
+        how=any_of("requeue", "delete", "park", "forget"),
+        state=any_of("", "ready", "dirty", "delayed", "dead"),
+        items=some,
+    )
+    def repair(self, who: int, how: str, state: str, items: Sequence[Item]) -> None:
+        """Requeue, delete, park or forget items."""
+        both = self.players.both
+        call = {
+            "requeue": lambda: both.requeue(state, items),
+            "delete": lambda: both.delete(state, items),
+            "park": lambda: both.park("by hand", items),
+            "forget": lambda: both.forget(items),
+        }[how]
+        self.players.call(who, call)
+
+    @rule(who=whoever, paused=any_of(False, False, True))
+    def pause(self, who: int, paused: bool) -> None:
+        """Pause or resume."""
+        both = self.players.both
+        self.players.call(who, both.pause if paused else both.resume)
+
+    @rule(limit=any_of(None, None, None, 1, 3, 6, 0))
+    def limit_fleet(self, limit: int | None) -> None:
+        """Limit what all hold together."""
+        self.players.fleet_concurrency = limit
+
+    @rule(
+        who=whoever,
+        batch=st.builds(
+            Batch,
+            items=some,
+            priority=priority,
+            keep_pending=st.booleans(),
+            epochs_on=any_of(0, 0, 0, 1, 95, -1),
+            replaces=any_of(False, False, False, True),
+            follows=any_of(True, True, True, False),
+            new=any_of("next", "same", "!", ""),
+        ),
+    )
+    def commit(self, who: int, batch: Batch) -> None:
+        """Commit a batch of a stream, now and then as a leader of the past or at another position."""
+        self.players.commit(who, batch)
+
+
+MANY = tuple(f"ns/item-{n}" for n in range(300))
+FEW_OF_MANY, MANY_OF_MANY = MANY[:60], MANY[50:]
+many = any_of(MANY, FEW_OF_MANY, MANY_OF_MANY)
+
+
+class ManyMachine(RuleBasedStateMachine):
+    """Three hundred items: what one step takes back, promotes or claims is bounded, and nothing is lost."""
+
+    def __init__(self, connection: Connection, seen: Counter[str]) -> None:
+        super().__init__()
+        self.players = Players(connection, seen)
+
+    redis_is_as_specified = QueueMachine.redis_is_as_specified
+    teardown = QueueMachine.teardown
+    end, beat, jump, wait_for_due = (
+        QueueMachine.end,
+        QueueMachine.beat,
+        QueueMachine.jump,
+        QueueMachine.wait_for_due,
+    )
+
+    @rule(items=many, priority=priority)
+    def add(self, items: Sequence[Item], priority: int) -> None:
+        """Add items."""
+        self.players.both.add(items, priority, None)
+
+    @rule(items=many, priority=priority, delay=any_of(5000, 2 * SECOND), most=any_of(None, 270))
+    def add_after(self, items: Sequence[Item], priority: int, delay: int, most: int | None) -> None:
+        """Add items for later."""
+        self.players.both.add_after(items, priority, delay, most)
+
+    @rule(who=whoever, want=any_of(250, 100, 5))
+    def get(self, who: int, want: int) -> None:
+        """Ask for items."""
+        self.players.turn(who, [], want)
+
+    @rule(who=whoever, want=any_of(0, 250))
+    def finish(self, who: int, want: int) -> None:
+        """Settle what is held, and ask for more."""
+        self.players.finish(who, want)
+
+    @rule(who=whoever, kind=st.sampled_from(KINDS))
+    def settle(self, who: int, kind: Kind) -> None:
+        """Settle what is held, all in one way."""
+        self.players.settle(who, [kind] * 125, 0)
+
+
+def examples_of(*, desk: int, ci: int) -> int:
+    """Return how many examples a random test makes here."""
+    if settings.get_current_profile_name() == LONG:
+        return 50 * ci
+    return ci if os.environ.get("CI") else desk
+
+
+def run(
+    machine: Callable[[], RuleBasedStateMachine],
+    *,
+    examples: int,
+    steps: int,
+    number: int | None = None,
+    phases: Sequence[Phase] = tuple(Phase),
+    **more: Any,
+) -> None:
+    """Run examples of so many steps each, from a seed that is said where one fails."""
+    number = time.time_ns() // 1_000_000 % 100_000_000 if number is None else number
+    try:
+        run_state_machine_as_test(
+            seed(core.global_force_seed or number)(machine),  # type: ignore[arg-type]  # a function will do
+            settings=settings(
+                max_examples=examples,
+                stateful_step_count=steps,
+                deadline=None,
+                suppress_health_check=list(HealthCheck),
+                phases=phases,
+                report_multiple_bugs=False,
+                **more,
+            ),
+        )
+    except AssertionError as error:
+        error.add_note(f"Found by --hypothesis-seed={core.global_force_seed or number}")
+        raise

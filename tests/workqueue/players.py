@@ -1,0 +1,268 @@
+"""Several processes that share a queue and its specification: they die, come late and repeat themselves."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
+
+from distq.redisio.connection import Connection
+from distq.redisio.queue_store import QueueStore
+from distq.workqueue.memory.entries import Answer, Ending, Item, Policy
+from tests.workqueue.side_by_side import STREAM, SideBySide, gap_of
+
+T = TypeVar("T")
+
+SECOND = 1_000_000
+CLAIM_DURATIONS = (30 * SECOND, 30 * SECOND, 12 * SECOND, 45 * SECOND)
+LIMITER = f"exp 5000 {1000 * SECOND} bucket 10.0 3 maxof 2"
+MAX_RETRIES = 3
+
+
+class Kind(NamedTuple):
+    """How a claim is settled; ``wrong``: twice, or by a fence that is not its own."""
+
+    outcome: str
+    limiter: str = ""
+    priority: int | None = None
+    wrong: str = ""
+
+
+class Batch(NamedTuple):
+    """A commit, relative to what the stream stands at."""
+
+    items: Sequence[Item]
+    priority: int = 0
+    keep_pending: bool = False
+    epochs_on: int = 0
+    replaces: bool = False
+    follows: bool = True
+    new: str = "next"
+
+
+@dataclass(eq=False)
+class Player:
+    """What one process knows of its session."""
+
+    nonce: str
+    claim_duration: int
+    number: int = 0
+    turns: int = 0
+    held: dict[Item, int] = field(default_factory=dict)
+    repeat: Callable[[], object] | None = None
+
+
+class Players:
+    """Four processes at a time; ``seen`` counts what happened to them."""
+
+    def __init__(self, connection: Connection, seen: Counter[str]) -> None:
+        connection.server_time = 0
+        connection.execute("FLUSHALL")
+        self.both = SideBySide(QueueStore(connection, "random"))
+        self.seen = seen
+        self.fleet_concurrency: int | None = None
+        self._nonces = 0
+        self._batches = 0
+        self._late: list[Ending] = []
+        self.all = [self._opened(place) for place in range(len(CLAIM_DURATIONS))]
+
+    def _opened(self, place: int) -> Player:
+        self._nonces += 1
+        player = Player(f"nonce-{self._nonces}", CLAIM_DURATIONS[place])
+        player.number = self.both.open(player.nonce, player.claim_duration)
+        return player
+
+    def call(self, who: int, call: Callable[[], T]) -> T:
+        """Let a process call something that it may repeat."""
+        self.all[who].repeat = call
+        return call()
+
+    def resend(self, who: int) -> None:
+        """Make the last call again, as if its reply had been lost."""
+        repeat = self.all[who].repeat
+        if repeat is not None:
+            self.seen["resent"] += 1
+            repeat()
+
+    # Turns
+
+    def turn(self, who: int, endings: Sequence[Ending], want: int) -> bool:
+        """Make a turn; return False where the session was lost, and another was opened."""
+        player = self.all[who]
+        player.turns = op = player.turns + 1
+        policy = Policy(LIMITER, MAX_RETRIES, self.fleet_concurrency)
+        answer = self.call(
+            who,
+            lambda: self.both.turn(
+                number=player.number,
+                nonce=player.nonce,
+                op=op,
+                endings=endings,
+                want=want,
+                policy=policy,
+                claim_duration=player.claim_duration,
+            ),
+        )
+        if answer is None:
+            self.seen["lost"] += 1
+            self.die(who)
+            return False
+        self._note(player, answer, endings)
+        return True
+
+    def settle(self, who: int, kinds: Sequence[Kind], want: int, first: int = 0) -> None:
+        """Settle some of what is held, some of it wrongly, and ask for more."""
+        held = list(self.all[who].held.items())
+        held = held[first:] + held[:first]
+        endings = []
+        for kind, (item, fence) in zip(kinds, held, strict=False):
+            text = "" if kind.outcome in ("success", "done", "release", "after") else "boom\ntrace"
+            claim_fence = fence - 1 if kind.wrong == "stale" else fence
+            endings.append(Ending(item, claim_fence, kind.outcome, kind.limiter, kind.priority, text))
+            if kind.wrong == "twice":
+                endings.append(Ending(item, fence, "success" if kind.outcome in ("success", "retry") else "done"))
+        self.turn(who, endings, want)
+
+    def finish(self, who: int, want: int) -> None:
+        """Settle all that is held, in success, and ask for more."""
+        held = list(self.all[who].held.items())[:250]
+        self.turn(who, [Ending(item, fence) for item, fence in held], want)
+
+    def settle_late(self, who: int) -> None:
+        """Settle what a process held that died."""
+        if self._late:
+            self.turn(who, [self._late.pop(0)], 0)
+
+    def back_off(self, who: int, item: Item, limiter: str, priority: int) -> None:
+        """Count a failure of an item that nobody needs to hold."""
+        self.turn(who, [Ending(item, 0, "limit", limiter, priority)], 0)
+
+    def wake(self, who: int) -> None:
+        """Wake up by a token, and look for work; with another session where this one was lost."""
+        if self.both.take_token() and not self.turn(who, [], 1):
+            self.turn(who, [], 1)
+
+    def _note(self, player: Player, answer: Answer, endings: Sequence[Ending]) -> None:
+        for each in endings:
+            if player.held.get(each.item) == each.fence and each.outcome != "limit":
+                del player.held[each.item]
+        player.held.update(dict.fromkeys([item for item, _ in answer.claimed], answer.fence))
+        self.seen["claims"] += len(answer.claimed)
+        self.seen["refused"] += len(answer.refused)
+        self.seen["promoted"] += answer.promoted
+        self.seen["suspect alone"] += answer.alone and len(answer.claimed) == 1
+        self.seen["suspect left to others"] += answer.alone and not answer.claimed
+        for failure in self.both.state.items.failures.values():
+            self.seen[failure.reason] += 1
+
+    # Sessions
+
+    def beat(self, who: int) -> None:
+        """Send a heartbeat."""
+        player = self.all[who]
+        worker = f"worker {player.turns}"
+        told = self.call(
+            who, lambda: self.both.heartbeat(player.number, player.nonce, worker, player.claim_duration)
+        )
+        if told is None:
+            self.seen["lost heartbeat"] += 1
+            self.die(who)
+
+    def die(self, who: int) -> None:
+        """Die without a word, and come back as another; what was held is settled too late."""
+        self._late += [Ending(item, fence, "retry") for item, fence in self.all[who].held.items()]
+        self.all[who] = self._opened(who)
+
+    def leave(self, who: int) -> None:
+        """Close the session, whatever is held, and open another."""
+        player = self.all[who]
+        ended = self.call(who, lambda: self.both.close(player.number, player.nonce))
+        self.seen["closed"] += ended
+        self.die(who)
+
+    def lapse(self, who: int) -> None:
+        """Die, and let the others go on until the session lapsed."""
+        number, held = self.all[who].number, bool(self.all[who].held)
+        self.die(who)
+        for _ in range(20):
+            if number not in self.both.state.sessions.all:
+                self.seen["crashed"] += held
+                return
+            self.pass_time(8 * SECOND)
+            for other in range(len(self.all)):
+                self.beat(other)
+        raise AssertionError(f"session {number} does not lapse")
+
+    def outage(self) -> None:
+        """Let everybody be silent for long; a process of the past is the first to look."""
+        for _look in range(6):
+            self.pass_time(10 * SECOND)
+            self.both.heartbeat(1, "nobody", "", CLAIM_DURATIONS[0])
+
+    # Time
+
+    def pass_time(self, microseconds: int) -> None:
+        """Let the server's clock go on, or back."""
+        self.both.now += microseconds
+
+    def wait_for_due(self, microseconds: int) -> None:
+        """Let time pass until so long before the next delay ends."""
+        due = self.both.state.items.next_due()
+        if due is not None:
+            self.both.now = max(self.both.now, due - microseconds)
+
+    # The informer
+
+    def commit(self, who: int, batch: Batch) -> None:
+        """Commit a batch of the stream."""
+        stored = self.both.state.streams.all.get(STREAM)
+        self._batches += 1
+        epoch = (int(stored.epoch) if stored else 9) + batch.epochs_on
+        right = (stored.batch if stored else "") if batch.follows else "b77"
+        news = {"next": str(1000 + self._batches), "same": stored.position if stored else "1"}
+        inputs = {
+            "epoch": str(max(1, epoch)),
+            "replaces": stored.epoch if stored and batch.replaces else "",
+            "after": right,
+            "new": news.get(batch.new, batch.new),
+            "batch": f"b{self._batches}",
+            "about": '{"leader":"me too"}',
+            "priority": batch.priority,
+            "keep_pending": batch.keep_pending,
+            "items": batch.items,
+            "known": {f"pod-{self._batches % 5}": str(self._batches), "pod-7": "1"},
+            "gone": [f"pod-{self._batches * 3 % 5}"],
+        }
+        self.seen[self.call(who, lambda: self.both.commit(**inputs))] += 1
+
+    # The end
+
+    def drain(self) -> None:
+        """Work everything off; then nothing is left but the dead, clocks and buckets."""
+        both, items, sessions = self.both, self.both.state.items, self.both.state.sessions
+        both.resume()
+        self.fleet_concurrency = None
+        while items.pending or items.claims or len(sessions.all) != len(self.all):
+            self.wait_for_due(0)
+            self.pass_time(gap_of(CLAIM_DURATIONS[0]))
+            for who in range(len(self.all)):
+                self.beat(who)
+                self.finish(who, 50)
+            both.compare()
+        for player in self.all:
+            assert both.close(player.number, player.nonce) == 1, "an open session is not there"
+        both.compare()
+        left = {name: both.store.read((command, name))[0] for name, command in _SIZES.items()}
+        dead = left.pop("dead")
+        assert left.pop("failures") == dead, "failure records of items that are no more"
+        assert left.pop("wake") <= 1
+        assert not any(left.values()), left
+        (fields,) = both.store.read(("HKEYS", "meta"))
+        own = {field for field in fields if not field.startswith((b"bucket ", b"cover"))}
+        assert own == {b"layout", b"stamp", b"seen", b"clock"}
+
+
+_SIZES = {
+    **dict.fromkeys(("ready", "dirty", "processing", "delayed", "dead", "sessions"), "ZCARD"),
+    **dict.fromkeys(("claims", "failures", "workers"), "HLEN"),
+    "wake": "LLEN",
+}

@@ -1,0 +1,150 @@
+"""A queue in Redis, read at once and put into the words of its specification, and compared with it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from distq.redisio.queue_store import QueueStore
+from distq.redisio.scores import decode_due, decode_order
+from distq.workqueue.memory.entries import Answer, Claim, Failure, Item, Later, Now
+from distq.workqueue.memory.state import QueueState
+
+_ORDERED = ("ready", "dirty", "processing", "delayed", "dead", "sessions")
+_READS = (
+    *[("ZRANGE", name, 0, -1, "WITHSCORES") for name in _ORDERED],
+    *[("HGETALL", name) for name in ("claims", "failures", "workers", "streams", "meta", "known")],
+    ("LLEN", "wake"),
+)
+
+Pairs = dict[str, bytes]
+
+_name = lru_cache(100_000)(bytes.decode)
+now_of = lru_cache(100_000)(lambda score: Now(*decode_order(score)))
+
+
+@lru_cache(100_000)
+def _later(score: bytes) -> Later:
+    priority, due = decode_due(score)
+    return Later(priority, due // 1000)
+
+
+@lru_cache(100_000)
+def _claim(text: bytes) -> Claim:
+    session, fence, order = text.split(b" ")
+    return Claim(int(session), int(fence), now_of(order))
+
+
+@lru_cache(100_000)
+def failure_of(text: bytes) -> Failure:
+    """Return what a failure record says."""
+    count, crashes, failed_at, reason, rest = text.decode().split(" ", 4)
+    return Failure(int(count), int(crashes), int(failed_at), reason, rest)
+
+
+@dataclass(frozen=True)
+class RedisState:
+    """All of one queue, as Redis has it."""
+
+    ready: Pairs
+    dirty: Pairs
+    processing: Pairs
+    delayed: Pairs
+    dead: Pairs
+    sessions: Pairs
+    claims: Pairs
+    failures: Pairs
+    workers: Pairs
+    streams: Pairs
+    meta: Pairs
+    known: Pairs
+    tokens: int
+
+    @classmethod
+    def read(cls, store: QueueStore) -> "RedisState":
+        """Read everything in one round trip."""
+        *pairs, tokens = store.read(*_READS)
+        return cls(*map(_pairs, pairs), tokens)
+
+    def check(self) -> None:
+        """Check what holds of every queue, whatever happened to it."""
+        ready, claimed, delayed = self.ready.keys(), self.processing.keys(), self.delayed.keys()
+        assert self.claims.keys() == claimed
+        assert not ready & claimed
+        assert self.dirty.keys() <= claimed
+        assert not delayed & (ready | self.dirty.keys())
+        assert not self.dead.keys() & (ready | delayed | claimed)
+        assert self.failures.keys() <= ready | delayed | claimed | self.dead.keys()
+        assert self.dead.keys() <= self.failures.keys()
+        assert self.tokens <= 1
+
+    def compare(self, state: QueueState) -> None:
+        """Compare with what it should be."""
+        items = state.items
+        pending: dict[Item, Now | Later] = {item: _later(score) for item, score in self.delayed.items()}
+        pending |= {item: now_of(score) for item, score in (self.ready | self.dirty).items()}
+        _same("pending", pending, items.pending)
+        _same("claims", {item: _claim(text) for item, text in self.claims.items()}, items.claims)
+        holders = {item: claim.session for item, claim in items.claims.items()}
+        _same("processing", {item: int(session) for item, session in self.processing.items()}, holders)
+        _same("failures", {item: failure_of(text) for item, text in self.failures.items()}, items.failures)
+        _same("dead", {item: int(at) for item, at in self.dead.items()}, items.dead)
+        self._compare_sessions(state)
+        self._compare_meta(state)
+        streams = {name: " ".join(stream).encode() for name, stream in state.streams.all.items()}
+        _same("streams", self.streams, streams)
+        _same("known", self.known, {name: text.encode() for name, text in state.streams.known.items()})
+
+    def _compare_sessions(self, state: QueueState) -> None:
+        sessions = state.sessions.all
+        deadlines = {int(number): int(deadline) for number, deadline in self.sessions.items()}
+        _same("sessions", deadlines, {number: session.deadline for number, session in sessions.items()})
+        records = {int(field): text.split(b" ")[0] for field, text in self.meta.items() if field.isdigit()}
+        expected = {
+            number: b"lapsed" if session.ended else session.nonce.encode()
+            for number, session in sessions.items()
+            if session.crashed or not session.ended
+        }
+        _same("session records", records, expected)
+        assert self.workers.keys() <= self.sessions.keys()
+        for number, session in sessions.items():
+            if not session.ended:
+                assert self.workers[str(number)] == session.worker.encode()
+
+    def _compare_meta(self, state: QueueState) -> None:
+        seen = None if "seen" not in self.meta else int(self.meta["seen"])
+        clocks = int(self.meta.get("stamp", 0)), seen, int(self.meta.get("clock", 0))
+        expected = state.items.stamp, state.sessions.seen, state.sessions.clock
+        assert clocks == expected, f"stamp, seen and clock: {clocks} instead of {expected}"
+        paused = int(self.meta["paused"]) if "paused" in self.meta else None
+        assert paused == state.paused
+        buckets = {
+            tuple(map(float, field.split(" ")[1:])): tuple(map(float, text.split(b" ")))
+            for field, text in self.meta.items()
+            if field.startswith("bucket ")
+        }
+        _same("buckets", buckets, state.buckets.tokens)
+
+
+def answer_of(reply: Sequence[Any]) -> Answer:
+    """Put a turn's reply into the words of the specification."""
+    fence, _, alone, refused, fates, popped, records, promoted = reply
+    claimed = [(_name(item), now_of(order)) for item, order in zip(popped[::2], popped[1::2], strict=True)]
+    records = records or [None] * len(claimed)  # it says nothing where there is nothing to say
+    failures = [None if text is None else failure_of(text) for text in records]
+    places = [int(place) for place in (refused or b"").split(b",") if place]
+    return Answer(int(fence), bool(alone), places, list(map(_name, fates or [])), claimed, failures, promoted)
+
+
+def _pairs(flat: Sequence[bytes]) -> Pairs:
+    return dict(zip(map(_name, flat[::2]), flat[1::2], strict=True))
+
+
+def _same(what: str, observed: dict[Any, Any], expected: dict[Any, Any]) -> None:
+    if observed != expected:
+        differ = {
+            name: (observed.get(name), expected.get(name))
+            for name in observed.keys() | expected.keys()
+            if observed.get(name) != expected.get(name)
+        }
+        raise AssertionError(f"{what} in Redis and by the specification: {differ}")
