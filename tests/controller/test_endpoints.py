@@ -1,0 +1,94 @@
+"""The HTTP endpoints by themselves: addresses, answers, clients that misbehave."""
+
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+import urllib3
+
+from distq.config import Settings
+from distq.controller.endpoints import Endpoints
+from distq.errors import ConfigError
+
+Serve = Callable[..., Endpoints]
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Serve probes without problems, and no metrics, unless told."""
+    with ExitStack() as stack:
+
+        def start(address: str = "127.0.0.1:0", **pages: object) -> Endpoints:
+            parts: dict[str, object] = {"health": list, "readiness": list, "metrics": None, **pages}
+            endpoints = Endpoints(address, **parts)  # type: ignore[arg-type]  # the test's words
+            stack.callback(endpoints.close)
+            endpoints.start()
+            return endpoints
+
+        yield start
+
+
+def get(endpoints: Endpoints, path: str, method: str = "GET") -> tuple[int, str]:
+    """Ask, and return status and body."""
+    answer = urllib3.request(method, endpoints.url + path, timeout=20, retries=False)
+    return answer.status, answer.data.decode()
+
+
+def test_probes_answer_with_their_problems(serve: Serve) -> None:
+    """None is a 200; each is a line of a 503."""
+    endpoints = serve(readiness=lambda: ["no Redis", "no leader"])
+    assert get(endpoints, "/healthz") == (200, "ok\n")
+    assert get(endpoints, "/readyz") == (503, "no Redis\nno leader\n")
+
+
+def test_other_requests_are_refused(serve: Serve) -> None:
+    """Other paths, other methods, and metrics that nobody keeps."""
+    endpoints = serve()
+    assert get(endpoints, "/")[0] == 404
+    assert get(endpoints, "/healthz/x")[0] == 404
+    assert get(endpoints, "/healthz", "POST")[0] == 405
+    status, why = get(endpoints, "/metrics")
+    assert status == 404
+    assert "distq[metrics]" in why
+
+
+def test_a_client_that_says_nothing_holds_up_nobody(serve: Serve) -> None:
+    """Each connection has a thread of its own."""
+    endpoints = serve()
+    host, _, port = endpoints.url.removeprefix("http://").partition(":")
+    with (
+        socket.create_connection((host, int(port))) as silent,
+        socket.create_connection((host, int(port))) as rude,
+    ):
+        silent.sendall(b"GET /heal")
+        rude.sendall(b"\x00\xff\r\n\r\n")
+        rude.close()
+        assert get(endpoints, "/healthz") == (200, "ok\n")
+
+
+@pytest.mark.parametrize(
+    "address", ["", "8080", "127.0.0.1", "127.0.0.1:http", ":99999", "::1:80", "a b:1", ":", "http://a:1"]
+)
+def test_an_address_that_is_none_is_refused_with_the_settings(address: str) -> None:
+    """Before anything runs."""
+    with pytest.raises(ConfigError, match=r"bad http_address: .* Give ADDRESS:PORT"):
+        Settings(http_address=address)
+
+
+@pytest.mark.parametrize(("address", "url"), [("[::1]:0", "http://[::1]:"), (":0", "http://0.0.0.0:")])
+def test_addresses_may_be_ipv6_or_all(serve: Serve, address: str, url: str) -> None:
+    """Brackets as in a URL; no address is every one."""
+    if "::1" in address and not socket.has_ipv6:
+        pytest.skip("no IPv6 here")
+    assert Settings(http_address=address).http_address == address
+    endpoints = serve(address)
+    assert endpoints.url.startswith(url)
+    assert get(endpoints, "/healthz")[0] == 200
+
+
+def test_an_address_in_use_is_said(serve: Serve) -> None:
+    """With the remedy, not a traceback."""
+    taken = serve().url.removeprefix("http://")
+    with pytest.raises(ConfigError, match=r"cannot listen on .* Choose another http_address"):
+        serve(taken)
