@@ -41,7 +41,7 @@ class Items:
         self.next_stamp(now)
         new = sum(item not in self.pending for item in fitted)
         for item in fitted:
-            self.defer(item, now + delay, priority)
+            self.defer(now, item, now + delay, priority)
             self.dead.pop(item, None)
         return new, len(fitted)
 
@@ -61,7 +61,8 @@ class Items:
         """Make items pending now, in their order; return how many were not.
 
         That supersedes a delay, whose higher priority stays, and revives the dead; with
-        ``keep_pending`` what is delayed or dead stays so.
+        ``keep_pending`` what is delayed or dead stays so. What is due was pending before, noticed or
+        not: it keeps its place unless it is raised.
         """
         self.stamp = max(self.stamp, now - 1)
         new = 0
@@ -75,13 +76,20 @@ class Items:
                 self._raise(item, before, priority)
             else:
                 new += 1
-                self.pending[item] = Now(max(priority, before.priority) if before else priority, self.stamp)
+                self.pending[item] = self._entry(now, before, priority)
         return new
 
-    def defer(self, item: Item, due: float, priority: int) -> None:
+    def _entry(self, now: int, before: Later | None, priority: int) -> Now:
+        if before is None:
+            return Now(priority, self.stamp)
+        was_due = before.due_ms * 1000 <= now and before.priority >= priority
+        return Now(max(priority, before.priority), before.due_ms * 1000 if was_due else self.stamp)
+
+    def defer(self, now: int, item: Item, due: float, priority: int) -> None:
         """Make an item pending at ``due``, in ms rounded up; what is pending now can only be raised.
 
-        Of several delays the earliest wins, and the highest priority.
+        Of several delays the earliest wins, and the highest priority. What is due is pending now,
+        noticed or not: a raise moves it to the end of its new level.
         """
         entry = self.pending.get(item)
         if isinstance(entry, Now):
@@ -89,7 +97,9 @@ class Items:
             return
         due_ms = math.ceil(due / 1000)
         if entry is not None:
-            due_ms, priority = min(due_ms, entry.due_ms), max(priority, entry.priority)
+            is_raised = entry.due_ms * 1000 <= now and priority > entry.priority
+            due_ms = min(due_ms, now // 1000 if is_raised else entry.due_ms)
+            priority = max(priority, entry.priority)
         self.pending[item] = Later(priority, due_ms)
 
     def _raise(self, item: Item, entry: Now, priority: int) -> None:

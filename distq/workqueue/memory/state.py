@@ -102,7 +102,7 @@ class QueueState:
         items, item, outcome = self.items, ending.item, ending.outcome
         if outcome == "limit":
             count = items.count_failure(item, now, ending.text)
-            items.defer(item, self._due(now, ending, policy, count), ending.priority or 0)
+            items.defer(now, item, self._due(now, ending, policy, count), ending.priority or 0)
             items.dead.pop(item, None)
             return True
         claim = items.claims.get(item)
@@ -117,8 +117,8 @@ class QueueState:
                 items.failures.pop(item, None)
         elif outcome in ("success", "after"):
             items.failures.pop(item, None)
-            if outcome == "after" and not isinstance(items.pending.get(item), Now):
-                items.defer(item, self._due(now, ending, policy, 1), priority)
+            if outcome == "after":
+                items.defer(now, item, self._due(now, ending, policy, 1), priority)
         else:
             self._fail(now, ending, priority, policy)
         return True
@@ -131,9 +131,7 @@ class QueueState:
             if item not in items.pending:
                 items.park(item, now, "terminal" if ending.outcome == "park" else "retries", ending.text)
             return
-        due = self._due(now, ending, policy, count)
-        if not isinstance(items.pending.get(item), Now):
-            items.defer(item, due, priority)
+        items.defer(now, item, self._due(now, ending, policy, count), priority)
 
     def _due(self, now: int, ending: Ending, policy: Policy, count: int) -> float:
         return now + self.buckets.delay(ending.limiter or policy.limiter, count, now)

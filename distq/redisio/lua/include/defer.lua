@@ -10,6 +10,8 @@ local function defer(item, due, priority)
   local own = call('ZSCORE', delayed, item)
   if own then
     local own_due, own_priority = split_due(tonumber(own))
+    -- what is due is pending now, noticed or not: a raise moves it to the end of its new level
+    if own_due <= now and priority > own_priority then own_due = now - now % 1000 end
     due, priority = math.min(due, own_due), math.max(priority, own_priority)
   end
   call('ZADD', delayed, due_score(due, priority), item)

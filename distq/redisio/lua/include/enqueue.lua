@@ -12,18 +12,20 @@ local function enqueue(items, priority, keep_pending)
   for i, item in ipairs(items) do
     if not (keep_pending and (due[i] or parked[i])) then
       stamp = stamp + 1
-      local level = priority
+      local level, since = priority, stamp
       if due[i] then
-        local _, own = split_due(tonumber(due[i]))
+        local own_due, own = split_due(tonumber(due[i]))
         level = math.max(own, priority)
+        -- what is due was pending before, noticed or not: it keeps its place unless it is raised
+        if own_due <= now and own >= priority then since = own_due end
         undelay[#undelay + 1] = item
       end
       if parked[i] then revive[#revive + 1] = item end
       if claimed[i] then
-        to_dirty[#to_dirty + 1] = order(level, stamp)
+        to_dirty[#to_dirty + 1] = order(level, since)
         to_dirty[#to_dirty + 1] = item
       else
-        to_ready[n + 1], to_ready[n + 2] = order(level, stamp), item
+        to_ready[n + 1], to_ready[n + 2] = order(level, since), item
         n = n + 2
       end
     end

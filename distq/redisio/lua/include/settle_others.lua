@@ -22,7 +22,7 @@
       return write_failure(item, count, crashes, now_text, outcome == 'park' and 'terminal' or 'retries', text)
     end
     local due = due_after(own_limiter, count)
-    if not pending then defer(item, due, priority) end
+    defer(item, due, priority)
   end
   local function settle(item, outcome, own_limiter, priority, text)
     local score = string.match(call('HGET', claims, item), '%S+$')
@@ -39,7 +39,7 @@
     end
     if outcome == 'after' then
       call('HDEL', failures, item)
-      if not pending then defer(item, now + delay_of(own_limiter, 1), priority) end
+      defer(item, now + delay_of(own_limiter, 1), priority)
     elseif not pending and not call('ZSCORE', delayed, item) then
       call('HDEL', failures, item) -- done, and nothing left that would back off
     end
