@@ -11,6 +11,7 @@ import distq
 from distq.cli.options import _DEFAULTS
 from distq.cli.program import main
 from distq.config import Settings
+from distq.metrics import METRICS
 from distq.redisio import keys
 from tests.test_readme import README, ROOT
 
@@ -39,6 +40,13 @@ def default(name: str, words: dict[str, str]) -> str:
     if value in {None, ""}:
         return words.get(name) or _DEFAULTS.get(name, "")
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def test_the_metrics_are_those_of_the_code() -> None:
+    """Names, types and labels, in the code's order."""
+    assert [row[:3] for row in rows("metric")] == [
+        [metric.name, metric.kind, ", ".join(metric.labels)] for metric in METRICS
+    ]
 
 
 def test_the_flags_are_taken_by_some_command() -> None:
