@@ -133,7 +133,7 @@ class Answer:
 def decode(reply: Sequence[Any], encoded: Encoded) -> Answer:
     """Read the script's reply."""
     fence, wait, alone, refusals, told, popped, records, promoted = reply
-    fates = [ENDED] * encoded.n_ok + [_fate(text) for text in told]
+    fates = [ENDED] * encoded.n_ok + [_fate(text) for text in told or ()]
     for index in refusals.split(b",") if refusals else ():
         fates[int(index) - 1] = REFUSED
     in_order = [ENDED] * len(fates)

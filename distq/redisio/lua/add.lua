@@ -10,13 +10,14 @@ local stamp, paused = unpack(call('HMGET', meta, 'stamp', 'paused'))
 stamp = tonumber(stamp or 0)
 call('ZCARD', ready)
 call('ZCARD', dirty)
-call('LLEN', wake)
---- @include order
+local tokens, fitted = call('LLEN', wake), #items
+if max_length ~= '' then
+  --- @include room
+  fitted = fitting(items, tonumber(max_length))
+  if fitted == 0 then return { 0, 0 } end
+  if fitted < #items then items = { unpack(items, 1, fitted) } end
+end
 --- @include enqueue
---- @include room
-local fitted = fitting(items, max_length)
-if fitted == 0 then return { 0, 0 } end
-if fitted < #items then items = { unpack(items, 1, fitted) } end
 local added = enqueue(items, priority, false)
 call('HSET', meta, 'stamp', stamp)
 return { added, fitted }

@@ -11,12 +11,16 @@ stamp, cover = math.max(tonumber(stamp or 0) + 1, now), tonumber(cover or 0)
 call('ZCARD', ready)
 call('ZCARD', dirty)
 call('ZCARD', dead)
-local first, tokens = call('ZRANGE', delayed, 0, 0, 'WITHSCORES'), call('LLEN', wake)
+local first, tokens = call('ZRANGE', delayed, '0', '0', 'WITHSCORES'), call('LLEN', wake)
+local fitted = #items
+if max_length ~= '' then
+  --- @include room
+  fitted = fitting(items, tonumber(max_length))
+  if fitted == 0 then return { 0, 0 } end
+end
 --- @include order
+--- @include due
 --- @include defer
---- @include room
-local fitted = fitting(items, max_length)
-if fitted == 0 then return { 0, 0 } end
 local n_before, earliest = call('ZCARD', delayed), now + delay
 for i = 1, fitted do defer(items[i], earliest, priority) end
 call('ZREM', dead, unpack(items, 1, fitted))
@@ -24,5 +28,5 @@ call('HSET', meta, 'stamp', stamp)
 -- who sees to what is due first sees to the next, too
 local first_due = first[2] and split_due(tonumber(first[2])) or 0
 local covered = (first_due > now and first_due <= earliest) or (cover > now and cover <= earliest)
-if tokens == 0 and not paused and not covered then call('RPUSH', wake, 1) end
+if tokens == 0 and not paused and not covered then call('RPUSH', wake, '1') end
 return { call('ZCARD', delayed) - n_before, fitted }

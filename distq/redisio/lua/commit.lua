@@ -12,7 +12,7 @@ local stamp, paused = unpack(call('HMGET', meta, 'stamp', 'paused'))
 stamp = tonumber(stamp or 0)
 for _, key in ipairs({ ready, dirty, processing, delayed, dead }) do call('ZCARD', key) end
 call('HLEN', known)
-call('LLEN', wake)
+local tokens = call('LLEN', wake)
 
 -- Versions of the API server are opaque digits of any length, never Lua numbers.
 local function older(a, b) return #a < #b or (#a == #b and a < b) end
@@ -25,7 +25,6 @@ end
 -- The batch before this one tells more than the position: a list of what did not change ends where it began.
 if (last_batch or '') ~= after then return { 'MISMATCH', position or '' } end
 
---- @include order
 --- @include enqueue
 local n_before_gone = n_items + 2 * n_known
 local added = 0

@@ -7,15 +7,15 @@ local call = redis.call
 --- @include now
 local number, nonce = string.match(session, '^(%d+)-(.+)$')
 local seen, clock, paused, record = unpack(call('HMGET', meta, 'seen', 'clock', 'paused', number))
-local looks_around, cover = not seen or now < tonumber(seen) or now - seen >= 100000, nil
 --- @include look
---- @include order
+call('HLEN', workers)
 --- @include tick
 if not record or string.match(record, '^%S+') ~= nonce then return 'LOST' end
 call('ZADD', sessions, clock + tonumber(claim_duration), number)
 call('HSET', workers, number, worker)
 -- The token for what is pending may have died with who took it: ten times a second at most another is given.
-if looks_around and tokens == 0 and not paused then
+if ticks and tokens == 0 and not paused then
+  --- @include due
   local overdue = first[2] and split_due(tonumber(first[2])) <= now
   if overdue or call('ZCARD', ready) > 0 then call('RPUSH', wake, 1) end
 end

@@ -11,11 +11,11 @@ if stored_layout and tonumber(stored_layout) > tonumber(layout) then
   return redis.error_reply('LAYOUT ' .. stored_layout)
 end
 --- @include look
---- @include order
-local number, record, cover
+call('HLEN', workers)
+local number, record
 --- @include tick
 stamp = math.max(tonumber(stamp or 0) + 1, now)
-number = string.format('%.0f', stamp)
+number = string.format('%d', stamp)
 call('HSET', meta, 'layout', layout, 'stamp', stamp, number, nonce .. ' - - ')
 call('ZADD', sessions, clock + tonumber(claim_duration), number)
 call('HSET', workers, number, worker)

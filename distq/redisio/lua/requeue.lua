@@ -9,12 +9,11 @@ local call = redis.call
 local stamp, paused = unpack(call('HMGET', meta, 'stamp', 'paused'))
 stamp = tonumber(stamp or 0)
 for _, key in ipairs({ ready, dirty, processing, dead }) do call('ZCARD', key) end
-call('LLEN', wake)
+local tokens = call('LLEN', wake)
 local n_failures = call('HLEN', failures)
 local waits = call('ZMSCORE', delayed, unpack(items))
 local parked = call('ZMSCORE', dead, unpack(items))
 call('HDEL', failures, '') -- where memory is full, a removal opens the way for the rest
---- @include order
 --- @include enqueue
 local in_state = { ready = ready, dirty = dirty, processing = processing, delayed = delayed, dead = dead }
 local chosen = state ~= '' and call('ZMSCORE', in_state[state], unpack(items))

@@ -2,8 +2,8 @@
 -- Settlements are n_ok times (item, fence), then for the other outcomes (item, fence, outcome, limiter, priority,
 -- text) each; an outcome limit counts a failure without a claim.
 -- Returns {fence, wait in µs, alone, indexes of refused settlements, fate of each other settlement,
--- {item, order, ...}, {failure record or false, ...}, promoted}, or LOST. A resent turn changes nothing and answers
--- the same, save for how many it promoted.
+-- {item, order, ...}, {failure record or false, ...}, promoted}, or LOST; fates and records are nil where there
+-- are none. A resent turn changes nothing and answers the same, save for how many it promoted.
 local ready, dirty, processing, claims, delayed, failures = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local dead, sessions, workers, meta, wake = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
 local time, session, op, want, gap = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
@@ -14,30 +14,35 @@ local call = redis.call
 -- function costs at every call.
 --- @include now
 local number, nonce = string.match(session, '^(%d+)-(.+)$')
-local stamp, seen, clock, paused, cover, coverer, record =
-  unpack(call('HMGET', meta, 'stamp', 'seen', 'clock', 'paused', 'cover', 'coverer', number))
-stamp, cover = tonumber(stamp or 0), tonumber(cover or 0)
+local stamp, seen, clock, paused, record =
+  unpack(call('HMGET', meta, 'stamp', 'seen', 'clock', 'paused', number))
 local others = 2 * n_ok
---- @include order
 --- @include look
+if #settlements > others then call('ZCARD', dead) end
 local ours = nonce .. ' '
-if record and string.sub(record, 1, #ours) == ours and string.match(record, '^%S+ (%S+)') == op then
+local this_turn = ours .. op .. ' '
+if record and string.find(record, this_turn, 1, true) == 1 then
   --- @include replay
 end
 
 --- @include tick
-if not record or string.sub(record, 1, #ours) ~= ours then return 'LOST' end
-stamp = math.max(stamp + 1, now)
-local fence = string.format('%.0f', stamp)
-local fates = {}
+if not record or string.find(record, ours, 1, true) ~= 1 then return 'LOST' end
+stamp = tonumber(stamp or 0)
+if stamp < now then stamp = now else stamp = stamp + 1 end
+local fence = string.format('%d', stamp)
+local refused, fates = {}, false
 
 --- @include settle
 if #settlements > others then
+  fates = {}
   --- @include settle_others
 end
-local refusals = table.concat(refused, ',')
+local refusals = #refused > 0 and table.concat(refused, ',') or ''
 
 --- @include claim
---- @include waiting
-call('HSET', meta, 'stamp', stamp, number, ours .. op .. ' ' .. fence .. ' ' .. refusals)
+local found_less, wait = #popped / 2 < asked, 0
+if found_less or tokens == 0 or first[2] then
+  --- @include waiting
+end
+call('HSET', meta, 'stamp', fence, number, this_turn .. fence .. ' ' .. refusals)
 return { fence, wait, alone, refusals, fates, popped, records, promoted }

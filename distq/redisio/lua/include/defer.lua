@@ -1,5 +1,6 @@
 -- Make one item pending at `due`: the earliest of several delays wins, and the highest priority.
 -- What is pending now stays so and can only be raised.
+local function due_score(due, priority) return math.ceil(due / 1000) * 2048 + 1023 - priority end
 local function defer(item, due, priority)
   for _, pending in ipairs({ ready, dirty }) do
     if call('ZSCORE', pending, item) then

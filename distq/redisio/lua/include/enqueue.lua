@@ -1,6 +1,8 @@
 -- Make items pending now: ready, or dirty while claimed. A fresh add supersedes a delay, whose higher priority
 -- stays, and revives the dead; one that keeps what is pending leaves delayed and dead items alone.
 -- Returns how many were not pending now before. Moves `stamp`, a µs an item, so that the order is the items'.
+--- @include order
+--- @include due
 local function enqueue(items, priority, keep_pending)
   local claimed = call('ZCARD', processing) > 0 and call('ZMSCORE', processing, unpack(items)) or {}
   local due = call('ZCARD', delayed) > 0 and call('ZMSCORE', delayed, unpack(items)) or {}
@@ -9,7 +11,8 @@ local function enqueue(items, priority, keep_pending)
   local undelay, revive = { 'ZREM', delayed }, { 'ZREM', dead }
   local n = 3
   if stamp < now then stamp = now - 1 end
-  for i, item in ipairs(items) do
+  for i = 1, #items do
+    local item = items[i]
     if not (keep_pending and (due[i] or parked[i])) then
       stamp = stamp + 1
       local level, since = priority, stamp
@@ -34,6 +37,6 @@ local function enqueue(items, priority, keep_pending)
   local newly_dirty = #to_dirty > 3 and call(unpack(to_dirty)) or 0
   if #undelay > 2 then call(unpack(undelay)) end
   if #revive > 2 then call(unpack(revive)) end
-  if newly_ready > 0 and not paused and call('LLEN', wake) == 0 then call('RPUSH', wake, 1) end
+  if newly_ready > 0 and tokens == 0 and not paused then tokens = call('RPUSH', wake, '1') end
   return newly_ready + newly_dirty
 end

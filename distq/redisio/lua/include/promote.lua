@@ -1,6 +1,8 @@
   -- Promote what is due, in the order of the due times: pending since it was due, whenever that is noticed.
   local edge = math.floor(now / 1000) * 2048 + 2047
   if first[2] and tonumber(first[2]) <= edge then
+    --- @include order
+    --- @include due
     local due = call('ZRANGEBYSCORE', delayed, '-inf', edge, 'WITHSCORES', 'LIMIT', 0, math.max(want, 100))
     local names = {}
     for i = 1, #due, 2 do names[#names + 1] = due[i] end
@@ -16,5 +18,5 @@
     call('ZREM', delayed, unpack(names))
     if #to_ready > 3 then call(unpack(to_ready)) end
     if #to_dirty > 3 then call(unpack(to_dirty)) end
-    first = call('ZRANGE', delayed, 0, 0, 'WITHSCORES')
+    first = call('ZRANGE', delayed, '0', '0', 'WITHSCORES')
   end

@@ -1,3 +1,4 @@
+    --- @include order
     --- @include failure
     --- @include put_back
     local now_text = string.format('%.0f', now)

@@ -1,4 +1,5 @@
   -- The reply was lost: nothing happens twice; the claims of that turn are found by their fence.
+  --- @include due
   --- @include fate
   --- @include suspect
   local fence, refusals = string.match(record, '^%S+ %S+ (%S+) (.*)$')

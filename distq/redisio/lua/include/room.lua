@@ -1,7 +1,6 @@
 -- How many of the items, from the first, fit into a queue of at most `max_length`; what is pending needs no room.
 local function fitting(items, max_length)
-  if max_length == '' then return #items end
-  local room = tonumber(max_length) - call('ZCARD', ready) - call('ZCARD', dirty) - call('ZCARD', delayed)
+  local room = max_length - call('ZCARD', ready) - call('ZCARD', dirty) - call('ZCARD', delayed)
   if #items <= room then return #items end
   local now_ready, now_dirty = call('ZMSCORE', ready, unpack(items)), call('ZMSCORE', dirty, unpack(items))
   local later = call('ZMSCORE', delayed, unpack(items))

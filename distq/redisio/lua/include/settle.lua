@@ -1,5 +1,5 @@
 -- The many successes in few commands: the cost of a busy queue is decided here.
-local refused, ended = {}, {}
+local ended = {}
 if n_ok > 0 then
   local items, taken = {}, {}
   for i = 1, n_ok do items[i] = settlements[2 * i - 1] end

@@ -1,9 +1,15 @@
   local now_text = string.format('%.0f', now)
+  --- @include order
+  --- @include due
   --- @include failure
   --- @include put_back
   --- @include defer
   --- @include limiter
   --- @include fate
+  local function priority_of(score)
+    local _, exponent = math.frexp(score)
+    return 53 - exponent
+  end
   local function first_line(text) return string.match(text, '^[^\n]*') end
   local function count_failure(item, text)
     local count, crashes, _, _, last = read_failure(item)
@@ -58,4 +64,4 @@
   end
   for i = others + 1, #settlements, 6 do fates[#fates + 1] = fate(settlements[i]) end
   n_failures = call('HLEN', failures)
-  first = call('ZRANGE', delayed, 0, 0, 'WITHSCORES')
+  first = call('ZRANGE', delayed, '0', '0', 'WITHSCORES')

@@ -2,10 +2,10 @@
 -- The clock advances at most `gap` between two looks, so that silence (an outage, a freeze, a step of TIME)
 -- expires nobody.
 clock = tonumber(clock or 0)
-if not seen or now < tonumber(seen) or now - seen >= 100000 then
-  if seen and now > tonumber(seen) then clock = clock + math.min(now - seen, tonumber(gap)) end
+if ticks then
+  if seen and now > seen then clock = clock + math.min(now - seen, tonumber(gap)) end
   call('HSET', meta, 'seen', now, 'clock', clock)
-  local lapsed = call('ZRANGEBYSCORE', sessions, '-inf', clock, 'LIMIT', 0, 100)
+  local lapsed = call('ZRANGEBYSCORE', sessions, '-inf', clock, 'LIMIT', '0', '100')
   if #lapsed > 0 then
     --- @include reclaim
     local room = 100
@@ -13,15 +13,15 @@ if not seen or now < tonumber(seen) or now - seen >= 100000 then
     for _, who in ipairs(lapsed) do
       if who == who_covers then
         call('HDEL', meta, 'cover', 'coverer')
-        cover, uncovered = 0, true
+        uncovered = true
       end
       room = room - take_back(who, room)
       if room == 0 then break end
     end
-    if (room < 100 or uncovered) and not paused and tokens == 0 then tokens = call('RPUSH', wake, 1) end
+    if (room < 100 or uncovered) and not paused and tokens == 0 then tokens = call('RPUSH', wake, '1') end
     -- what was read before may have changed
     n_sessions, n_dirty, n_failures = call('ZCARD', sessions), call('ZCARD', dirty), call('HLEN', failures)
-    first = call('ZRANGE', delayed, 0, 0, 'WITHSCORES')
+    first = call('ZRANGE', delayed, '0', '0', 'WITHSCORES')
     record = number and call('HGET', meta, number)
   end
 end

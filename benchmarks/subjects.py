@@ -1,0 +1,139 @@
+"""What is compared: distq's queue, and the floor, the least that Redis must do for the same promises.
+
+The floor deduplicates, and keeps what is added again while it is processed; nothing else: no
+crash, no delay, no failure, nobody waits, nobody looks. Both are driven in the same way.
+"""
+
+import hashlib
+import secrets
+from collections.abc import Iterator, Sequence
+from itertools import count, islice
+from typing import Any, Protocol
+
+from distq.redisio.connection import Connection
+from distq.redisio.keys import LAYOUT
+from distq.redisio.queue_store import QueueStore
+from distq.workqueue.rate_limiters import ItemExponentialFailureRateLimiter
+from distq.workqueue.turns import Policy
+
+_FLOOR_ADD = """
+local queue, dirty, processing, sequence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local newly_dirty = redis.call('SADD', dirty, unpack(ARGV))
+local in_process = redis.call('ZMSCORE', processing, unpack(ARGV))
+local last = redis.call('INCRBY', sequence, #ARGV)
+local push, n = { 'ZADD', queue, 'NX' }, 3
+for i = 1, #ARGV do
+  if not in_process[i] then
+    push[n + 1], push[n + 2] = last + i, ARGV[i]
+    n = n + 2
+  end
+end
+if n > 3 then redis.call(unpack(push)) end
+return newly_dirty
+"""
+
+_FLOOR_TURN = """
+local queue, dirty, processing = KEYS[1], KEYS[2], KEYS[3]
+local want = table.remove(ARGV, 1)
+if #ARGV > 0 then
+  redis.call('ZREM', processing, unpack(ARGV))
+  local again = redis.call('SMISMEMBER', dirty, unpack(ARGV))
+  local push, n = { 'ZADD', queue }, 2
+  for i = 1, #ARGV do
+    if again[i] == 1 then
+      push[n + 1], push[n + 2] = 0, ARGV[i]
+      n = n + 2
+    end
+  end
+  if n > 2 then redis.call(unpack(push)) end
+end
+local popped = redis.call('ZPOPMIN', queue, want)
+if #popped == 0 then return popped end
+local names, hold, clean = {}, { 'ZADD', processing }, { 'SREM', dirty }
+for i = 1, #popped / 2 do
+  local item = popped[2 * i - 1]
+  names[i], hold[2 * i + 1], hold[2 * i + 2], clean[i + 2] = item, 1, item, item
+end
+redis.call(unpack(hold))
+redis.call(unpack(clean))
+return names
+"""
+
+
+_POLICY = Policy(ItemExponentialFailureRateLimiter(), max_retries=10)
+
+
+class Subject(Protocol):
+    """A queue that can be driven by the benchmark."""
+
+    def add(self, keys: Sequence[str]) -> None:
+        """Add keys in one call."""
+
+    def turn(self, want: int) -> int:
+        """Settle all that the turn before claimed, and claim up to ``want``; return how many."""
+
+
+class Floor:
+    """The least that Redis must do."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._held: list[Any] = []
+
+    def add(self, keys: Sequence[str]) -> None:
+        """Add keys in one call."""
+        self._run(_FLOOR_ADD, keys)
+
+    def turn(self, want: int) -> int:
+        """Settle all that the turn before claimed, and claim up to ``want``; return how many."""
+        self._held = self._run(_FLOOR_TURN, [want, *self._held])
+        return len(self._held)
+
+    def _run(self, script: str, arguments: Sequence[Any]) -> Any:
+        sha = hashlib.sha1(script.encode(), usedforsecurity=False).hexdigest()
+        keys = ("floor:queue", "floor:dirty", "floor:processing", "floor:sequence")
+        return self._connection.evaluate(script, sha, [len(keys), *keys, *arguments])
+
+
+class Distq:
+    """distq's scripts, with everything on, called as directly as those of the floor."""
+
+    def __init__(self, connection: Connection, name: str = "floor") -> None:
+        self.store = QueueStore(connection, name)
+        self._session = self.store.run(
+            "open", layout=LAYOUT, nonce=secrets.token_urlsafe(16), claim_duration=30_000_000, gap=10_000_000, worker="{}"
+        )
+        self._turns = count()
+        self._held: list[Any] = []
+
+    def add(self, keys: Sequence[str]) -> None:
+        """Add keys in one call."""
+        self.store.run("add", priority=0, max_length="", items=keys)
+
+    def turn(self, want: int) -> int:
+        """Settle all that the turn before claimed, and claim up to ``want``; return how many."""
+        successes = self._held
+        reply = self.store.run(
+            "turn",
+            session=self._session,
+            op=next(self._turns),
+            want=want,
+            gap=10_000_000,
+            n_ok=len(successes) // 2,
+            settlements=successes,
+            **_POLICY.inputs(),
+        )
+        fence, popped = reply[0], reply[5]
+        self._held = [word for item in popped[::2] for word in (item, fence)]
+        return len(popped) // 2
+
+
+def new_keys() -> Iterator[str]:
+    """Yield keys of 20 bytes that were not there before."""
+    return (f"default/pod-{number:08}" for number in count())
+
+
+def fill(subject: Subject, keys: Iterator[str], items: int) -> None:
+    """Add many keys, in batches."""
+    for start in range(0, items, 1000):
+        subject.add(list(islice(keys, min(1000, items - start))))
