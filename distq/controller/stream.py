@@ -193,6 +193,9 @@ class Stream:
             self._clock.wait(self._stop, min(spent, LONGEST_PAUSE))
         self._page_began = self._clock.monotonic()
 
+    def unlist(self, obj: RawObject) -> None:
+        """Do nothing: lists come in pages here, since commits may be slower than the network."""
+
     def end_list(self, version: str) -> None:
         """Enqueue the keys of what vanished, then move the checkpoint to the list's version."""
         self._listing.bury_the_vanished()

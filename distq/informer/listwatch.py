@@ -51,8 +51,8 @@ class ListerWatcher(Protocol):
     def page(self, next_token: str = "", *, limit: int = PAGE_SIZE) -> Page:
         """Return a page of the present list, or the one that ``next_token`` stands for."""
 
-    def watch(self, version: str) -> Lines:
-        """Watch what happened after ``version``."""
+    def watch(self, version: str, *, stream_list: bool = False) -> Lines:
+        """Watch what happened after ``version``; with ``stream_list`` all objects come first."""
 
     def decode(self, line: bytes) -> WatchEvent:
         """Decode a line of a watch; raise what an ERROR event tells."""
@@ -87,14 +87,20 @@ class ListWatch:
         """Return a page of the present list, or the one that ``next_token`` stands for; 0 is no limit."""
         return self._list(limit, next_token, _PARTIAL_LIST if self.metadata_only else _JSON)
 
-    def watch(self, version: str) -> Stream:
-        """Watch what happened after ``version``, as raw lines; use it in a with statement."""
+    def watch(self, version: str, *, stream_list: bool = False) -> Stream:
+        """Watch what happened after ``version``, as raw lines; use it in a with statement.
+
+        With ``stream_list`` all objects come first, as of ``version`` or later, and a bookmark after them.
+        Source: KEP-3157.
+        """
         query = self._selectors() | {
             "watch": "true",
             "resourceVersion": version,
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(random.randint(300, 600)),
         }
+        if stream_list:
+            query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         accept = _PARTIAL if self.metadata_only else _JSON
         path = self.resolve().path(self.namespace)
         return self.client.stream(path, query=query, read_timeout=READ_TIMEOUT, accept=accept)

@@ -12,6 +12,9 @@ from distq.clock import Clock
 CAPACITY = 4000
 """Lines held at most; then the socket fills, and the API server waits or closes the watch."""
 
+MEMORY = 4_000_000
+"""Bytes held at most, and one line: a streamed list must not take its memory twice."""
+
 
 class ReadAhead:
     """Pull lines in a thread of its own and hand over all that are there."""
@@ -20,6 +23,7 @@ class ReadAhead:
         self._source = lines
         self._clock = clock
         self._lines: list[bytes] = []
+        self._size = 0
         self._since = 0.0
         self._ended = False
         self._error: Exception | None = None
@@ -36,7 +40,7 @@ class ReadAhead:
             self._changed.wait_for(lambda: self._lines or self._ended, timeout)
             if not self._lines and self._ended:
                 raise self._error or EOFError
-            lines, self._lines = self._lines, []
+            lines, self._lines, self._size = self._lines, [], 0
             self._changed.notify_all()
             return lines, self._since
 
@@ -61,9 +65,13 @@ class ReadAhead:
 
     def _put(self, line: bytes) -> bool:
         with self._changed:
-            self._changed.wait_for(lambda: len(self._lines) < CAPACITY or self._ended)
+            self._changed.wait_for(self._has_room)
             if not self._lines:
                 self._since = self._clock.monotonic()
             self._lines.append(line)
+            self._size += len(line)
             self._changed.notify()
             return not self._ended
+
+    def _has_room(self) -> bool:
+        return self._ended or (len(self._lines) < CAPACITY and self._size < MEMORY)

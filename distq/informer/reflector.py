@@ -60,7 +60,10 @@ class Sink(Protocol):
         """Learn that a list begins; one that had begun before is void."""
 
     def page(self, objects: Sequence[RawObject]) -> None:
-        """Take a part of the list."""
+        """Take a part of the list; of a streamed one an object may come again, changed."""
+
+    def unlist(self, obj: RawObject) -> None:
+        """Learn that an object of the list under way was deleted meanwhile; of streamed lists only."""
 
     def end_list(self, version: str) -> None:
         """Learn that the list is whole and shows the resource at ``version``."""
@@ -84,8 +87,10 @@ class Reflector:
 
     Different: the sink's position makes lists rare; before each connection one object is listed to compare
     versions, since a watch from the future is silent for ever; backing off ends as soon as a cheap question
-    is answered again; a broken line ends the connection instead of being skipped. ``on_error`` hears of what
-    ended an attempt; without it that is logged.
+    is answered again; a broken line ends the connection instead of being skipped. ``stream_lists`` asks for
+    lists as the beginning of a watch, in pages where the API server cannot: for sinks that are as quick as
+    the network, since a watch that is not read is closed. ``on_error`` hears of what ended an attempt;
+    without it that is logged.
     """
 
     def __init__(
@@ -93,9 +98,11 @@ class Reflector:
         list_watch: ListerWatcher,
         sink: Sink,
         *,
+        stream_lists: bool = False,
         clock: Clock = SYSTEM_CLOCK,
         on_error: Callable[[Exception], None] | None = None,
     ) -> None:
+        self._stream_lists = stream_lists
         self._list_watch = list_watch
         self._sink = sink
         self._clock = clock
@@ -165,23 +172,39 @@ class Reflector:
             )
             self._sink.rewound(present)
         listed = not self._sink.position()
-        if listed:
-            self._list(stop)
-        if stop.is_set():
-            return
         try:
-            self._watch(stop)
+            if listed and self._stream_lists and self._watch_from_list(stop):
+                return
+            if listed:
+                self._list(stop)
+            if not stop.is_set():
+                self._watch(stop)
         except Expired as error:
             logger.info("%s: %s; listing", self._list_watch, error)
             self._sink.expired()
             # A list just made and expired again is no progress, or lists would follow each other at once.
             self._progressed = self._progressed or not listed
 
-    def _watch(self, stop: threading.Event) -> None:
+    def _watch_from_list(self, stop: threading.Event) -> bool:
+        """Watch from a streamed list on; return False where the API server has none for us."""
+        try:
+            self._watch(stop, stream_list=True)
+        except (Expired, TooManyRequests):
+            raise
+        except ApiError as error:
+            if error.status == 0 or self._sink.position():
+                raise
+            logger.info("%s: listing in pages, since no list was streamed: %s", self._list_watch, error)
+            return False
+        return True
+
+    def _watch(self, stop: threading.Event, *, stream_list: bool = False) -> None:
         opened = self._clock.monotonic()
-        with self._list_watch.watch(self._sink.position()) as lines:
+        with self._list_watch.watch(self._sink.position(), stream_list=stream_list) as lines:
             reader = ReadAhead(lines, f"distq-watch-{self._list_watch}", self._clock)
             try:
+                if stream_list:
+                    self._take_list(reader, stop)
                 self._sink.connected()
                 while not stop.is_set():
                     self._emit(*reader.take(TICK))
@@ -193,25 +216,61 @@ class Reflector:
                 lines.close()
                 reader.close()
 
+    def _take_list(self, reader: ReadAhead, stop: threading.Event) -> None:
+        """Hand over the list with which a watch begins, and what was read of the watch after it."""
+        self._sink.begin_list()
+        with _rare_collections():
+            while not stop.is_set():
+                lines, since = reader.take(TICK)
+                events, failure = self._decode(lines)
+                whole = self._take_listed(events, since)
+                self._progressed = self._progressed or whole
+                if failure:
+                    raise failure
+                if whole:
+                    return
+
+    def _take_listed(self, events: Sequence[WatchEvent], since: float) -> bool:
+        """Hand over a part of a streamed list; return whether it was the last."""
+        page: list[RawObject] = []
+        for place, event in enumerate(events):
+            if event.type in {"ADDED", "MODIFIED"}:
+                page.append(event.object)
+                continue
+            self._sink.page(page)
+            page = []
+            if event.type == "DELETED":
+                self._sink.unlist(event.object)
+            elif event.ends_list:
+                self._sink.end_list(event.version)
+                if rest := events[place + 1 :]:
+                    self._sink.events(rest, since)
+                return True
+        self._sink.page(page)
+        return False
+
     def _emit(self, lines: Sequence[bytes], since: float) -> None:
         """Hand over all events before the first bad line, then raise what the line is about."""
-        events: list[WatchEvent] = []
-        failure: ApiError | None = None
-        for line in lines:
-            try:
-                event = self._list_watch.decode(line)
-            except ApiError as error:
-                failure = error
-                break
-            if event.type in {"ADDED", "MODIFIED", "DELETED", "BOOKMARK"}:
-                events.append(event)
-            else:
-                logger.error("%s: unknown event type %r ignored", self._list_watch, event.type)
+        events, failure = self._decode(lines)
         if events:
             self._sink.events(events, since)
             self._progressed = True
         if failure:
             raise failure
+
+    def _decode(self, lines: Sequence[bytes]) -> tuple[list[WatchEvent], ApiError | None]:
+        """Return the events before the first bad line, and what that line is about."""
+        events: list[WatchEvent] = []
+        for line in lines:
+            try:
+                event = self._list_watch.decode(line)
+            except ApiError as error:
+                return events, error
+            if event.type in {"ADDED", "MODIFIED", "DELETED", "BOOKMARK"}:
+                events.append(event)
+            else:
+                logger.error("%s: unknown event type %r ignored", self._list_watch, event.type)
+        return events, None
 
     def _list(self, stop: threading.Event) -> None:
         limit = PAGE_SIZE

@@ -145,7 +145,13 @@ class SharedInformer:
 
     def _follow(self, stop: threading.Event) -> None:
         backoff = Backoff(self._clock)
-        reflector = Reflector(self._list_watch, self._sink, clock=self._clock, on_error=self._on_watch_error)
+        reflector = Reflector(
+            self._list_watch,
+            self._sink,
+            stream_lists=True,
+            clock=self._clock,
+            on_error=self._on_watch_error,
+        )
         while not stop.is_set():
             try:
                 reflector.run(stop)
@@ -209,7 +215,7 @@ class _CacheSink:
         self._transform = transform
         self._resync = resync
         self._version = ""
-        self._listed: list[StoredObject] = []
+        self._listed: dict[str, StoredObject] = {}
 
     def position(self) -> str:
         return self._version
@@ -226,14 +232,19 @@ class _CacheSink:
             self._version = event.version
 
     def begin_list(self) -> None:
-        self._listed = []
+        self._listed = {}
 
     def page(self, objects: Sequence[RawObject]) -> None:
-        self._listed += [stored for obj in objects if (stored := self._stored(obj)) is not None]
+        for obj in objects:
+            if (stored := self._stored(obj)) is not None:
+                self._listed[obj.key] = stored
+
+    def unlist(self, obj: RawObject) -> None:
+        self._listed.pop(obj.key, None)
 
     def end_list(self, version: str) -> None:
-        listed, self._listed = self._listed, []
-        self._fifo.replace(listed)
+        listed, self._listed = self._listed, {}
+        self._fifo.replace(listed.values())
         self._version = version
 
     def expired(self) -> None:

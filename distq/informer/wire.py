@@ -13,26 +13,27 @@ import msgspec
 from distq.client.objects import Object
 from distq.client.resources import Resource
 from distq.errors import ApiError, Expired, TooManyRequests
-from distq.informer.objects import Metadata, key_of
+from distq.informer.objects import Metadata
 
 
-@dataclass(frozen=True, slots=True)
 class RawObject:
-    """An object as it came, with its metadata decoded."""
+    """An object as it came: its key and version are decoded, the rest when somebody looks."""
 
-    metadata: Metadata
-    raw: msgspec.Raw
-    resource: Resource
+    __slots__ = ("_metadata", "key", "raw", "resource", "version")
+
+    def __init__(self, key: str, version: str, raw: msgspec.Raw, resource: Resource) -> None:
+        self.key = key
+        self.version = version
+        self.raw = raw
+        self.resource = resource
+        self._metadata: Metadata | None = None
 
     @property
-    def key(self) -> str:
-        """Return ``namespace/name``, or the name alone."""
-        return key_of(self.metadata)
-
-    @property
-    def version(self) -> str:
-        """Return the object's resourceVersion."""
-        return self.metadata["resourceVersion"]
+    def metadata(self) -> Metadata:
+        """Return the object's metadata, decoded at the first look."""
+        if self._metadata is None:
+            self._metadata = _PARTIAL.decode(self.raw).metadata
+        return self._metadata
 
     def decode(self) -> Object:
         """Return the whole object; lists and partial objects leave its kind out, so it is put back."""
@@ -42,10 +43,14 @@ class RawObject:
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent:
-    """One line of a watch: ADDED, MODIFIED, DELETED (the last state), or BOOKMARK (only a version)."""
+    """One line of a watch: ADDED, MODIFIED, DELETED (the last state), or BOOKMARK (only a version).
+
+    ``ends_list`` marks the bookmark that follows the objects of a streamed list.
+    """
 
     type: str
     object: RawObject
+    ends_list: bool = False
 
     @property
     def version(self) -> str:
@@ -72,6 +77,17 @@ class _List(msgspec.Struct):
     items: list[msgspec.Raw] | None = None
 
 
+class _Name(msgspec.Struct, rename="camel"):
+    resource_version: str
+    name: str = ""
+    namespace: str = ""
+    annotations: msgspec.Raw = msgspec.Raw()
+
+
+class _Named(msgspec.Struct):
+    metadata: _Name
+
+
 class _Partial(msgspec.Struct):
     metadata: Metadata
 
@@ -92,8 +108,13 @@ class _Status(msgspec.Struct):
     details: _Details | None = None
 
 
+ENDS_LIST = "k8s.io/initial-events-end"
+"""The annotation of the bookmark after a streamed list."""
+
+_ANNOTATIONS = msgspec.json.Decoder(dict[str, str] | None)
 _WHOLE: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 _LIST = msgspec.json.Decoder(_List)
+_NAMED = msgspec.json.Decoder(_Named)
 _PARTIAL = msgspec.json.Decoder(_Partial)
 _LINE = msgspec.json.Decoder(_Line)
 _STATUS = msgspec.json.Decoder(_Status)
@@ -116,22 +137,25 @@ def decode_event(line: bytes, resource: Resource) -> WatchEvent:
         if event.type == "ERROR":
             raise _error(_STATUS.decode(event.object))
         if event.type == "BOOKMARK":
-            return WatchEvent(event.type, _bookmark(event.object, resource))
+            return _bookmark(event.object, resource)
         return WatchEvent(event.type, _object(event.object, resource))
     except (msgspec.MsgspecError, KeyError) as error:
         raise ApiError(f"unreadable watch event of {resource.kind}: {error}") from None
 
 
 def _object(raw: msgspec.Raw, resource: Resource) -> RawObject:
-    metadata = _PARTIAL.decode(raw).metadata
-    metadata["name"], metadata["resourceVersion"]
-    return RawObject(metadata, raw, resource)
+    metadata = _NAMED.decode(raw).metadata
+    if not metadata.name:
+        raise msgspec.ValidationError("an object without a name")
+    key = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+    return RawObject(key, metadata.resource_version, raw, resource)
 
 
-def _bookmark(raw: msgspec.Raw, resource: Resource) -> RawObject:
-    metadata = _PARTIAL.decode(raw).metadata
-    metadata["resourceVersion"]
-    return RawObject(metadata, raw, resource)
+def _bookmark(raw: msgspec.Raw, resource: Resource) -> WatchEvent:
+    metadata = _NAMED.decode(raw).metadata
+    annotations = _ANNOTATIONS.decode(metadata.annotations or b"null") or {}
+    bookmark = RawObject("", metadata.resource_version, raw, resource)
+    return WatchEvent("BOOKMARK", bookmark, ends_list=annotations.get(ENDS_LIST) == "true")
 
 
 def _error(status: _Status) -> ApiError:

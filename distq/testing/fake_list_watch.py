@@ -13,7 +13,7 @@ from distq.client.resources import Resource
 from distq.errors import ApiError, Expired
 from distq.informer.listwatch import PAGE_SIZE
 from distq.informer.objects import Metadata, key_of
-from distq.informer.wire import Page, WatchEvent, decode_event, decode_page
+from distq.informer.wire import ENDS_LIST, Page, WatchEvent, decode_event, decode_page
 
 _END = b""
 
@@ -22,13 +22,14 @@ class FakeListWatch:
     """A ListWatch whose objects and faults the test decides; versions count from 1.
 
     ``failures`` are raised by the next lists or watches, one each; while it is ``unreachable``, all fail.
-    ``asked`` notes what was asked for.
+    ``streams_lists`` says whether a watch may begin with a list. ``asked`` notes what was asked for.
     """
 
     def __init__(self, resource: str = "v1/Pod") -> None:
         api_version, _, kind = resource.rpartition("/")
         self.failures: list[ApiError] = []
         self.unreachable = False
+        self.streams_lists = True
         self.asked: list[str] = []
         self._resource = Resource(api_version, kind, f"{kind.lower()}s", namespaced=True)
         self._lock = threading.Lock()
@@ -93,16 +94,17 @@ class FakeListWatch:
             body = {"metadata": {"resourceVersion": str(self._version)}, "items": items}
         return decode_page(msgspec.json.encode(body), self._resource)
 
-    def watch(self, version: str) -> "_FakeLines":
-        """Watch what happened after a version."""
-        self._answer(f"watch {version}")
+    def watch(self, version: str, *, stream_list: bool = False) -> "_FakeLines":
+        """Watch what happened after a version, or all objects first."""
+        self._answer("stream" if stream_list else f"watch {version}")
+        if stream_list and not self.streams_lists:
+            raise ApiError("sendInitialEvents is forbidden for watch", status=422, reason="Invalid")
         with self._lock:
-            if int(version) < self._oldest:
+            if not stream_list and int(version) < self._oldest:
                 raise Expired("too old", status=410, reason="Expired")
             lines = _FakeLines()
-            for at, line in self._history:
-                if at > int(version):
-                    lines.put(line)
+            for line in self._listed() if stream_list else self._after(int(version)):
+                lines.put(line)
             self._watches.append(lines)
         return lines
 
@@ -112,6 +114,15 @@ class FakeListWatch:
 
     def __str__(self) -> str:
         return f"fake {self._resource.kind}"
+
+    def _listed(self) -> Iterator[bytes]:
+        for obj in self._objects.values():
+            yield _line("ADDED", obj)
+        version, ends = str(self._version), {ENDS_LIST: "true"}
+        yield _line("BOOKMARK", {"metadata": {"resourceVersion": version, "annotations": ends}})
+
+    def _after(self, version: int) -> Iterator[bytes]:
+        return (line for at, line in self._history if at > version)
 
     def _answer(self, question: str) -> None:
         self.asked.append(question)
@@ -134,10 +145,14 @@ class FakeListWatch:
         return changed
 
     def _tell(self, kind: str, obj: Any) -> None:
-        line = msgspec.json.encode({"type": kind, "object": obj})
+        line = _line(kind, obj)
         self._history.append((self._version, line))
         for watch in self._watches:
             watch.put(line)
+
+
+def _line(kind: str, obj: Any) -> bytes:
+    return msgspec.json.encode({"type": kind, "object": obj})
 
 
 class _FakeLines:

@@ -11,7 +11,7 @@ from distq.client import Client, Object
 from distq.client.raw import Stream
 from distq.clock import SYSTEM_CLOCK, Clock
 from distq.errors import ApiError
-from distq.informer.listwatch import ListWatch
+from distq.informer.listwatch import ListerWatcher
 from distq.informer.objects import key_of
 from distq.informer.reflector import Reflector
 from distq.informer.wire import RawObject, WatchEvent
@@ -37,7 +37,8 @@ class RecordingClient(Client):
 
     def stream(self, path: str, *, query: Mapping[str, str], **rest: Any) -> Stream:
         """Note ``watch`` with its version."""
-        self.asked.append(f"watch {query['resourceVersion']}")
+        streams_list = "sendInitialEvents" in query
+        self.asked.append("stream" if streams_list else f"watch {query['resourceVersion']}")
         return super().stream(path, query=query, **rest)
 
     def lists(self) -> int:
@@ -91,6 +92,10 @@ class Recorder:
         self.objects.update({obj.key: obj for obj in objects})
         self.on_page()
 
+    def unlist(self, obj: RawObject) -> None:
+        """Note the key."""
+        self.told.append(f"unlist {obj.key}")
+
     def end_list(self, version: str) -> None:
         """Note it."""
         self.told.append("end")
@@ -121,10 +126,13 @@ class Recorder:
 
 
 @contextmanager
-def running(list_watch: ListWatch, sink: Recorder, clock: Clock = SYSTEM_CLOCK) -> Iterator[threading.Thread]:
+def running(
+    list_watch: ListerWatcher, sink: Recorder, clock: Clock = SYSTEM_CLOCK, *, stream_lists: bool = False
+) -> Iterator[threading.Thread]:
     """Run a Reflector in a thread; it must end by itself when stopped."""
     stop = threading.Event()
-    thread = threading.Thread(target=Reflector(list_watch, sink, clock=clock).run, args=(stop,), daemon=True)
+    reflector = Reflector(list_watch, sink, stream_lists=stream_lists, clock=clock)
+    thread = threading.Thread(target=reflector.run, args=(stop,), daemon=True)
     thread.start()
     try:
         yield thread

@@ -1,0 +1,197 @@
+"""A list as the beginning of a watch (KEP-3157), and what happens where there is none."""
+
+import threading
+
+import pytest
+
+from distq.errors import ApiError, TooManyRequests
+from distq.informer import SharedInformer, strip_managed_fields
+from distq.informer.listwatch import ListWatch
+from distq.informer.wire import ENDS_LIST
+from distq.testing.fake_clock import FakeClock
+from distq.testing.fake_list_watch import FakeListWatch
+from tests.client.samples import config_map
+from tests.controller.eventually import eventually
+from tests.informer.pods import Notes, pod, until
+from tests.informer.recording import CONFIG_MAPS, Recorder, RecordingClient, running
+
+
+@pytest.mark.conformance("RF-09")
+@pytest.mark.parametrize("metadata_only", [False, True])
+def test_a_streamed_list_goes_on_as_the_watch(
+    client: RecordingClient, namespace: str, metadata_only: bool
+) -> None:
+    """One connection; the objects come in the order of their keys, then the changes."""
+    for number in range(7):
+        client.create(config_map(namespace, f"map-{number}"))
+    client.asked.clear()
+    sink = Recorder()
+    list_watch = ListWatch(client, CONFIG_MAPS, namespace=namespace, metadata_only=metadata_only)
+    with running(list_watch, sink, stream_lists=True):
+        eventually(sink.heard("end", "connected"))
+        client.create(config_map(namespace, "late"))
+        eventually(sink.heard(f"ADDED {namespace}/late"))
+    listed = [key for page in sink.pages for key in page]
+    assert listed == [f"{namespace}/map-{number}" for number in range(7)]
+    assert client.asked == ["version", "stream"]
+
+
+@pytest.mark.conformance("RF-09", "RF-13")
+def test_after_a_streamed_list_a_closed_watch_resumes_without_another(source: FakeListWatch) -> None:
+    """From the version of the last event."""
+    source.add(pod("a"))
+    sink = Recorder()
+    with running(source, sink, FakeClock(), stream_lists=True):
+        eventually(sink.heard("end", "connected"))
+        source.add(pod("b"))
+        eventually(sink.heard("ADDED prod/b"))
+        source.break_watches()
+        source.add(pod("c"))
+        eventually(sink.heard("ADDED prod/c"))
+    assert [asked for asked in source.asked if asked != "version"] == ["stream", "watch 2"]
+
+
+@pytest.fixture
+def source() -> FakeListWatch:
+    """Give a resource without an API server."""
+    return FakeListWatch()
+
+
+class Halting(FakeListWatch):
+    """A resource whose streamed lists have no end until the test says so."""
+
+    def _listed(self):  # type: ignore[no-untyped-def]
+        return list(super()._listed())[:-1]
+
+
+def _ends(version: int) -> bytes:
+    return (
+        b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"%d","annotations":{"%s":"true"}}}}'
+        % (version, ENDS_LIST.encode())
+    )
+
+
+@pytest.mark.conformance("RF-09")
+def test_what_happens_before_a_streamed_list_ends_belongs_to_it() -> None:
+    """A change and a deletion; only the marked bookmark ends it."""
+    source = Halting()
+    for name in ("a", "b", "c"):
+        source.add(pod(name))
+    informer, notes = SharedInformer(source), Notes()
+    handler = informer.add_event_handler(notes)
+    stop = threading.Event()
+    thread = threading.Thread(target=informer.run, args=(stop,))
+    thread.start()
+    until(lambda: "stream" in source.asked)
+    source.modify(pod("a"))
+    source.delete(pod("b"))
+    source.bookmark()
+    assert not informer.has_synced()
+    source.tell(_ends(6))
+    until(handler.has_synced)
+    source.add(pod("d"))
+    notes.hears("add a@4 first", "add c@3 first", "add d@7")
+    stop.set()
+    thread.join(10)
+
+
+@pytest.mark.conformance("RF-10")
+def test_an_api_server_without_streamed_lists_is_asked_for_pages(source: FakeListWatch) -> None:
+    """Within the same attempt, and so each time."""
+    source.streams_lists = False
+    source.add(pod("a"))
+    sink = Recorder()
+    clock = FakeClock()
+    with running(source, sink, clock, stream_lists=True):
+        eventually(sink.heard("end", "connected"))
+        source.unreachable = True
+        source.break_watches()
+        source.add(pod("b"))
+        source.compact()
+        source.unreachable = False
+
+        def listed_again() -> bool:
+            clock.step(0.25)
+            return sink.listed() == {"prod/a", "prod/b"} and source.asked[-1] == "watch 2"
+
+        until(listed_again)
+    asked = [asked for asked in source.asked if asked != "version"]
+    assert asked[:3] == ["stream", "list", "watch 1"]
+    assert asked[-3:] == ["stream", "list", "watch 2"]
+
+
+@pytest.mark.conformance("RF-10", "RF-11")
+@pytest.mark.parametrize(
+    "failure", [TooManyRequests("busy", retry_after=3.0), ApiError("connection refused")], ids=["429", "none"]
+)
+def test_a_streamed_list_that_may_work_later_is_asked_for_again(
+    source: FakeListWatch, failure: ApiError
+) -> None:
+    """After a pause; pages would not help."""
+    clock, sink = FakeClock(), Recorder()
+    source.add(pod("a"))
+    real_watch = source.watch
+    failures: list[ApiError] = [failure]
+
+    def watch(version: str, *, stream_list: bool = False):  # type: ignore[no-untyped-def]
+        if failures:
+            source.asked.append("refused")
+            raise failures.pop()
+        return real_watch(version, stream_list=stream_list)
+
+    source.watch = watch  # type: ignore[method-assign]
+    with running(source, sink, clock, stream_lists=True):
+
+        def synced() -> bool:
+            clock.step(0.25)
+            return sink.heard("end", "connected")()
+
+        until(synced)
+    assert [asked for asked in source.asked if asked != "version"] == ["refused", "stream"]
+
+
+@pytest.mark.conformance("RF-10")
+def test_a_streamed_list_that_breaks_off_begins_anew() -> None:
+    """What it had told is void."""
+    source, clock, sink = Halting(), FakeClock(), Recorder()
+    source.add(pod("a"))
+    with running(source, sink, clock, stream_lists=True):
+        eventually(lambda: sink.listed() == {"prod/a"})
+        source.delete(pod("a"))
+        source.add(pod("b"))
+        source.break_watches()
+
+        def again() -> bool:
+            clock.step(0.25)
+            return source.asked.count("stream") == 2 and sink.listed() == {"prod/b"}
+
+        until(again)
+        source.tell(_ends(3))
+        eventually(sink.heard("end", "connected"))
+    assert sink.told.count("begin") == 2
+    assert sink.version == "3"
+
+
+def test_an_informer_caches_what_a_real_list_streams(client: RecordingClient, namespace: str) -> None:
+    """Without managedFields, with the kind, and by its handlers' account, too."""
+    for number in range(5):
+        client.create(config_map(namespace, f"map-{number}", color="red"))
+    client.asked.clear()
+    list_watch = ListWatch(client, CONFIG_MAPS, namespace=namespace)
+    informer, notes = SharedInformer(list_watch, transform=strip_managed_fields), Notes()
+    handler = informer.add_event_handler(notes)
+    stop = threading.Event()
+    thread = threading.Thread(target=informer.run, args=(stop,))
+    thread.start()
+    until(handler.has_synced)
+    client.delete(CONFIG_MAPS, f"{namespace}/map-0")
+    until(lambda: notes.heard[-1].startswith("delete map-0"))
+    kept = informer.lister.get(f"{namespace}/map-1")
+    stop.set()
+    thread.join(10)
+    fresh = client.get(CONFIG_MAPS, f"{namespace}/map-1")
+    assert fresh is not None
+    fresh["metadata"].pop("managedFields", None)
+    assert kept == fresh
+    assert len(informer.lister.list(namespace)) == 4
+    assert client.asked == ["version", "stream"]
