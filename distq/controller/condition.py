@@ -26,18 +26,19 @@ PATIENCE = 0.8
 class Condition:
     """Tells of the parts of one Manager while it runs them.
 
-    ``queues`` are those to watch over, none in a process that only works.
+    ``queues`` are those to watch over, none in a process that only works; ``connection`` is None where no
+    queue is in Redis.
     """
 
     def __init__(
         self,
         *,
-        connection: Connection,
+        connection: Connection | None,
         dispatchers: Sequence[Dispatcher],
         candidate: "Candidate | None",
         queues: Sequence[Queue],
     ) -> None:
-        self._connection = connection.impatient(PATIENCE)
+        self._connection = connection and connection.impatient(PATIENCE)
         self._dispatchers = dispatchers
         self._candidate = candidate
         self._queues = [QueueGauges(queue) for queue in queues]
@@ -80,7 +81,8 @@ class Condition:
         """Return why the process cannot do its work now."""
         problems = ["stopping"] if self.stopping else self.health()
         try:
-            self._connection.execute("PING")
+            if self._connection is not None:
+                self._connection.execute("PING")
         except RedisError as error:
             problems.append(str(error))
         if self._candidate is not None and (problem := self._candidate.unready()):
@@ -88,6 +90,7 @@ class Condition:
         return problems
 
     def _close(self) -> None:
-        self._connection.close()
+        if self._connection is not None:
+            self._connection.close()
         for queue in self._queues:
             queue.close()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from distq.controller.slots import Reconcile
 from distq.errors import ConfigError
+from distq.workqueue.interface import TurnQueue
 from distq.workqueue.queue import Queue
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class Controller:
 
     def __init__(
         self,
-        queue: str | Queue,
+        queue: str | TurnQueue,
         reconcile: Reconcile,
         *,
         watches: "Sequence[Watch]" = (),
@@ -76,10 +77,10 @@ class Controller:
             raise ConfigError(f"bad resync_period: {self.resync_period!r}. Give seconds, or 0 for never.")
 
 
-def _queue(queue: object) -> Queue:
+def _queue(queue: object) -> TurnQueue:
     if isinstance(queue, str):
         return Queue(queue)
-    if isinstance(queue, Queue):
+    if isinstance(queue, TurnQueue):
         return queue
     raise ConfigError(f"bad queue: {type(queue).__name__} is none. Give its name or a Queue.")
 

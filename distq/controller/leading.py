@@ -17,6 +17,7 @@ from distq.controller.stream import Stream, StreamConfig
 from distq.errors import ApiError, LeaseLost
 from distq.leaderelection import LeaderElectionConfig, LeaderElector, LeaseLock
 from distq.metrics import LEADER, STREAM_LAG, STREAM_SYNCED, MetricsProvider, Sample
+from distq.workqueue.queue import Queue
 
 LOOK_EVERY = 0.2
 """Seconds between looks at whether all streams are synced."""
@@ -131,6 +132,7 @@ class Candidate:
             self._feeds = []
 
     def _feed(self, controller: Controller) -> "_Feed":
+        assert isinstance(controller.queue, Queue)  # noqa: S101  # the Manager gives no other
         config = StreamConfig(
             queue=controller.name,
             connection=controller.queue.connection,

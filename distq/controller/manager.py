@@ -23,6 +23,7 @@ from distq.controller.dispatcher import Dispatcher
 from distq.errors import ConfigError
 from distq.metrics import MetricsProvider
 from distq.redisio.connection import Connection
+from distq.workqueue.queue import Queue
 
 if TYPE_CHECKING:
     from distq.client.client import Client
@@ -113,11 +114,7 @@ class Manager:
         watched = any(controller.watches for controller in self._controllers)
         if not workers and not (informer and watched):
             raise ConfigError("nothing to watch: no Controller has watches. Run workers, or add watches.")
-        self._connection.execute("PING")
-        for controller in self._controllers:
-            controller.queue.bind(self._connection)
-            if self._metrics is not None:
-                controller.queue.measure(self._metrics)
+        in_redis = self._bind(watching=informer and watched)
         if workers:
             self._dispatchers = [
                 Dispatcher(
@@ -132,11 +129,30 @@ class Manager:
         if informer and watched:
             self._candidate = self._new_candidate()
         self._condition = Condition(
-            connection=self._connection,
+            connection=self._connection if in_redis else None,
             dispatchers=self._dispatchers,
             candidate=self._candidate,
-            queues=[controller.queue for controller in self._controllers] if informer else [],
+            queues=in_redis if informer else [],
         )
+
+    def _bind(self, *, watching: bool) -> list[Queue]:
+        """Connect the queues that are in Redis, and return them."""
+        in_redis = []
+        for controller in self._controllers:
+            if isinstance(controller.queue, Queue):
+                in_redis.append(controller.queue)
+            elif watching and controller.watches:
+                raise ConfigError(
+                    f"cannot watch for {controller.name}: its queue is not in Redis. Use a Queue."
+                )
+        if in_redis:
+            self._connection.execute("PING")
+        for queue_in_redis in in_redis:
+            queue_in_redis.bind(self._connection)
+        if self._metrics is not None:
+            for controller in self._controllers:
+                controller.queue.measure(self._metrics)
+        return in_redis
 
     def _new_candidate(self) -> "Candidate":
         from distq.client.client import Client
@@ -146,7 +162,7 @@ class Manager:
         own_namespace = client.namespace  # says now that there is no cluster, not at the first election
         namespace = self._settings.lease_namespace or own_namespace
         return Candidate(
-            self._controllers,
+            [each for each in self._controllers if isinstance(each.queue, Queue)],
             client=client,
             lease=(namespace, self._settings.lease_name or self._lease_name()),
             settings=self._settings,

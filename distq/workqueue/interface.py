@@ -8,8 +8,9 @@ new ones in a single step, so that no crash falls between the two.
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
+from distq.metrics import MetricsProvider
 from distq.workqueue.rate_limiters import is_delay
 
 
@@ -206,6 +207,7 @@ class WorkQueue(Protocol):
         """Shut down and wait for this handle's claims; return whether all ended in time."""
 
 
+@runtime_checkable
 class TurnQueue(WorkQueue, Protocol):
     """What a controller's dispatcher needs of a queue; made of turns alone."""
 
@@ -231,6 +233,12 @@ class TurnQueue(WorkQueue, Protocol):
 
     def interrupt(self) -> None:
         """End a running or the next ``wait`` at once; safe from any thread."""
+
+    def is_kept_alive(self) -> bool:
+        """Return whether this handle's claims are kept alive, if it needs that."""
+
+    def measure(self, metrics: MetricsProvider) -> None:
+        """Tell this provider what the handle does from now on, unless it has one already."""
 
     def close(self) -> None:
         """Release what this handle still holds and end its session."""

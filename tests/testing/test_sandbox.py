@@ -13,6 +13,7 @@ from distq.errors import ConfigError
 from distq.inspector import Inspector
 from distq.testing.sandbox import Sandbox
 from distq.workqueue.interface import Request, Result
+from distq.workqueue.queue import Queue
 
 MANIFEST = """
 apiVersion: v1
@@ -99,9 +100,9 @@ def test_what_never_ends_is_told(sandbox: Sandbox) -> None:
 def test_a_worker_without_watches_runs_too(sandbox: Sandbox) -> None:
     """Keys may come from anywhere."""
     seen: list[str] = []
-    controller = Controller("plain", lambda request: seen.append(request.key))
-    controller.queue.bind(sandbox.redis)
-    controller.queue.add("a", "b")
+    queue = Queue("plain", sandbox.redis)
+    controller = Controller(queue, lambda request: seen.append(request.key))
+    queue.add("a", "b")
     sandbox.run_until_idle(controller)
     assert sorted(seen) == ["a", "b"]
 

@@ -64,7 +64,7 @@ class RedisState:
     def read(cls, store: QueueStore) -> "RedisState":
         """Read everything in one round trip."""
         *pairs, tokens = store.read(*_READS)
-        return cls(*map(_pairs, pairs), tokens)
+        return cls(*map(_pairs, pairs), tokens=tokens)
 
     def check(self) -> None:
         """Check what holds of every queue, whatever happened to it."""

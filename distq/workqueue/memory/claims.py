@@ -44,7 +44,7 @@ class Claims:
         with self._room.lock:
             ours = [self._holds(each.request) for each in settlements]
             endings = [
-                ending_of(settlement, self._policy().rate_limiter)
+                ending_of(settlement, self._limiter)
                 for settlement, is_ours in zip(settlements, ours, strict=True)
                 if is_ours
             ]
@@ -56,13 +56,18 @@ class Claims:
             self._alone = (self._alone or answer.alone) and bool(self.held)
             self._thread.seen = self._room.changes
             fates = [next(told) if is_ours else REFUSED for is_ours in ours]
-            return Turn(requests, fates, self._patience())
+            return Turn(requests, fates, self._patience(), answer.promoted)
 
-    def back_off(self, key: str, attempt: int) -> None:
+    def back_off(self, key: str, attempt: int) -> Turn:
         """Count a failure of a key that nobody needs to hold, and delay it."""
-        limiter = program_of(self._policy().rate_limiter, Failure(key, attempt, None))
+        endings = [Ending(key, 0, "limit", self._limiter(Failure(key, attempt, None)))]
         with self._room.lock:
-            self._send([Ending(key, 0, "limit", limiter)], 0)
+            answer = self._send(endings, 0)
+            return Turn([], fates_of(endings, answer), 0.0, answer.promoted)
+
+    def _limiter(self, failure: Failure) -> str:
+        policy = self._policy()
+        return program_of(policy.rate_limiter, failure, policy.on_limiter_error)
 
     def _send(self, endings: Sequence[Ending], want: int) -> Answer:
         """Make a turn, in a new session where there is none."""

@@ -1,16 +1,16 @@
 """How a handle's words become those of the specification, and back."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from distq.workqueue.interface import After, Done, Fate, Park, Release, Request, Retry, Settlement, Success
 from distq.workqueue.memory.entries import Answer, Ending
-from distq.workqueue.rate_limiters import Failure, RateLimiter, fixed, program_of
+from distq.workqueue.rate_limiters import Failure, fixed
 
 _TOLD = {"ended": Fate("ended"), "pending": Fate("pending"), "parked": Fate("parked")}
 REFUSED = Fate("refused")
 
 
-def ending_of(settlement: Settlement, rate_limiter: RateLimiter) -> Ending:
+def ending_of(settlement: Settlement, limiter_of: Callable[[Failure], str]) -> Ending:
     """Return how the claim ends, with the limiter of this failure."""
     key, fence = settlement.request.key, settlement.request.fence
     match settlement.outcome:
@@ -26,7 +26,7 @@ def ending_of(settlement: Settlement, rate_limiter: RateLimiter) -> Ending:
             return Ending(key, fence, "park", text=f"{error}\n{traceback}")
         case Retry(error, traceback, delay, cause):
             failure = Failure(key, settlement.request.attempt, cause)
-            limiter = program_of(rate_limiter, failure) if delay is None else fixed(delay)
+            limiter = limiter_of(failure) if delay is None else fixed(delay)
             return Ending(key, fence, "retry", limiter, text=f"{error}\n{traceback}")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from distq.clock import SYSTEM_CLOCK, Clock
 from distq.errors import ConfigError, Empty, QueueFull, ShutDown
+from distq.metrics import MetricsProvider
 from distq.redisio.keys import validate_key, validate_queue_name
 from distq.workqueue.interface import (
     Done,
@@ -27,6 +28,7 @@ from distq.workqueue.rate_limiters import (
     microseconds,
     validate_rate_limiter,
 )
+from distq.workqueue.recorder import Recorder
 from distq.workqueue.turns import LIMIT, Policy
 
 _logger = logging.getLogger("distq.queue")
@@ -50,6 +52,7 @@ class MemoryQueue:
         max_retries: int | None = None,
         claim_duration: float = 30.0,
         max_length: int | None = None,
+        metrics: MetricsProvider | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.name = validate_queue_name(name)
@@ -57,20 +60,30 @@ class MemoryQueue:
             raise ConfigError(f"bad shares: a handle of {shares.name}, not of {name}. Give both one name.")
         if not claim_duration >= 1.0:
             raise ConfigError(f"bad claim_duration {claim_duration!r}. Give 1 second or more.")
-        if max_retries is not None and max_retries < 0:
+        if max_retries is not None and not (type(max_retries) is int and max_retries >= 0):
             raise ConfigError(f"bad max_retries {max_retries!r}. Give 0 or more, or None for ever.")
         if max_length is not None and max_length < 1:
             raise ConfigError(f"bad max_length {max_length!r}. Give 1 or more, or None.")
         self.fleet_concurrency: int | None = None
         self.on_cancel: Callable[[Request], None] | None = None
         self.claim_duration = claim_duration
-        self._rate_limiter = validate_rate_limiter(rate_limiter or ItemExponentialFailureRateLimiter())
+        self._rate_limiter = validate_rate_limiter(
+            ItemExponentialFailureRateLimiter() if rate_limiter is None else rate_limiter
+        )
         self._max_retries = max_retries
         self._max_length = max_length
         self._room: Room = shares._room if shares is not None else Room(clock)  # noqa: SLF001  # our own
         self._claims = Claims(self._room, name, self._policy, self._cancelled)
         self._shutting_down = False
         self._shut_downs = 0
+        self._recorder: Recorder | None = None
+        if metrics is not None:
+            self.measure(metrics)
+
+    def measure(self, metrics: MetricsProvider) -> None:
+        """Tell this provider what the handle does from now on, unless it has one already."""
+        if self._recorder is None:
+            self._recorder = Recorder(metrics, self.name, self._room.clock)
 
     # Producers
 
@@ -89,6 +102,8 @@ class MemoryQueue:
             else:
                 added, fitted = queue.add(now, items, priority, self._max_length)
             self._room.changed()
+        if self._recorder is not None:
+            self._recorder.accepted(added, fitted, delayed=delay > 0)
         if fitted < len(items):
             raise QueueFull(
                 f"queue {self.name} is full: {self._max_length} items wait, {added} more were added. "
@@ -105,8 +120,10 @@ class MemoryQueue:
         """Count a failure of the key and make it pending after the limiter's delay."""
         validate_key(key)
         with self._room.lock:
-            self._claims.back_off(key, self.num_requeues(key) + 1)
+            turn = self._claims.back_off(key, self.num_requeues(key) + 1)
             self._close_if_idle()
+        if self._recorder is not None:
+            self._recorder.backed_off(turn)
 
     def forget(self, key: str) -> None:
         """Drop the key's failure record, unless it is dead."""
@@ -216,6 +233,10 @@ class MemoryQueue:
         """Return how many claims this handle holds."""
         return len(self._claims.held)
 
+    def is_kept_alive(self) -> bool:
+        """Return True: nothing needs to keep it alive."""
+        return True
+
     def turn(self, settlements: Sequence[Settlement], want: int) -> Turn:
         """Settle claims and take up to ``want`` new ones in one step; see ``TurnQueue.turn``."""
         if len(settlements) > LIMIT or want > LIMIT:
@@ -223,6 +244,8 @@ class MemoryQueue:
                 f"a turn of {len(settlements)} settlements and {want} claims: at most {LIMIT} each way"
             )
         turn = self._claims.turn(settlements, 0 if self._shutting_down else want)
+        if self._recorder is not None:
+            self._recorder.turned(settlements, turn)
         for settlement, fate in zip(settlements, turn.fates, strict=True):
             if fate.kind == "refused":
                 _logger.warning(
@@ -251,9 +274,17 @@ class MemoryQueue:
         self._claims.abandon()
 
     def _policy(self) -> Policy:
-        return Policy(self._rate_limiter, self._max_retries, self.fleet_concurrency)
+        return Policy(
+            self._rate_limiter, self._max_retries, self.fleet_concurrency, self._count_limiter_error
+        )
+
+    def _count_limiter_error(self) -> None:
+        if self._recorder is not None:
+            self._recorder.limiter_failed()
 
     def _cancelled(self, request: Request) -> None:
+        if self._recorder is not None:
+            self._recorder.cancelled(request)
         if self.on_cancel is not None:
             self.on_cancel(request)
 

@@ -1,0 +1,109 @@
+"""Controllers on a queue in memory: the worker side without any Redis."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from distq import Controller, For, Manager, Request, Result, TerminalError
+from distq.config import Settings
+from distq.errors import ConfigError
+from distq.testing import MemoryQueue
+from distq.workqueue import ItemExponentialFailureRateLimiter
+from distq.workqueue.interface import TurnQueue
+from distq.workqueue.queue import Queue
+
+NO_REDIS = "redis://127.0.0.1:1"  # nobody listens there
+
+
+def run_until(controller: Controller, done: Callable[[], bool]) -> None:
+    """Run the controller's workers until it is done, and stop them."""
+    manager = Manager([controller], redis=NO_REDIS, settings=Settings(grace_period=5.0))
+    running = threading.Thread(target=manager.run)
+    running.start()
+    deadline = time.monotonic() + 20
+    try:
+        while not done():
+            assert time.monotonic() < deadline
+            time.sleep(0.002)
+    finally:
+        manager.stop()
+        running.join(20)
+    assert not running.is_alive()
+
+
+class Work:
+    """Fails an item, comes back to it, and notes what it did."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, int]] = []
+
+    def __call__(self, request: Request) -> Result | None:
+        """Reconcile."""
+        self.seen.append((request.key, request.attempt))
+        if request.key == "fails" and request.attempt < 3:
+            raise ValueError("not yet")
+        if request.key == "again" and self.seen.count(("again", 1)) == 1:
+            return Result(requeue_after=0.001)
+        if request.key == "dead":
+            raise TerminalError("never")
+        return None
+
+
+EXPECTED = [
+    *(("again", 1), ("again", 1), ("dead", 1)),
+    *(("fails", 1), ("fails", 2), ("fails", 3)),
+    *((f"k{number}", 1) for number in range(50)),
+]
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["threads", "async"])
+def test_a_controller_works_a_memory_queue_off_without_redis(is_async: bool) -> None:
+    """Successes, back-off, results and parking: all of it happens, and nothing is left but the dead."""
+    work = Work()
+
+    async def reconcile(request: Request) -> Result | None:
+        await asyncio.sleep(0)
+        return work(request)
+
+    queue = MemoryQueue("foos", rate_limiter=ItemExponentialFailureRateLimiter(base_delay=0.001))
+    queue.add("fails", "again", "dead", *(f"k{number}" for number in range(50)))
+    controller = Controller(queue, reconcile if is_async else work, concurrency=4)
+    run_until(controller, lambda: len(work.seen) == len(EXPECTED) and not queue.held())
+    assert sorted(work.seen) == sorted(EXPECTED)
+    assert queue.depth() == 0
+    assert queue.num_requeues("dead") == 1
+    assert queue.num_requeues("fails") == 0
+
+
+def test_what_another_handle_adds_wakes_a_controller_on_a_memory_queue() -> None:
+    """Workers that sleep hear of it at once."""
+    seen: list[str] = []
+    queue = MemoryQueue("foos")
+    producer = MemoryQueue("foos", shares=queue)
+
+    def reconcile(request: Request) -> None:
+        seen.append(request.key)
+        if len(seen) < 20:
+            producer.add(f"k{len(seen)}")
+
+    producer.add("k0")
+    run_until(Controller(queue, reconcile), lambda: len(seen) == 20)
+    assert seen == [f"k{number}" for number in range(20)]
+
+
+def test_watches_do_not_feed_a_memory_queue() -> None:
+    """What the informer hands over is committed to Redis."""
+    controller = Controller(MemoryQueue("foos"), lambda _: None, watches=[For("v1/Pod")])
+    with pytest.raises(ConfigError, match=r"cannot watch for foos: its queue is not in Redis\. Use a Queue\."):
+        Manager([controller], redis=NO_REDIS).run()
+
+
+def test_both_kinds_of_queue_are_what_a_controller_needs() -> None:
+    """A Controller takes either; what is neither is refused."""
+    assert isinstance(MemoryQueue("foos"), TurnQueue)
+    assert isinstance(Queue("foos"), TurnQueue)
+    with pytest.raises(ConfigError, match="bad queue: list is none"):
+        Controller(["foos"], lambda _: None)  # type: ignore[arg-type]  # on purpose
