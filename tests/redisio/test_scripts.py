@@ -16,7 +16,7 @@ from distq.redisio import scripts
 from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore, queue_names
 from distq.testing.embedded_valkey import EmbeddedValkey
-from tests.redisio.populated import NAMES, Populated, key
+from tests.redisio.populated import NAMES, SECOND, Populated, key
 from tests.workqueue.machine import QueueMachine, run
 
 SCRIPTS = [
@@ -51,6 +51,7 @@ def test_a_script_says_what_it_does_and_returns_before_it_names_its_inputs(name:
     assert "KEYS[1]" in inputs
 
 
+@pytest.mark.conformance("RD-15")
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_script_touches_only_keys_that_it_names(name: str) -> None:
     """Each command's key is a declared one, or a name for one of several of them."""
@@ -62,6 +63,27 @@ def test_a_script_touches_only_keys_that_it_names(name: str) -> None:
     keys += re.findall(r"\{ '(?:Z|H|R|L)[A-Z]+', (\w+)", body)
     assert keys
     assert set(keys) <= {*script.keys, "pending", "key", "in_state[state]"}
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_may_do_its_work_where_only_its_keys_are_permitted(
+    populated: Populated, redis_server: EmbeddedValkey, name: str
+) -> None:
+    """The server denies a script the keys that it does not name; none of ours needs one."""
+    script = scripts.load(name)
+    permitted = [f"~{populated.store.key(each)}" for each in script.keys]
+    populated.connection.execute(*"ACL SETUSER narrow reset on >secret +@all".split(), *permitted)
+    narrow = Connection(f"redis://narrow:secret@127.0.0.1:{redis_server.port}/0")
+    inputs = populated.inputs(name)
+    before = populated.dumps()
+    if "time" in script.arguments:
+        inputs |= {"time": populated.time + SECOND}
+    try:
+        narrow.evaluate(script.source, script.sha, script.bind(populated.store.key, inputs))
+    finally:
+        narrow.close()
+        populated.connection.execute("ACL", "DELUSER", "narrow")
+    assert populated.dumps() != before
 
 
 def test_a_wrong_input_is_no_call(connection: Connection) -> None:
@@ -95,6 +117,20 @@ def _low_port() -> int:
             return int(probe.getsockname()[1])
 
 
+@pytest.mark.conformance("RD-15")
+@pytest.mark.conformance("RD-15")
+def test_each_script_runs_in_a_cluster(cluster: Connection) -> None:
+    """Its keys are in one slot, and it touches no key that it did not declare there."""
+    for script in SCRIPTS:
+        cluster.execute("FLUSHALL")
+        populated = Populated(cluster)
+        inputs = populated.inputs(script)
+        before = populated.dumps()
+        populated.run(script, **inputs)
+        assert populated.dumps() != before, script
+
+
+@pytest.mark.conformance("RD-15")
 def test_a_queue_lives_in_one_slot_of_a_cluster(cluster: Connection) -> None:
     """A cluster refuses scripts whose keys are in several slots, or not where they were declared."""
     slots = {cluster.execute("CLUSTER", "KEYSLOT", key(name)) for name in NAMES}
@@ -105,6 +141,7 @@ def test_a_queue_lives_in_one_slot_of_a_cluster(cluster: Connection) -> None:
 # All or nothing
 
 
+@pytest.mark.conformance("RD-15")
 @pytest.mark.parametrize(("script", "name"), SCRIPT_KEYS)
 def test_a_key_of_a_wrong_type_changes_nothing(populated: Populated, script: str, name: str) -> None:
     """Whoever wrote it, the script stops before its first write."""

@@ -119,6 +119,7 @@ def test_what_became_due_stands_where_its_time_came(queue: Queue, server_time: S
     queue.add("now")
     server_time.advance(5)
     queue.add("late")
+    server_time.advance(5)
     assert claim(queue, 4) == ["due high", "now", "due", "late"]
 
 

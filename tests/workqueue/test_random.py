@@ -26,7 +26,7 @@ SEEN_BY_ALL = {
 """What happens in each long run, or the rules are worth nothing."""
 
 
-@pytest.mark.conformance("PQ-20")
+@pytest.mark.conformance("PQ-20", "WQ-13", "RD-15")
 @pytest.mark.timeout(24 * 3600)
 def test_random_calls_do_what_the_specification_says(connection: Connection) -> None:
     """Twelve items, four processes at a time: each reply and all of Redis are as specified."""
@@ -38,7 +38,7 @@ def test_random_calls_do_what_the_specification_says(connection: Connection) -> 
         assert not never, f"never seen in {seen['steps']} steps: {never}"
 
 
-@pytest.mark.conformance("PQ-20")
+@pytest.mark.conformance("PQ-20", "WQ-13", "RD-15")
 @pytest.mark.timeout(24 * 3600)
 def test_random_calls_of_many_items_do_what_the_specification_says(connection: Connection) -> None:
     """Three hundred items: bounded take-back and promotion lose and reorder nothing."""
