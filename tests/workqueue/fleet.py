@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from distq.redisio import scripts
 from distq.redisio.connection import Connection
 from distq.redisio.keys import LAYOUT
 from distq.redisio.queue_store import QueueStore
@@ -26,6 +27,8 @@ LATENCY = 500
 """µs until a token has woken its consumer; meanwhile others act."""
 
 CLAIM_DURATION, HEARTBEAT, GAP = 30_000_000, 10_000_000, 10_000_000
+PEERS = 20
+"""So many consumers that joined one after another beat at once."""
 
 
 @dataclass(eq=False)
@@ -71,18 +74,26 @@ class Fleet:
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._number = itertools.count()
         self._listeners: deque[Consumer] = deque()
+        self._peers: list[Consumer] = []
+        self._wake = self._store.key("wake")
+        for name in scripts.names():
+            connection.execute("SCRIPT", "LOAD", scripts.load(name).source)
         for _ in range(size):
+            self.run(self.random.uniform(0, 0.002))
             self.join(slots, work)
 
     # What happens to it
 
     def join(self, slots: int = 1, work: int = 1000) -> Consumer:
-        """Start a consumer, a bit after the one before."""
-        self.now += self.random.randrange(2000)
+        """Start a consumer."""
         consumer = Consumer(self._open(), slots, work)
         self.consumers.append(consumer)
         self._turn(consumer, "begin")
-        self._at(self.now + HEARTBEAT, partial(self._beat, consumer))
+        if len(self._peers) == PEERS:
+            self._peers = []
+        self._peers.append(consumer)
+        if len(self._peers) == 1:
+            self._at(self.now + HEARTBEAT, partial(self._beat, self._peers))
         return consumer
 
     def add(self, *items: str) -> None:
@@ -97,11 +108,19 @@ class Fleet:
         self.pending_since[item] = -(-(self.now + microseconds) // 1000) * 1000
         self._run("add_after", items=[item], priority=0, max_length="", delay=microseconds)
 
+    def script(self, name: str) -> None:
+        """Run a script that needs no inputs."""
+        self._run(name)
+
     def kill(self, consumer: Consumer, *, noticed: bool = True) -> None:
         """Let a consumer die; where the server does not notice, its pop still takes a token."""
         consumer.alive = False
         if noticed and consumer.listening:
             self._listeners.remove(consumer)
+
+    def interrupt(self, consumer: Consumer) -> None:
+        """End a consumer's sleep."""
+        self._time_out(consumer, consumer.naps)
 
     def freeze(self, consumer: Consumer, seconds: float) -> None:
         """Stop a consumer for a while: what it was about to do it does afterwards."""
@@ -136,9 +155,10 @@ class Fleet:
     # What a consumer does
 
     def _turn(self, consumer: Consumer, why: str, settled: Sequence[Request] = ()) -> None:
-        if not consumer.alive or consumer.frozen:
-            if consumer.frozen:
-                self._at(self.now + 10_000, partial(self._turn, consumer, why, settled))
+        if consumer.frozen:
+            self._at(self.now + 10_000, partial(self._turn, consumer, why, settled))
+            return
+        if not consumer.alive:
             return
         consumer.naps += 1
         consumer.ops += 1
@@ -164,7 +184,8 @@ class Fleet:
             return
         answer = decode(reply, encoded)
         for request in answer.requests:
-            self.lateness[request.key] = self.now - self.pending_since.pop(request.key)
+            if request.key in self.pending_since:  # and was not a dead consumer's
+                self.lateness[request.key] = self.now - self.pending_since.pop(request.key)
             consumer.held.append(request)
             self._at(self.now + consumer.work, partial(self._finish, consumer, request))
         if len(answer.requests) < want:
@@ -172,6 +193,11 @@ class Fleet:
 
     def _finish(self, consumer: Consumer, request: Request) -> None:
         """Settle at once: what a handler finished interrupts its consumer's sleep."""
+        if consumer.frozen:
+            self._at(self.now + 10_000, partial(self._finish, consumer, request))
+            return
+        if not consumer.alive or request not in consumer.held:
+            return
         if consumer.listening:
             consumer.listening = False
             self._listeners.remove(consumer)
@@ -182,7 +208,8 @@ class Fleet:
         nap = consumer.naps
         consumer.listening = True
         self._listeners.append(consumer)
-        self._hand_out_tokens()
+        if len(self._listeners) == 1:  # others would have taken it
+            self._hand_out(self._connection.execute("LPOP", self._wake))
         self._at(self.now + wait, partial(self._time_out, consumer, nap))
 
     def _time_out(self, consumer: Consumer, nap: int) -> None:
@@ -192,9 +219,9 @@ class Fleet:
         self._listeners.remove(consumer)
         self._turn(consumer, "poll")
 
-    def _hand_out_tokens(self) -> None:
-        """Serve who waits longest, as the server does once a script has ended."""
-        while self._listeners and self._connection.execute("LPOP", self._store.key("wake")) is not None:
+    def _hand_out(self, token: bytes | None) -> None:
+        """Let a token wake who waits longest, as the server does once a script has ended."""
+        if token is not None:
             consumer = self._listeners.popleft()
             consumer.listening = False
             self.last_token_taker = consumer
@@ -202,30 +229,39 @@ class Fleet:
 
     def _thaw(self, consumer: Consumer) -> None:
         consumer.frozen = False
-        if consumer.listening:
+        if consumer.alive and consumer.listening:
             self._listeners.remove(consumer)
             consumer.listening = False
             self._turn(consumer, "poll")
 
-    def _beat(self, consumer: Consumer) -> None:
-        if not consumer.alive:
-            return
-        if not consumer.frozen:
-            claims = self._run(
-                "heartbeat", session=consumer.session, claim_duration=CLAIM_DURATION, gap=GAP, worker="{}"
-            )
-            assert claims == b"LOST" or claims == len(consumer.held)
-        self._at(self.now + HEARTBEAT, partial(self._beat, consumer))
+    def _beat(self, peers: Sequence[Consumer]) -> None:
+        beating = [each for each in peers if each.alive and not each.frozen]
+        common = {"claim_duration": CLAIM_DURATION, "gap": GAP, "worker": "{}"}
+        held = self._run_all("heartbeat", [{"session": each.session, **common} for each in beating])
+        for consumer, claims in zip(beating, held, strict=True):
+            assert claims in {b"LOST", len(consumer.held)}
+        self._at(self.now + HEARTBEAT, partial(self._beat, peers))
 
     def _open(self) -> str:
         inputs = {"layout": LAYOUT, "claim_duration": CLAIM_DURATION, "gap": GAP, "worker": "{}"}
         return str(self._run("open", nonce=f"n{len(self.consumers)}", **inputs).decode())
 
     def _run(self, script: str, **inputs: Any) -> Any:
-        self._connection.server_time = self.now
-        reply = self._store.run(script, **inputs)
-        self._hand_out_tokens()
-        return reply
+        return self._run_all(script, [inputs])[0]
+
+    def _run_all(self, script: str, calls: Sequence[dict[str, Any]]) -> list[Any]:
+        """Run a script some times; if a token comes of it, somebody takes it."""
+        loaded = scripts.load(script)
+        time = {"time": self.now} if "time" in loaded.arguments else {}
+        commands: list[tuple[Any, ...]] = [
+            ("EVALSHA", loaded.sha, *loaded.bind(self._store.key, time | inputs)) for inputs in calls
+        ]
+        if self._listeners:
+            commands.append(("LPOP", self._wake))
+        replies = self._connection.pipeline(commands)
+        if self._listeners:
+            self._hand_out(replies.pop())
+        return replies
 
     def _at(self, when: int, action: Callable[[], None]) -> None:
         heapq.heappush(self._events, (when, next(self._number), action))
