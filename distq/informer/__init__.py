@@ -4,7 +4,7 @@ A Reflector follows a ListWatch and hands what happens, in order, to one sink. A
 such a sink, with a cache and handlers; the controllers' streams are the other one.
 """
 
-from distq.informer.delta_fifo import Delta, DeltaFIFO, DeltaType
+from distq.informer.delta_fifo import Delta, DeltaFIFO, DeltaType, RealFIFO
 from distq.informer.expiration_cache import ExpirationCache
 from distq.informer.factory import SharedInformerFactory, wait_for_cache_sync
 from distq.informer.indexer import NAMESPACE_INDEX, Indexer, meta_namespace_index_func
@@ -29,6 +29,7 @@ __all__ = [
     "ListerWatcher",
     "MutationCache",
     "PositionMoved",
+    "RealFIFO",
     "Reflector",
     "Registration",
     "ResourceEventHandler",

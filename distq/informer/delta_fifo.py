@@ -1,7 +1,7 @@
 """What happened to objects and was not handled yet (client-go tools/cache DeltaFIFO).
 
-A consumer that is slower than the changes gets all deltas of an object at once. What vanished while
-nobody watched is found by comparing a list with what is known.
+DeltaFIFO hands over all deltas of an object at once, RealFIFO one after another in the order in which
+they came. What vanished while nobody watched is found by comparing a list with what is known.
 """
 
 import threading
@@ -94,15 +94,15 @@ class DeltaFIFO:
         What was already queued as deleted is not deleted twice.
         """
         with self._changed:
-            listed = set()
-            for obj in objects:
-                listed.add(obj.key)
-                self._queue(Delta(DeltaType.REPLACED, obj))
-            vanished = self._vanished(listed)
-            for obj in vanished:
-                self._queue(Delta(DeltaType.DELETED, obj, final_state_unknown=True))
+            replaced = [Delta(DeltaType.REPLACED, obj) for obj in objects]
+            vanished = [
+                Delta(DeltaType.DELETED, obj, final_state_unknown=True)
+                for obj in self._vanished({delta.object.key for delta in replaced})
+            ]
+            for delta in self._list_order(replaced, vanished):
+                self._queue(delta)
             if not self._populated:
-                self._first_list = len(listed) + len(vanished)
+                self._first_list = len(replaced) + len(vanished)
                 self._populated = True  # last: has_synced looks at both without the lock
 
     def resync(self) -> None:
@@ -126,8 +126,7 @@ class DeltaFIFO:
             if not self._keys:
                 return False
             in_first_list = not self.has_synced()
-            key = self._keys.popleft()
-            deltas = self._deltas.pop(key)
+            deltas = self._take(self._keys.popleft())
             try:
                 process(deltas, in_first_list)
             finally:
@@ -163,6 +162,13 @@ class DeltaFIFO:
         else:
             deltas.append(delta)
 
+    def _take(self, key: str) -> list[Delta]:
+        """Return what is handed over next of an object."""
+        return self._deltas.pop(key)
+
+    def _list_order(self, replaced: list[Delta], vanished: list[Delta]) -> list[Delta]:
+        return [*replaced, *vanished]
+
     def _vanished(self, listed: set[str]) -> list[StoredObject]:
         """Return the last states of what is queued or known, not listed, and not yet queued as deleted."""
         queued = [
@@ -176,3 +182,30 @@ class DeltaFIFO:
             if key not in listed and key not in self._deltas
         )
         return [*queued, *(obj for obj in known if obj is not None)]
+
+
+class RealFIFO(DeltaFIFO):
+    """Deltas in the order in which they came, whatever their objects; none is left out.
+
+    So handlers that look at several objects see them change in the order in which they did. Of a list, the
+    deletions come first. Source: client-go tools/cache RealFIFO.
+    """
+
+    def delete(self, obj: StoredObject) -> None:
+        """Queue that an object was deleted."""
+        self._queue_one(Delta(DeltaType.DELETED, obj))
+
+    def _queue(self, delta: Delta) -> None:
+        self._deltas.setdefault(delta.object.key, []).append(delta)
+        self._keys.append(delta.object.key)
+        self._changed.notify()
+
+    def _take(self, key: str) -> list[Delta]:
+        deltas = self._deltas[key]
+        first = deltas.pop(0)
+        if not deltas:
+            del self._deltas[key]
+        return [first]
+
+    def _list_order(self, replaced: list[Delta], vanished: list[Delta]) -> list[Delta]:
+        return [*vanished, *replaced]

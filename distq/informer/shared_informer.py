@@ -1,6 +1,6 @@
 """A cache of one resource, kept up to date, and handlers that hear of every change.
 
-Source: client-go tools/cache SharedIndexInformer. The Reflector's events go through a DeltaFIFO
+Source: client-go tools/cache SharedIndexInformer. The Reflector's events go through a RealFIFO
 into an Indexer; what that made of them is told to each handler by a thread of its own.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from distq.clock import SYSTEM_CLOCK, Clock
 from distq.errors import NotFound, ShutDown
 from distq.informer.backoff import Backoff
-from distq.informer.delta_fifo import Delta, DeltaFIFO, DeltaType
+from distq.informer.delta_fifo import Delta, DeltaFIFO, DeltaType, RealFIFO
 from distq.informer.indexer import NAMESPACE_INDEX, Indexer, IndexFunc, meta_namespace_index_func
 from distq.informer.lister import Lister
 from distq.informer.listwatch import ListerWatcher
@@ -48,7 +48,7 @@ class SharedInformer:
         self._resync_period = resync_period
         self._on_watch_error = on_watch_error
         self._clock = clock
-        self._fifo = DeltaFIFO(self.indexer)
+        self._fifo = RealFIFO(self.indexer)
         self._sink = _CacheSink(self._fifo, transform, self._resync)
         self._lock = threading.Lock()  # what is told and who hears it change together
         self._registrations: list[Registration] = []

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from distq.informer.delta_fifo import Delta, DeltaFIFO
+from distq.informer.delta_fifo import Delta, DeltaFIFO, RealFIFO
 from distq.informer.indexer import Indexer
 from tests.informer.pods import pod, stored, until
 
@@ -141,6 +141,68 @@ def test_nothing_to_process_first_is_synced(fifo: DeltaFIFO, first: str) -> None
     else:
         fifo.replace([])
     assert fifo.has_synced()
+
+
+@pytest.fixture
+def in_order(known: Indexer) -> RealFIFO:
+    """Give an empty queue that keeps the order of all deltas."""
+    return RealFIFO(known)
+
+
+@pytest.mark.conformance("DF-02", "DF-03", "DF-15")
+def test_in_order_each_delta_comes_when_it_came(in_order: RealFIFO) -> None:
+    """Nothing jumps the line, nothing is left out."""
+    for name, version in [("foo", 10), ("bar", 1), ("foo", 11), ("foo", 13), ("zab", 30)]:
+        in_order.add(stored(name, version)) if version in {10, 1, 30} else in_order.update(
+            stored(name, version)
+        )
+    in_order.delete(stored("bar", 2))
+    in_order.delete(stored("bar", 3))
+    popped = [_pop(in_order) for _ in range(len(in_order))]
+    assert popped == [
+        "foo: Added 10",
+        "bar: Added 1",
+        "foo: Updated 11",
+        "foo: Updated 13",
+        "zab: Added 30",
+        "bar: Deleted 2",
+        "bar: Deleted 3",
+    ]
+
+
+@pytest.mark.conformance("DF-04", "DF-05", "DF-06")
+def test_in_order_a_list_deletes_first(in_order: RealFIFO, known: Indexer) -> None:
+    """A new object may have taken the place of one that vanished; what is told deleted is not told again."""
+    for name in ("kept", "vanished", "deleted"):
+        known.add(pod(name, 1))
+    in_order.update(stored("vanished", 8))
+    in_order.delete(stored("deleted", 9))
+    in_order.replace([stored("kept", 5)])
+    in_order.replace([stored("kept", 5)])
+    in_order.delete(stored("stranger", 11))
+    popped = [_pop(in_order) for _ in range(len(in_order))]
+    assert popped == [
+        "vanished: Updated 8",
+        "deleted: Deleted 9",
+        "vanished: Deleted? 8",
+        "kept: Replaced 5",
+        "kept: Replaced 5",
+        "stranger: Deleted 11",
+    ]
+
+
+@pytest.mark.conformance("DF-07", "DF-08")
+def test_in_order_a_list_is_whole_when_each_of_its_deltas_was_processed(
+    in_order: RealFIFO, known: Indexer
+) -> None:
+    """Also an object that is listed twice; a resync skips what has deltas waiting."""
+    known.add(pod("a", 1))
+    in_order.replace([stored("a", 2), stored("a", 3)])
+    in_order.resync()
+    assert [_first(in_order), in_order.has_synced()] == [True, False]
+    assert [_first(in_order), in_order.has_synced()] == [True, True]
+    in_order.resync()
+    assert _pop(in_order) == "a: Sync 1"
 
 
 @pytest.mark.conformance("DF-09")
