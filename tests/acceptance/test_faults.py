@@ -22,6 +22,7 @@ SLOTS = 8  # a worker's
 logger = logging.getLogger(__name__)
 
 
+@pytest.mark.conformance("RD-02")
 @pytest.mark.parametrize("redis_server", ["redis7"], indirect=True)
 @pytest.mark.parametrize("its_handlers", ["end-at-once", "wait-to-be-cancelled"])
 def test_a_frozen_worker_settles_nothing_that_others_took_over(

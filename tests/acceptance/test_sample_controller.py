@@ -23,6 +23,7 @@ FOLLOWED = {"foos", "deployments"}
 logger = logging.getLogger(__name__)
 
 
+@pytest.mark.conformance("RD-01")
 @pytest.mark.timeout(300)
 def test_a_thousand_foos_outlive_a_worker_and_a_leader(
     audited_scene: Scene, audited_cluster: AuditedCluster

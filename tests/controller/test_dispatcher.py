@@ -253,6 +253,7 @@ def test_requeue_after_comes_back_without_a_failure(connection: Connection, kind
     assert times[1] - times[0] >= 0.1
 
 
+@pytest.mark.conformance("RD-19")
 @KINDS
 def test_a_terminal_error_parks_and_a_new_event_revives(connection: Connection, kind: str) -> None:
     """Poison is among the dead after one attempt; adding the key again runs it again."""

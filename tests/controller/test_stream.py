@@ -235,6 +235,7 @@ def test_the_mark_makes_the_leader_list(scene: Scene) -> None:
         assert scene.pending() == {scene.key("a"): LOW}
 
 
+@pytest.mark.conformance("RD-18")
 def test_a_deposed_leader_is_fenced(scene: Scene) -> None:
     """Of two leaders at once the earlier stops at its next commit, and no event is lost between them."""
     create(scene, "a")
@@ -248,6 +249,7 @@ def test_a_deposed_leader_is_fenced(scene: Scene) -> None:
         eventually(lambda: scene.pending().keys() == {scene.key("b"), scene.key("c")})
 
 
+@pytest.mark.conformance("RD-18")
 def test_nothing_is_committed_once_the_lease_may_have_passed_on(scene: Scene) -> None:
     """A leader that was not renewed in time does not act, though nobody fenced it yet."""
     with scene.leading() as leader:
@@ -275,6 +277,7 @@ def test_a_restored_cluster_is_listed_whole(scene: Scene) -> None:
     assert record.epoch == "2"
 
 
+@pytest.mark.conformance("RD-14")
 def test_a_redis_that_went_back_is_noticed_and_replayed(scene: Scene) -> None:
     """A failover that loses commits loses no events, also when nothing happens any more."""
     create(scene, "a")
@@ -303,6 +306,7 @@ def test_a_redis_that_forgot_a_revision_is_noticed(scene: Scene) -> None:
         eventually(lambda: scene.pending().keys() == {scene.key("a"), scene.key("b")})
 
 
+@pytest.mark.conformance("RD-14")
 def test_an_emptied_redis_is_filled_again(scene: Scene) -> None:
     """A wipe costs one list."""
     create(scene, "a", "b")

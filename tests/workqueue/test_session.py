@@ -126,6 +126,7 @@ def test_a_claim_that_the_server_does_not_know_is_cancelled(make_queue: Make, co
     assert queue.settle(kept)
 
 
+@pytest.mark.conformance("RD-14")
 def test_a_lost_session_cancels_all_and_the_handle_goes_on_with_a_new_one(
     make_queue: Make, connection: Connection
 ) -> None:
@@ -141,6 +142,7 @@ def test_a_lost_session_cancels_all_and_the_handle_goes_on_with_a_new_one(
     assert [request.key for request in turn.requests] == ["b"]
 
 
+@pytest.mark.conformance("RD-02")
 def test_a_heartbeat_that_is_refused_cancels_at_once(make_queue: Make, connection: Connection) -> None:
     """A zombie learns of it from its next heartbeat, before its handlers end."""
     queue = make_queue()
@@ -151,6 +153,7 @@ def test_a_heartbeat_that_is_refused_cancels_at_once(make_queue: Make, connectio
     assert request.cancelled.is_set()
 
 
+@pytest.mark.conformance("RD-02")
 def test_a_process_that_cannot_reach_redis_fences_itself(
     redis_server: EmbeddedValkey, connection: Connection
 ) -> None:
@@ -358,6 +361,7 @@ def test_a_turn_takes_no_more_than_the_script_is_bounded_to(queue: Queue) -> Non
         queue.turn([Settlement(Request("a"), Release())] * 251, 0)
 
 
+@pytest.mark.conformance("RD-07")
 def test_a_server_clock_that_steps_expires_nobody(make_queue: Make, server_time: ServerTime) -> None:
     """An hour forward or back moves the claim clock by one look only."""
     queue, other = make_queue(), make_queue()
