@@ -1,0 +1,96 @@
+"""When a process is alive, and when it is ready: what each probe finds out and what it leaves alone."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from distq.client.client import Client
+from distq.config import Settings
+from distq.controller.condition import Condition
+from distq.controller.controller import Controller
+from distq.controller.dispatcher import Dispatcher
+from distq.controller.leading import Candidate
+from distq.controller.watches import For
+from distq.redisio.connection import Connection
+from distq.testing import EmulatedApiServer
+from distq.workqueue.queue import Queue
+from tests.controller.eventually import eventually
+from tests.controller.running import running
+
+pytestmark = pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True)
+
+
+def condition(
+    connection: Connection, *dispatchers: Dispatcher, candidate: Candidate | None = None
+) -> Condition:
+    """Return the condition of a process made of these parts."""
+    return Condition(connection=connection, dispatchers=dispatchers, candidate=candidate, queues=[])
+
+
+def ended_thread() -> threading.Thread:
+    """Return a thread that has ended."""
+    thread = threading.Thread(target=int)
+    thread.start()
+    thread.join()
+    return thread
+
+
+def test_a_dispatcher_that_ended_is_a_reason_to_start_again(connection: Connection) -> None:
+    """Not before it started, nor once it was told to stop."""
+    dispatcher = Dispatcher(Controller(Queue("foos", connection), lambda _: None))
+    whole = condition(connection, dispatcher)
+    assert whole.health() == []
+    dispatcher.start()
+    assert (whole.health(), whole.readiness()) == ([], [])
+    running_thread, dispatcher._thread = dispatcher._thread, ended_thread()
+    assert whole.health() == ["foos: its dispatcher ended"]
+    assert whole.readiness() == whole.health()
+    dispatcher._thread = running_thread
+    dispatcher.stop(5.0)
+    assert whole.health() == []
+
+
+def test_a_heartbeat_that_ended_is_a_reason_to_start_again(connection: Connection) -> None:
+    """Else the process would work on claims that are no longer its own."""
+    queue = Queue("foos", connection)
+    with running(Controller(queue, lambda _: None)) as dispatcher:
+        whole = condition(connection, dispatcher)
+        eventually(lambda: queue._session and queue._session.id)
+        assert whole.health() == []
+        assert queue._session is not None
+        assert queue._session._heartbeat is not None
+        queue._session._heartbeat._thread = ended_thread()
+        assert whole.health() == ["foos: its heartbeat ended"]
+
+
+def test_a_process_that_stops_is_alive_but_not_ready(connection: Connection) -> None:
+    """So that nothing ends it before its handlers are done."""
+    whole = condition(connection)
+    whole.stopping = True
+    assert (whole.health(), whole.readiness()) == ([], ["stopping"])
+
+
+def test_a_lease_held_past_its_end_is_a_reason_to_start_again(connection: Connection, tmp_path: Path) -> None:
+    """The elector hangs: it should have given up long before. Before that the leader is not ready."""
+    with EmulatedApiServer() as server:
+        client = Client(server.kubeconfig(tmp_path / "kubeconfig"))
+        settings = Settings(lease_duration=30.0, renew_deadline=25.0, retry_period=20.0)
+        controller = Controller(Queue("foos", connection), print, watches=[For("v1/ConfigMap")])
+        candidate = Candidate(
+            [controller], client=client, lease=("default", "foos"), settings=settings, on_failure=print
+        )
+        whole = condition(connection, candidate=candidate)
+        assert whole.health() == []
+        assert whole.readiness() != []
+        candidate.start()
+        eventually(lambda: whole.readiness() == [])
+        candidate._elector._renewed_at -= 26
+        assert (whole.health(), len(whole.readiness())) == ([], 1)
+        candidate._elector._renewed_at -= 40
+        (problem,) = whole.health()
+        assert "not renewed for" in problem
+        candidate._elector._renewed_at += 66
+        candidate.stop()
+        candidate.join()
+        assert whole.health() == []
