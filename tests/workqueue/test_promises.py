@@ -35,6 +35,7 @@ def _nothing_to_claim(queue: Queue) -> bool:
     return False
 
 
+@pytest.mark.conformance("WQ-04")
 def test_stingy_an_item_added_many_times_is_processed_once(queue: Queue) -> None:
     """Adds before the claim collapse into one."""
     assert queue.add("a") == 1
@@ -44,6 +45,7 @@ def test_stingy_an_item_added_many_times_is_processed_once(queue: Queue) -> None
     assert _nothing_to_claim(queue)
 
 
+@pytest.mark.conformance("WQ-05", "WQ-12")
 def test_exclusive_an_item_has_one_live_claim(make_queue: Make) -> None:
     """An item added while claimed is handed to nobody until the claim ends."""
     one, other = make_queue(), make_queue()
@@ -56,6 +58,7 @@ def test_exclusive_an_item_has_one_live_claim(make_queue: Make) -> None:
     assert other.get(0).key == "a"
 
 
+@pytest.mark.conformance("WQ-05", "WQ-11")
 @pytest.mark.parametrize("outcome", [None, ValueError("no"), Result(requeue_after=60)])
 def test_not_forgotten_an_item_added_while_claimed_is_processed_again(
     queue: Queue, outcome: Result | BaseException | None
@@ -68,6 +71,7 @@ def test_not_forgotten_an_item_added_while_claimed_is_processed_again(
     assert queue.get(0).key == "a"
 
 
+@pytest.mark.conformance("WQ-15", "PQ-02")
 def test_fair_higher_priority_first_then_in_order_of_becoming_pending(queue: Queue) -> None:
     """Priorities order items; within one, the first to wait is the first served."""
     queue.add("a", "b")
@@ -85,6 +89,7 @@ def test_fair_an_item_keeps_its_place_through_release(queue: Queue) -> None:
     assert [queue.get(0).key, queue.get(0).key] == ["a", "b"]
 
 
+@pytest.mark.conformance("DQ-02", "DQ-03", "RD-07")
 def test_never_early_a_delayed_item_waits_for_the_servers_clock(
     queue: Queue, server_time: ServerTime
 ) -> None:
@@ -102,6 +107,7 @@ def test_never_early_a_delayed_item_waits_for_the_servers_clock(
     assert _nothing_to_claim(queue)
 
 
+@pytest.mark.conformance("RD-01", "RD-02")
 def test_crash_safe_the_items_of_a_dead_worker_come_back_and_its_zombie_is_refused(
     make_queue: Make, server_time: ServerTime
 ) -> None:
@@ -119,6 +125,7 @@ def test_crash_safe_the_items_of_a_dead_worker_come_back_and_its_zombie_is_refus
     assert living.settle(back)
 
 
+@pytest.mark.conformance("WQ-D2", "RD-03")
 def test_crash_safe_a_settled_claim_cannot_be_settled_again(queue: Queue) -> None:
     """The second settlement answers False and changes nothing, also once the item is claimed anew."""
     queue.add("a")
@@ -131,6 +138,7 @@ def test_crash_safe_a_settled_claim_cannot_be_settled_again(queue: Queue) -> Non
     assert queue.settle(second)
 
 
+@pytest.mark.conformance("WQ-22")
 def test_bounded_state_nothing_is_left_of_work_that_is_done(
     make_queue: Make, connection: Connection, server_time: ServerTime
 ) -> None:
@@ -159,6 +167,7 @@ def _nothing_to_claim_and_settle(queue: Queue) -> bool:
     return False
 
 
+@pytest.mark.conformance("RL-01")
 def test_back_off_is_shared_failures_count_across_handles(make_queue: Make, server_time: ServerTime) -> None:
     """Each handle's failure continues the item's back-off: 5, 10, 20 ms; success forgets it."""
     handles = [make_queue(), make_queue()]
@@ -174,6 +183,7 @@ def test_back_off_is_shared_failures_count_across_handles(make_queue: Make, serv
     assert handles[1].num_requeues("a") == 0
 
 
+@pytest.mark.conformance("RD-12")
 def test_back_off_is_shared_a_bucket_belongs_to_the_queue(make_queue: Make, server_time: ServerTime) -> None:
     """Two handles with the same bucket take from the same tokens."""
     limiter = BucketRateLimiter(qps=1, burst=2)
@@ -216,6 +226,7 @@ def _raised(error: Exception) -> Exception:
         return error
 
 
+@pytest.mark.conformance("RD-19")
 def test_poison_is_parked_at_once_by_a_terminal_error(queue: Queue, connection: Connection) -> None:
     """A TerminalError is not retried, and a newer event that is pending keeps the item alive."""
     queue.add("a", "b")
@@ -296,6 +307,7 @@ def test_after_a_fork_the_parents_claims_are_the_parents(queue: Queue) -> None:
     assert queue.settle(request)
 
 
+@pytest.mark.conformance("WQ-D2", "RD-02")
 def test_two_requests_of_one_key_differ_by_their_fence(queue: Queue) -> None:
     """A forged or stale fence settles nothing."""
     queue.add("a")

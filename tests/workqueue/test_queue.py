@@ -67,6 +67,7 @@ def test_a_priority_outside_the_range_is_refused(queue: Queue, connection: Conne
     assert connection.execute("DBSIZE") == 0
 
 
+@pytest.mark.conformance("DQ-01")
 def test_a_delay_that_is_no_number_is_refused_and_one_below_zero_is_now(queue: Queue) -> None:
     """NaN says nothing; the past is now (client-go AddAfter)."""
     with pytest.raises(ValueError, match="bad delay"):
@@ -89,6 +90,7 @@ def test_add_of_many_keys_goes_in_bounded_steps(queue: Queue) -> None:
     assert [request.key for request in queue.turn([], 3).requests] == ["k00000", "k00001", "k00002"]
 
 
+@pytest.mark.conformance("DQ-06")
 def test_a_fresh_add_supersedes_a_delay_and_keeps_the_failures(queue: Queue, server_time: ServerTime) -> None:
     """The item runs once, now, and its next failure backs off further."""
     queue.add_rate_limited("a")
@@ -115,6 +117,7 @@ def test_a_full_queue_refuses_producers_but_not_what_is_pending(make_queue: Make
         queue.add_after("e", 1)
 
 
+@pytest.mark.conformance("RD-04", "RL-16")
 def test_done_keeps_the_back_off_of_what_is_pending(queue: Queue, server_time: ServerTime) -> None:
     """client-go's loop, AddRateLimited and then Done, backs off."""
     queue.add("a")
@@ -143,6 +146,7 @@ def test_a_result_comes_back_after_its_delay_with_its_priority(queue: Queue, ser
     assert (request.key, request.priority, request.attempt) == ("a", 9, 1)
 
 
+@pytest.mark.conformance("RD-17")
 def test_enqueued_at_is_when_the_item_became_pending(queue: Queue, server_time: ServerTime) -> None:
     """So that its age can be told, also of a delayed item that was noticed late."""
     queue.add_after("a", 10)
@@ -194,6 +198,7 @@ def test_limiters_combine(make_queue: Make, server_time: ServerTime) -> None:
     assert queue.get(0).attempt == 3
 
 
+@pytest.mark.conformance("WQ-08", "PQ-19")
 def test_get_wakes_for_an_add(queue: Queue) -> None:
     """A waiting get is served as soon as there is work."""
     got: list[Request] = []
@@ -243,6 +248,7 @@ def test_a_get_that_ends_empty_leaves_another_awake(queue: Queue, connection: Co
     assert [request.key for request in got] == ["a"]
 
 
+@pytest.mark.conformance("WQ-08", "WQ-12")
 def test_many_threads_of_one_handle_share_its_work(queue: Queue) -> None:
     """Every item is handed out once, whatever number of threads listen."""
     keys = [f"k{number}" for number in range(300)]
@@ -265,6 +271,7 @@ def test_many_threads_of_one_handle_share_its_work(queue: Queue) -> None:
     assert not any(thread.is_alive() for thread in threads)
 
 
+@pytest.mark.conformance("WQ-09", "RD-05")
 def test_shut_down_ends_waiting_gets_at_once_and_leaves_the_work_to_others(make_queue: Make) -> None:
     """Shutdown is the handle's; adds are still accepted, by it too."""
     queue, other = make_queue(), make_queue()
@@ -289,6 +296,7 @@ def test_shut_down_ends_waiting_gets_at_once_and_leaves_the_work_to_others(make_
     assert other.get(0).key == "a"
 
 
+@pytest.mark.conformance("DQ-08", "WQ-D4")
 def test_a_failure_is_counted_by_a_handle_that_was_shut_down(
     make_queue: Make, connection: Connection
 ) -> None:
@@ -303,6 +311,7 @@ def test_a_failure_is_counted_by_a_handle_that_was_shut_down(
     assert connection.execute("ZCARD", "distq:{foos}:sessions") == 0
 
 
+@pytest.mark.conformance("WQ-18")
 def test_drain_waits_for_the_claims_of_this_handle(make_queue: Make) -> None:
     """And says whether they ended in time."""
     queue, other = make_queue(), make_queue()
@@ -315,6 +324,7 @@ def test_drain_waits_for_the_claims_of_this_handle(make_queue: Make) -> None:
     settling.join()
 
 
+@pytest.mark.conformance("WQ-19")
 def test_shut_down_ends_a_drain(queue: Queue) -> None:
     """A second thought ends the waiting (client-go TestForceQueueShutdownUsingShutDown)."""
     queue.add("a")

@@ -303,6 +303,7 @@ def test_what_threads_ask_meanwhile_travels_in_one_turn(make_queue: Make) -> Non
     assert sorted(ask.requests[0].key for ask in asks) == [f"k{number}" for number in range(10)]
 
 
+@pytest.mark.conformance("PQ-16")
 def test_shut_down_leaves_a_claim_to_the_get_that_is_just_taking_it(
     redis_server: EmbeddedValkey, connection: Connection
 ) -> None:

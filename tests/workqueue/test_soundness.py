@@ -59,8 +59,9 @@ class Walk:
         self._handles[0].forget(self._choose.choice(self._keys))
 
     def _repair(self) -> None:
-        repair = self._choose.choice([self._inspector.requeue, self._inspector.delete, self._inspector.park])
-        repair("foos", *self._choose.sample(self._keys, 2))
+        repairs: list[Callable[..., int]]
+        repairs = [self._inspector.requeue, self._inspector.delete, self._inspector.park]
+        self._choose.choice(repairs)("foos", *self._choose.sample(self._keys, 2))
 
     def _wait(self) -> None:
         self._time.advance(self._choose.random())
