@@ -72,7 +72,7 @@ def test_a_script_may_do_its_work_where_only_its_keys_are_permitted(
     """The server denies a script the keys that it does not name; none of ours needs one."""
     script = scripts.load(name)
     permitted = [f"~{populated.store.key(each)}" for each in script.keys]
-    populated.connection.execute(*"ACL SETUSER narrow reset on >secret +@all".split(), *permitted)
+    populated.connection.execute("ACL", "SETUSER", "narrow", "reset", "on", ">secret", "+@all", *permitted)
     narrow = Connection(f"redis://narrow:secret@127.0.0.1:{redis_server.port}/0")
     inputs = populated.inputs(name)
     before = populated.dumps()

@@ -1,0 +1,120 @@
+"""No script works for long: whatever is asked for goes in steps, or is refused before Redis is asked."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from distq.errors import TerminalError
+from distq.inspector import Inspector
+from distq.redisio import scripts
+from distq.redisio.connection import Argument, Connection
+from distq.redisio.queue_store import BATCH, REPAIRED_AT_ONCE
+from distq.redisio.stream_store import Committed, StreamStore
+from distq.testing.embedded_valkey import EmbeddedValkey
+from distq.workqueue.interface import Request, Retry, Settlement, Success
+from distq.workqueue.queue import Queue
+from distq.workqueue.turns import LIMIT
+
+KEYS = [f"key-{n:04}" for n in range(2300)]
+
+
+class Measured(Connection):
+    """A Connection that keeps how many items each call of a script was given."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.items: dict[str, list[int]] = defaultdict(list)
+        self._scripts = {scripts.load(name).sha: scripts.load(name) for name in scripts.names()}
+
+    def evaluate(self, source: str, sha: str, arguments: Sequence[Argument]) -> object:
+        """Run a script, and count."""
+        script = self._scripts[sha]
+        if script.last_is_list:
+            others = 1 + len(script.keys) + len(script.arguments) - 1
+            self.items[script.name].append(len(arguments) - others)
+        return super().evaluate(source, sha, arguments)
+
+
+@pytest.fixture
+def measured(redis_server: EmbeddedValkey, connection: Connection) -> Measured:
+    """Give a Connection to the emptied server that measures."""
+    return Measured(redis_server.url)
+
+
+def test_adds_go_in_steps(measured: Measured) -> None:
+    """At most a thousand items a script, and all of them in the end."""
+    queue = Queue("foos", measured)
+    assert queue.add(*KEYS) == len(KEYS)
+    assert queue.add(*KEYS, after=100) == 0
+    assert queue.add(*(f"later-{key}" for key in KEYS), after=100) == len(KEYS)
+    assert measured.items["add"] == [BATCH, BATCH, 300]
+    assert measured.items["add_after"] == [BATCH, BATCH, 300] * 2
+    assert BATCH == 1000
+
+
+@pytest.mark.parametrize("chosen", ["named", "by state"])
+def test_repairs_go_in_steps(measured: Measured, chosen: str) -> None:
+    """At most five hundred items a script, named or of a state, and all of them in the end."""
+    queue, eye = Queue("foos", measured), Inspector(measured)
+    queue.add(*KEYS, after=100)
+    assert eye.park("foos", *KEYS) == len(KEYS)
+    if chosen == "named":
+        assert eye.requeue("foos", *KEYS) == eye.delete("foos", *KEYS) == len(KEYS)
+    else:
+        assert eye.requeue("foos", state="dead") == eye.delete("foos", state="ready") == len(KEYS)
+    for name in ("park", "requeue", "delete"):
+        assert sum(measured.items[name]) >= len(KEYS)
+        assert max(measured.items[name]) <= REPAIRED_AT_ONCE <= 1000
+    assert eye.queues("foos")[0].ready == 0
+
+
+def test_a_turn_of_many_threads_goes_in_steps(measured: Measured) -> None:
+    """At most 250 settlements and 250 claims a turn, whatever the outcomes and however many ask at once."""
+    queue = Queue("foos", measured)
+    queue.add(*KEYS[:1000])
+    for entries, want in (([], LIMIT + 1), ([Settlement(Request("a"), Success())] * (LIMIT + 1), 0)):
+        with pytest.raises(ValueError, match="at most 250 each way"):
+            queue.turn(entries, want)
+    assert measured.items["turn"] == []
+
+    def work() -> None:
+        requests = queue.turn([], LIMIT).requests
+        outcomes = [Success() if n % 2 else Retry("no luck") for n in range(len(requests))]
+        turn = queue.turn([Settlement(*pair) for pair in zip(requests, outcomes, strict=True)], 0)
+        assert {fate.kind for fate in turn.fates} == {"ended", "delayed"}
+
+    with ThreadPoolExecutor(4) as threads:
+        for done in [threads.submit(work) for _ in range(4)]:
+            done.result()
+    assert max(measured.items["turn"]) <= 125 * len(("item", "fence")) + 125 * 6
+    info = Inspector(measured).queues("foos")[0]
+    assert (info.ready, info.processing, info.delayed) == (0, 0, 500)
+    queue.close()
+
+
+def test_a_large_commit_is_refused_before_redis_is_asked(measured: Measured) -> None:
+    """The leader cuts an event with many keys into several batches; a batch is never half done."""
+    stream = StreamStore(measured, "foos", "pods")
+    known = {f"object-{n}": "1" for n in range(400)}
+    with pytest.raises(ValueError, match="a commit of 500 keys, 400 known and 101 gone"):
+        stream.commit(epoch="1", after="", new="1", batch="a", keys=KEYS[:500], known=known, gone=KEYS[:101])
+    assert measured.items == {}
+    assert stream.commit(
+        epoch="1", after="", new="1", batch="a", keys=KEYS[:500], known=known, gone=KEYS[:100]
+    ) == Committed(500)
+
+
+def test_every_script_that_takes_items_is_meant(measured: Measured) -> None:
+    """The tests above know all of them; forget takes one key at a time."""
+    queue, eye = Queue("foos", measured), Inspector(measured)
+    queue.add("a")
+    queue.settle(queue.get(), TerminalError("no"))
+    queue.forget("a")
+    assert measured.items["forget"] == [1]
+    assert {name for name in scripts.names() if scripts.load(name).last_is_list} == {
+        *("add", "add_after", "commit", "delete", "forget", "park", "requeue", "turn")
+    }
+    assert eye.queues("foos")[0].dead == 1
+    queue.close()
