@@ -178,6 +178,7 @@ def test_match_and_failing_scan(connection: Connection, inspector: Inspector) ->
     queue.close()
 
 
+@pytest.mark.conformance("RD-10")
 def test_requeue_makes_dead_and_delayed_items_ready(connection: Connection, inspector: Inspector) -> None:
     """Failures are forgotten, and a second requeue has nothing to do."""
     queue = _queue(connection)
@@ -397,6 +398,7 @@ def test_requeue_of_a_held_item_that_comes_later_makes_it_dirty(
     queue.close()
 
 
+@pytest.mark.conformance("RD-10")
 def test_delete_takes_the_failures_too(connection: Connection, inspector: Inspector) -> None:
     """Who adds the key again begins anew; the record of a claim that goes on is its worker's."""
     queue = _queue(connection)
