@@ -61,7 +61,7 @@ def store_raw(obj: RawObject, transform: Transform | None) -> StoredObject:
     if transform is None:
         return StoredObject(obj.key, obj.version, _with_kind(bytes(obj.raw), obj))
     if transform is strip_managed_fields:
-        return StoredObject(obj.key, obj.version, _with_kind(_without_managed_fields(bytes(obj.raw)), obj))
+        return StoredObject(obj.key, obj.version, _with_kind(_without_managed_fields(obj), obj))
     return store_object(transform(obj.decode()))
 
 
@@ -74,45 +74,33 @@ def strip_managed_fields(obj: Object) -> Object:
     return obj
 
 
-class _Fields(msgspec.Struct, rename="camel"):
-    managed_fields: msgspec.Raw = msgspec.Raw()
-
-
 class _Meta(msgspec.Struct):
     metadata: Metadata
 
 
-class _MetaRaw(msgspec.Struct, rename="camel"):
-    metadata: msgspec.Raw
-    api_version: str | None = None
-
-
 _WHOLE: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 _META = msgspec.json.Decoder(_Meta)
-_META_RAW = msgspec.json.Decoder(_MetaRaw)
-_FIELDS = msgspec.json.Decoder(_Fields)
+_KIND_FIRST = (b'{"kind":', b'{"apiVersion":')
 
 
 def _with_kind(raw: bytes, obj: RawObject) -> bytes:
-    """Put in the kind, which the API server leaves out in lists."""
-    if _META_RAW.decode(raw).api_version:
+    """Put in the kind, which the API server leaves out in lists, and writes first otherwise."""
+    if raw.startswith(_KIND_FIRST):
         return raw
     resource = obj.resource
     kind = msgspec.json.encode({"apiVersion": resource.api_version, "kind": resource.kind})
-    return kind[:-1] + b"," + raw.lstrip()[1:]
+    return kind[:-1] + b"," + raw.lstrip()[1:]  # an object has at least metadata
 
 
-def _without_managed_fields(raw: bytes) -> bytes:
+def _without_managed_fields(obj: RawObject) -> bytes:
     """Cut them out of the object's text, with one of the commas around them."""
-    metadata = bytes(_META_RAW.decode(raw).metadata)
-    fields = bytes(_FIELDS.decode(metadata).managed_fields)
-    if not fields:
-        return raw
+    raw, fields = bytes(obj.raw), bytes(obj.managed_fields)
     field = b'"managedFields":' + fields
-    metadata_begins = raw.find(metadata)
-    begins = raw.find(field, metadata_begins)
-    if not metadata_begins <= begins < metadata_begins + len(metadata):
-        return raw  # spaced otherwise than by an API server
+    begins = raw.find(field)
+    if not fields or begins < 0:  # none, or spaced otherwise than by an API server
+        return raw
+    if raw.find(field, begins + 1) >= 0:  # the same text elsewhere in the object
+        return msgspec.json.encode(strip_managed_fields(obj.decode()))
     ends = begins + len(field)
     if raw[ends : ends + 1] == b",":
         ends += 1

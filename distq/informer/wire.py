@@ -15,17 +15,30 @@ from distq.client.resources import Resource
 from distq.errors import ApiError, Expired, TooManyRequests
 from distq.informer.objects import Metadata
 
+_NOTHING = msgspec.Raw()
+
 
 class RawObject:
-    """An object as it came: its key and version are decoded, the rest when somebody looks."""
+    """An object as it came: its key and version are decoded, the rest when somebody looks.
 
-    __slots__ = ("_metadata", "key", "raw", "resource", "version")
+    ``managed_fields`` is their part of the text, empty where there are none.
+    """
 
-    def __init__(self, key: str, version: str, raw: msgspec.Raw, resource: Resource) -> None:
+    __slots__ = ("_metadata", "key", "managed_fields", "raw", "resource", "version")
+
+    def __init__(
+        self,
+        key: str,
+        version: str,
+        raw: msgspec.Raw,
+        resource: Resource,
+        managed_fields: msgspec.Raw = _NOTHING,
+    ) -> None:
         self.key = key
         self.version = version
         self.raw = raw
         self.resource = resource
+        self.managed_fields = managed_fields
         self._metadata: Metadata | None = None
 
     @property
@@ -81,7 +94,8 @@ class _Name(msgspec.Struct, rename="camel"):
     resource_version: str
     name: str = ""
     namespace: str = ""
-    annotations: msgspec.Raw = msgspec.Raw()
+    annotations: msgspec.Raw = _NOTHING
+    managed_fields: msgspec.Raw = _NOTHING
 
 
 class _Named(msgspec.Struct):
@@ -148,7 +162,7 @@ def _object(raw: msgspec.Raw, resource: Resource) -> RawObject:
     if not metadata.name:
         raise msgspec.ValidationError("an object without a name")
     key = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
-    return RawObject(key, metadata.resource_version, raw, resource)
+    return RawObject(key, metadata.resource_version, raw, resource, metadata.managed_fields)
 
 
 def _bookmark(raw: msgspec.Raw, resource: Resource) -> WatchEvent:
