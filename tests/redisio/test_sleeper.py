@@ -87,6 +87,22 @@ def test_time_ends_a_sleep(connection: Connection, sleeper: Sleeper) -> None:
     assert not _is_blocked(connection)
 
 
+def test_a_sleep_may_be_told_to_end_sooner(connection: Connection, sleeper: Sleeper) -> None:
+    """It asks again when it ends, whenever it is told to, and is not interrupted by that alone."""
+    ends = [time.monotonic() + LONG]
+    sleeping = threading.Thread(target=sleeper.sleep, args=(lambda: ends[-1],))
+    sleeper.hurry()
+    sleeping.start()
+    _wait_until_blocked(connection)
+    sleeper.hurry()
+    assert _is_blocked(connection)
+    ends.append(time.monotonic() + 0.1)
+    sleeper.hurry()
+    sleeping.join(SOON)
+    assert not sleeping.is_alive()
+    assert time.monotonic() >= ends[-1]
+
+
 def test_tokens_are_left_to_others_by_who_does_not_listen(connection: Connection, sleeper: Sleeper) -> None:
     """The sleep takes its time, and the token stays."""
     connection.execute("RPUSH", WAKE, 1)
