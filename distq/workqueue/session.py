@@ -131,9 +131,10 @@ class Session:
             self._close()
 
     def close_when_idle(self) -> None:
-        """Close the session unless something is held, also by a turn that is just under way."""
+        """Close the session unless somebody here holds a claim, also by a turn that is just under way."""
         with self._lock:
-            if not self._held:
+            spare = set(map(id, self._spare))  # nobody comes for them
+            if all(id(request) in spare for request in self._held.values()):
                 self._close()
 
     def _close(self) -> None:

@@ -110,6 +110,23 @@ def test_claims_that_nobody_came_back_for_are_released(unheard: Unheard) -> None
     queue.close()
 
 
+@pytest.mark.conformance("WQ-18", "PQ-16")
+def test_a_handle_that_shuts_down_gives_back_what_nobody_came_for(unheard: Unheard) -> None:
+    """No get comes back for a claim whose reply was lost, and a drain must not wait for it."""
+    queue = _queue(unheard)
+    queue.add("a", "b")
+    request = queue.get(0)
+    unheard.lost = 1
+    with pytest.raises(RedisUnavailable):
+        queue.get(0)
+    queue.shut_down()
+    assert queue.settle(request)
+    assert queue.shut_down_with_drain(timeout=10)
+    other = Queue("foos", unheard)
+    assert other.get(0).key == "b"
+    other.close()
+
+
 def test_a_claim_that_the_server_does_not_know_is_cancelled(make_queue: Make, connection: Connection) -> None:
     """As after a failover that lost it: the heartbeat's count tells, and the handler hears."""
     queue = make_queue()
