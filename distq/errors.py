@@ -3,6 +3,7 @@
     DistqError
     ├── ConfigError                    wrong settings, arguments or environment
     │   ├── InvalidKey                 (also ValueError)
+    │   ├── InvalidPriority            (also ValueError)
     │   └── InvalidQueueName           (also ValueError)
     ├── Empty                          nothing to claim in time (also queue.Empty)
     ├── ShutDown                       this handle was shut down
@@ -38,6 +39,10 @@ class ConfigError(DistqError):
 
 class InvalidKey(ConfigError, ValueError):
     """A key that is empty, longer than 1024 bytes of UTF-8, or holds control characters."""
+
+
+class InvalidPriority(ConfigError, ValueError):
+    """A priority other than a whole number from -900 to 900."""
 
 
 class InvalidQueueName(ConfigError, ValueError):

@@ -10,6 +10,7 @@ from distq.controller.event import Event
 from distq.controller.predicate import Predicate, all_of
 from distq.errors import ConfigError
 from distq.informer.objects import OwnerReference, key_of
+from distq.redisio.scores import validate_priority
 
 Object = dict[str, Any]
 KeysOf = Callable[[Event], list[str]]
@@ -119,8 +120,7 @@ class Every:
     def __post_init__(self) -> None:
         if not 0 < self.period < math.inf:
             raise ConfigError(f"bad period of Every: {self.period}. Give seconds, more than 0.")
-        if not -900 <= self.priority <= 900:
-            raise ConfigError(f"bad priority of Every: {self.priority}. Give -900 to 900.")
+        validate_priority(self.priority)
         _require_callable("Every", self.keys)
 
 

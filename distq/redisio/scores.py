@@ -2,7 +2,20 @@
 
 import math
 
+from distq.errors import InvalidPriority
+
 _ONE = 2**52
+_HIGHEST = 900
+"""Of either sign; beyond it orders would not be exact."""
+
+
+def validate_priority(priority: int) -> int:
+    """Return the priority; raise InvalidPriority unless it is a whole number from -900 to 900."""
+    if isinstance(priority, bool) or not isinstance(priority, int) or abs(priority) > _HIGHEST:
+        raise InvalidPriority(
+            f"bad priority {priority!r:.80}. Use a whole number from {-_HIGHEST} to {_HIGHEST}."
+        )
+    return priority
 
 
 def decode_order(score: bytes | float) -> tuple[int, int]:

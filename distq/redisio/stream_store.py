@@ -10,6 +10,7 @@ from distq.redisio.connection import Connection
 from distq.redisio.keys import queue_key, validate_key
 from distq.redisio.queue_store import BATCH, QueueStore
 from distq.redisio.records import Stream
+from distq.redisio.scores import validate_priority
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,7 @@ class StreamStore:
         leaves delayed and dead items alone. ``replaces`` names an epoch that may be higher than ours.
         """
         items = list(dict.fromkeys(map(validate_key, keys)))
+        validate_priority(priority)
         known = known or {}
         if len(items) + len(known) + len(gone) > BATCH:
             raise ValueError(f"a commit of {len(items)} keys, {len(known)} known and {len(gone)} gone")

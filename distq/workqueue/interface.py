@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
 
 from distq.metrics import MetricsProvider
+from distq.redisio.scores import validate_priority
 from distq.workqueue.rate_limiters import is_delay
 
 
@@ -144,13 +145,6 @@ class Result:
             raise ValueError(f"bad Result: requeue_after {self.requeue_after!r}. Give 0 seconds or more.")
         if self.priority is not None:
             validate_priority(self.priority)
-
-
-def validate_priority(priority: int) -> int:
-    """Return the priority; raise ValueError unless it is a whole number from -900 to 900."""
-    if isinstance(priority, bool) or not isinstance(priority, int) or not -900 <= priority <= 900:
-        raise ValueError(f"bad priority {priority!r}. Use a whole number from -900 to 900.")
-    return priority
 
 
 class WorkQueue(Protocol):

@@ -13,6 +13,7 @@ from distq.redisio.connection import Connection, shared_connection
 from distq.redisio.keys import validate_key, validate_queue_name
 from distq.redisio.queue_store import QueueStore, batches
 from distq.redisio.records import Failure as FailureRecord
+from distq.redisio.scores import validate_priority
 from distq.workqueue.interface import (
     Done,
     Outcome,
@@ -21,7 +22,6 @@ from distq.workqueue.interface import (
     Result,
     Settlement,
     Turn,
-    validate_priority,
 )
 from distq.workqueue.outcome import outcome_of
 from distq.workqueue.rate_limiters import (

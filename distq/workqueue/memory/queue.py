@@ -8,6 +8,7 @@ from distq.clock import SYSTEM_CLOCK, Clock
 from distq.errors import ConfigError, Empty, QueueFull, ShutDown
 from distq.metrics import MetricsProvider
 from distq.redisio.keys import validate_key, validate_queue_name
+from distq.redisio.scores import validate_priority
 from distq.workqueue.interface import (
     Done,
     Outcome,
@@ -16,7 +17,6 @@ from distq.workqueue.interface import (
     Result,
     Settlement,
     Turn,
-    validate_priority,
 )
 from distq.workqueue.memory.claims import Claims
 from distq.workqueue.memory.entries import Now

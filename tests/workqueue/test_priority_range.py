@@ -1,0 +1,77 @@
+"""Priorities from -900 to 900, and no others, wherever one enters; beyond them orders are not exact."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from distq.cli.program import main
+from distq.controller.watches import Every
+from distq.errors import ConfigError, InvalidPriority
+from distq.redisio.connection import Connection
+from distq.redisio.scores import decode_due, decode_order
+from distq.redisio.stream_store import StreamStore
+from distq.testing.embedded_valkey import EmbeddedValkey
+from distq.workqueue.interface import Result
+from distq.workqueue.queue import Queue
+
+Enter = Callable[[Connection, Any], object]
+
+
+def _commit(connection: Connection, priority: Any) -> object:
+    stream = StreamStore(connection, "foos", "pods")
+    return stream.commit(
+        epoch="1", after="", new="1", batch="b", keys=["a"], known={"a": "1"}, priority=priority
+    )
+
+
+WAYS: dict[str, Enter] = {
+    "add": lambda connection, priority: Queue("foos", connection).add("a", priority=priority),
+    "add later": lambda connection, priority: Queue("foos", connection).add("a", priority=priority, after=5),
+    "commit": _commit,
+    "Result": lambda _, priority: Result(requeue_after=5, priority=priority),
+    "Every": lambda _, priority: Every(5, lambda: ["a"], priority=priority),
+}
+
+
+@pytest.mark.parametrize("priority", [901, -901, 10**400, 0.5, 5.0, float("nan"), True, "1"])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_priority_outside_the_range_is_refused(connection: Connection, way: str, priority: Any) -> None:
+    """By a typed error that names the range, and nothing is written."""
+    with pytest.raises(
+        InvalidPriority, match=r"^bad priority .*\. Use a whole number from -900 to 900\.$"
+    ) as caught:
+        WAYS[way](connection, priority)
+    assert isinstance(caught.value, ConfigError)
+    assert isinstance(caught.value, ValueError)
+    assert connection.execute("DBSIZE") == 0
+
+
+@pytest.mark.parametrize("priority", [-900, -899, -1, 0, 1, 899, 900])
+@pytest.mark.parametrize("way", ["add", "commit"])
+def test_every_priority_of_the_range_is_kept_with_the_time(
+    connection: Connection, way: str, priority: int
+) -> None:
+    """In one number, at both ends of the range."""
+    connection.server_time = 1_795_000_000_000_001
+    WAYS[way](connection, priority)
+    score = connection.execute("ZSCORE", "distq:{foos}:ready", "a")
+    assert decode_order(score) == (priority, 1_795_000_000_000_001)
+    Queue("bars", connection).add("a", priority=priority, after=5)
+    assert decode_due(connection.execute("ZSCORE", "distq:{bars}:delayed", "a")) == (
+        priority,
+        1_795_000_005_001_000,
+    )
+
+
+@pytest.mark.parametrize("priority", ["901", "-901", "0.5", "high"])
+def test_the_command_line_refuses_it_too(
+    redis_server: EmbeddedValkey, connection: Connection, priority: str
+) -> None:
+    """As a mistake of usage."""
+    command = ["add", "foos", "a", "--priority", priority, "--redis-url", redis_server.url]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 2
+    assert "--priority" in result.output
+    assert connection.execute("DBSIZE") == 0
