@@ -29,10 +29,13 @@ import yaml
 from distq import Client, Controller, Manager, Queue
 from distq.cli.program import main
 from distq.config import Settings
-from distq.errors import ApiError, TerminalError
+from distq.errors import ApiError, Conflict, TerminalError, TooManyRequests
+from distq.inspector import Inspector
 from distq.inspector.info import State
 from distq.redisio import keys
 from distq.testing import Sandbox
+from distq.workqueue.interface import Settlement
+from distq.workqueue.outcome import outcome_of
 from tests.fixtures.api_servers import RealApiServer, real_api_server_assets, write_kubeconfig
 
 ROOT = Path(__file__).parent.parent
@@ -177,6 +180,39 @@ def the_loop_works(text: str, reader: Reader) -> None:
     for thread in threads:
         thread.join(TIMEOUT)
     assert queue.shut_down_with_drain(0)
+
+
+def the_limiter_decides(text: str, reader: Reader) -> None:
+    """Fail with each kind of error; look when the items come back, and what the 21st failure does."""
+    program = runpy.run_path(str(reader.folder / "orders.py"))
+    queue = program["controller"].queue
+    queue.bind(reader.sandbox.redis)
+    queue.add("timeout", "conflict", "busy", "asked", "other")
+    errors = {
+        "timeout": (TimeoutError(), 0.1),
+        "conflict": (Conflict("changed"), 1.0),
+        "busy": (TooManyRequests("slow down"), 5.0),
+        "asked": (TooManyRequests("slow down", retry_after=60), 60.0),
+        "other": (ValueError("bad"), 0.005),
+    }
+    inspector = Inspector(reader.sandbox.redis)
+    for request in queue.turn([], len(errors)).requests:
+        error, delay = errors[request.key]
+        (fate,) = queue.turn([Settlement(request, outcome_of(error))], 0).fates
+        item = inspector.item("orders", request.key)
+        assert item is not None
+        assert fate.due == pytest.approx((item.last_error_at or 0) + delay, abs=0.001)
+    for _ in range(19):
+        queue.add_rate_limited("asked")
+    queue.add("asked")
+    while (request := queue.get(TIMEOUT)).key != "asked":
+        queue.settle(request)
+    assert request.attempt == 21
+    queue.settle(request, errors["asked"][0])
+    queue.close()
+    item = inspector.item("orders", "asked")
+    assert item is not None
+    assert (item.state, item.last_error) == ("dead", "TooManyRequests: slow down")
 
 
 # Commands
@@ -398,6 +434,7 @@ RUNNERS: dict[str, Callable[[str, Reader], None]] = {
     "# thumbs.py": the_plain_worker_works,
     "# producer.py": the_plain_worker_works,
     "# loop.py": the_loop_works,
+    "# orders.py": the_limiter_decides,
     "python3 -m venv .venv && .venv/bin/pip install -q -e '.[demo]'": the_demo_keeps_its_word,
     "docker compose": the_containers_are_there,
     "kube-apiserver": the_flow_names_what_exists,
