@@ -10,7 +10,11 @@ ROWS = [
     same("RL-03", "fast a few times, then slow; each item on its own"),
     same("RL-04", "the slowest of several decides, and each is charged"),
     same("RL-05", "a delay may be bounded"),
-    same("RL-06", "a bucket is the queue's, not an item's; forgetting gives nothing back"),
+    different(
+        "RL-06",
+        "a bucket is the queue's, not an item's; forgetting gives nothing back; failures are counted beside it",
+        "`NumRequeues` of a bucket is 0",
+    ),
     same("RL-07", "a bucket begins full"),
     same("RL-08", "its debt has no bound"),
     same("RL-09", "an infinite rate delays nothing, whatever the burst"),
