@@ -155,5 +155,6 @@ class RetryAfter(Exception):
     """Raise it from a reconcile function to count a failure and retry after ``delay`` seconds."""
 
     def __init__(self, delay: float, message: str = "") -> None:
-        super().__init__(message or f"retry after {delay:g} s")
+        shown = f"{delay:g}" if isinstance(delay, int | float) else repr(delay)
+        super().__init__(message or f"retry after {shown} s")
         self.delay = delay

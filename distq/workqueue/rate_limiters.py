@@ -155,7 +155,7 @@ def validate_rate_limiter(limiter: RateLimiter) -> RateLimiter:
     """Return the limiter; raise ConfigError unless it is one of ours, or a function of one Failure."""
     if isinstance(limiter, Program):
         return limiter
-    if isinstance(limiter, type) or not _takes_one(limiter):
+    if isinstance(limiter, type) or inspect.iscoroutinefunction(limiter) or not _takes_one(limiter):
         raise ConfigError(f"bad rate_limiter {limiter!r}. Give a limiter, or a function of one Failure.")
     return limiter
 

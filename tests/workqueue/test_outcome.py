@@ -35,7 +35,7 @@ def test_each_answer_has_one_outcome(answer: Any, outcome: Outcome) -> None:
 @pytest.mark.parametrize("delay", [float("nan"), True, None, "5"])
 def test_a_delay_that_is_no_number_backs_off_by_the_limiter(delay: Any) -> None:
     """A handler's mistake must not stop its worker."""
-    outcome = outcome_of(RetryAfter(delay, "later"))
+    outcome = outcome_of(RetryAfter(delay))
     assert isinstance(outcome, Retry)
     assert outcome.delay is None
 

@@ -14,6 +14,7 @@ from distq.workqueue.interface import Result
 from distq.workqueue.queue import Queue
 from distq.workqueue.rate_limiters import (
     BucketRateLimiter,
+    Failure,
     ItemExponentialFailureRateLimiter,
     ItemFastSlowRateLimiter,
     MaxOfRateLimiter,
@@ -260,6 +261,10 @@ def test_numbers_that_make_no_limiter_are_refused(make: Callable[[], object]) ->
         make()
 
 
+async def _asynchronous(_: Failure) -> float:
+    return 1.0
+
+
 class _LooksLikeOne:
     def program(self) -> str:
         """Say what no script understands."""
@@ -275,6 +280,7 @@ class _LooksLikeOne:
         ItemExponentialFailureRateLimiter,
         default_controller_rate_limiter,
         divmod,
+        _asynchronous,
     ],
 )
 def test_what_is_no_limiter_is_refused_when_the_queue_is_made(connection: Connection, limiter: Any) -> None:
