@@ -68,12 +68,15 @@ class GoModule:
     def _build(self, program: str, folder: Path) -> None:
         print(f"building {program} ...", file=sys.stderr, flush=True)  # noqa: T201  progress of a program
         verb, package = self.programs[program]
+        if verb == "test -c":
+            self._go("vet", *self.flags, package)  # as go test would, which runs it
+        self._go(*verb.split(), *self.flags, "-o", str(folder / program), package)
+
+    def _go(self, *arguments: str) -> None:
+        environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -buildvcs=false"}
         try:
-            subprocess.run(
-                ["go", *verb.split(), *self.flags, "-o", str(folder / program), package],
-                cwd=self.source,
-                env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -buildvcs=false"},
-                check=True,
-            )
+            subprocess.run(["go", *arguments], cwd=self.source, env=environment, check=True)
         except subprocess.CalledProcessError as error:
-            sys.exit(f"no {self.name}: go build ended with {error.returncode}. See its output above.")
+            sys.exit(
+                f"no {self.name}: go {arguments[0]} ended with {error.returncode}. See its output above."
+            )

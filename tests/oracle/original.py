@@ -51,6 +51,7 @@ class Original:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
+        self._open = False
 
     def __enter__(self) -> Self:
         return self
@@ -63,7 +64,10 @@ class Original:
         self._process.stdout.close()
 
     def begin(self, queue: str, limiter: str) -> Answer:
-        """Begin a sequence with a ``workqueue`` or a ``priorityqueue``; the limiter is written as a program."""
+        """Begin a sequence with a ``workqueue`` or a ``priorityqueue``; ``limiter`` is a program."""
+        if self._open:  # what failed has not ended it
+            self.end()
+        self._open = True
         return self._ask(op="begin", queue=queue, limiter=limiter)
 
     def do(
@@ -77,6 +81,7 @@ class Original:
     def end(self) -> None:
         """Shut the queue down and end the sequence."""
         self._ask(op="end")
+        self._open = False
 
     def _ask(self, **command: Any) -> Answer:
         assert self._process.stdin is not None

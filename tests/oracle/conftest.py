@@ -1,0 +1,42 @@
+"""The originals, and ours beside them."""
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from distq.testing.embedded_valkey import EmbeddedValkey
+from tests.oracle import MODULE
+from tests.oracle.original import Original
+from tests.oracle.ours import Ours
+
+MakeOurs = Callable[[], Ours]
+
+
+@pytest.fixture(scope="session")
+def original() -> Iterator[Original]:
+    """Run the originals; skip the test without them, fail it in CI."""
+    if not MODULE.is_in(MODULE.cached()):
+        reason = f"no client-go in {MODULE.cached()}. Build it: {MODULE.build_command}"
+        if os.environ.get("CI") == "true":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    with Original() as running:
+        yield running
+
+
+@pytest.fixture
+def make_ours(request: pytest.FixtureRequest, redis_server: EmbeddedValkey | None) -> MakeOurs:
+    """Make queues of ours, each of its own: on a server, or in memory."""
+    connection = None if redis_server is None else request.getfixturevalue("connection")
+    names = map("oracle-{}".format, itertools.count())
+    return lambda: Ours(connection, next(names))
+
+
+@pytest.fixture
+def ours(make_ours: MakeOurs) -> Iterator[Ours]:
+    """Make one queue of ours."""
+    made = make_ours()
+    yield made
+    made.close()

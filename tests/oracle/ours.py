@@ -1,0 +1,60 @@
+"""Our queues as the oracle's tests see them: handles of one queue, and a clock that they move.
+
+Time is in µs since the beginning, which is a whole ms, and so is all time that passes: delays end on
+whole ms by our clock, and by the originals' to the ns.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from distq.redisio.connection import Connection
+from distq.testing.fake_clock import FakeClock
+from distq.workqueue.interface import TurnQueue
+from distq.workqueue.memory import MemoryQueue
+from distq.workqueue.queue import Queue
+
+BEGAN = 1_795_000_000_000_000
+CLAIM_DURATION = 1e6
+"""Seconds: no claim of these tests lapses."""
+
+
+class Ours:
+    """One queue on a server, or in memory where there is none; close it in the end."""
+
+    def __init__(self, connection: Connection | None, name: str) -> None:
+        self.now = 0
+        self._connection = connection
+        self._name = name
+        self._clock = FakeClock(BEGAN / 1e6)
+        self._made: list[TurnQueue] = []
+        self.move_to(0)
+
+    def handle(self, **arguments: Any) -> TurnQueue:
+        """Make a handle, as if in a process of its own."""
+        if self._connection is None:
+            shares = self._made[0] if self._made else None
+            make: Callable[..., TurnQueue] = MemoryQueue
+            arguments |= {"shares": shares, "clock": self._clock}
+        else:
+            make = Queue
+            arguments |= {"redis": self._connection}
+        self._made.append(make(self._name, claim_duration=CLAIM_DURATION, **arguments))
+        return self._made[-1]
+
+    def move_to(self, now: int) -> None:
+        """Let time pass, or go back, until ``now``."""
+        self.now = now
+        if self._connection is not None:
+            self._connection.server_time = BEGAN + now
+        else:
+            self._clock.step((BEGAN + now) / 1e6 - self._clock.now())
+
+    def close(self) -> None:
+        """Give back what the handles hold."""
+        for handle in self._made:
+            handle.close()
+
+
+def since_began(moment: float) -> int:
+    """Return the µs from the beginning to a moment in seconds since the epoch."""
+    return round(moment * 1_000_000) - BEGAN
