@@ -6,10 +6,7 @@ local time, priority, max_length = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local items = { unpack(ARGV, 4) }
 local call = redis.call
 --- @include now
-local stamp, paused = unpack(call('HMGET', meta, 'stamp', 'paused'))
-stamp = tonumber(stamp or 0)
-call('ZCARD', ready)
-call('ZCARD', dirty)
+local stamp = tonumber(call('HGET', meta, 'stamp') or 0)
 local tokens, fitted = call('LLEN', wake), #items
 if max_length ~= '' then
   --- @include room

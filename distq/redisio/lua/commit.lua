@@ -8,8 +8,7 @@ local n_items, n_known = tonumber(ARGV[11]), tonumber(ARGV[12])
 local rest = { unpack(ARGV, 13) }
 local call = redis.call
 --- @include now
-local stamp, paused = unpack(call('HMGET', meta, 'stamp', 'paused'))
-stamp = tonumber(stamp or 0)
+local stamp = tonumber(call('HGET', meta, 'stamp') or 0)
 for _, key in ipairs({ ready, dirty, processing, delayed, dead }) do call('ZCARD', key) end
 call('HLEN', known)
 local tokens = call('LLEN', wake)

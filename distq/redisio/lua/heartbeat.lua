@@ -6,17 +6,17 @@ local time, session, claim_duration, gap, worker = ARGV[1], ARGV[2], ARGV[3], AR
 local call = redis.call
 --- @include now
 local number, nonce = string.match(session, '^(%d+)-(.+)$')
-local seen, clock, paused, record = unpack(call('HMGET', meta, 'seen', 'clock', 'paused', number))
+local seen, paused, record = unpack(call('HMGET', meta, 'seen', 'paused', number))
 --- @include look
 call('HLEN', workers)
 --- @include tick
 if not record or string.match(record, '^%S+') ~= nonce then return 'LOST' end
-call('ZADD', sessions, clock + tonumber(claim_duration), number)
+call('ZADD', sessions, call('HGET', meta, 'clock') + claim_duration, number)
 call('HSET', workers, number, worker)
 -- The token for what is pending may have died with who took it: ten times a second at most another is given.
 if ticks and tokens == 0 and not paused then
   --- @include due
   local overdue = first[2] and split_due(tonumber(first[2])) <= now
-  if overdue or call('ZCARD', ready) > 0 then call('RPUSH', wake, 1) end
+  if overdue or call('ZCARD', ready) > 0 then call('RPUSH', wake, '1') end
 end
 return call('ZCOUNT', processing, number, number)

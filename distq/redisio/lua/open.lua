@@ -5,8 +5,7 @@ local dead, sessions, workers, meta, wake = KEYS[7], KEYS[8], KEYS[9], KEYS[10],
 local time, layout, nonce, claim_duration, gap, worker = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local call = redis.call
 --- @include now
-local stamp, seen, clock, paused, stored_layout =
-  unpack(call('HMGET', meta, 'stamp', 'seen', 'clock', 'paused', 'layout'))
+local stamp, seen, paused, stored_layout = unpack(call('HMGET', meta, 'stamp', 'seen', 'paused', 'layout'))
 if stored_layout and tonumber(stored_layout) > tonumber(layout) then
   return redis.error_reply('LAYOUT ' .. stored_layout)
 end
@@ -17,6 +16,6 @@ local number, record
 stamp = math.max(tonumber(stamp or 0) + 1, now)
 number = string.format('%d', stamp)
 call('HSET', meta, 'layout', layout, 'stamp', stamp, number, nonce .. ' - - ')
-call('ZADD', sessions, clock + tonumber(claim_duration), number)
+call('ZADD', sessions, (call('HGET', meta, 'clock') or 0) + claim_duration, number)
 call('HSET', workers, number, worker)
 return number .. '-' .. nonce

@@ -6,8 +6,7 @@ local time, state = ARGV[1], ARGV[2]
 local items = { unpack(ARGV, 3) }
 local call = redis.call
 --- @include now
-local stamp, paused = unpack(call('HMGET', meta, 'stamp', 'paused'))
-stamp = tonumber(stamp or 0)
+local stamp = tonumber(call('HGET', meta, 'stamp') or 0)
 for _, key in ipairs({ ready, dirty, processing, dead }) do call('ZCARD', key) end
 local tokens = call('LLEN', wake)
 local n_failures = call('HLEN', failures)

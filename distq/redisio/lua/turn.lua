@@ -14,10 +14,10 @@ local call = redis.call
 -- function costs at every call.
 --- @include now
 local number, nonce = string.match(session, '^(%d+)-(.+)$')
-local stamp, seen, clock, paused, record =
-  unpack(call('HMGET', meta, 'stamp', 'seen', 'clock', 'paused', number))
+local stamp, seen, paused, record = unpack(call('HMGET', meta, 'stamp', 'seen', 'paused', number))
 local others = 2 * n_ok
 --- @include look
+if n_ok == 0 then call('HLEN', claims) end
 if #settlements > others then call('ZCARD', dead) end
 local ours = nonce .. ' '
 local this_turn = ours .. op .. ' '
@@ -41,7 +41,7 @@ local refusals = #refused > 0 and table.concat(refused, ',') or ''
 
 --- @include claim
 local found_less, wait = #popped / 2 < asked, 0
-if found_less or tokens == 0 or first[2] then
+if found_less or tokens == 0 or (first[2] and call('HGET', meta, 'coverer') == number) then
   --- @include waiting
 end
 call('HSET', meta, 'stamp', fence, number, this_turn .. fence .. ' ' .. refusals)

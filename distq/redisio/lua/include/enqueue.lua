@@ -4,12 +4,12 @@
 --- @include order
 --- @include due
 local function enqueue(items, priority, keep_pending)
-  local claimed = call('ZCARD', processing) > 0 and call('ZMSCORE', processing, unpack(items)) or {}
-  local due = call('ZCARD', delayed) > 0 and call('ZMSCORE', delayed, unpack(items)) or {}
-  local parked = call('ZCARD', dead) > 0 and call('ZMSCORE', dead, unpack(items)) or {}
-  local to_ready, to_dirty = { 'ZADD', ready, 'LT' }, { 'ZADD', dirty, 'LT' }
-  local undelay, revive = { 'ZREM', delayed }, { 'ZREM', dead }
-  local n = 3
+  local none = {}
+  local claimed = call('ZCARD', processing) > 0 and call('ZMSCORE', processing, unpack(items)) or none
+  local due = call('ZCARD', delayed) > 0 and call('ZMSCORE', delayed, unpack(items)) or none
+  local parked = call('ZCARD', dead) > 0 and call('ZMSCORE', dead, unpack(items)) or none
+  local to_ready, n = { 'ZADD', ready, 'LT' }, 3
+  local to_dirty, undelay, revive -- seldom needed
   if stamp < now then stamp = now - 1 end
   for i = 1, #items do
     local item = items[i]
@@ -21,10 +21,15 @@ local function enqueue(items, priority, keep_pending)
         level = math.max(own, priority)
         -- what is due was pending before, noticed or not: it keeps its place unless it is raised
         if own_due <= now and own >= priority then since = own_due end
+        undelay = undelay or { 'ZREM', delayed }
         undelay[#undelay + 1] = item
       end
-      if parked[i] then revive[#revive + 1] = item end
+      if parked[i] then
+        revive = revive or { 'ZREM', dead }
+        revive[#revive + 1] = item
+      end
       if claimed[i] then
+        to_dirty = to_dirty or { 'ZADD', dirty, 'LT' }
         to_dirty[#to_dirty + 1] = order(level, since)
         to_dirty[#to_dirty + 1] = item
       else
@@ -33,10 +38,13 @@ local function enqueue(items, priority, keep_pending)
       end
     end
   end
+  if to_dirty then call('ZCARD', dirty) end -- the last of the keys to look at: from here on it writes
   local newly_ready = n > 3 and call(unpack(to_ready)) or 0
-  local newly_dirty = #to_dirty > 3 and call(unpack(to_dirty)) or 0
-  if #undelay > 2 then call(unpack(undelay)) end
-  if #revive > 2 then call(unpack(revive)) end
-  if newly_ready > 0 and tokens == 0 and not paused then tokens = call('RPUSH', wake, '1') end
+  local newly_dirty = to_dirty and call(unpack(to_dirty)) or 0
+  if undelay then call(unpack(undelay)) end
+  if revive then call(unpack(revive)) end
+  if newly_ready > 0 and tokens == 0 and call('HEXISTS', meta, 'paused') == 0 then
+    tokens = call('RPUSH', wake, '1')
+  end
   return newly_ready + newly_dirty
 end

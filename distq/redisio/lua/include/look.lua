@@ -2,13 +2,13 @@
 -- here and Lua does not roll back. A write that full memory permits then opens the way for the rest.
 -- Constants are text, since Redis formats numbers slowly.
 call('ZCARD', ready)
-call('ZCARD', processing)
 local n_sessions, n_dirty, n_failures = call('ZCARD', sessions), call('ZCARD', dirty), call('HLEN', failures)
 local first, tokens = call('ZRANGE', delayed, '0', '0', 'WITHSCORES'), call('LLEN', wake)
 seen = tonumber(seen)
 local ticks = not seen or now < seen or now - seen >= 100000
 if ticks then
+  call('HLEN', claims)
   call('ZCARD', dead)
   call('HLEN', workers)
 end
-call('HDEL', claims, '')
+call('ZREM', processing, '')

@@ -5,12 +5,13 @@ if n_ok > 0 then
   for i = 1, n_ok do items[i] = settlements[2 * i - 1] end
   local held = call('HMGET', claims, unpack(items))
   local last_fence, prefix
-  for i, item in ipairs(items) do
+  for i = 1, n_ok do
+    local item = items[i]
     if settlements[2 * i] ~= last_fence then
       last_fence = settlements[2 * i]
       prefix = number .. ' ' .. last_fence .. ' '
     end
-    if held[i] and string.sub(held[i], 1, #prefix) == prefix and not taken[item] then
+    if held[i] and string.find(held[i], prefix, 1, true) == 1 and not taken[item] then
       ended[#ended + 1], taken[item] = item, true
     else
       refused[#refused + 1] = i

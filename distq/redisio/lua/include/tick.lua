@@ -1,8 +1,8 @@
 -- Ten times a second at most, move the claim clock and take back what lapsed sessions held.
 -- The clock advances at most `gap` between two looks, so that silence (an outage, a freeze, a step of TIME)
 -- expires nobody.
-clock = tonumber(clock or 0)
 if ticks then
+  local clock = tonumber(call('HGET', meta, 'clock') or 0)
   if seen and now > seen then clock = clock + math.min(now - seen, tonumber(gap)) end
   call('HSET', meta, 'seen', now, 'clock', clock)
   local lapsed = call('ZRANGEBYSCORE', sessions, '-inf', clock, 'LIMIT', '0', '100')
