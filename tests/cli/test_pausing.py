@@ -60,7 +60,8 @@ def test_pause_can_wait_until_nothing_is_in_progress(distq: CommandLine, queue: 
     assert process.stderr.readline() == "paused; 1 in progress\n"
     assert queue.settle(request)
     said, told = process.communicate(timeout=30)
-    assert (process.returncode, said, told) == (0, "paused\n", "paused; 0 in progress\n")
+    assert (process.returncode, said) == (0, "paused\n")
+    assert told.endswith("paused; 0 in progress\n")
     queue.close()
 
 
@@ -89,7 +90,7 @@ def test_a_resume_ends_the_wait(distq: CommandLine, queue: Queue) -> None:
     assert distq("resume", "foos").returncode == 0
     _, told = process.communicate(timeout=30)
     assert process.returncode == 1
-    assert told == "distq: foos was resumed meanwhile: 1 in progress.\n"
+    assert told.endswith("distq: foos was resumed meanwhile: 1 in progress.\n")
     queue.close()
 
 

@@ -110,11 +110,16 @@ def cluster(redis_server: EmbeddedValkey) -> Iterator[Connection]:
 
 
 def _low_port() -> int:
-    """Return a free port; a cluster wants the one 10,000 above as well."""
+    """Return a port that is free as the one 10,000 above is, which a cluster wants as well.
+
+    Both are below those that the system gives to others at any moment.
+    """
     while True:
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", random.randrange(20_000, 32_000)))
-            return int(probe.getsockname()[1])
+        port = random.randrange(10_000, 22_000)
+        with socket.socket() as probe, socket.socket() as other, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            other.bind(("127.0.0.1", port + 10_000))
+            return port
 
 
 @pytest.mark.conformance("RD-15")
