@@ -97,7 +97,7 @@ def test_what_another_handle_adds_wakes_a_controller_on_a_memory_queue() -> None
 def test_watches_do_not_feed_a_memory_queue() -> None:
     """What the informer hands over is committed to Redis."""
     controller = Controller(MemoryQueue("foos"), lambda _: None, watches=[For("v1/Pod")])
-    with pytest.raises(ConfigError, match=r"cannot watch for foos: its queue is not in Redis\. Use a Queue\."):
+    with pytest.raises(ConfigError, match=r"cannot watch for foos: its queue is not in Redis\. Use a Queue"):
         Manager([controller], redis=NO_REDIS).run()
 
 

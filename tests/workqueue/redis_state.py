@@ -63,8 +63,11 @@ class RedisState:
     @classmethod
     def read(cls, store: QueueStore) -> "RedisState":
         """Read everything in one round trip."""
-        *pairs, tokens = store.read(*_READS)
-        return cls(*map(_pairs, pairs), tokens=tokens)
+        replies = store.read(*_READS)
+        pairs = {
+            str(name): _pairs(reply) for (_, name, *_), reply in zip(_READS[:-1], replies[:-1], strict=True)
+        }
+        return cls(**pairs, tokens=replies[-1])
 
     def check(self) -> None:
         """Check what holds of every queue, whatever happened to it."""

@@ -1,0 +1,14 @@
+"""A MemoryQueue answers as a Queue does, whatever is called."""
+
+import pytest
+
+from distq.redisio.connection import Connection
+from tests.workqueue.handle_machine import HandleMachine
+from tests.workqueue.machine import examples_of, run
+
+
+@pytest.mark.conformance("PQ-20")
+@pytest.mark.timeout(24 * 3600)
+def test_random_calls_of_handles_are_answered_alike_in_redis_and_in_memory(connection: Connection) -> None:
+    """Three handles each, with settings of their own: the same answers, errors, claims and cancellations."""
+    run(lambda: HandleMachine(connection), examples=examples_of(desk=4, ci=25), steps=100)
