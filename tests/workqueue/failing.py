@@ -3,6 +3,9 @@
 import hashlib
 from pathlib import Path
 
+from distq.errors import Empty
+from distq.inspector import Inspector
+from distq.inspector.info import ItemInfo
 from distq.redisio import scripts
 from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore
@@ -52,6 +55,30 @@ def evaluated(connection: Connection, limiter: Program | str, count: int = 1) ->
     key = QueueStore(connection, "foos").key("meta")
     reply = connection.evaluate(source, sha, [1, key, program, count, connection.server_time])
     return float(reply) / 1e6
+
+
+def item_of(inspector: Inspector, key: str) -> ItemInfo:
+    """Return what people see of an item that is in the queue."""
+    item = inspector.item("foos", key)
+    assert item is not None
+    return item
+
+
+def nothing_to_claim(queue: Queue) -> bool:
+    """Return whether a get finds nothing."""
+    try:
+        queue.get(timeout=0)
+    except Empty:
+        return True
+    return False
+
+
+def raised(error: Exception) -> Exception:
+    """Return the error with a traceback."""
+    try:
+        raise error
+    except type(error):
+        return error
 
 
 def fail_many(queue: Queue, keys: list[str]) -> list[float]:

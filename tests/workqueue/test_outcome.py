@@ -8,6 +8,7 @@ import pytest
 from distq.errors import RetryAfter, TerminalError
 from distq.workqueue.interface import After, Outcome, Park, Release, Result, Retry, Success
 from distq.workqueue.outcome import error_text, outcome_of, traceback_text
+from tests.workqueue.failing import raised
 
 
 @pytest.mark.parametrize(
@@ -96,7 +97,7 @@ class _Rude(Exception):
 
 def test_an_error_that_fails_to_describe_itself_is_a_failure_like_others() -> None:
     """Its class is told; whoever settles by hand is not hit by what its text raises."""
-    outcome = outcome_of(_raised(_Rude()))
+    outcome = outcome_of(raised(_Rude()))
     assert isinstance(outcome, Retry)
     assert outcome.error == "_Rude: (it fails to describe itself)"
     assert outcome.traceback.startswith("Traceback")
@@ -127,13 +128,6 @@ def test_a_traceback_is_its_last_4_kib() -> None:
 @pytest.mark.parametrize("message", ["x" * 50_000_000, "é" * 5000, "\x00" * 5000], ids=["huge", "é", "nul"])
 def test_a_traceback_of_any_message_is_bounded(message: str) -> None:
     """Also where it holds what is longer in bytes, or cannot be shown."""
-    text = traceback_text(_raised(ValueError(message)))
+    text = traceback_text(raised(ValueError(message)))
     assert 4000 < len(text.encode()) <= 4096
     assert "\x00" not in text
-
-
-def _raised(error: Exception) -> Exception:
-    try:
-        raise error
-    except type(error):
-        return error
