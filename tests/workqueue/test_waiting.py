@@ -91,6 +91,20 @@ def test_due_times_are_met(make_fleet: MakeFleet, size: int) -> None:
     assert fleet.turns["token"] <= 120
 
 
+@pytest.mark.parametrize("size", [100, MANY])
+def test_one_of_many_wakes_for_a_due_time(make_fleet: MakeFleet, size: int) -> None:
+    """However many looked since it is known, the others sleep on."""
+    fleet = make_fleet(size)
+    fleet.add_after("later", 1.0)
+    for consumer in fleet.consumers:
+        fleet.interrupt(consumer)
+    fleet.run(0.99)
+    fleet.turns.clear()
+    fleet.run(0.02)
+    assert fleet.lateness["later"] == 0
+    assert fleet.turns["poll"] <= 1 + 2  # and who polls just then
+
+
 def test_a_delay_wakes_nobody_where_another_comes_first(make_fleet: MakeFleet) -> None:
     """Who covers the first due time covers the next."""
     fleet = make_fleet(FEW)
@@ -257,7 +271,7 @@ def test_who_says_goodbye_passes_on_what_it_was_woken_for(make_fleet: MakeFleet,
 def test_a_heartbeat_notices_what_all_sleepers_miss(make_fleet: MakeFleet) -> None:
     """The few that are left of a large fleet sleep for minutes; nothing waits for more than ten seconds."""
     fleet = make_fleet(300)
-    for consumer in fleet.consumers[3:]:
+    for consumer in fleet.consumers[:-3]:
         fleet.close(consumer)
     for item, make_pending in ("now", fleet.add), ("later", lambda item: fleet.add_after(item, 0.1)):
         make_pending(item)
