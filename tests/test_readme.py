@@ -426,6 +426,27 @@ def the_layers_are_the_contract(text: str, reader: Reader) -> None:
     assert text.splitlines() == [" | ".join(layer) for layer in existing]
 
 
+def the_cache_fills(text: str, reader: Reader) -> None:
+    """Run it with a Pod there, and ask the cache as the README does."""
+    spec = {"containers": [{"name": "web", "image": "nginx"}], "nodeName": "node-1"}
+    metadata = {"name": "web", "namespace": "default", "labels": {"app": "web"}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    reader.sandbox.client.create(pod)
+    asked = """
+import runpy
+from distq.informer import wait_for_cache_sync
+program = runpy.run_path("pods.py")
+informer = program["informer"]
+assert wait_for_cache_sync(informer._registrations[0].has_synced, timeout=30)
+lister = informer.lister
+for found in lister.list("default", label_selector="app=web"), lister.by_index("node", "node-1"):
+    print([pod["metadata"]["name"] for pod in found])
+program["stop"].set()
+"""
+    printed = reader.run(sys.executable, "-c", asked).splitlines()
+    assert sorted(printed) == ["['web']", "['web']", "new: web"]
+
+
 RUNNERS: dict[str, Callable[[str, Reader], None]] = {
     "# foos.py": the_controller_works,
     "# foos.yaml": the_manifest_loads,
@@ -435,6 +456,7 @@ RUNNERS: dict[str, Callable[[str, Reader], None]] = {
     "# producer.py": the_plain_worker_works,
     "# loop.py": the_loop_works,
     "# orders.py": the_limiter_decides,
+    "# pods.py": the_cache_fills,
     "python3 -m venv .venv && .venv/bin/pip install -q -e '.[demo]'": the_demo_keeps_its_word,
     "docker compose": the_containers_are_there,
     "kube-apiserver": the_flow_names_what_exists,

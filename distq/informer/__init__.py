@@ -9,6 +9,7 @@ from distq.informer.delta_fifo import Delta, DeltaFIFO, DeltaType, RealFIFO
 from distq.informer.expiration_cache import ExpirationCache
 from distq.informer.factory import SharedInformerFactory, wait_for_cache_sync
 from distq.informer.indexer import NAMESPACE_INDEX, Indexer, meta_namespace_index_func
+from distq.informer.keys import meta_namespace_key_func, split_meta_namespace_key
 from distq.informer.lister import Lister
 from distq.informer.listwatch import ListerWatcher, ListWatch
 from distq.informer.mutation_cache import MutationCache
@@ -40,6 +41,8 @@ __all__ = [
     "Sink",
     "StoredObject",
     "meta_namespace_index_func",
+    "meta_namespace_key_func",
+    "split_meta_namespace_key",
     "strip_managed_fields",
     "wait_for_cache_sync",
 ]

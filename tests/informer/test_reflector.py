@@ -35,6 +35,7 @@ def widget(resource: str, namespace: str, name: str) -> dict[str, object]:
     return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "namespace": namespace}}
 
 
+@pytest.mark.conformance("RF-06")
 def test_lists_in_pages_of_one_version_then_watches(
     client: RecordingClient, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,6 +115,7 @@ def test_selectors_narrow_lists_and_watches(client: RecordingClient, namespace: 
     assert sink.listed() == {f"{namespace}/a"}
 
 
+@pytest.mark.conformance("RF-21")
 def test_an_expired_position_is_listed_anew(client: RecordingClient, namespace: str, widgets: str) -> None:
     """410 comes in a stream that began well; the list that follows lacks what was deleted meanwhile."""
     first = client.create(widget(widgets, namespace, "a"))
@@ -140,6 +142,7 @@ def test_a_watch_survives_a_change_of_the_schema(
         eventually(lambda: f"{namespace}/a" in sink.objects)
 
 
+@pytest.mark.conformance("RF-05")
 def test_a_position_from_the_future_is_noticed(client: RecordingClient, namespace: str) -> None:
     """A watch from the future would be silent for ever; the version check before it says so."""
     client.create(config_map(namespace, "a"))
@@ -240,6 +243,7 @@ def test_a_sink_may_end_the_run(client: RecordingClient, namespace: str) -> None
         Reflector(config_maps(client, namespace), sink).run(threading.Event())
 
 
+@pytest.mark.conformance("RF-19")
 def test_stops_at_once_in_an_idle_watch(client: RecordingClient, namespace: str) -> None:
     """Stopping does not wait for the next event or bookmark."""
     sink = Recorder()

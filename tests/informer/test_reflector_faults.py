@@ -104,6 +104,7 @@ def test_a_silent_connection_is_given_up(
         eventually(sink.heard(f"ADDED {namespace}/a"))
 
 
+@pytest.mark.conformance("RF-15", "DF-13")
 def test_bookmarks_move_the_position(emulator: EmulatedApiServer, direct: RecordingClient) -> None:
     """A quiet resource's position follows the cluster."""
     sink = Recorder()
@@ -150,6 +151,7 @@ def test_garbage_ends_the_connection_not_the_watch(
     assert behind.lists() == 1
 
 
+@pytest.mark.conformance("RF-12")
 def test_an_error_event_is_the_error_that_it_tells(behind: RecordingClient, faulty: FaultyProxy) -> None:
     """An ERROR event of any other code than 410 costs a new watch, no list."""
     told: list[str] = []
@@ -169,6 +171,7 @@ def test_an_error_event_is_the_error_that_it_tells(behind: RecordingClient, faul
     assert behind.lists() == 1
 
 
+@pytest.mark.conformance("RF-11")
 def test_patience_is_given_when_asked_for(behind: RecordingClient, faulty: FaultyProxy) -> None:
     """A 429 is not repeated before its Retry-After is over."""
     asked: list[float] = []
@@ -186,6 +189,7 @@ def test_patience_is_given_when_asked_for(behind: RecordingClient, faulty: Fault
     assert all(later - earlier >= 0.99 for earlier, later in pairwise(asked))
 
 
+@pytest.mark.conformance("RF-01")
 def test_back_off_ends_when_the_server_answers_again(
     emulator: EmulatedApiServer, behind: RecordingClient, direct: RecordingClient, faulty: FaultyProxy
 ) -> None:
@@ -209,6 +213,7 @@ def test_back_off_ends_when_the_server_answers_again(
         eventually(lambda: "default/a" in sink.objects)
 
 
+@pytest.mark.conformance("RF-14")
 def test_a_watch_that_always_ends_is_opened_ever_less(behind: RecordingClient, faulty: FaultyProxy) -> None:
     """Empty streams are backed off from, 0.8 s doubling to 30 s, without lists."""
     faulty.fault = lambda path: ok() if is_watch(path) else None
@@ -223,6 +228,7 @@ def test_a_watch_that_always_ends_is_opened_ever_less(behind: RecordingClient, f
         clock.step(60)
 
 
+@pytest.mark.conformance("RF-07")
 def test_an_expired_token_restarts_the_list(
     emulator: EmulatedApiServer, direct: RecordingClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,6 +250,7 @@ def test_an_expired_token_restarts_the_list(
     assert sink.listed() == {f"default/map-{number}" for number in range(4)}
 
 
+@pytest.mark.conformance("RF-06")
 def test_pages_of_different_versions_make_no_list(
     direct: RecordingClient, behind: RecordingClient, faulty: FaultyProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -267,6 +274,7 @@ def test_pages_of_different_versions_make_no_list(
     assert sink.listed() == {f"default/map-{number}" for number in range(3)}
 
 
+@pytest.mark.conformance("RF-04")
 def test_a_410_on_a_list_starts_it_over(behind: RecordingClient, faulty: FaultyProxy) -> None:
     """A list refused as too old is made again, after a while."""
     refused: list[str] = []

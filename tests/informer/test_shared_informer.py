@@ -75,7 +75,7 @@ def _names(objects: list[dict[str, Any]]) -> list[str]:
     return sorted(obj["metadata"]["name"] for obj in objects)
 
 
-@pytest.mark.conformance("SI-01", "SI-03", "RF-08")
+@pytest.mark.conformance("SI-01", "SI-03", "RF-08", "RF-23")
 def test_what_is_listed_and_watched_is_cached_and_told(source: FakeListWatch, make: Start, run: Run) -> None:
     """First the list, then each change, in order."""
     source.add(pod("a"))

@@ -1,0 +1,85 @@
+"""What lists and watches ask for."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from distq.client.raw import Stream
+from distq.errors import ApiError
+from distq.informer.listwatch import ListWatch
+from distq.testing.fake_list_watch import FakeListWatch
+from tests.client.samples import config_map
+from tests.controller.eventually import eventually
+from tests.fixtures.api_servers import ApiServer
+from tests.informer.pods import pod
+from tests.informer.recording import CONFIG_MAPS, Recorder, RecordingClient, running
+
+
+class Asking(RecordingClient):
+    """A Client that notes the queries, and opens no watch."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        super().__init__(kubeconfig)
+        self.queries: list[Mapping[str, str]] = []
+
+    def request(
+        self, method: str, path: str, *, query: Mapping[str, str] | None = None, **rest: Any
+    ) -> bytes:
+        """Note the query of a list."""
+        if "/configmaps" in path:
+            self.queries.append(query or {})
+        return super().request(method, path, query=query, **rest)
+
+    def stream(self, path: str, *, query: Mapping[str, str], **rest: Any) -> Stream:  # noqa: ARG002
+        """Note the query."""
+        self.queries.append(query)
+        raise ApiError("not in this test")
+
+
+@pytest.fixture
+def asking(api_server: ApiServer) -> Asking:
+    """Give a Client that notes the queries."""
+    return Asking(api_server.kubeconfig)
+
+
+@pytest.mark.conformance("RF-02")
+def test_a_watch_asks_for_bookmarks_and_for_an_end_at_random(asking: Asking) -> None:
+    """After 5 to 10 minutes, so that an API server's clients do not all come back at once."""
+    for _ in range(50):
+        with pytest.raises(ApiError):
+            ListWatch(asking, CONFIG_MAPS).watch("7")
+    ends = {int(query["timeoutSeconds"]) for query in asking.queries}
+    assert len(ends) > 10
+    assert ends <= set(range(300, 601))
+    assert all(query["allowWatchBookmarks"] == "true" for query in asking.queries)
+
+
+@pytest.mark.conformance("RF-03")
+def test_a_list_asks_for_the_newest_state(asking: Asking, namespace: str) -> None:
+    """No version is named: not "0", for any that a cache may have."""
+    asking.create(config_map(namespace, "a"))
+    asking.queries.clear()
+    page = ListWatch(asking, CONFIG_MAPS, namespace=namespace).page(limit=500)
+    assert [obj.key for obj in page.objects] == [f"{namespace}/a"]
+    assert asking.queries == [{"limit": "500"}]
+
+
+@pytest.mark.conformance("RF-16")
+def test_an_event_of_an_unknown_type_is_left_out_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """What follows it is handed over."""
+    source, sink = FakeListWatch(), Recorder()
+    with running(source, sink):
+        eventually(sink.heard("end", "connected"))
+        source.add(pod("a"))
+        source.modify(pod("a", app="web"))
+        source.tell(b'{"type":"MOVED","object":{"metadata":{"name":"b","resourceVersion":"9"}}}')
+        source.delete(pod("a"))
+        eventually(sink.heard("DELETED prod/a"))
+    assert [told for told in sink.told if " " in told] == [
+        "ADDED prod/a",
+        "MODIFIED prod/a",
+        "DELETED prod/a",
+    ]
+    assert "unknown event type 'MOVED' ignored" in caplog.text
