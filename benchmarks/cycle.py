@@ -28,7 +28,13 @@ class Costs:
 
 
 def measure(
-    server: Server, subjects: Mapping[str, Subject], *, depth: Mapping[str, int], batch: int, slices: int, items: int
+    server: Server,
+    subjects: Mapping[str, Subject],
+    *,
+    depth: Mapping[str, int],
+    batch: int,
+    slices: int,
+    items: int,
 ) -> dict[str, Costs]:
     """Let each subject take its slices in turn; a slice adds ``items`` keys to its queue and drains as many.
 
@@ -47,7 +53,9 @@ def measure(
     return costs
 
 
-def _slice(server: Server, subject: Subject, keys: Iterator[str], batch: int, items: int) -> tuple[float, float]:
+def _slice(
+    server: Server, subject: Subject, keys: Iterator[str], batch: int, items: int
+) -> tuple[float, float]:
     """Return the CPU time an item of adding, and of claiming and settling."""
     calls = max(1, items // batch)
     batches: Sequence[Sequence[str]] = [list(islice(keys, batch)) for _ in range(calls)]

@@ -2,7 +2,8 @@
 
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,11 +79,12 @@ class Server:
         return f"Redis {said['redis_version']}"
 
 
-def run(kind: str, measure: Callable[[Server], None]) -> None:
-    """Start a server of a kind, measure it, and stop it."""
+@contextmanager
+def started(kind: str) -> Iterator[Server]:
+    """Start a server of a kind for a while."""
     with EmbeddedValkey(server=programs()[kind]) as embedded:
         connection = Connection(embedded.url)
         try:
-            measure(Server(kind, connection, embedded.pid))
+            yield Server(kind, connection, embedded.pid)
         finally:
             connection.close()

@@ -60,7 +60,8 @@ return names
 """
 
 
-_POLICY = Policy(ItemExponentialFailureRateLimiter(), max_retries=10)
+GAP = 10_000_000
+"""How far one look may move the claim clock, µs, as with the default claim duration."""
 
 
 class Subject(Protocol):
@@ -76,8 +77,9 @@ class Subject(Protocol):
 class Floor:
     """The least that Redis must do."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, name: str = "floor") -> None:
         self._connection = connection
+        self._keys = [f"{name}:{structure}" for structure in ("queue", "dirty", "processing", "sequence")]
         self._held: list[Any] = []
 
     def add(self, keys: Sequence[str]) -> None:
@@ -91,19 +93,47 @@ class Floor:
 
     def _run(self, script: str, arguments: Sequence[Any]) -> Any:
         sha = hashlib.sha1(script.encode(), usedforsecurity=False).hexdigest()
-        keys = ("floor:queue", "floor:dirty", "floor:processing", "floor:sequence")
-        return self._connection.evaluate(script, sha, [len(keys), *keys, *arguments])
+        return self._connection.evaluate(script, sha, [len(self._keys), *self._keys, *arguments])
+
+
+class Consumer:
+    """One session of a queue, whose scripts are called as directly as those of the floor."""
+
+    def __init__(self, store: QueueStore, claim_duration: float = 3600.0) -> None:
+        self._store = store
+        self._turns = count(1)
+        self._inputs = Policy(ItemExponentialFailureRateLimiter(), max_retries=10).inputs()
+        nonce, duration = secrets.token_urlsafe(16), int(claim_duration * 1e6)
+        self.session = store.run(
+            "open", layout=LAYOUT, nonce=nonce, claim_duration=duration, gap=GAP, worker="{}"
+        )
+        self.fence = 0
+
+    def turn(self, want: int, settled: Sequence[Any] = (), others: Sequence[Sequence[Any]] = ()) -> list[Any]:
+        """Settle items of the turn before, others as (item, outcome, limiter, text), and claim some."""
+        settlements = [word for item in settled for word in (item, self.fence)]
+        for item, outcome, limiter, text in others:
+            settlements += (item, self.fence, outcome, limiter, "", text)
+        reply = self._store.run(
+            "turn",
+            session=self.session,
+            op=next(self._turns),
+            want=want,
+            gap=GAP,
+            n_ok=len(settled),
+            settlements=settlements,
+            **self._inputs,
+        )
+        self.fence = reply[0]
+        return list(reply[5][::2])
 
 
 class Distq:
-    """distq's scripts, with everything on, called as directly as those of the floor."""
+    """distq, with everything on."""
 
-    def __init__(self, connection: Connection, name: str = "floor") -> None:
+    def __init__(self, connection: Connection, name: str = "distq") -> None:
         self.store = QueueStore(connection, name)
-        self._session = self.store.run(
-            "open", layout=LAYOUT, nonce=secrets.token_urlsafe(16), claim_duration=30_000_000, gap=10_000_000, worker="{}"
-        )
-        self._turns = count()
+        self.consumer = Consumer(self.store)
         self._held: list[Any] = []
 
     def add(self, keys: Sequence[str]) -> None:
@@ -112,20 +142,23 @@ class Distq:
 
     def turn(self, want: int) -> int:
         """Settle all that the turn before claimed, and claim up to ``want``; return how many."""
-        successes = self._held
-        reply = self.store.run(
-            "turn",
-            session=self._session,
-            op=next(self._turns),
-            want=want,
-            gap=10_000_000,
-            n_ok=len(successes) // 2,
-            settlements=successes,
-            **_POLICY.inputs(),
-        )
-        fence, popped = reply[0], reply[5]
-        self._held = [word for item in popped[::2] for word in (item, fence)]
-        return len(popped) // 2
+        self._held = self.consumer.turn(want, self._held)
+        return len(self._held)
+
+    def crowd(self, items: int = 100) -> None:
+        """Have other items of every kind: delayed, failed, dead, held by another and added again."""
+        kinds = ("waits", "fails", "died", "again")
+        waits, fails, died, again = ([f"{kind}-{number}" for number in range(items)] for kind in kinds)
+        other = Consumer(self.store)
+        for some in (fails, died, again):
+            self.add(some)
+            other.turn(items)
+            if some is fails:
+                other.turn(0, others=[(item, "retry", "fixed 3600000000", "boom") for item in fails])
+            elif some is died:
+                other.turn(0, others=[(item, "park", "", "no use") for item in died])
+        self.add(again)
+        self.store.run("add_after", priority=0, max_length="", delay=3_600_000_000, items=waits)
 
 
 def new_keys() -> Iterator[str]:
