@@ -64,6 +64,17 @@ MUTANTS = [
     Mutant("bucket without debt", "math.max(0, now - tonumber(at or now)) / 1000000", "1"),
     Mutant("latest delay wins", "math.min(due, own_due)", "math.max(due, own_due)"),
     Mutant("a delay survives an add", "if undelay then call(unpack(undelay)) end", ""),
+    Mutant("due but moved by an add", "if own_due <= now and own >= priority then since = own_due end", ""),
+    Mutant(
+        "due and raised to the front",
+        "if own_due <= now and priority > own_priority then own_due = now - now % 1000 end",
+        "",
+    ),
+    Mutant(
+        "failure beside an add loses its priority",
+        "    defer(item, due, priority, pending and ready)\n",
+        "    if not pending then defer(item, due, priority) end\n",
+    ),
     Mutant("kept pending overrun", "if not (keep_pending and (due[i] or parked[i])) then", "if true then"),
     Mutant("last batch not compared", "if (last_batch or '') ~= after then", "if false then"),
     Mutant("epochs compared as text", "#a < #b or (#a == #b and a < b)", "a < b"),
