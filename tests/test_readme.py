@@ -256,7 +256,7 @@ def on_call_commands_work(text: str, reader: Reader) -> None:
         if words[1] == "dashboard":
             parses(words)  # serves until it is stopped: tests/cli/test_run.py runs it
             continue
-        output = reader.run(*words, *["--yes"] if "dead" in words else [])
+        output = reader.run(*words, *["--yes"] if {"dead", "resync"} & {*words} else [])
         if words[1] == "items":
             assert "TerminalError: image missing" in output
         if words[1] == "requeue":

@@ -16,7 +16,7 @@ from distq.cli.demo.command import demo
 from distq.cli.look import items, leader, queues, workers
 from distq.cli.output import escape
 from distq.cli.pausing import pause, resume
-from distq.cli.repair import add, delete, park, requeue
+from distq.cli.repair import add, delete, park, requeue, resync
 from distq.cli.run import informer, run, worker
 from distq.cli.sandbox import sandbox
 from distq.errors import DistqError, LeaseLost
@@ -85,6 +85,7 @@ for _command in (
     delete,
     pause,
     resume,
+    resync,
     check,
     dashboard,
 ):

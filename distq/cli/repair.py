@@ -1,4 +1,4 @@
-"""Commands that change queues: add, requeue, delete, park. What cannot be undone is asked for first."""
+"""Commands that change queues: add, requeue, delete, park, resync. What is grave is asked for first."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -114,6 +114,21 @@ def park(*, settings: Settings, as_json: bool, queue: str, keys: Sequence[str], 
         if item and item.state == "processing":
             raise click.ClickException(f"cannot park {key}: {_holder(item)} is processing it.")
     _report("parked", eye.park(queue, *keys, reason=reason), as_json)
+
+
+@click.command()
+@click.argument("queue")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@with_settings()
+def resync(*, settings: Settings, as_json: bool, queue: str, yes: bool) -> None:
+    """Make the leader list all that feeds a queue and enqueue it, at low priority."""
+    eye = inspector(settings)
+    require_queue(eye, queue)
+    fed_by = [stream.resource for stream in eye.streams(queue)]
+    if not fed_by:
+        raise click.ClickException(f"nothing to list: no informer feeds {queue}.")
+    _confirm(f"List {', '.join(fed_by)} and enqueue every object in {queue}?", yes)
+    _report("resynced", eye.resync(queue), as_json)
 
 
 def _check_choice(keys: Sequence[str], state: "Listing | None", match: str | None) -> None:

@@ -19,25 +19,13 @@ from distq.errors import LayoutTooNew, LeaseLost, RedisError
 from distq.informer.backoff import Backoff
 from distq.informer.objects import is_older
 from distq.informer.reflector import PositionMoved
+from distq.redisio.positions import step_of
 from distq.redisio.records import Stream as StreamRecord
 from distq.redisio.stream_store import Committed, Fenced, Mismatch, StreamStore
 
 logger = logging.getLogger(__name__)
 
-MARK = "!"
-"""The position that means: list and enqueue everything, tombstone against what is known."""
-
 Answer = TypeVar("Answer")
-
-
-def checkpoint_of(position: str) -> str:
-    """Return the version that a position resumes from, "" or the mark where there is none.
-
-    A list, and an event with more keys than a commit takes, are chains of commits of which only the end
-    moves the checkpoint: ``<checkpoint>~<leader's nonce>:<commit>``. Whoever finds such a position starts
-    the chain over.
-    """
-    return position.partition("~")[0]
 
 
 class Leadership(Protocol):
@@ -142,7 +130,7 @@ class Committer:
 
     def step(self) -> str:
         """Return a position that is another one, but resumes from the same checkpoint."""
-        return f"{checkpoint_of(self.position)}~{self._nonce}:{self._batches}"
+        return step_of(self.position, f"{self._nonce}:{self._batches}")
 
     def known_of(self, names: Sequence[str]) -> list[str | None]:
         """Return what was handed over of objects, None for those never seen."""

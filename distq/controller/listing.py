@@ -4,11 +4,12 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from distq.controller.batch import Batch, parse_known
-from distq.controller.committer import MARK, Committer
+from distq.controller.committer import Committer
 from distq.controller.event import Event
 from distq.controller.routing import Router
 from distq.controller.watches import LOW_PRIORITY
 from distq.informer.wire import RawObject
+from distq.redisio.positions import MARK
 
 
 class Commit(Protocol):

@@ -9,12 +9,13 @@ from itertools import islice
 from typing import Any, Protocol
 
 from distq.controller.batch import Batch, parse_known
-from distq.controller.committer import MARK, Committer
+from distq.controller.committer import Committer
 from distq.controller.stream import Stream, StreamConfig
 from distq.controller.watches import LOW_PRIORITY, Every, For, Watch, identities
 from distq.errors import ApiError, LeaseLost, RedisError
 from distq.informer.backoff import Backoff
 from distq.informer.reflector import PositionMoved
+from distq.redisio.positions import MARK
 from distq.redisio.records import Stream as StreamRecord
 from distq.redisio.stream_store import StreamStore, stream_records
 from distq.workqueue.interface import WorkQueue

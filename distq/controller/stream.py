@@ -17,7 +17,7 @@ from typing import Any
 from distq.client.client import Client
 from distq.clock import SYSTEM_CLOCK, Clock
 from distq.controller.batch import Batch, parse_known
-from distq.controller.committer import MARK, Committer, Leadership, checkpoint_of
+from distq.controller.committer import Committer, Leadership
 from distq.controller.event import Event, EventType
 from distq.controller.listing import Listing
 from distq.controller.routing import Router
@@ -27,6 +27,7 @@ from distq.informer.reflector import PositionMoved, Reflector
 from distq.informer.wire import RawObject, WatchEvent
 from distq.metrics import ADDS, STREAM_COMMITS, MetricsProvider
 from distq.redisio.connection import Connection
+from distq.redisio.positions import MARK, checkpoint_of
 from distq.redisio.stream_store import StreamStore
 
 logger = logging.getLogger(__name__)

@@ -13,6 +13,7 @@ from distq.inspector.info import ItemInfo, Listing, QueueInfo, State, StreamInfo
 from distq.redisio.connection import Connection, shared_connection
 from distq.redisio.keys import validate_key, validate_queue_name
 from distq.redisio.queue_store import QueueStore, queue_names
+from distq.redisio.stream_store import StreamStore, stream_records
 
 REASON_BYTES = 256
 
@@ -127,6 +128,16 @@ class Inspector:
         Raises ConfigError where there is no such queue.
         """
         return self._existing(queue).resume()
+
+    def resync(self, queue: str) -> int:
+        """Make the leader list all that feeds the queue and enqueue it, at low priority.
+
+        Returns how many watched resources are listed anew, by whoever leads or leads next. Items that back
+        off or are dead stay so, unless their object changed. Raises ConfigError where there is no such queue.
+        """
+        store = self._existing(queue)
+        names = stream_records(self._redis, store.name)
+        return sum(StreamStore(self._redis, store.name, name).list_all() for name in names)
 
     def count(self, queue: str, *, state: Listing, match: str = "*") -> int:
         """Return how many items are in a state, or how many of them match (roughly: a scan may repeat)."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from distq.inspector.info import ItemInfo, QueueInfo, State, StreamInfo, Timestamp, WorkerInfo
+from distq.redisio.positions import is_listing
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import Claim, Failure
 from distq.redisio.scores import decode_due, decode_order
@@ -216,7 +217,7 @@ def streams(store: QueueStore) -> Iterator[StreamInfo]:
     """Describe the streams that feed the queue."""
     for name, stream in sorted(stream_records(store.connection, store.name).items()):
         about = stream.about
-        listing = "~" in stream.position or stream.position.startswith("!")
+        listing = is_listing(stream.position)
         yield StreamInfo(
             queue=store.name,
             resource=str(about.get("resource") or name),

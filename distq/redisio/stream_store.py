@@ -1,6 +1,7 @@
 """How far a watched resource was handed over to a queue: its record, its known set, its commits."""
 
 import json
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -8,6 +9,7 @@ from typing import Any
 
 from distq.redisio.connection import Connection
 from distq.redisio.keys import queue_key, validate_key
+from distq.redisio.positions import MARK
 from distq.redisio.queue_store import BATCH, QueueStore
 from distq.redisio.records import Stream
 from distq.redisio.scores import validate_priority
@@ -94,6 +96,23 @@ class StreamStore:
         if kind == b"FENCED":
             return Fenced(told.decode())
         return Mismatch(told.decode()) if kind == b"MISMATCH" else Committed(told)
+
+    def list_all(self) -> bool:
+        """Make whoever leads list and enqueue everything; return False where nothing was ever committed.
+
+        The stream's leader finds that another batch than its own was the last, and begins anew from here.
+        """
+        while (record := self.load()) is not None:
+            answer = self.commit(
+                epoch=record.epoch,
+                after=record.batch,
+                new=MARK,
+                batch=f"people-{secrets.token_hex(8)}",
+                about=record.about,
+            )
+            if isinstance(answer, Committed):
+                return True
+        return False
 
     def known(self) -> Iterator[tuple[str, str]]:
         """Yield what was handed over of each object; an object may come twice (Redis HSCAN)."""

@@ -11,6 +11,7 @@ import pytest
 from distq.errors import TerminalError
 from distq.inspector import Inspector
 from distq.redisio.connection import Connection
+from distq.redisio.stream_store import StreamStore
 from distq.workqueue.queue import Queue
 from tests.cli.conftest import CommandLine
 
@@ -160,3 +161,21 @@ def test_held_items_are_not_parked(distq: CommandLine, redis: Connection) -> Non
     )
     assert Inspector(redis).queues("foos")[0].dead == 0
     queue.close()
+
+
+def test_a_resync_is_asked_for_and_reaches_every_stream(
+    distq: CommandLine, foos: Queue, redis: Connection
+) -> None:
+    """It is work for the leader; a queue that no informer feeds has nothing to list."""
+    refused = distq("resync", "foos", "--yes")
+    assert refused.returncode == 1
+    assert refused.stderr == "distq: nothing to list: no informer feeds foos.\n"
+    for name in ("pods", "nodes"):
+        StreamStore(redis, "foos", name).commit(
+            epoch="1", after="", new="7", batch="b1", about={"resource": f"v1/{name}"}
+        )
+    assert _answer(distq, "n", "resync", "foos") == (1, "")
+    assert Inspector(redis).streams("foos")[0].version == "7"
+    assert _answer(distq, "y", "resync", "foos") == (0, "resynced 2\n")
+    assert [stream.version for stream in Inspector(redis).streams("foos")] == [None, None]
+    assert json.loads(distq("resync", "foos", "--yes", "--json").stdout) == {"resynced": 2}

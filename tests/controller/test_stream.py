@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from distq.controller import stream as stream_module
-from distq.controller.committer import MARK
 from distq.errors import LayoutTooNew, LeaseLost
 from distq.informer import reflector as reflector_module
 from distq.informer.wire import RawObject
+from distq.inspector import Inspector
 from distq.redisio.connection import Connection
+from distq.redisio.positions import MARK
 from distq.redisio.stream_store import Committed, StreamStore
 from distq.testing import EmbeddedValkey, EmulatedApiServer
 from distq.testing.fake_clock import FakeClock
@@ -231,6 +232,16 @@ def test_the_mark_makes_the_leader_list(scene: Scene) -> None:
     with scene.leading() as leader:
         scene.take()
         stand(scene, MARK)
+        eventually(lambda: leader.stream.lists == 2)
+        assert scene.pending() == {scene.key("a"): LOW}
+
+
+def test_a_resync_by_hand_makes_the_leader_list(scene: Scene) -> None:
+    """Within a second, whatever it is just committing; who backs off keeps its back-off."""
+    create(scene, "a")
+    with scene.leading() as leader:
+        scene.take()
+        assert Inspector(scene.connection).resync(QUEUE) == 1
         eventually(lambda: leader.stream.lists == 2)
         assert scene.pending() == {scene.key("a"): LOW}
 

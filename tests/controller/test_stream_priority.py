@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from distq.controller.committer import MARK
 from distq.errors import RetryAfter, TerminalError
 from distq.inspector import Inspector
+from distq.redisio.positions import MARK
 from distq.workqueue.queue import Queue
 from tests.controller.eventually import eventually
 from tests.controller.leading import QUEUE, Scene

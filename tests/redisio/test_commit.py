@@ -162,6 +162,23 @@ def test_what_is_gone_is_no_longer_known(stream: StreamStore) -> None:
     assert dict(stream.known()) == {"b": "1", "c": "2"}
 
 
+def test_people_may_ask_for_everything_anew(stream: StreamStore) -> None:
+    """The stream goes to the mark, keeps what is said of it, and its leader's next commit is a mismatch."""
+    assert not stream.list_all()
+    assert _position(stream) is None
+    leader = Leader(stream)
+    leader.commit("", "3878", known={"a": "1"}, about={"leader": "me"})
+    last = stream.load()
+    assert last is not None
+    assert stream.list_all()
+    record = stream.load()
+    assert record is not None
+    assert (record.position, record.epoch, record.about) == ("!", "100", {"leader": "me"})
+    unaware = stream.commit(epoch="100", after=last.batch, new="3879", batch="b2", keys=["a"])
+    assert unaware == Mismatch("!")
+    assert stream.known_of(["a"]) == ["1"]
+
+
 def test_a_stream_is_wound_up(stream: StreamStore) -> None:
     """Its record goes with the last commit; it may begin anew."""
     leader = Leader(stream)
