@@ -245,7 +245,8 @@ def the_tests_are_found(text: str, reader: Reader) -> None:
 
 
 def on_call_commands_work(text: str, reader: Reader) -> None:
-    """Run each command on a queue with one parked item."""
+    """Run each command on a queue that an informer feeds, with one parked item."""
+    reader.sandbox.run_until_idle(runpy.run_path(str(reader.folder / "foos.py"))["controller"])
     queue = Queue("foos", reader.sandbox.redis)
     queue.add("prod/web")
     while (request := queue.get(0)).key != "prod/web":

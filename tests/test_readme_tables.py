@@ -110,12 +110,12 @@ def test_what_logs_are_said_to_say_is_said() -> None:
 
 def test_public_names_in_the_text_exist() -> None:
     """The names that the text calls client-go's are there, and no other extras than the package's."""
-    from distq import workqueue
+    from distq import informer, workqueue
 
     same = README[README.index("**Same**") :].partition("\n\n")[0]
     for name in re.findall(r"`(\w+)`", same.partition("From controller-runtime")[0]):
-        homes = (distq.Queue, workqueue, Settings)
-        assert name in {"distq", "LeaderElector"} or any(hasattr(home, name) for home in homes), name
+        homes = (distq.Queue, workqueue, Settings, informer)
+        assert name in {"distq", "informer", "LeaderElector"} or any(hasattr(home, name) for home in homes), name
     for name in re.findall(r"`(\w+)`", same.partition("From controller-runtime")[2]):
         assert hasattr(distq, name), name
 
