@@ -25,19 +25,23 @@ class ReadAhead:
         self._lines: list[bytes] = []
         self._size = 0
         self._since = 0.0
+        self._wanted = 1
         self._ended = False
         self._error: Exception | None = None
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._read, name=name, daemon=True)
         self._thread.start()
 
-    def take(self, timeout: float) -> tuple[list[bytes], float]:
+    def take(self, timeout: float, *, wanted: int = 1) -> tuple[list[bytes], float]:
         """Return the lines and the monotonic time at which the first of them came; none after the timeout.
 
-        Raises EOFError when the watch ended and all its lines were taken, or the error that ended it.
+        It waits for ``wanted`` lines, but no longer than the timeout; to be woken for each line costs more
+        than a line. Raises EOFError when the watch ended and all its lines were taken, or the error that
+        ended it.
         """
         with self._changed:
-            self._changed.wait_for(lambda: self._lines or self._ended, timeout)
+            self._wanted = wanted
+            self._changed.wait_for(lambda: len(self._lines) >= wanted or self._ended, timeout)
             if not self._lines and self._ended:
                 raise self._error or EOFError
             lines, self._lines, self._size = self._lines, [], 0
@@ -65,12 +69,14 @@ class ReadAhead:
 
     def _put(self, line: bytes) -> bool:
         with self._changed:
-            self._changed.wait_for(self._has_room)
+            if not self._has_room():
+                self._changed.wait_for(self._has_room)
             if not self._lines:
                 self._since = self._clock.monotonic()
             self._lines.append(line)
             self._size += len(line)
-            self._changed.notify()
+            if len(self._lines) >= self._wanted:
+                self._changed.notify()
             return not self._ended
 
     def _has_room(self) -> bool:

@@ -32,6 +32,8 @@ from distq.informer.wire import RawObject, WatchEvent
 logger = logging.getLogger(__name__)
 
 TICK = 0.25  # seconds
+LISTED_AT_ONCE = 500  # lines of a streamed list, which nobody waits for singly
+LIST_PAUSE = 0.01  # seconds for which fewer are waited for
 PROBE_INTERVAL = 1.0  # seconds
 LONGEST_PATIENCE = 60.0  # seconds; a Retry-After of hours is a proxy's mistake
 SHORT_WATCH = 1.0  # seconds; client-go's very short watch
@@ -221,7 +223,7 @@ class Reflector:
         self._sink.begin_list()
         with _rare_collections():
             while not stop.is_set():
-                lines, since = reader.take(TICK)
+                lines, since = reader.take(LIST_PAUSE, wanted=LISTED_AT_ONCE)
                 events, failure = self._decode(lines)
                 whole = self._take_listed(events, since)
                 self._progressed = self._progressed or whole

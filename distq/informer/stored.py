@@ -80,6 +80,7 @@ class _Meta(msgspec.Struct):
 
 _WHOLE: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 _META = msgspec.json.Decoder(_Meta)
+_MANAGED_FIELDS = b'"managedFields":'
 _KIND_FIRST = (b'{"kind":', b'{"apiVersion":')
 
 
@@ -95,13 +96,14 @@ def _with_kind(raw: bytes, obj: RawObject) -> bytes:
 def _without_managed_fields(obj: RawObject) -> bytes:
     """Cut them out of the object's text, with one of the commas around them."""
     raw, fields = bytes(obj.raw), bytes(obj.managed_fields)
-    field = b'"managedFields":' + fields
-    begins = raw.find(field)
+    begins = raw.find(_MANAGED_FIELDS)
+    value = begins + len(_MANAGED_FIELDS)
     if not fields or begins < 0:  # none, or spaced otherwise than by an API server
         return raw
-    if raw.find(field, begins + 1) >= 0:  # the same text elsewhere in the object
+    ends = value + len(fields)
+    if not raw.startswith(fields, value) or raw.find(_MANAGED_FIELDS, ends) >= 0:
+        # the same words elsewhere in the object
         return msgspec.json.encode(strip_managed_fields(obj.decode()))
-    ends = begins + len(field)
     if raw[ends : ends + 1] == b",":
         ends += 1
     elif raw[begins - 1 : begins] == b",":
