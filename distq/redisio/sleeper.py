@@ -47,6 +47,7 @@ class Sleeper:
         os.set_blocking(self._told, False)
         os.set_blocking(self._tell, False)
         self._close_pipe = weakref.finalize(self, _close, self._told, self._tell)
+        self._close_pipe.atexit = False  # a daemon thread may still sleep
 
     def sleep(self, until: Callable[[], float], *, listen: bool = True) -> None:
         """Sleep until a token comes, ``interrupt`` is called, or the monotonic time that ``until`` says.
@@ -135,7 +136,12 @@ def _readable(seconds: float, *descriptors: int) -> set[int]:
     poll = select.poll()  # select itself takes no descriptors above 1023
     for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)
-    return {descriptor for descriptor, _ in poll.poll(min(max(0.0, seconds), _LONGEST) * 1000)}
+    seconds = min(max(0.0, seconds), _LONGEST)
+    found = poll.poll(int(seconds * 1000))
+    if not found:  # it counts in ms
+        time.sleep(seconds % 0.001)
+        found = poll.poll(0)
+    return {descriptor for descriptor, _ in found}
 
 
 def _close(*descriptors: int) -> None:
