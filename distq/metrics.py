@@ -156,6 +156,11 @@ LEADER = Metric(
     "gauge",
     "Whether this process holds the Lease of this name: 1, or 0 for a follower.",
 )
+LEADER_SLOW_PATH = Metric(
+    "leader_election_slowpath_total",
+    "counter",
+    "Renewals for which the leader had to read the record first, since it was not the one that it knew.",
+)
 
 # distq's own: the queue in Redis
 

@@ -30,6 +30,7 @@ UPSTREAM = {
     "controller_runtime_max_concurrent_reconciles": ("gauge", {"controller"}),
     "controller_runtime_active_workers": ("gauge", {"controller"}),
     "leader_election_master_status": ("gauge", {"name"}),
+    "leader_election_slowpath_total": ("counter", {"name"}),
 }
 """As controller-runtime and client-go register them."""
 

@@ -16,7 +16,7 @@ from distq.controller.sources import Source, sources
 from distq.controller.stream import Stream, StreamConfig
 from distq.errors import ApiError, LeaseLost
 from distq.leaderelection import LeaderElectionConfig, LeaderElector, LeaseLock
-from distq.metrics import LEADER, STREAM_LAG, STREAM_SYNCED, MetricsProvider, Sample
+from distq.metrics import STREAM_LAG, STREAM_SYNCED, MetricsProvider, Sample
 from distq.workqueue.queue import Queue
 
 LOOK_EVERY = 0.2
@@ -45,7 +45,6 @@ class Candidate:
         self._client = client
         self._settings = settings
         self._metrics = metrics
-        self._name = lease[1]
         self._feeds: list[_Feed] = []
         self._on_failure = on_failure
         self._lock = LeaseLock(client, *lease)
@@ -57,6 +56,8 @@ class Candidate:
                 lease_duration=settings.lease_duration,
                 renew_deadline=settings.renew_deadline,
                 retry_period=settings.retry_period,
+                name=lease[1],
+                metrics=metrics,
             )
         )
         self._stop = threading.Event()
@@ -79,8 +80,7 @@ class Candidate:
         return self._elector.is_leader()
 
     def gauges(self) -> Iterator[Sample]:
-        """Yield whether this process leads, and how far its streams are while it does."""
-        yield LEADER, (self._name,), float(self.is_leader())
+        """Yield how far the streams are while this process leads."""
         for feed in self._feeds:
             yield from feed.gauges()
 

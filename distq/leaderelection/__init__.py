@@ -18,10 +18,14 @@ from distq.leaderelection.lock import LeaderElectionRecord, Lock
 
 if TYPE_CHECKING:
     from distq.leaderelection.lease_lock import LeaseLock
+    from distq.leaderelection.redis_lock import RedisLock
 
-_MODULES = {"LeaseLock": "distq.leaderelection.lease_lock"}  # needs the Kubernetes client
+_MODULES = {
+    "LeaseLock": "distq.leaderelection.lease_lock",  # needs the Kubernetes client
+    "RedisLock": "distq.leaderelection.redis_lock",
+}
 
-__all__ = ["LeaderElectionConfig", "LeaderElectionRecord", "LeaderElector", "LeaseLock", "Lock"]
+__all__ = ["LeaderElectionConfig", "LeaderElectionRecord", "LeaderElector", "LeaseLock", "Lock", "RedisLock"]
 
 
 def __getattr__(name: str) -> Any:

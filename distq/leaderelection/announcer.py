@@ -3,8 +3,10 @@
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 
 from distq.leaderelection.config import LeaderElectionConfig
+from distq.metrics import LEADER, LEADER_SLOW_PATH, Labels
 
 logger = logging.getLogger(__name__)
 
@@ -15,10 +17,25 @@ class Announcer:
     def __init__(self, config: LeaderElectionConfig) -> None:
         self._lock = config.lock
         self._on_new_leader = config.on_new_leader
-        self._name = config.name or config.lock.describe()
+        self._name = config.lock.describe()
+        self._metrics = config.metrics
+        self._labels: Labels = (config.name or self._name,)
         self._mutex = threading.Lock()
         self._leader: str | None = None
         self._failure = ""
+
+    def exposing(self, is_leader: Callable[[], bool]) -> AbstractContextManager[object]:
+        """Keep the metrics of an election while it runs."""
+        scope = ExitStack()
+        if self._metrics is not None:
+            self._metrics.count(LEADER_SLOW_PATH, self._labels, 0)
+            scope.callback(self._metrics.expose(lambda: [(LEADER, self._labels, float(is_leader()))]))
+        return scope
+
+    def renews_slowly(self) -> None:
+        """Count a renewal that had to read the record first."""
+        if self._metrics is not None:
+            self._metrics.count(LEADER_SLOW_PATH, self._labels, 1)
 
     def observed(self, holder: str) -> None:
         """Announce the leader if it is another than the last, in the order of the calls' logs."""

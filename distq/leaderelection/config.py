@@ -7,6 +7,7 @@ from threading import Event
 
 from distq.errors import ConfigError
 from distq.leaderelection.lock import Lock
+from distq.metrics import MetricsProvider
 
 JITTER_FACTOR = 1.2
 """Followers look again after 1 to 2.2 retry periods (client-go JitterFactor)."""
@@ -32,7 +33,7 @@ class LeaderElectionConfig:
     """Called from some thread with the identity of a leader not seen before; empty after a release."""
 
     lease_duration: float = 15.0
-    """How long followers wait after the last renewal they saw; stored in the record."""
+    """How long followers wait after the last renewal they saw, 1 or more; stored in the record."""
 
     renew_deadline: float = 10.0
     """How long the leader goes on without a renewal."""
@@ -44,7 +45,10 @@ class LeaderElectionConfig:
     """Free the lease at once when told to stop, so that nobody waits for its end."""
 
     name: str = ""
-    """The election's name in messages; the lock's where empty."""
+    """The election's name in metrics and in what ``check`` raises; the lock's where empty."""
+
+    metrics: MetricsProvider | None = None
+    """Who keeps ``leader_election_master_status`` and ``leader_election_slowpath_total``."""
 
     def __post_init__(self) -> None:
         """Refuse what client-go's NewLeaderElector refuses, in its order."""
@@ -54,6 +58,8 @@ class LeaderElectionConfig:
             raise self._bad(f"Make renew_deadline longer than retry_period times {JITTER_FACTOR:g}.")
         if not (self.retry_period > 0 and math.isfinite(self.lease_duration)):
             raise self._bad("Make all of them more than zero, and finite.")
+        if self.lease_duration < 1:
+            raise self._bad("Make lease_duration 1 second or more: Leases count whole seconds.")
         for callback in "on_started_leading", "on_stopped_leading":
             if not callable(getattr(self, callback)):
                 raise ConfigError(f"bad leader election: {callback} is no function. Give one.")

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import count
 
 from distq.clock import SYSTEM_CLOCK, Clock
 from distq.errors import ConfigError, Conflict, LeaseLost
@@ -25,14 +26,16 @@ from distq.leaderelection.observation import Observation
 logger = logging.getLogger(__name__)
 
 TRIES = 4  # at once, after conflicts; then again after a retry period
+SHORTEST_PATIENCE = 1.0  # seconds that the store gets to answer, where the deadline permits
 
 
 class LeaderElector:
     """Compete for a lock, and keep it while leading.
 
     Source: client-go tools/leaderelection LeaderElector. Different: ``on_stopped_leading`` is called only
-    after a term, and before the lease is released; the lease is released only after ``on_started_leading``
-    returned; who saw a record that is deleted now waits for a lease_duration before making another.
+    after a term, and before the lease is released; the lease is released only by a leader that was told to
+    stop, after ``on_started_leading`` returned; a rival's record ends the term at the next try, not at the
+    deadline; who saw a record that is deleted now waits for a lease_duration before making another.
     """
 
     def __init__(self, config: LeaderElectionConfig, *, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -40,7 +43,7 @@ class LeaderElector:
         self._lock = config.lock
         self._clock = clock
         self._announcer = Announcer(config)
-        self._name = config.name or config.lock.describe()
+        self._name = config.lock.describe()
         self._wake = threading.Event()
         self._failure: BaseException | None = None
         # The watch's thread observes too, and any thread may ask.
@@ -57,7 +60,7 @@ class LeaderElector:
         what ``on_started_leading`` raised, after the term that this ended.
         """
         self._failure = None
-        with self._woken_by(stop):
+        with self._woken_by(stop), self._announcer.exposing(self.is_leader):
             if self._acquire(stop):
                 self._lead(stop)
 
@@ -100,7 +103,8 @@ class LeaderElector:
             age = now - self._renewed_at
             leads = self._term is not None
         if leads and age > self._config.lease_duration + max_tolerable_expired_lease:
-            raise LeaseLost(f"lease {self._name}: not renewed for {age:.1f} s. Restart this process.")
+            name = self._config.name or self._name
+            raise LeaseLost(f"lease {name}: not renewed for {age:.1f} s. Restart this process.")
 
     # The two halves of run()
 
@@ -168,15 +172,21 @@ class LeaderElector:
         if work.is_alive():
             logger.warning("%s: not released, on_started_leading still runs; it will expire", self._name)
             return
-        try:
-            for _ in range(TRIES):
-                try:
-                    self._write_release(term)
-                    break
-                except Conflict:
-                    continue
-        except Exception as error:  # noqa: BLE001 - the end of a term must not fail
-            logger.warning("%s: not released, it will expire: %s", self._name, error)
+        give_up_at = self._clock.monotonic() + self._config.renew_deadline
+        for attempt in count(1):
+            try:
+                self._write_release(term)
+                return
+            except Conflict as error:  # somebody wrote meanwhile, perhaps not the record
+                failure: Exception = error
+            except Exception as error:  # noqa: BLE001 - the end of a term must not fail
+                failure = error
+                break
+            if attempt >= TRIES:
+                self._pause(self._config.retry_period)
+            if self._clock.monotonic() >= give_up_at:
+                break
+        logger.warning("%s: not released, it will expire: %s", self._name, failure)
 
     def _write_release(self, term: LeaderElectionRecord | None) -> None:
         record = self._lock.get(timeout=self._timeout())
@@ -211,6 +221,8 @@ class LeaderElector:
         """Write the record if it is this process's turn; a leader first tries without reading it."""
         record = self._observed.record
         if read:
+            if self._term is not None:
+                self._announcer.renews_slowly()
             record = self._lock.get(timeout=self._timeout())
             remaining = self._observe(record)
             if self._term is None and remaining > 0:
@@ -244,8 +256,11 @@ class LeaderElector:
         self._announcer.observed(self.identity)
 
     def _timeout(self) -> float:
-        half = self._config.renew_deadline / 2
-        return half if self._term is None else max(0.05, min(half, self._config.renew_deadline - self._age()))
+        """Return how long the store may take to answer: half the deadline, and never past a leader's own."""
+        patience = max(SHORTEST_PATIENCE, self._config.renew_deadline / 2)
+        if self._term is None:
+            return patience
+        return max(0.05, min(patience, self._config.renew_deadline - self._age()))
 
     # What is known of the leader
 

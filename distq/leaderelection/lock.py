@@ -4,6 +4,8 @@ A lock stores one record and replaces it only when nobody else did meanwhile; th
 election itself, time included, is the elector's.
 """
 
+import secrets
+import socket
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -35,6 +37,11 @@ class LeaderElectionRecord:
 
     version: str = field(default="", compare=False)
     """The store's version of this record: strictly increasing, and other writes may move it too."""
+
+
+def new_identity() -> str:
+    """Return the host's name and a random part: two processes of one identity would both lead."""
+    return f"{socket.gethostname()}_{secrets.token_hex(8)}"
 
 
 class Lock(Protocol):

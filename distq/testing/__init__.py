@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from distq.testing.embedded_valkey import EmbeddedValkey
     from distq.testing.fake_clock import FakeClock
     from distq.testing.fake_list_watch import FakeListWatch
+    from distq.testing.fake_lock import FakeLock
     from distq.testing.sandbox import Sandbox
     from distq.workqueue.memory import MemoryQueue
 
@@ -20,11 +21,20 @@ _MODULES = {
     "EmulatedApiServer": "distq.testing.apiserver",
     "FakeClock": "distq.testing.fake_clock",
     "FakeListWatch": "distq.testing.fake_list_watch",
+    "FakeLock": "distq.testing.fake_lock",
     "MemoryQueue": "distq.workqueue.memory",
     "Sandbox": "distq.testing.sandbox",
 }
 
-__all__ = ["EmbeddedValkey", "EmulatedApiServer", "FakeClock", "FakeListWatch", "MemoryQueue", "Sandbox"]
+__all__ = [
+    "EmbeddedValkey",
+    "EmulatedApiServer",
+    "FakeClock",
+    "FakeListWatch",
+    "FakeLock",
+    "MemoryQueue",
+    "Sandbox",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -222,9 +222,9 @@ class LossyLock(LeaseLock):
         record, timeout = args
         if not self.lost:
             return write(self, record, timeout=timeout)
-        before = self._lease
+        before = self._object
         write(self, record, timeout=timeout)
-        self._lease = before
+        self._object = before
         self.lost -= 1
         raise ApiError("the reply was lost")
 

@@ -1,6 +1,6 @@
-"""Watch one Lease, so that a follower hears of a renewal or a release when it happens.
+"""Watch one object, so that a follower hears of a renewal or a release when it happens.
 
-It only saves time: followers ask for the Lease now and then anyway, and always before they take it.
+It only saves time: followers ask for the record now and then anyway, and always before they take it.
 """
 
 import json
@@ -21,21 +21,21 @@ READ_TIMEOUT = 75.0  # seconds; bookmarks come each minute
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds between connections
 
 
-class LeaseWatch:
-    """Call ``on_lease`` from a thread with the Lease as it is and as it becomes, until closed."""
+class ObjectWatch:
+    """Call ``on_object`` from a thread with the object as it is and as it becomes, until closed."""
 
-    def __init__(self, client: Client, path: str, name: str, on_lease: Callable[[Object], None]) -> None:
+    def __init__(self, client: Client, path: str, name: str, on_object: Callable[[Object], None]) -> None:
         self._client = client
         self._path = path
         self._name = name
-        self._on_lease = on_lease
+        self._on_object = on_object
         self._closed = threading.Event()
         self._stream: Stream | None = None
         self._pause = FIRST_PAUSE
 
     def start(self) -> None:
         """Start the thread."""
-        threading.Thread(target=self._run, name=f"distq-lease-watch-{self._name}", daemon=True).start()
+        threading.Thread(target=self._run, name=f"distq-election-watch-{self._name}", daemon=True).start()
 
     def close(self) -> None:
         """End the watch; nothing is called afterwards, but the thread is not waited for."""
@@ -50,7 +50,7 @@ class LeaseWatch:
                 self._follow()
             except Exception as error:  # noqa: BLE001 - whatever ends a watch, the next one may work
                 if not self._closed.is_set():
-                    logger.debug("watch of Lease %s ended: %s", self._name, error)
+                    logger.debug("watch of %s ended: %s", self._name, error)
             self._closed.wait(self._pause * random.uniform(0.5, 1))
             self._pause = min(2 * self._pause, LONGEST_PAUSE)
 
@@ -74,6 +74,6 @@ class LeaseWatch:
                 event["object"].get("message", "watch error"), status=event["object"].get("code", 0)
             )
         self._pause = FIRST_PAUSE
-        # A deletion is no release: who held the Lease may still act until it would have expired.
+        # A deletion is no release: who led may still act until the lease would have expired.
         if event["type"] in {"ADDED", "MODIFIED"} and not self._closed.is_set():
-            self._on_lease(event["object"])
+            self._on_object(event["object"])

@@ -1,0 +1,165 @@
+"""Keep the leader's record in an object of the API server, whatever kind it is.
+
+Writes carry uid and resourceVersion: a PUT without them would create an object that was
+just deleted. A 409 is answered by a patch that asks for nothing but the record to be the
+one that was seen, so that others may write to the object as often as they like.
+"""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+from distq.client.client import Client
+from distq.client.objects import Object
+from distq.client.resources import Resource
+from distq.errors import ApiError, ConfigError, Conflict, NotFound
+from distq.leaderelection.lock import LeaderElectionRecord, new_identity
+from distq.leaderelection.object_watch import ObjectWatch
+
+REFUSED_PATCH = frozenset({403, 404, 409, 422})  # no verb, no object, busy, a failed test operation
+
+
+class ObjectLock(ABC):
+    """A Lock on the object ``namespace/name`` of one kind; not to be shared by electors."""
+
+    resource: ClassVar[Resource]
+
+    def __init__(
+        self,
+        client: Client,
+        namespace: str,
+        name: str,
+        *,
+        identity: str | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> None:
+        if not namespace or not name:
+            raise ConfigError(
+                f'bad {self.resource.kind}: "{namespace}/{name}". Give both a namespace and a name.'
+            )
+        self._client = client
+        self._namespace = namespace
+        self._name = name
+        self._identity = new_identity() if identity is None else identity
+        self._labels = dict(labels or {})
+        self._object: Object | None = None
+
+    @property
+    def identity(self) -> str:
+        """Return who this process is in the record."""
+        return self._identity
+
+    def describe(self) -> str:
+        """Return ``namespace/name`` of the object."""
+        return f"{self._namespace}/{self._name}"
+
+    def get(self, *, timeout: float) -> LeaderElectionRecord | None:
+        """Return the object's record, or None when there is no object."""
+        try:
+            return self._remember(self._client.request("GET", self._path, timeout=timeout))
+        except NotFound:
+            self._object = None
+            return None
+
+    def create(self, record: LeaderElectionRecord, *, timeout: float) -> LeaderElectionRecord:
+        """Create the object; raise Conflict if it exists."""
+        empty = {
+            "apiVersion": self.resource.api_version,
+            "kind": self.resource.kind,
+            "metadata": {"namespace": self._namespace, "name": self._name, "labels": self._labels},
+        }
+        path = self.resource.path(self._namespace)
+        body = self._with_record(empty, record)
+        return self._remember(self._client.request("POST", path, body=body, timeout=timeout))
+
+    def update(self, record: LeaderElectionRecord, *, timeout: float) -> LeaderElectionRecord:
+        """Replace the record last seen; raise Conflict if the object has another one by now, or is gone.
+
+        Writes to the object that leave the record alone do not make it fail.
+        """
+        seen = self._object
+        if seen is None:
+            raise Conflict(f"{self._title}: not read yet. Get or create it first.", status=409)
+        try:
+            return self._put(seen, record, timeout)
+        except Conflict:
+            return self._patch(seen, record, timeout)
+        except NotFound as error:
+            raise Conflict(str(error), status=409, reason="Conflict") from error
+
+    @contextmanager
+    def watch(self, on_record: Callable[[LeaderElectionRecord], None]) -> Iterator[None]:
+        """Watch the object and call ``on_record`` from the watch's thread with the record of each event."""
+        path = self.resource.path(self._namespace)
+        watch = ObjectWatch(self._client, path, self._name, lambda found: on_record(self._record_of(found)))
+        watch.start()
+        try:
+            yield
+        finally:
+            watch.close()
+
+    def record_event(self, message: str) -> None:
+        """Record a Normal event with the reason LeaderElection about the object."""
+        if self._object is not None:
+            about = self._object | {"apiVersion": self.resource.api_version, "kind": self.resource.kind}
+            self._client.event(about, "LeaderElection", message)
+
+    # What a kind of object decides
+
+    @abstractmethod
+    def _record_of(self, found: Object) -> LeaderElectionRecord:
+        """Read the record, whoever wrote it; what is absent or null is empty."""
+
+    @abstractmethod
+    def _with_record(self, found: Object, record: LeaderElectionRecord) -> Object:
+        """Return the object with this record in place of its own."""
+
+    @abstractmethod
+    def _change(self, seen: Object, record: LeaderElectionRecord) -> list[Object]:
+        """Return a JSON patch that fails where the record is not the one seen.
+
+        Raises Conflict where a patch cannot tell.
+        """
+
+    # Requests
+
+    @property
+    def _path(self) -> str:
+        return self.resource.path(self._namespace, self._name)
+
+    @property
+    def _title(self) -> str:
+        return f"{self.resource.kind} {self.describe()}"
+
+    def _put(self, seen: Object, record: LeaderElectionRecord, timeout: float) -> LeaderElectionRecord:
+        body = self._with_record(seen, record)
+        if self._labels:
+            metadata = body["metadata"]
+            labels = (metadata.get("labels") or {}) | self._labels
+            body = body | {"metadata": metadata | {"labels": labels}}
+        return self._remember(self._client.request("PUT", self._path, body=body, timeout=timeout))
+
+    def _patch(self, seen: Object, record: LeaderElectionRecord, timeout: float) -> LeaderElectionRecord:
+        """Write the record whatever the object's version, if it is still the one that was seen."""
+        same = {"op": "test", "path": "/metadata/uid", "value": seen["metadata"]["uid"]}
+        patch = [same, *self._change(seen, record)]
+        try:
+            reply = self._client.request(
+                "PATCH", self._path, body=patch, content_type="application/json-patch+json", timeout=timeout
+            )
+        except ApiError as error:
+            if error.status in REFUSED_PATCH:
+                raise Conflict(str(error), status=409, reason="Conflict") from error
+            raise
+        return self._remember(reply)
+
+    def _remember(self, reply: bytes) -> LeaderElectionRecord:
+        try:
+            found: dict[str, Any] = json.loads(reply)
+            record = self._record_of(found)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ApiError(f"{self._title}: no record can be read from the reply ({error!r}).") from error
+        self._object = found
+        return record

@@ -1,0 +1,108 @@
+"""Keep the leader's record in Redis, for fleets that run without Kubernetes.
+
+A record lives as long as the Redis: one that loses writes in a failover may have two leaders until the first
+of them tries to renew. Its epoch is the lower one.
+"""
+
+import json
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from distq.errors import Conflict, DistqError, RedisRefused
+from distq.leaderelection.lock import LeaderElectionRecord, new_identity
+from distq.leaderelection.record_fields import fields_of, record_from
+from distq.redisio.connection import Connection, shared_connection
+from distq.redisio.record_store import RecordStore, Versioned
+
+LOOK_EVERY = 0.1
+"""Seconds between a follower's looks at the record; one read of a small hash each."""
+LOOK_TIMEOUT = 5.0
+
+_TRANSITIONS = "leaderTransitions"
+_logger = logging.getLogger(__name__)
+
+
+class RedisLock:
+    """Keep the record of the election ``name`` in Redis; not to be shared by electors.
+
+    ``redis`` is a Connection, a URL, or None for the process's shared Connection. ``identity`` defaults to
+    the host's name and a random part. Epochs are numbers that grow with each write, also over releases and,
+    by the server's clock, over a Redis that lost some. For how long somebody leads is not asked of that clock.
+    """
+
+    def __init__(
+        self, name: str, redis: Connection | str | None = None, *, identity: str | None = None
+    ) -> None:
+        self._name = name
+        self._identity = new_identity() if identity is None else identity
+        connection = Connection(redis) if isinstance(redis, str) else redis
+        self._connection = connection or shared_connection()
+        self._store = RecordStore(self._connection, name)
+        self._seen = ""
+
+    @property
+    def identity(self) -> str:
+        """Return who this process is in the record."""
+        return self._identity
+
+    def describe(self) -> str:
+        """Return the election's name."""
+        return self._name
+
+    def get(self, *, timeout: float) -> LeaderElectionRecord | None:
+        """Return the record, or None when there is none."""
+        found = self._store.load(timeout=timeout)
+        self._seen = found.version if found else ""
+        return self._read(found) if found else None
+
+    def create(self, record: LeaderElectionRecord, *, timeout: float) -> LeaderElectionRecord:
+        """Store the first record; raise Conflict if there is one."""
+        return self._replace("", record, timeout)
+
+    def update(self, record: LeaderElectionRecord, *, timeout: float) -> LeaderElectionRecord:
+        """Replace the record last seen; raise Conflict if it is another one by now, or gone."""
+        if not self._seen:
+            raise Conflict(f"election {self._name}: not read yet. Get or create it first.", status=409)
+        return self._replace(self._seen, record, timeout)
+
+    @contextmanager
+    def watch(self, on_record: Callable[[LeaderElectionRecord], None]) -> Iterator[None]:
+        """Look ten times a second, and call ``on_record`` from a thread with each record that is new."""
+        closed = threading.Event()
+        name = f"distq-election-watch-{self._name}"
+        threading.Thread(target=self._look, args=(on_record, closed), name=name, daemon=True).start()
+        try:
+            yield
+        finally:
+            closed.set()
+
+    def record_event(self, message: str) -> None:
+        """Tell nobody: what the elector logs is all that is said."""
+
+    def _look(self, on_record: Callable[[LeaderElectionRecord], None], closed: threading.Event) -> None:
+        store, seen = RecordStore(self._connection, self._name), ""
+        while not closed.wait(LOOK_EVERY):
+            try:
+                found = store.load(timeout=LOOK_TIMEOUT)
+                if found is not None and found.version != seen and not closed.is_set():
+                    seen = found.version
+                    on_record(self._read(found))
+            except DistqError as error:  # the elector's own tries are loud enough
+                _logger.debug("election %s: no look: %s", self._name, error)
+        store.close()
+
+    def _replace(self, seen: str, record: LeaderElectionRecord, timeout: float) -> LeaderElectionRecord:
+        fields = fields_of(record, transitions=_TRANSITIONS, precision="microseconds")
+        written = self._store.replace(seen, json.dumps(fields, separators=(",", ":")), timeout=timeout)
+        if written is None:
+            raise Conflict(f"election {self._name}: the record changed.", status=409, reason="Conflict")
+        self._seen = written.version
+        return self._read(written)
+
+    def _read(self, found: Versioned) -> LeaderElectionRecord:
+        try:
+            return record_from(json.loads(found.record), version=found.version, transitions=_TRANSITIONS)
+        except (ValueError, TypeError, AttributeError) as error:
+            raise RedisRefused(f"election {self._name}: no record can be read ({error!r}).") from error
