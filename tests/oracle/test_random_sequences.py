@@ -38,7 +38,7 @@ def test_random_sequences_have_the_originals_history(
     original: Original, make_ours: MakeOurs, differences: Differences, redis_server: object
 ) -> None:
     """What is handed out and when, priorities, latencies, lengths, failures: 1000 sequences in CI."""
-    count = (200 if redis_server else 400) if os.environ.get("CI") else 20
+    count = (125 if redis_server else 625) if os.environ.get("CI") else 20
     first = int(os.environ.get("DISTQ_SEED") or random.randrange(10**9))
     for seed in range(first, first + count):
         walk(original, differences, make_ours(), seed)
