@@ -29,7 +29,11 @@ ROWS = [
     ),
     same("PQ-11", "items that are added together back off each for itself"),
     same("PQ-12", "5 ms doubled up to 1000 s by default, without a bucket"),
-    same("PQ-13", "adds and depth count what is ready, by priority; a raise moves it; retries count delays"),
+    different(
+        "PQ-13",
+        "adds and depth count what is ready, by priority; a raise moves it, and begins its latency anew",
+        "the latency of a raised item runs from its first add (priority queue)",
+    ),
     different("PQ-14", "shutdown ends every get at once and leaves what waits to the others", _SHUT_DOWN),
     different(
         "PQ-15",

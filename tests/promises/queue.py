@@ -70,8 +70,8 @@ ROWS = [
     same("DQ-05", "what came does not come again by itself"),
     different(
         "DQ-06",
-        "a plain add supersedes the delay: one run, now; the failure count stays",
-        "an item added while delayed runs twice, now and then",
+        "a plain add supersedes the delay, and what is pending takes none: one run, now; failures stay",
+        "an item added while delayed, or delayed while queued, runs twice, now and then",
     ),
     different(
         "DQ-07",

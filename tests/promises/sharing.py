@@ -14,7 +14,7 @@ ROWS = [
     different(
         "RD-03",
         "a late or a second end of a claim changes nothing",
-        "`Done` of an item that is not processing may queue it twice",
+        "a `Done` that comes late ends another worker's hold of the item",
     ),
     different(
         "RD-04",
