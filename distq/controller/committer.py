@@ -138,6 +138,10 @@ class Committer:
         lines = [self.patiently(partial(self.store.known_of, chunk)) for chunk in chunks]
         return list(chain.from_iterable(lines))
 
+    def known_count(self) -> int:
+        """Return of how many objects something was handed over."""
+        return self.patiently(self.store.known_count)
+
     def patiently(self, ask: Callable[[], Answer]) -> Answer:
         """Ask Redis until it answers, however long that takes."""
         backoff = Backoff(self._clock, base=0.1, cap=5.0)

@@ -8,8 +8,12 @@ from distq.controller.committer import Committer
 from distq.controller.event import Event
 from distq.controller.routing import Router
 from distq.controller.watches import LOW_PRIORITY
+from distq.errors import RedisError
 from distq.informer.wire import RawObject
 from distq.redisio.positions import MARK
+
+SCANS = 4
+"""How often the known set is looked through for what vanished."""
 
 
 class Commit(Protocol):
@@ -27,7 +31,6 @@ class Listing:
 
     def __init__(self, checkpoint: str, committer: Committer, router: Router, commit: Commit) -> None:
         self.everything = checkpoint in {"", MARK}
-        self.paced = checkpoint == MARK
         self.listed: set[str] = set()
         self._committer = committer
         self._router = router
@@ -52,12 +55,20 @@ class Listing:
         unchanged.flush()
 
     def bury_the_vanished(self) -> None:
-        """Enqueue the keys of known objects that no page showed."""
-        vanished = Batch(self._committing(keep_pending=False))
-        for name, line in self._committer.store.known():
-            if name not in self.listed:
-                vanished.add(name, None, self._router.keys_of_known(name, line))
-        vanished.flush()
+        """Enqueue the keys of known objects that no page showed; raise RedisError where it cannot find them.
+
+        All that was listed is known by now, so counting tells whether there are any. A scan misses some
+        where Redis is restarted in the midst of it, and is then repeated.
+        """
+        for _ in range(SCANS):
+            if self._committer.known_count() <= len(self.listed):
+                return
+            vanished = Batch(self._committing(keep_pending=False))
+            for name, line in self._committer.store.known():
+                if name not in self.listed:
+                    vanished.add(name, None, self._router.keys_of_known(name, line))
+            vanished.flush()
+        raise RedisError(f"more is known of {self._committer.store.stream} than a scan shows")
 
     def _committing(self, *, keep_pending: bool) -> Callable[[Batch], None]:
         def commit(batch: Batch) -> None:

@@ -104,10 +104,14 @@ class WindUp:
     def _wind_up(self, stop: threading.Event) -> None:
         watched = {stream.name() for stream in self._streams}
         records = stream_records(self._config.connection, self._config.queue)
-        ours = {"cluster": self._config.client.cluster_id(), "owner": self._config.owner}
+        cluster = self._config.client.cluster_id()
         for name, record in records.items():
-            if name not in watched and ours.items() <= record.about.items() and not stop.is_set():
+            if name in watched or record.about.get("owner") != self._config.owner or stop.is_set():
+                continue
+            if record.about.get("cluster") == cluster:
                 self._end(name, record, stop)
+            else:  # gone for ever, or led by somebody else: nobody here can tell
+                logger.warning("%s: %s is of another cluster; left alone", self._config.queue, name)
 
     def _end(self, name: str, record: StreamRecord, stop: threading.Event) -> None:
         logger.info("%s: no longer watched: %s; its objects once more", self._config.queue, name)

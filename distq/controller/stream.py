@@ -20,9 +20,11 @@ from distq.controller.batch import Batch, parse_known
 from distq.controller.committer import Committer, Leadership
 from distq.controller.event import Event, EventType
 from distq.controller.listing import Listing
-from distq.controller.routing import Router
+from distq.controller.resync import Resync
+from distq.controller.routing import Router, RoutingError
 from distq.controller.watches import KeysOf, Owns, ResourceWatch, Watches, function_keys, own_key, owner_keys
-from distq.informer.listwatch import ListWatch
+from distq.errors import ApiError
+from distq.informer.listwatch import PAGE_SIZE, ListWatch
 from distq.informer.reflector import PositionMoved, Reflector
 from distq.informer.wire import RawObject, WatchEvent
 from distq.metrics import ADDS, STREAM_COMMITS, MetricsProvider
@@ -33,7 +35,8 @@ from distq.redisio.stream_store import StreamStore
 logger = logging.getLogger(__name__)
 
 PROBE_INTERVAL = 1.0  # seconds
-LONGEST_PAUSE = 5.0  # seconds between two pages of a resync
+RESYNC_PAUSE = 0.2  # seconds between two steps of a resync; events go first
+RESYNC_RETRY = 60.0  # seconds after one that failed
 EVENT_TYPES: dict[str, EventType] = {"ADDED": "create", "MODIFIED": "update", "DELETED": "delete"}
 
 
@@ -106,7 +109,8 @@ class Stream:
         self._oldest: float | None = None  # when the oldest event not yet committed came
         self._revision = ""
         self._resynced = 0.0  # wall clock; only for the next resync
-        self._resync_at = float("inf")
+        self._resync: Resync | None = None  # the one under way
+        self._resync_at = float("inf")  # when it goes on, or the next begins
 
     def run(self, stop: threading.Event) -> None:
         """Feed the queue until ``stop`` is set.
@@ -158,7 +162,7 @@ class Stream:
 
     def events(self, events: Sequence[WatchEvent], since: float) -> None:
         """Hand over events in their order, in as few commits as they fit."""
-        self._oldest = since
+        self._oldest = since if self._oldest is None else min(self._oldest, since)
         batch = Batch(lambda full: self._commit(full.version or self._committer.step(), full))
         try:
             before = self._keys_before(events)
@@ -172,8 +176,7 @@ class Stream:
         except BaseException:
             self._router.forget()
             raise
-        finally:
-            self._oldest = None
+        self._oldest = None
         self._probe()
 
     def begin_list(self) -> None:
@@ -183,16 +186,11 @@ class Stream:
         checkpoint = checkpoint_of(self._committer.position)
         self._listing = Listing(checkpoint, self._committer, self._router, self._commit)
         self._commit(self._committer.step())
-        self._page_began = self._clock.monotonic()
 
     def page(self, objects: Sequence[RawObject]) -> None:
         """Hand over what changed since it was last handed over, or everything."""
         self._listing.page(objects)
         self._probe()
-        if self._listing.paced:  # spend half of a resync waiting, which leaves room for others
-            spent = self._clock.monotonic() - self._page_began
-            self._clock.wait(self._stop, min(spent, LONGEST_PAUSE))
-        self._page_began = self._clock.monotonic()
 
     def unlist(self, obj: RawObject) -> None:
         """Do nothing: lists come in pages here, since commits may be slower than the network."""
@@ -205,8 +203,8 @@ class Stream:
         self.objects = len(self._listing.listed)
         self._listing.listed.clear()
         if self._listing.everything:
-            self._resynced = self._clock.now()
-            self._plan_resync()
+            self._end_resync()
+        self._oldest = None
         self._commit(version)
         logger.info("%s: listed at version %s, objects: %d", self._list_watch, version, self.objects)
 
@@ -228,10 +226,7 @@ class Stream:
             self._tell_resumed()
         self._probe()
         if self.synced and self._clock.monotonic() >= self._resync_at:
-            logger.info("%s: resync, each %g s", self._list_watch, self._config.resync_period)
-            self._lose_touch()
-            self._commit(MARK)
-            raise PositionMoved(MARK)
+            self._resync_further()
 
     # How it does it.
 
@@ -265,6 +260,7 @@ class Stream:
         about = record.about if record else {}
         self._lose_touch()
         self._moved = self._must_list = False
+        self._oldest = None
         self._resynced = float(about.get("resynced", self._clock.now()))
         self._plan_resync()
         had = str(about.get("revision", ""))
@@ -275,18 +271,46 @@ class Stream:
 
     def _tell_resumed(self) -> None:
         self.synced, self.resumed_at = True, self._connected_at
-        self.objects = self._committer.patiently(self._committer.store.known_count)
+        self.objects = self._committer.known_count()
         logger.info("%s: resumed at version %s", self._list_watch, self.resumed_at)
         self._commit(self._committer.position)
 
     def _lose_touch(self) -> None:
         self.synced, self.resumed_at, self._connected_at, self._bookmark = False, "", "", ""
+        self._resync = None
 
     def _plan_resync(self) -> None:
         """Set the time of the next resync; leaders share it, since the time of the last one is in Redis."""
         if period := self._config.resync_period:
             due = self._resynced + period * random.uniform(0.9, 1.1)
             self._resync_at = self._clock.monotonic() + min(due - self._clock.now(), 1.1 * period)
+
+    def _resync_further(self) -> None:
+        """Take a step of the resync that is due; what cuts it short makes it begin anew."""
+        began = self._clock.monotonic()
+        if self._resync is None:
+            logger.info("%s: resync, each %g s", self._list_watch, self._config.resync_period)
+            self._resync = Resync(
+                self._list_watch, self._committer, self._router, self._commit, limit=PAGE_SIZE
+            )
+        try:
+            whole = self._resync.step()
+        except Exception as error:
+            self._resync, self._resync_at = None, began + RESYNC_RETRY
+            if not isinstance(error, ApiError | RoutingError):
+                raise
+            logger.warning("%s: resync: %s Again in %g s.", self._list_watch, error, RESYNC_RETRY)
+            return
+        self._resync_at = self._clock.monotonic() + RESYNC_PAUSE
+        if whole:
+            self.lists += 1
+            self._end_resync()
+            self._commit(self._committer.position)
+
+    def _end_resync(self) -> None:
+        """Note that everything was enqueued."""
+        self._resync, self._resynced = None, self._clock.now()
+        self._plan_resync()
 
     def _keys_before(self, events: Sequence[WatchEvent]) -> dict[str, list[str]]:
         """Return the mapped keys last handed over for the objects; none where keys are the objects' own."""

@@ -247,6 +247,35 @@ def test_a_function_that_raises_stops_its_stream_until_it_works(
         assert leader.stream.lists == 0
 
 
+def test_lag_grows_while_a_function_raises(scene: Scene) -> None:
+    """It is the age of the event that waits, for the leader and in the record, until that is committed."""
+    broken = True
+
+    def keys(obj: Object) -> Iterable[str]:
+        if broken and obj["metadata"]["name"] == "b":
+            raise ValueError("a bug")
+        return [obj["metadata"]["name"]]
+
+    def told() -> float:
+        record = scene.record()
+        assert record is not None
+        return float(record.about["lag"])
+
+    with scene.leading(Watches(CONFIG_MAPS, keys)) as leader:
+        assert leader.stream.lag == 0
+        aim(scene, "a")
+        aim(scene, "b")
+        eventually(lambda: leader.stream.failures >= 2)
+        before = leader.stream.lag
+        assert before > 0
+        eventually(lambda: leader.stream.failures >= 3)
+        assert leader.stream.lag > before
+        eventually(lambda: told() > before)
+        broken = False
+        eventually(lambda: "b" in scene.pending() and leader.stream.lag == 0)
+        eventually(lambda: told() == 0)
+
+
 def test_a_function_that_raises_on_a_list_stops_the_list(scene: Scene) -> None:
     """A list is not whole without the object that failed."""
     broken = True
