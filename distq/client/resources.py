@@ -70,11 +70,11 @@ class Discovery:
 
     def resolve(self, text: str) -> Resource:
         """Return the resource called e.g. ``apps/v1/Deployment``; raise NotFound if it is not served."""
-        api_version, kind = _parse(text)
         with self._lock:
             known = self._known.get(text)
         if known is not None:
             return known
+        api_version, kind = _parse(text)
         served = self._served(api_version, text)
         with self._lock:
             self._known.update({str(resource): resource for resource in served})

@@ -18,9 +18,8 @@ Transform = Callable[[Object], Object]
 """What a cache makes of each object before it keeps it; it may change the object that it is given."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredObject:
-    """One object of a cache."""
+class StoredObject(msgspec.Struct, frozen=True, gc=False):
+    """One object of a cache; the garbage collector need not look at any of the many."""
 
     key: str
     version: str

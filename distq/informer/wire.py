@@ -54,8 +54,7 @@ class RawObject:
         return {**whole, "apiVersion": self.resource.api_version, "kind": self.resource.kind}
 
 
-@dataclass(frozen=True, slots=True)
-class WatchEvent:
+class WatchEvent(msgspec.Struct, frozen=True):
     """One line of a watch: ADDED, MODIFIED, DELETED (the last state), or BOOKMARK (only a version).
 
     ``ends_list`` marks the bookmark that follows the objects of a streamed list.
@@ -147,8 +146,8 @@ def decode_page(body: bytes, resource: Resource) -> Page:
 def decode_event(line: bytes, resource: Resource) -> WatchEvent:
     """Decode one line of a watch; raise the error that an ERROR event tells, ApiError for garbage."""
     try:
-        if (event := _plain_event(line, resource)) is not None:
-            return event
+        if (plain := _plain_event(line, resource)) is not None:
+            return plain
         event = _LINE.decode(line)
         if event.type == "ERROR":
             raise _error(_STATUS.decode(event.object))

@@ -1,0 +1,98 @@
+"""Lines of a watch as API servers write them, and as they may."""
+
+import json
+
+import pytest
+
+from distq.client.resources import Resource
+from distq.errors import ApiError, Expired
+from distq.informer.stored import store_raw, strip_managed_fields
+from distq.informer.wire import decode_event
+
+POD = Resource("v1", "Pod", "pods", True)
+OBJECT = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {
+        "name": "web",
+        "namespace": "prod",
+        "resourceVersion": "7",
+        "managedFields": [{"manager": "kubectl"}],
+        "labels": {"app": "web"},
+    },
+}
+
+
+def line(obj: object = OBJECT, kind: str = "ADDED", **rest: object) -> bytes:
+    """Return a line without spaces, as API servers write it."""
+    return json.dumps({"type": kind, "object": obj, **rest}, separators=(",", ":")).encode()
+
+
+@pytest.mark.parametrize("kind", ["ADDED", "MODIFIED", "DELETED"])
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda kind: line(kind=kind),
+        lambda kind: json.dumps({"type": kind, "object": OBJECT}, indent=1).replace("\n", " ").encode(),
+        lambda kind: json.dumps({"object": OBJECT, "type": kind}).encode(),
+        lambda kind: line(kind=kind, more="to come"),
+    ],
+    ids=["plain", "spaced", "the other way round", "with more keys"],
+)
+def test_an_event_is_the_same_however_it_is_written(write: object, kind: str) -> None:
+    """Type, key, version, managedFields and the whole object are read from any JSON."""
+    event = decode_event(write(kind), POD)  # type: ignore[operator]
+    assert (event.type, event.object.key, event.version) == (kind, "prod/web", "7")
+    assert event.object.decode() == OBJECT
+    assert json.loads(bytes(event.object.managed_fields)) == [{"manager": "kubectl"}]
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        line()[:-1],
+        line()[:-2],
+        line() + b"}",
+        line()[:-1] + b"]",
+        line(obj={"metadata": {"resourceVersion": "7"}}),
+        line(obj={"metadata": {"name": "web"}}),
+        line(obj=None),
+        b'{"type":"ADDED","object":}',
+        b"",
+    ],
+)
+def test_garbage_is_an_error_of_the_api_server(garbage: bytes) -> None:
+    """Half a line, an object without a name or version: never an event, never another exception."""
+    with pytest.raises(ApiError):
+        decode_event(garbage, POD)
+
+
+def test_an_error_event_is_raised() -> None:
+    """What the API server tells in a stream of status 200 is raised as if it had refused."""
+    with pytest.raises(Expired):
+        decode_event(
+            line({"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}, "ERROR"), POD
+        )
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        OBJECT["metadata"],
+        {"managedFields": [{"manager": "kubectl"}], "name": "web", "resourceVersion": "7"},
+        {"name": "web", "resourceVersion": "7", "managedFields": []},
+        {"name": "web", "resourceVersion": "7"},
+        {"name": "web", "resourceVersion": "7", "annotations": {"last": '{"managedFields":[]}'}},
+    ],
+)
+@pytest.mark.parametrize("spec", [{}, {"managedFields": [{"manager": "kubectl"}]}, {"managedFields": 1}])
+@pytest.mark.parametrize("spec_first", [False, True])
+def test_only_the_managed_fields_of_the_metadata_are_cut_out(
+    metadata: dict[str, object], spec: object, spec_first: bool
+) -> None:
+    """Whatever else bears their name, wherever, stays."""
+    parts: list[tuple[str, object]] = [("metadata", metadata), ("spec", spec)]
+    obj = dict(reversed(parts) if spec_first else parts)
+    stored = store_raw(decode_event(line(obj), POD).object, strip_managed_fields)
+    kept = {name: value for name, value in metadata.items() if name != "managedFields"}
+    assert stored.decode() == {"apiVersion": "v1", "kind": "Pod", "metadata": kept, "spec": spec}
