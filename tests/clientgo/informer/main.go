@@ -1,7 +1,8 @@
 // Informer follows a resource with client-go's shared informer, for tests and benchmarks beside distq's.
 //
 // It prints "ready", waits for a line on standard input, then begins; prints "synced N" when N objects are in
-// its cache, each call of its handler if -calls is given, and ends with its standard input.
+// its cache, each call of its handler if -calls is given, "store" and what is in its cache for each further
+// line, and ends with its standard input.
 package main
 
 import (
@@ -9,6 +10,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -60,6 +62,12 @@ func main() {
 			close(stop)
 			return
 		}
+		names := []string{}
+		for _, obj := range informer.GetStore().List() {
+			names = append(names, name(obj))
+		}
+		sort.Strings(names)
+		say("store %s", strings.Join(names, " "))
 	}
 }
 
