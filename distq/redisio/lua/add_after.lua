@@ -8,25 +8,32 @@ local call = redis.call
 --- @include now
 local stamp, paused, cover = unpack(call('HMGET', meta, 'stamp', 'paused', 'cover'))
 stamp, cover = math.max(tonumber(stamp or 0) + 1, now), tonumber(cover or 0)
-call('ZCARD', ready)
-call('ZCARD', dirty)
 call('ZCARD', dead)
 local first, tokens = call('ZRANGE', delayed, '0', '0', 'WITHSCORES'), call('LLEN', wake)
-local fitted = #items
 if max_length ~= '' then
   --- @include room
-  fitted = fitting(items, tonumber(max_length))
+  local fitted = fitting(items, tonumber(max_length))
   if fitted == 0 then return { 0, 0 } end
+  if fitted < #items then items = { unpack(items, 1, fitted) } end
 end
 --- @include order
 --- @include due
---- @include defer
-local n_before, earliest = call('ZCARD', delayed), now + delay
-for i = 1, fitted do defer(items[i], earliest, priority) end
-call('ZREM', dead, unpack(items, 1, fitted))
+--- @include delay
+local is_ready, is_dirty = call('ZMSCORE', ready, unpack(items)), call('ZMSCORE', dirty, unpack(items))
+local later, earliest, raised = call('ZMSCORE', delayed, unpack(items)), now + delay, order(priority, stamp)
+local to_ready, to_dirty, to_delayed = { 'ZADD', ready, 'XX', 'LT' }, { 'ZADD', dirty, 'XX', 'LT' }, { 'ZADD', delayed }
+for i, item in ipairs(items) do
+  local to = (is_ready[i] and to_ready) or (is_dirty[i] and to_dirty) or to_delayed
+  to[#to + 1] = to == to_delayed and due_score(later[i], earliest, priority) or raised
+  to[#to + 1] = item
+end
+if #to_ready > 4 then call(unpack(to_ready)) end
+if #to_dirty > 4 then call(unpack(to_dirty)) end
+local added = #to_delayed > 2 and call(unpack(to_delayed)) or 0
+call('ZREM', dead, unpack(items))
 call('HSET', meta, 'stamp', stamp)
 -- who sees to what is due first sees to the next, too
 local first_due = first[2] and split_due(tonumber(first[2])) or 0
 local covered = (first_due > now and first_due <= earliest) or (cover > now and cover <= earliest)
 if tokens == 0 and not paused and not covered then call('RPUSH', wake, '1') end
-return { call('ZCARD', delayed) - n_before, fitted }
+return { added, #items }

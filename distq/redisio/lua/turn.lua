@@ -34,7 +34,6 @@ local refused, fates = {}, false
 
 --- @include settle
 if #settlements > others then
-  fates = {}
   --- @include settle_others
 end
 local refusals = #refused > 0 and table.concat(refused, ',') or ''

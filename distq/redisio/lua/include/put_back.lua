@@ -8,7 +8,3 @@ local function put_back(item, score)
   call('ZREM', delayed, item)
   call('ZADD', ready, 'LT', score, item)
 end
-local function unclaim(item)
-  call('HDEL', claims, item)
-  call('ZREM', processing, item)
-end

@@ -20,7 +20,8 @@
       local items = call('ZRANGEBYSCORE', processing, who, who, 'LIMIT', 0, room)
       for _, item in ipairs(items) do
         local score = string.match(call('HGET', claims, item) or '', '%S+$') or order(0, now)
-        unclaim(item)
+        call('HDEL', claims, item)
+        call('ZREM', processing, item)
         if not (crashed and crash(item)) then put_back(item, score) end
       end
       if #items < room then

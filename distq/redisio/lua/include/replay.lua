@@ -1,10 +1,9 @@
   -- The reply was lost: nothing happens twice; the claims of that turn are found by their fence.
   --- @include due
-  --- @include fate
   --- @include suspect
   local fence, refusals = string.match(record, '^%S+ %S+ (%S+) (.*)$')
   local prefix = number .. ' ' .. fence .. ' '
-  local popped, records, fates, alone = {}, {}, {}, 0
+  local popped, records, fates, alone = {}, {}, false, 0
   for _, item in ipairs(call('ZRANGEBYSCORE', processing, number, number)) do
     local claim = call('HGET', claims, item)
     if claim and string.sub(claim, 1, #prefix) == prefix then
@@ -14,5 +13,7 @@
       if is_suspect(records[#records]) then alone = 1 end
     end
   end
-  for i = others + 1, #settlements, 6 do fates[#fates + 1] = fate(settlements[i]) end
+  if #settlements > others then
+    --- @include fates
+  end
   return { fence, 0, alone, refusals, fates, popped, records, 0 }

@@ -3,9 +3,8 @@
   --- @include due
   --- @include failure
   --- @include put_back
-  --- @include defer
+  --- @include delay
   --- @include limiter
-  --- @include fate
   local function priority_of(score)
     local _, exponent = math.frexp(score)
     return 53 - exponent
@@ -20,6 +19,14 @@
   local function due_after(own_limiter, count)
     return now + delay_of(own_limiter ~= '' and own_limiter or limiter, count)
   end
+  -- What is pending now, in ready or dirty, stays so and can only be raised.
+  local function defer(item, due, priority, pending)
+    if pending then
+      call('ZADD', pending, 'XX', 'LT', order(priority, stamp), item)
+    else
+      call('ZADD', delayed, due_score(call('ZSCORE', delayed, item), due, priority), item)
+    end
+  end
   local function fail(item, outcome, own_limiter, priority, text, pending)
     local count, crashes = count_failure(item, text)
     local spent = max_retries ~= '' and count > tonumber(max_retries)
@@ -28,14 +35,12 @@
       return write_failure(item, count, crashes, now_text, outcome == 'park' and 'terminal' or 'retries', text)
     end
     local due = due_after(own_limiter, count)
-    defer(item, due, priority)
+    defer(item, due, priority, pending and ready)
   end
-  local function settle(item, outcome, own_limiter, priority, text)
-    local score = string.match(call('HGET', claims, item), '%S+$')
+  local function settle(item, score, was_dirty, outcome, own_limiter, priority, text)
     priority = tonumber(priority) or priority_of(tonumber(score))
-    unclaim(item)
     if outcome == 'release' then return put_back(item, score) end
-    local pending = call('ZSCORE', dirty, item)
+    local pending = was_dirty and call('ZSCORE', dirty, item)
     if pending then
       call('ZREM', dirty, item)
       call('ZADD', ready, 'LT', pending, item)
@@ -45,23 +50,36 @@
     end
     if outcome == 'after' then
       call('HDEL', failures, item)
-      defer(item, now + delay_of(own_limiter, 1), priority)
+      defer(item, now + delay_of(own_limiter, 1), priority, pending and ready)
     elseif not pending and not call('ZSCORE', delayed, item) then
       call('HDEL', failures, item) -- done, and nothing left that would back off
     end
   end
-  for i = others + 1, #settlements, 6 do
-    local item, claim_fence, outcome, own_limiter, priority, text = unpack(settlements, i, i + 5)
+  local items = {}
+  for i = others + 1, #settlements, 6 do items[#items + 1] = settlements[i] end
+  local held, was_dirty = call('HMGET', claims, unpack(items)), call('ZMSCORE', dirty, unpack(items))
+  local settled, unclaim, let_go = {}, { 'HDEL', claims }, { 'ZREM', processing }
+  for i = 1, #items do
+    local at = others + 6 * i - 5
+    local item, claim_fence, outcome, own_limiter, priority, text = unpack(settlements, at, at + 5)
     local prefix = number .. ' ' .. claim_fence .. ' '
     if outcome == 'limit' then
-      defer(item, due_after(own_limiter, (count_failure(item, text))), tonumber(priority))
+      local due = due_after(own_limiter, (count_failure(item, text)))
+      local pending = (call('ZSCORE', ready, item) and ready) or (call('ZSCORE', dirty, item) and dirty)
+      defer(item, due, tonumber(priority), pending)
       call('ZREM', dead, item)
-    elseif string.sub(call('HGET', claims, item) or '', 1, #prefix) == prefix then
-      settle(item, outcome, own_limiter, priority, text)
+    elseif held[i] and string.find(held[i], prefix, 1, true) == 1 and not settled[item] then
+      local score = string.sub(held[i], #prefix + 1)
+      settle(item, score, was_dirty[i], outcome, own_limiter, priority, text)
+      settled[item], unclaim[#unclaim + 1], let_go[#let_go + 1] = true, item, item
     else
-      refused[#refused + 1] = n_ok + (i - others + 5) / 6
+      refused[#refused + 1] = n_ok + i
     end
   end
-  for i = others + 1, #settlements, 6 do fates[#fates + 1] = fate(settlements[i]) end
+  if #unclaim > 2 then
+    call(unpack(unclaim))
+    call(unpack(let_go))
+  end
+  --- @include fates
   n_failures = call('HLEN', failures)
   first = call('ZRANGE', delayed, '0', '0', 'WITHSCORES')
