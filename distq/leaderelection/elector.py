@@ -148,10 +148,11 @@ class LeaderElector:
 
     def _renew(self, stop: threading.Event) -> bool:
         """Renew until told to stop (True) or until the lease is lost (False)."""
-        while True:
+        self._wake.clear()  # it may have heard of its own record
+        while not self._told_to_stop(stop):
             self._pause(min(self._config.retry_period, self._config.renew_deadline - self._age()))
-            if stop.is_set() or self._failure is not None:
-                return True
+            if self._told_to_stop(stop):
+                break
             try:
                 if not self.may_act():
                     raise LeaseLost(f"not renewed for {self._age():.1f} s")
@@ -159,6 +160,10 @@ class LeaderElector:
             except LeaseLost as error:
                 logger.error("%s: %s lost the lease: %s", self._name, self.identity, error)
                 return False
+        return True
+
+    def _told_to_stop(self, stop: threading.Event) -> bool:
+        return stop.is_set() or self._failure is not None
 
     def _end_term(self, over: threading.Event) -> LeaderElectionRecord | None:
         with self._mutex:

@@ -29,7 +29,7 @@ class RedisLock:
 
     ``redis`` is a Connection, a URL, or None for the process's shared Connection. ``identity`` defaults to
     the host's name and a random part. Epochs are numbers that grow with each write, also over releases and,
-    by the server's clock, over a Redis that lost some. For how long somebody leads is not asked of that clock.
+    by the server's clock, over a Redis that lost some. How long somebody leads is not asked of that clock.
     """
 
     def __init__(

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from distq.client import Client
 from distq.clock import SYSTEM_CLOCK
-from distq.leaderelection import LeaderElectionConfig, LeaderElector, LeaseLock
+from distq.leaderelection import LeaderElectionConfig, LeaderElector, Lock
 from distq.testing import FakeClock
 
 LEASE = "election"
@@ -56,7 +56,7 @@ class Participant:
 
     def __init__(
         self,
-        lock: LeaseLock,
+        lock: Lock,
         *,
         clock: PausableClock | None = None,
         history: list[str] | None = None,

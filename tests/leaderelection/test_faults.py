@@ -1,11 +1,7 @@
 """What networks and machines do to leaders, on real API servers and the machine's clock."""
 
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,6 +12,7 @@ from distq.client import Client
 from distq.leaderelection import LeaseLock
 from tests.fixtures.api_servers import ApiServer, kubeconfig_through
 from tests.fixtures.tcp_proxy import Mode, TcpProxy
+from tests.leaderelection.competitor import Competitor
 from tests.leaderelection.participants import (
     LEASE,
     SHORT,
@@ -119,56 +116,43 @@ def test_an_elector_waits_for_the_api_server(
     eventually(ada.elector.may_act)
 
 
-@contextmanager
-def acting_process(kubeconfig: Path, namespace: str, identity: str) -> Iterator["subprocess.Popen[str]"]:
-    """Run a process that competes and prints the times of its acts; kill it afterwards."""
-    command = [sys.executable, "-m", "tests.leaderelection.acting_process"]
-    with subprocess.Popen(
-        [*command, str(kubeconfig), namespace, identity], stdout=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def first_act(process: "subprocess.Popen[str]") -> float:
-    """Wait until the process acts."""
-    assert process.stdout is not None
-    return float(process.stdout.readline())
-
-
-def last_act(process: "subprocess.Popen[str]") -> float:
-    """Wait until the process ends, and return when it acted last."""
-    assert process.stdout is not None
-    return max(float(line) for line in process.stdout)
+def competing(api_server: ApiServer, namespace: str) -> Competitor:
+    """Return a process of ours that competes for the tests' Lease."""
+    return Competitor(
+        "ours",
+        "ada",
+        kubeconfig=api_server.kubeconfig,
+        namespace=namespace,
+        lease=LEASE,
+        times=(SHORT["lease_duration"], SHORT["renew_deadline"], SHORT["retry_period"]),
+    )
 
 
 def test_a_killed_process_is_replaced(
     enter: Enter, api_server: ApiServer, client: Client, namespace: str
 ) -> None:
     """When its lease has ended, which the Lease says in whole seconds."""
-    with acting_process(api_server.kubeconfig, namespace, "ada") as process:
-        first_act(process)
+    with competing(api_server, namespace) as ada:
+        eventually(lambda: bool(ada.acts))
         bob = enter("bob", client).follow()
         assert bob.epochs == []
-        process.kill()
-        acted = last_act(process)
+        ada.kill()
     eventually(bob.elector.may_act)
-    assert time.monotonic() > acted + 1.0
+    assert time.monotonic() > ada.acts[-1] / 1e9 + 1.0
 
 
 def test_a_stopped_process_does_not_act_when_it_goes_on(
     enter: Enter, api_server: ApiServer, client: Client, namespace: str
 ) -> None:
     """Its last act was before its successor's first, however long it slept."""
-    with acting_process(api_server.kubeconfig, namespace, "ada") as process:
-        first_act(process)
+    with competing(api_server, namespace) as ada:
+        eventually(lambda: bool(ada.acts))
         bob = enter("bob", client).follow()
-        process.send_signal(signal.SIGSTOP)
+        ada.freeze()
         eventually(bob.elector.may_act)
-        began = time.monotonic()
-        process.send_signal(signal.SIGCONT)
-        assert last_act(process) < began
-        assert process.wait(20) == 0
+        began = time.monotonic_ns()
+        ada.thaw()
+        eventually(ada.ended)
+        assert ada.acts[-1] < began
+        assert ada.process.returncode == 0
     assert bob.elector.may_act()

@@ -1,0 +1,233 @@
+"""What an elector asks of its lock, call by call, and what it tells; in memory, where each call can fail."""
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from distq.errors import ApiError, Conflict, LeaseLost
+from distq.leaderelection import LeaderElectionRecord
+from distq.metrics import LEADER, LEADER_SLOW_PATH
+from distq.testing import FakeLock
+from tests.leaderelection.participants import (
+    Participant,
+    PausableClock,
+    end_all,
+    eventually,
+    pass_time,
+)
+from tests.recorded_metrics import RecordedMetrics
+
+Enter = Callable[..., Participant]
+CONFLICT = Conflict("the record changed", status=409)
+
+
+@pytest.fixture
+def enter() -> Iterator[Enter]:
+    """Give a function that makes a participant on a FakeLock, and end them all after the test."""
+    entered: list[Participant] = []
+
+    def make(lock: FakeLock, **settings: Any) -> Participant:
+        made = Participant(lock, clock=PausableClock(), **settings)
+        entered.append(made)
+        return made
+
+    yield make
+    for each in entered:
+        assert isinstance(each.lock, FakeLock)
+        each.lock.unreachable = None
+    end_all(entered)
+
+
+def lock_of(participant: Participant) -> FakeLock:
+    """Return the lock of a participant."""
+    assert isinstance(participant.lock, FakeLock)
+    return participant.lock
+
+
+@pytest.mark.conformance("LE-06", "LE-07")
+def test_a_leader_renews_without_reading(enter: Enter) -> None:
+    """It reads once, creates the record, and from then on updates the version that it knows."""
+    ada = enter(FakeLock("ada")).lead()
+    pass_time(4.0, ada)
+    assert lock_of(ada).asked == ["get", "create", "update", "update"]
+
+
+@pytest.mark.conformance("LE-06", "LE-15")
+def test_a_leader_reads_after_a_conflict(enter: Enter) -> None:
+    """At once, and writes again; the next renewals need no read. The metric counts it."""
+    metrics = RecordedMetrics()
+    ada = enter(FakeLock("ada"), metrics=metrics, name="foos").lead()
+    pass_time(2.0, ada)
+    lock_of(ada).failures.append(CONFLICT)
+    pass_time(4.0, ada)
+    assert lock_of(ada).asked == ["get", "create", "update", "update", "get", "update", "update"]
+    assert metrics.counters[LEADER_SLOW_PATH, ("foos",)] == 1
+    assert ada.elector.may_act()
+
+
+@pytest.mark.conformance("LE-15")
+def test_whether_it_leads_is_a_metric(enter: Enter) -> None:
+    """1 for the leader, 0 for a follower, under the election's name, while it competes."""
+    metrics = RecordedMetrics()
+    ada = enter(FakeLock("ada"), metrics=metrics).lead()
+    assert metrics.gauges() == {(LEADER, ("fake",)): 1}
+    others = RecordedMetrics()
+    bob = enter(FakeLock("bob", rival_of=lock_of(ada)), metrics=others).follow()
+    assert others.gauges() == {(LEADER, ("fake",)): 0}
+    assert others.counters[LEADER_SLOW_PATH, ("fake",)] == 0
+    bob.end()
+    ada.end()
+    assert metrics.gauges() == others.gauges() == {}
+
+
+@pytest.mark.conformance("LE-12")
+def test_a_release_reads_first_and_survives_conflicts(enter: Enter) -> None:
+    """Others may write to the object at that moment: it is tried again until the deadline."""
+    ada = enter(FakeLock("ada")).lead()
+    lock_of(ada).asked.clear()
+    lock_of(ada).failures += [CONFLICT] * 6
+    ada.stop.set()
+    while ada.thread.is_alive():
+        ada.settle()
+        pass_time(0.5, ada)
+    assert lock_of(ada).asked[-2:] == ["get", "update"]
+    assert lock_of(ada).failures == []
+    record = lock_of(ada).record
+    assert record is not None
+    assert record.holder_identity == ""
+
+
+@pytest.mark.conformance("LE-12")
+def test_a_release_that_cannot_be_is_given_up(enter: Enter, caplog: pytest.LogCaptureFixture) -> None:
+    """At the deadline after conflicts, at once where nobody answers; the lease then runs out."""
+    ada = enter(FakeLock("ada")).lead()
+    lock_of(ada).unreachable = CONFLICT
+    ada.stop.set()
+    while ada.thread.is_alive():
+        ada.settle()
+        pass_time(0.5, ada)
+    assert "not released, it will expire: the record changed" in caplog.text
+    lock_of(ada).unreachable = None
+    bob = enter(FakeLock("bob", rival_of=lock_of(ada))).follow()
+    pass_time(15.0, bob)
+    eventually(bob.elector.may_act)
+    lock_of(bob).unreachable = ApiError("no answer")
+    bob.end()
+    assert "not released, it will expire: no answer" in caplog.text
+
+
+@pytest.mark.conformance("LE-12")
+def test_a_record_of_another_is_not_released(enter: Enter) -> None:
+    """It may have been taken just before."""
+    ada = enter(FakeLock("ada")).lead()
+    record = lock_of(ada).record
+    assert record is not None
+    lock_of(ada).record = replace(record, holder_identity="bob")
+    ada.end()
+    assert lock_of(ada).record == replace(record, holder_identity="bob")
+
+
+@pytest.mark.conformance("LE-08", "LE-09", "LE-10")
+@pytest.mark.parametrize(
+    ("holder", "waits"), [("bob", True), ("", False), ("ada", False)], ids=["led", "free", "my own"]
+)
+def test_who_may_take_a_record_that_is_there(enter: Enter, holder: str, *, waits: bool) -> None:
+    """One that is led has to stand still for as long as it says; a free one, or my own, is taken at once."""
+    lock = FakeLock("ada")
+    lock.record = LeaderElectionRecord(holder_identity=holder, lease_duration=40.0, leader_transitions=3)
+    ada = enter(lock).start()
+    ada.settle()
+    if waits:
+        pass_time(39.5, ada)
+        assert ada.epochs == []
+        pass_time(0.5, ada)
+    eventually(ada.elector.may_act)
+    record = lock.record
+    assert (record.holder_identity, record.lease_duration) == ("ada", 15.0)
+    assert record.leader_transitions == (3 if holder == "ada" else 4)
+    assert record.acquire_time == record.renew_time
+
+
+@pytest.mark.conformance("LE-08", "LE-09")
+def test_a_renewal_starts_the_wait_anew(enter: Enter) -> None:
+    """Whatever time it says: what counts is that the record is another one."""
+    lock = FakeLock("ada")
+    lock.record = LeaderElectionRecord(holder_identity="bob", lease_duration=15.0)
+    ada = enter(lock).follow()
+    pass_time(14.0, ada)
+    lock.record = LeaderElectionRecord(holder_identity="bob", lease_duration=15.0, leader_transitions=1)
+    pass_time(14.5, ada)
+    assert ada.epochs == []
+    pass_time(0.5, ada)
+    eventually(ada.elector.may_act)
+
+
+@pytest.mark.conformance("LE-05")
+def test_a_leader_that_reaches_nobody_stops_at_its_deadline(enter: Enter) -> None:
+    """It tries each retry period until then, and does not release."""
+    ada = enter(FakeLock("ada")).lead()
+    lock_of(ada).asked.clear()
+    lock_of(ada).unreachable = ApiError("no answer")
+    pass_time(9.5, ada)
+    assert ada.elector.is_leader()
+    assert lock_of(ada).asked == ["update"] * 4
+    pass_time(0.5, ada)
+    ada.thread.join(20)
+    assert (ada.stopped, ada.terms[0].is_set()) == (1, True)
+    assert lock_of(ada).asked == ["update"] * 4
+
+
+@pytest.mark.conformance("LE-13")
+def test_the_health_check_bears_the_name(enter: Enter) -> None:
+    """So that a probe says which election it is; before any term there is nothing to fail."""
+    ada = enter(FakeLock("ada"), name="foos")
+    ada.elector.check()
+    ada.lead()
+    go_on = threading.Event()
+    update = lock_of(ada).update
+
+    def hang(record: LeaderElectionRecord, *, timeout: float) -> LeaderElectionRecord:
+        go_on.wait(20)
+        return update(record, timeout=timeout)
+
+    lock_of(ada).update = hang  # type: ignore[method-assign]  # one call that hangs
+    ada.time.step(2.0)
+    ada.time.step(14.0)
+    with pytest.raises(LeaseLost, match=r"lease foos: not renewed for 16\.0 s"):
+        ada.elector.check()
+    ada.elector.check(max_tolerable_expired_lease=1.0)
+    go_on.set()
+
+
+@pytest.mark.conformance("LK-06")
+def test_calls_may_take_half_the_deadline(enter: Enter) -> None:
+    """At least a second, and for a leader never longer than its deadline."""
+    lock = FakeLock("ada")
+    patience: list[float] = []
+    update = lock.update
+
+    def note(record: LeaderElectionRecord, *, timeout: float) -> LeaderElectionRecord:
+        patience.append(timeout)
+        return update(record, timeout=timeout)
+
+    lock.update = note  # type: ignore[method-assign]  # to look on
+    ada = enter(lock).lead()
+    lock.unreachable = ApiError("no answer")
+    pass_time(9.0, ada)
+    assert patience == pytest.approx([5.0, 5.0, 4.0, 2.0])
+    lock.unreachable = None
+    short = FakeLock("bob")
+    bob = enter(short, lease_duration=1.5, renew_deadline=1.0, retry_period=0.2)
+    assert bob.elector._timeout() == 1.0
+
+
+@pytest.mark.conformance("LK-01")
+def test_both_ends_of_a_term_are_told(enter: Enter) -> None:
+    """To the people who look at the lock."""
+    ada = enter(FakeLock("ada")).lead()
+    ada.end()
+    eventually(lambda: len(lock_of(ada).events) == 2)
+    assert sorted(lock_of(ada).events) == ["ada became leader", "ada stopped leading"]
