@@ -1,6 +1,6 @@
 """Build the program that drives the originals, once, and print where it is.
 
-About a minute on two cores, less after ``python -m tests.envtest``: both use the same modules.
+A minute or two on two cores, far less after ``python -m tests.envtest``: both use the same modules.
 """
 
 from tests.oracle import MODULE

@@ -43,6 +43,10 @@ class Differences:
         """Return the Len that belongs to our depth."""
         raise NotImplementedError
 
+    def retries(self, delays: int, delays_of_nothing: int) -> int:  # noqa: ARG002  # one counts both
+        """Return what the metric says after so many delays, and so many that were none."""
+        return delays
+
     def added_while_delayed(self, item: Item) -> None:
         """Translate an add of an item that waits for later; it is pending now and no longer delayed."""
 
@@ -64,6 +68,10 @@ class ClientGo(Differences):
     def length(self, depth: int, n_dirty: int) -> int:
         """Count what is queued; depth() counts what is dirty, too."""
         return depth - n_dirty
+
+    def retries(self, delays: int, delays_of_nothing: int) -> int:
+        """Count each AddAfter, with a delay or without."""
+        return delays + delays_of_nothing
 
     def added_while_delayed(self, item: Item) -> None:
         """Deliver it now and, once more, when the delay ends; here the add supersedes the delay."""

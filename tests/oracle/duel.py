@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from distq.errors import Empty, ShutDown
+from distq.metrics import ADDS, RETRIES
 from distq.workqueue.interface import Request, Result
 from distq.workqueue.rate_limiters import Program
 from tests.oracle.differences import Differences, Item
@@ -27,6 +28,7 @@ class Duel:
         self.ended: list[Request] = []
         self.translated = 0
         """How many items stood in another place than ours, or came once more."""
+        self.delays_of_nothing = 0
         self.history: list[str] = []
         self._handed_out: Claim | None = None
         self.answer = original.begin(differences.queue, limiter.program())
@@ -50,6 +52,7 @@ class Duel:
     def add_after(self, keys: Sequence[str], delay: int, priority: int = 0) -> None:
         """Add keys after a delay, which may be none."""
         self._note("add_after", *keys, delay, priority)
+        self.delays_of_nothing += len(keys) if delay <= 0 else 0
         self._tell_add("add_after", *keys, duration=delay, priority=priority)
         self.queue.add(*keys, after=delay / 1e6, priority=priority)
         for key in keys:
@@ -176,6 +179,9 @@ class Duel:
         for key in self.items:
             self._tell("look", key)
             assert self.queue.num_requeues(key) == self.answer.requeues, f"failures of {key}"
+        if not self.answer.waiting:
+            self.get()  # what is due is counted here once somebody looks
+        self._compare_counters()
         waited = self.answer.waiting
         self._tell("shut_down")
         self.queue.shut_down()
@@ -195,6 +201,16 @@ class Duel:
             assert self.queue.done(request)
         self.original.end()
         self.ours.close()
+
+    def _compare_counters(self) -> None:
+        counted = self.ours.counted
+        self._tell("figures")
+        if counted is None:
+            return
+        assert self.answer.figures is not None
+        assert counted[ADDS.name] == self.answer.figures["Adds"]["value"], "the metric adds"
+        retries = self.differences.retries(counted[RETRIES.name], self.delays_of_nothing)
+        assert retries == self.answer.figures["Retries"]["value"], "the metric retries"
 
     # What the operations share
 

@@ -38,7 +38,7 @@ class Answer:
     requeues: int
     delay: float
     elapsed: int
-    figures: dict[str, dict[str, float]] | None
+    figures: dict[str, dict[str, float]] | None  # what the metrics say, where that is asked for
     error: str
 
 

@@ -4,9 +4,11 @@ Time is in µs since the beginning, which is a whole ms, and so is all time that
 whole ms by our clock, and by the originals' to the ns.
 """
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from distq.metrics import Labels, Metric, Sample
 from distq.redisio.connection import Connection
 from distq.testing.fake_clock import FakeClock
 from distq.workqueue.interface import TurnQueue
@@ -18,11 +20,34 @@ CLAIM_DURATION = 1e6
 """Seconds: no claim of these tests lapses."""
 
 
+class Tally:
+    """A metrics provider that remembers the counters."""
+
+    def __init__(self) -> None:
+        self.counted: Counter[str] = Counter()
+
+    def count(self, metric: Metric, _labels: Labels, amount: float) -> None:
+        """Raise a counter."""
+        self.counted[metric.name] += int(amount)
+
+    def observe(self, metric: Metric, labels: Labels, values: Sequence[float]) -> None:
+        """Leave histograms to others."""
+
+    def expose(self, _read: Callable[[], Iterable[Sample]]) -> Callable[[], None]:
+        """Leave gauges to others."""
+        return lambda: None
+
+
 class Ours:
-    """One queue on a server, or in memory where there is none; close it in the end."""
+    """One queue on a server, or in memory where there is none; close it in the end.
+
+    ``counted``: what its handles told the metrics; nothing in memory.
+    """
 
     def __init__(self, connection: Connection | None, name: str) -> None:
         self.now = 0
+        self.counted: Counter[str] | None = None
+        self._tally = Tally()
         self._connection = connection
         self._name = name
         self._clock = FakeClock(BEGAN / 1e6)
@@ -37,7 +62,8 @@ class Ours:
             arguments |= {"shares": shares, "clock": self._clock}
         else:
             make = Queue
-            arguments |= {"redis": self._connection}
+            arguments |= {"redis": self._connection, "metrics": self._tally}
+            self.counted = self._tally.counted
         self._made.append(make(self._name, claim_duration=CLAIM_DURATION, **arguments))
         return self._made[-1]
 

@@ -206,7 +206,7 @@ def test_done_of_what_is_queued_queues_nothing(theirs: Theirs, queue: WorkQueue)
     assert nothing_to_claim(queue)
 
 
-@pytest.mark.conformance("WQ-12")
+@pytest.mark.conformance("WQ-12", "RD-03", "PQ-09")
 @pytest.mark.parametrize("kind", ["workqueue", "priorityqueue"])
 def test_a_late_done_ends_no_other_claim(theirs: Theirs, queue: WorkQueue, kind: str) -> None:
     """The originals know keys, not claims: the second Done ends what another worker does."""

@@ -16,11 +16,11 @@ from tests.workqueue.conftest import anywhere
 
 CLIENT_GO = [
     *("WQ-01", "WQ-03", "WQ-04", "WQ-05", "WQ-06", "WQ-08", "WQ-11", "WQ-12", "WQ-14", "WQ-15", "WQ-21"),
-    *("DQ-01", "DQ-02", "DQ-03", "DQ-04", "DQ-05", "DQ-13", "RL-16"),
+    *("DQ-01", "DQ-02", "DQ-03", "DQ-04", "DQ-05", "DQ-12", "DQ-13", "RL-16", "MX-02"),
 ]
 PRIORITY_QUEUE = [
     *("PQ-01", "PQ-02", "PQ-03", "PQ-04", "PQ-05", "PQ-06", "PQ-07", "PQ-08", "PQ-09", "PQ-10", "PQ-11"),
-    *("PQ-14", "PQ-18"),
+    *("PQ-13", "PQ-14", "PQ-18"),
 ]
 
 
@@ -37,7 +37,7 @@ PRIORITY_QUEUE = [
 def test_random_sequences_have_the_originals_history(
     original: Original, make_ours: MakeOurs, differences: Differences, redis_server: object
 ) -> None:
-    """What is handed out and when, priorities, latencies, lengths, failures: 1000 sequences in CI."""
+    """What is handed out and when, priorities, latencies, lengths, failures, counters: 1000 in CI."""
     count = (125 if redis_server else 625) if os.environ.get("CI") else 20
     first = int(os.environ.get("DISTQ_SEED") or random.randrange(10**9))
     for seed in range(first, first + count):

@@ -12,7 +12,7 @@ ROWS = [
     same("RL-05", "a delay may be bounded"),
     different(
         "RL-06",
-        "a bucket is the queue's, not an item's; forgetting gives nothing back; failures are counted beside it",
+        "a bucket is the queue's, not an item's; forget gives nothing back; failures are counted beside it",
         "`NumRequeues` of a bucket is 0",
     ),
     same("RL-07", "a bucket begins full"),
