@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 from tests.conformance import Coverage, record, summary, uncovered, unknown
-from tests.promises import PLANNED, REDIS, SERVERS, different, load, not_applicable, same
+from tests.promises import REDIS, SERVERS, different, load, not_applicable, same
 from tests.test_readme import README, ROOT
 
 BEYOND_THE_QUEUE = {
@@ -56,7 +56,6 @@ def test_what_is_missing_is_named() -> None:
     coverage = {
         "A-1": Coverage({"test_a"}, {"redis7", "memory"}),
         "B-1": Coverage({"test_b"}),
-        f"{PLANNED[0]}-01": Coverage({"test_c"}),
     }
     assert uncovered(rows, coverage) == {
         "A-1": ("redis6", "valkey9"), "A-2": REDIS, "A-3": ("a test",),

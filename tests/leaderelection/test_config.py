@@ -2,52 +2,26 @@
 
 import math
 import threading
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import pytest
 
 from distq.errors import ConfigError
-from distq.leaderelection import LeaderElectionConfig, LeaderElectionRecord
-
-
-class NoLock:
-    """A lock that is never used."""
-
-    identity = "me"
-
-    def describe(self) -> str:
-        """Return a name."""
-        return "nowhere"
-
-    def get(self, *, timeout: float) -> LeaderElectionRecord | None:
-        """Be called never."""
-        raise NotImplementedError
-
-    def create(self, record: LeaderElectionRecord, *, timeout: float) -> LeaderElectionRecord:
-        """Be called never."""
-        raise NotImplementedError
-
-    update = create
-
-    def watch(self, on_record: object) -> AbstractContextManager[None]:  # noqa: ARG002 - the protocol's
-        """Watch nothing."""
-        return nullcontext()
-
-    def record_event(self, message: str) -> None:
-        """Tell nobody."""
+from distq.leaderelection import LeaderElectionConfig
+from distq.testing import FakeLock
 
 
 def config(**settings: Any) -> LeaderElectionConfig:
     """Return a good configuration but for these settings."""
     good: dict[str, Any] = {
-        "lock": NoLock(),
+        "lock": FakeLock(),
         "on_started_leading": threading.Event.wait,
         "on_stopped_leading": lambda: None,
     }
     return LeaderElectionConfig(**(good | settings))
 
 
+@pytest.mark.conformance("LE-02")
 def test_the_defaults_are_client_go_s() -> None:
     """15, 10 and 2 seconds, released on cancel."""
     default = config()
@@ -55,6 +29,7 @@ def test_the_defaults_are_client_go_s() -> None:
     assert default.release_on_cancel
 
 
+@pytest.mark.conformance("LE-01", "LE-14")
 @pytest.mark.parametrize(
     ("settings", "remedy"),
     [
@@ -66,6 +41,10 @@ def test_the_defaults_are_client_go_s() -> None:
         ({"lease_duration": math.nan}, "Make lease_duration longer than renew_deadline."),
         ({"renew_deadline": math.nan}, "Make lease_duration longer than renew_deadline."),
         ({"retry_period": math.nan}, "Make renew_deadline longer than retry_period times 1.2."),
+        (
+            {"lease_duration": 0.9, "renew_deadline": 0.5, "retry_period": 0.1},
+            "Make lease_duration 1 second or more: Leases count whole seconds.",
+        ),
         ({"on_started_leading": None}, "on_started_leading is no function. Give one."),
         ({"on_stopped_leading": None}, "on_stopped_leading is no function. Give one."),
         ({"lock": None}, "no lock. Give one, e.g. a LeaseLock."),
@@ -79,9 +58,39 @@ def test_settings_that_contradict_are_refused(settings: dict[str, Any], remedy: 
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.conformance("LE-01")
 def test_an_empty_identity_is_refused() -> None:
     """A record without a holder means that nobody leads."""
-    lock = NoLock()
-    lock.identity = ""
     with pytest.raises(ConfigError, match="identity is empty"):
-        config(lock=lock)
+        config(lock=FakeLock(identity=""))
+
+
+@pytest.mark.conformance("LE-01")
+def test_the_first_contradiction_is_told() -> None:
+    """In client-go's order, so that mending one after the other comes to an end."""
+    wrong: dict[str, Any] = {
+        "lease_duration": 0.5,
+        "renew_deadline": 0.5,
+        "retry_period": 0.5,
+        "on_started_leading": None,
+        "on_stopped_leading": None,
+        "lock": None,
+    }
+    mended: list[dict[str, Any]] = [
+        {"lease_duration": 0.7},
+        {"retry_period": 0.1},
+        {"lease_duration": 15.0},
+        {"on_started_leading": threading.Event.wait},
+        {"on_stopped_leading": lambda: None},
+        {"lock": FakeLock(identity="")},
+        {"lock": FakeLock()},
+    ]
+    told = []
+    for remedy in mended:
+        with pytest.raises(ConfigError) as caught:
+            config(**wrong)
+        told.append(str(caught.value))
+        wrong |= remedy
+    config(**wrong)
+    parts = ["than renew_deadline", "times 1.2", "1 second or more", "on_started", "on_stopped", "no lock"]
+    assert all(part in text for part, text in zip([*parts, "identity"], told, strict=True)), told

@@ -19,6 +19,7 @@ from tests.leaderelection.participants import (
 )
 
 
+@pytest.mark.conformance("LE-03", "LE-07")
 def test_the_first_to_come_leads(enter: Enter, client: Client, namespace: str) -> None:
     """It creates the Lease, and its epoch is the version of that write."""
     ada = enter("ada").lead()
@@ -30,6 +31,7 @@ def test_the_first_to_come_leads(enter: Enter, client: Client, namespace: str) -
     assert ada.stopped == 0
 
 
+@pytest.mark.conformance("LE-10")
 def test_a_renewal_keeps_term_and_epoch(enter: Enter, client: Client, namespace: str) -> None:
     """Only the time of the renewal moves."""
     ada = enter("ada").lead()
@@ -42,6 +44,7 @@ def test_a_renewal_keeps_term_and_epoch(enter: Enter, client: Client, namespace:
     assert ada.elector.may_act()
 
 
+@pytest.mark.conformance("LE-04", "LE-08", "LE-09", "LE-10")
 def test_a_dead_leader_is_replaced_when_its_lease_ends(enter: Enter, client: Client, namespace: str) -> None:
     """Not before the duration of the record went by on the follower's clock, and then at once."""
     ada, bob = enter("ada").lead(), enter("bob").follow()
@@ -55,6 +58,7 @@ def test_a_dead_leader_is_replaced_when_its_lease_ends(enter: Enter, client: Cli
     assert (spec["holderIdentity"], spec["leaseTransitions"]) == ("bob", 1)
 
 
+@pytest.mark.conformance("LE-05")
 def test_a_leader_that_was_paused_never_acts_again(enter: Enter) -> None:
     """It knows by its own clock, before it hears of its successor; its term ends once."""
     ada, bob = enter("ada").lead(), enter("bob").follow()
@@ -83,6 +87,7 @@ def test_a_pause_shorter_than_the_deadline_costs_nothing(enter: Enter) -> None:
     assert bob.epochs == []
 
 
+@pytest.mark.conformance("LE-04", "LE-12")
 def test_a_release_is_taken_up_without_waiting(enter: Enter, client: Client, namespace: str) -> None:
     """The watch tells the follower: no time passes at all."""
     ada, bob = enter("ada").lead(), enter("bob").follow()
@@ -95,6 +100,7 @@ def test_a_release_is_taken_up_without_waiting(enter: Enter, client: Client, nam
     assert (spec["holderIdentity"], spec["leaseTransitions"]) == ("bob", 1)
 
 
+@pytest.mark.conformance("LE-12")
 def test_a_released_record_is_client_go_s(enter: Enter, client: Client, namespace: str) -> None:
     """Nobody holds it, for one second, and the transitions stay."""
     ada = enter("ada").lead()
@@ -106,6 +112,7 @@ def test_a_released_record_is_client_go_s(enter: Enter, client: Client, namespac
     assert spec["acquireTime"] == spec["renewTime"]
 
 
+@pytest.mark.conformance("LE-12")
 def test_without_release_on_cancel_the_lease_runs_out(enter: Enter, client: Client, namespace: str) -> None:
     """The record stays as the leader left it."""
     ada, bob = enter("ada", release_on_cancel=False).lead(), enter("bob").follow()
@@ -127,6 +134,7 @@ class UnwatchedLock(LeaseLock):
         yield
 
 
+@pytest.mark.conformance("LE-04")
 def test_a_follower_that_may_not_watch_looks_now_and_then(enter: Enter) -> None:
     """After at most 2.2 retry periods, as client-go's do."""
     ada, bob = enter("ada").lead(), enter("bob", UnwatchedLock).follow()
@@ -135,6 +143,7 @@ def test_a_follower_that_may_not_watch_looks_now_and_then(enter: Enter) -> None:
     eventually(bob.elector.may_act)
 
 
+@pytest.mark.conformance("LE-03")
 def test_who_only_follows_ends_when_told(enter: Enter) -> None:
     """Without a term no callback is called."""
     enter("ada").lead()
@@ -143,6 +152,7 @@ def test_who_only_follows_ends_when_told(enter: Enter) -> None:
     assert (bob.epochs, bob.stopped) == ([], 0)
 
 
+@pytest.mark.conformance("LE-09")
 def test_the_record_says_how_long_it_holds(enter: Enter) -> None:
     """A follower with shorter settings waits for the leader's longer lease."""
     ada = enter("ada").lead()
@@ -167,6 +177,7 @@ def test_a_failure_of_the_leader_s_work_frees_the_lease(enter: Enter, client: Cl
     assert lease_of(client, namespace)["spec"]["holderIdentity"] == ""
 
 
+@pytest.mark.conformance("LE-12")
 def test_a_lease_is_not_released_under_work_that_goes_on(
     enter: Enter, client: Client, namespace: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -186,6 +197,7 @@ def test_a_lease_is_not_released_under_work_that_goes_on(
     assert "on_started_leading still runs" in caplog.text
 
 
+@pytest.mark.conformance("LE-03")
 def test_a_failure_of_the_last_callback_frees_the_lease_too(
     enter: Enter, client: Client, namespace: str
 ) -> None:
@@ -212,6 +224,7 @@ def test_the_same_elector_can_run_again(enter: Enter) -> None:
     assert ada.stopped == 2
 
 
+@pytest.mark.conformance("LE-11")
 def test_each_new_leader_is_announced_once(enter: Enter) -> None:
     """To leaders and followers alike; empty after a release."""
     ada, bob = enter("ada").lead(), enter("bob").follow()
@@ -235,6 +248,7 @@ class StuckLock(LeaseLock):
         return super().update(record, timeout=timeout)
 
 
+@pytest.mark.conformance("LE-13")
 def test_the_health_check_sees_a_leader_that_hangs(enter: Enter) -> None:
     """It fails once the lease expired longer ago than is tolerated; a follower is always healthy."""
     ada, bob = enter("ada", StuckLock).lead(), enter("bob").follow()

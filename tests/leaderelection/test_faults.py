@@ -52,6 +52,7 @@ def proxied(api_server: ApiServer, proxy: TcpProxy, tmp_path: Path) -> Client:
     return Client(kubeconfig_through(api_server, proxy.port, tmp_path / "kubeconfig"))
 
 
+@pytest.mark.conformance("LE-05")
 @pytest.mark.parametrize("mode", ["hang", "reset", "refuse"])
 def test_a_leader_cut_off_stops_before_another_starts(
     enter: Enter, client: Client, proxied: Client, proxy: TcpProxy, mode: Mode
@@ -128,6 +129,7 @@ def competing(api_server: ApiServer, namespace: str) -> Competitor:
     )
 
 
+@pytest.mark.conformance("LE-09")
 def test_a_killed_process_is_replaced(
     enter: Enter, api_server: ApiServer, client: Client, namespace: str
 ) -> None:
@@ -141,6 +143,7 @@ def test_a_killed_process_is_replaced(
     assert time.monotonic() > ada.acts[-1] / 1e9 + 1.0
 
 
+@pytest.mark.conformance("LE-05")
 def test_a_stopped_process_does_not_act_when_it_goes_on(
     enter: Enter, api_server: ApiServer, client: Client, namespace: str
 ) -> None:

@@ -26,6 +26,7 @@ from tests.leaderelection.participants import (
 )
 
 
+@pytest.mark.conformance("LE-07")
 def test_a_deleted_lease_changes_no_leader(enter: Enter, client: Client, namespace: str) -> None:
     """Followers wait as if it was there, the leader makes it again and keeps its term."""
     ada, bob = enter("ada").lead(), enter("bob").follow()
@@ -39,6 +40,7 @@ def test_a_deleted_lease_changes_no_leader(enter: Enter, client: Client, namespa
     assert (len(ada.epochs), bob.epochs) == (1, [])
 
 
+@pytest.mark.conformance("LE-07")
 def test_a_lease_deleted_after_its_leader_died_is_made_again(
     enter: Enter, client: Client, namespace: str
 ) -> None:
@@ -67,6 +69,7 @@ def test_a_deletion_is_no_release_to_who_knew_the_lease(enter: Enter, client: Cl
     assert lease_of(client, namespace)["spec"]["holderIdentity"] == "bob"
 
 
+@pytest.mark.conformance("LE-05")
 def test_the_record_of_a_rival_ends_the_term_at_the_next_try(
     enter: Enter, client: Client, namespace: str
 ) -> None:
@@ -174,6 +177,7 @@ def test_old_news_from_the_watch_free_no_lease(enter: Enter, client: Client, nam
     assert ada.elector.may_act()
 
 
+@pytest.mark.conformance("LE-08")
 @pytest.mark.parametrize("leap", [3600.0, -3600.0])
 def test_steps_of_the_wall_clock_change_nothing(enter: Enter, leap: float) -> None:
     """Neither the leader's nor the follower's: a living lease is kept, a dead one is taken in time."""

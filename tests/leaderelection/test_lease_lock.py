@@ -40,11 +40,13 @@ def renewed(record: LeaderElectionRecord, second: int, holder: str = "ada") -> L
     )
 
 
+@pytest.mark.conformance("LK-01")
 def test_no_lease_is_no_record(lock: LeaseLock) -> None:
     """And no error."""
     assert lock.get(timeout=5) is None
 
 
+@pytest.mark.conformance("LE-18", "LK-01")
 def test_a_record_comes_back_as_it_was_stored(lock: LeaseLock, client: Client, namespace: str) -> None:
     """With the version of the write, from the write as from a read."""
     created = lock.create(RECORD, timeout=5)
@@ -58,6 +60,7 @@ def test_a_record_comes_back_as_it_was_stored(lock: LeaseLock, client: Client, n
     assert read.version == updated.version
 
 
+@pytest.mark.conformance("LE-14", "LK-01")
 def test_the_lease_is_as_client_go_writes_it(lock: LeaseLock, client: Client, namespace: str) -> None:
     """The same five fields; whole seconds rounded up; times with six decimals also on a full second."""
     lock.create(
@@ -75,6 +78,7 @@ def test_the_lease_is_as_client_go_writes_it(lock: LeaseLock, client: Client, na
     assert SIX_DECIMALS.fullmatch(spec["renewTime"])
 
 
+@pytest.mark.conformance("LE-18")
 @pytest.mark.parametrize(
     ("spec", "record"),
     [
@@ -135,6 +139,7 @@ def test_other_changes_of_the_lease_are_kept(lock: LeaseLock, client: Client, na
     assert lease_of(client, namespace)["metadata"]["annotations"] == {"note": "mine"}
 
 
+@pytest.mark.conformance("LK-01")
 def test_another_record_is_never_replaced(lock: LeaseLock, client: Client, namespace: str) -> None:
     """Not by a write that has not seen it: the other's record stays."""
     lock.create(RECORD, timeout=5)
@@ -200,6 +205,7 @@ def test_one_creates_it(lock: LeaseLock, client: Client, namespace: str) -> None
         lease_lock(client, namespace, "bob").create(RECORD, timeout=5)
 
 
+@pytest.mark.conformance("LK-01")
 def test_labels_are_set_beside_those_of_others(client: Client, namespace: str) -> None:
     """At creation and at each write; only the lock's own are overwritten."""
     lock = LeaseLock(client, namespace, LEASE, labels={"app": "foos"})
@@ -211,6 +217,7 @@ def test_labels_are_set_beside_those_of_others(client: Client, namespace: str) -
     assert lease_of(client, namespace)["metadata"]["labels"] == {"app": "foos", "team": "y"}
 
 
+@pytest.mark.conformance("LK-01")
 def test_events_are_about_the_lease(lock: LeaseLock, client: Client, namespace: str) -> None:
     """So that describing the Lease shows them."""
     lock.create(RECORD, timeout=5)
@@ -251,3 +258,28 @@ def test_a_lease_needs_a_namespace_and_a_name(namespace: str, name: str) -> None
     """Otherwise the path would be that of all Leases."""
     with pytest.raises(ConfigError, match="Give both"):
         LeaseLock(Client("/nowhere"), namespace, name)
+
+
+@pytest.mark.conformance("LK-01")
+def test_labels_come_to_a_lease_that_has_none(client: Client, namespace: str) -> None:
+    """As one that people made; and a lock without labels leaves those that are there alone."""
+    metadata = {"name": LEASE, "namespace": namespace}
+    client.create({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata})
+    labelling = LeaseLock(client, namespace, LEASE, labels={"app": "foos"})
+    labelling.get(timeout=5)
+    labelling.update(RECORD, timeout=5)
+    plain = lease_lock(client, namespace, "ada")
+    plain.get(timeout=5)
+    plain.update(renewed(RECORD, 7), timeout=5)
+    assert lease_of(client, namespace)["metadata"]["labels"] == {"app": "foos"}
+
+
+@pytest.mark.conformance("LK-01")
+def test_a_lease_is_read_before_it_is_written(lock: LeaseLock, client: Client, namespace: str) -> None:
+    """An update of what was never seen could be of anybody's record; and there is nothing to tell about."""
+    lease_lock(client, namespace, "bob").create(RECORD, timeout=5)
+    with pytest.raises(Conflict, match="not read yet. Get or create it first."):
+        lock.update(RECORD, timeout=5)
+    lock.record_event("ada became leader")
+    assert list(client.list("v1/Event", namespace)) == []
+    assert lock.describe() == f"{namespace}/{LEASE}"

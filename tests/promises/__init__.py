@@ -14,9 +14,6 @@ API_SERVERS = ("emulator", "real")
 SERVERS = (*REDIS, "memory", "oracle", *API_SERVERS)
 """Where tests run: on a server of this kind, on a queue in memory, or beside the original in Go."""
 
-PLANNED = ("LE", "LK")
-"""Ids beginning so may stand on tests before they have a row here: informers and leader election."""
-
 Kind = Literal["same", "different", "not applicable"]
 
 
