@@ -19,7 +19,7 @@ from distq.controller.controller import Controller
 from distq.controller.reconcile_log import log_reconcile
 from distq.controller.reconcile_recorder import ReconcileRecorder
 from distq.controller.slots import LoopSlots, Slots, ThreadSlots, is_async
-from distq.errors import LayoutTooNew, RedisError, ShutDown
+from distq.errors import LayoutTooNew, RedisError
 from distq.metrics import ACTIVE_WORKERS, MAX_CONCURRENT, MetricsProvider, Sample
 from distq.workqueue.interface import Outcome, Release, Request, Settlement, Success, Turn
 
@@ -151,11 +151,12 @@ class Dispatcher:
                 self._fail(error)
 
     def _claim_and_settle(self) -> None:
-        try:
-            while not self._stopping.is_set():
+        while not self._stopping.is_set():
+            if self._queue.shutting_down:
+                _logger.info("%s: its queue was shut down", self._name)
+                self._stopping.set()
+            else:
                 self._step()
-        except ShutDown:
-            _logger.info("%s: its queue was shut down", self._name)
 
     def _fail(self, error: Exception) -> None:
         self._all_finished = False

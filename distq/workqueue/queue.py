@@ -119,7 +119,7 @@ class Queue:
         always accepted, by a handle that was shut down, too: the queue is everybody's. Raises
         InvalidKey, QueueFull. Source: client-go util/workqueue Add, AddAfter.
         """
-        validate_priority(priority)
+        priority = validate_priority(priority)
         delay = 0 if after is None else microseconds(after)
         inputs: dict[str, Any] = {"priority": priority, "max_length": self._max_length}
         if delay > 0:
@@ -155,8 +155,6 @@ class Queue:
         turn = self._turns.turn([Backoff(key, attempt)], 0)
         if self._recorder is not None:
             self._recorder.backed_off(turn)
-        if self.shutting_down:
-            self._close_when_idle()
 
     def forget(self, key: str) -> None:
         """Drop the key's failure record, unless it is dead (client-go util/workqueue Forget)."""
@@ -239,7 +237,8 @@ class Queue:
     def shut_down(self) -> None:
         """End get and listen of this handle at once, and its running drains; others go on.
 
-        Source: client-go util/workqueue ShutDown; what waits is left to the other handles.
+        It waits for no turn under way, so a signal's handler may call it. Source: client-go util/workqueue
+        ShutDown; what waits is left to the other handles.
         """
         with self._settled:
             self._shut_downs += 1
@@ -258,11 +257,10 @@ class Queue:
             return not self.held()
 
     def _stop_claiming(self) -> None:
-        with self._lock:  # a get that is just opening the session must find it ended
-            self._shutting_down.set()
+        self._shutting_down.set()
         if self._session is not None:
             self._session.end()
-            self._close_when_idle()
+            self._session.close_when_idle()
 
     # The core
 
@@ -309,14 +307,7 @@ class Queue:
 
     def _settle(self, request: Request, outcome: Outcome) -> bool:
         (fate,) = self.turn([Settlement(request, outcome)], 0).fates
-        if self.shutting_down:
-            self._close_when_idle()
         return fate.kind != "refused"
-
-    def _close_when_idle(self) -> None:
-        if self._session is not None:
-            with contextlib.suppress(RedisError):  # then its session lapses, and holds nothing
-                self._session.close_when_idle()
 
     @property
     def _redis(self) -> QueueStore:
@@ -329,19 +320,18 @@ class Queue:
         if self._session is None:
             with self._lock:
                 self._session = self._session or self._new_session()
+            if self.shutting_down:  # since before a shutdown could see this session, perhaps
+                self._session.end()
         return self._session
 
     def _new_session(self) -> Session:
-        session = Session(
+        return Session(
             self._redis,
             policy=self._policy,
             claim_duration=self._claim_duration,
             on_cancel=self._cancelled,
             clock=self._clock,
         )
-        if self.shutting_down:
-            session.end()
-        return session
 
     def _policy(self) -> Policy:
         return Policy(

@@ -99,6 +99,8 @@ class Session:
                 self._answer_asks()
         if ask.error is not None:
             raise ask.error
+        if self._ended:
+            self.close_when_idle()
         return Turn(ask.requests, ask.fates, ask.wait, ask.promoted)
 
     def wait(self, seconds: float, at_most: float | None = None) -> None:
@@ -131,11 +133,20 @@ class Session:
             self._close()
 
     def close_when_idle(self) -> None:
-        """Close the session unless somebody here holds a claim, also by a turn that is just under way."""
-        with self._lock:
+        """Close the session unless somebody here holds a claim.
+
+        Once it has ended each turn looks itself, so nobody waits here for one that is under way: it may be
+        this thread's own, which a signal interrupted.
+        """
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
             spare = set(map(id, self._spare))  # nobody comes for them
             if all(id(request) in spare for request in self._held.values()):
-                self._close()
+                with contextlib.suppress(RedisError):  # then it lapses, and holds nothing
+                    self._close()
+        finally:
+            self._lock.release()
 
     def _close(self) -> None:
         held = self.held()

@@ -87,13 +87,15 @@ class Waiting:
         return False
 
     def _sleep(self, seconds: float, leaves_at: float, for_work: bool) -> None:
-        """Sleep for all, no longer than any thread's last turn said; once one has looked, what it said counts."""
+        """Sleep for all, no longer than any thread's last turn said; then what it says counts."""
         if self._look_at == math.inf:
             self._look_at = time.monotonic() + seconds
         self._asleep = True
         if self._sleeper is None:
             self._sleeper = Sleeper(self._store.connection, self._store.key("wake"))
         sleeper = self._sleeper  # close may take it away
+        if self._ended:  # by a signal's handler, which found nobody asleep
+            sleeper.interrupt()
         self._changed.release()
         try:
             sleeper.sleep(lambda: min(self._look_at, leaves_at), listen=for_work)

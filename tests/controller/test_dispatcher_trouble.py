@@ -9,6 +9,7 @@ import pytest
 
 from distq.controller import slots
 from distq.controller.controller import Controller
+from distq.controller.dispatcher import Dispatcher
 from distq.errors import LayoutTooNew
 from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore
@@ -273,3 +274,30 @@ class TestStop:
             began = time.monotonic()
             assert dispatcher.stop(60)
             assert time.monotonic() - began < 5
+
+
+def test_a_queue_that_is_shut_down_ends_its_dispatcher(connection: Connection) -> None:
+    """What runs is settled, nothing spins, and that is no illness: somebody asked for it."""
+    started, go = threading.Event(), threading.Event()
+
+    def reconcile(request: Request) -> None:
+        started.set()
+        go.wait(20)
+
+    queue = Queue("foos", connection)
+    queue.add("running")
+    dispatcher = Dispatcher(Controller(queue, reconcile, concurrency=2))
+    dispatcher.start()
+    try:
+        assert started.wait(20)
+        queue.add("left to others")
+        queue.shut_down()
+        go.set()
+        joining = threading.Thread(target=dispatcher.join, daemon=True)
+        joining.start()
+        joining.join(timeout=20)
+        assert not joining.is_alive()
+        assert dispatcher.problem() == ""
+    finally:
+        dispatcher.stop(0)
+    assert connection.execute("HLEN", "distq:{foos}:workers") == 0

@@ -10,6 +10,7 @@ import pytest
 from distq.errors import ShutDown
 from distq.redisio.connection import Connection
 from distq.workqueue.queue import Queue
+from distq.workqueue.rate_limiters import Failure
 from tests.workqueue.claims import claim, finish_all
 from tests.workqueue.conftest import ServerTime, anywhere
 
@@ -129,6 +130,44 @@ def test_an_item_that_is_added_while_held_and_shutting_down_goes_to_others(make_
     with pytest.raises(ShutDown):
         queue.get(0)
     assert other.get(0).key == "foo"
+
+
+@anywhere
+def test_a_shutdown_may_interrupt_a_turn_of_its_own_thread(make_queue: Make) -> None:
+    """As the handler of a signal does: it waits for no turn, and the turn that it met ends the session."""
+
+    def back_off(_: Failure) -> float:
+        queue.shut_down()  # in the middle of the turn that asks
+        return 1.0
+
+    queue, other = make_queue(rate_limiter=back_off), make_queue()
+    queue.add("foo")
+    foo = queue.get(0)
+    settling = threading.Thread(target=queue.settle, args=[foo, ValueError()], daemon=True)
+    settling.start()
+    settling.join(timeout=10)
+    assert not settling.is_alive()
+    assert queue.held() == 0
+    with pytest.raises(ShutDown):
+        queue.get()
+    assert other.num_requeues("foo") == 1
+
+
+def test_a_shutdown_amid_a_turn_leaves_no_session(connection: Connection) -> None:
+    """Who ends while a turn is under way is gone from Redis once that turn is over."""
+
+    def back_off(_: Failure) -> float:
+        queue.shut_down()
+        return 1.0
+
+    queue = Queue("foos", connection, rate_limiter=back_off)
+    queue.add("foo")
+    foo = queue.get(0)
+    assert connection.execute("HLEN", "distq:{foos}:workers") == 1
+    settling = threading.Thread(target=queue.settle, args=[foo, ValueError()], daemon=True)
+    settling.start()
+    settling.join(timeout=10)
+    assert connection.execute("HLEN", "distq:{foos}:workers") == 0
 
 
 @pytest.mark.conformance("WQ-17")
