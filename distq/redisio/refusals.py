@@ -51,6 +51,8 @@ def typed_error(error: Exception, address: Address) -> RedisError:
         return RedisRefused(
             f"Redis at {address.where} refused a command: {text}. Was its data changed by hand?"
         )
+    if isinstance(error, exceptions.DataError):  # redis-py's own: nothing left this process
+        return RedisRefused(f"nothing sent to Redis at {address.where}: {text}. Give plain text and numbers.")
     return RedisUnavailable(_unreachable(error, address))
 
 

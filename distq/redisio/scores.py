@@ -10,12 +10,15 @@ _HIGHEST = 900
 
 
 def validate_priority(priority: int) -> int:
-    """Return the priority; raise InvalidPriority unless it is a whole number from -900 to 900."""
+    """Return the priority as a plain int, whatever enum it is of, since that is all that redis-py sends.
+
+    Raises InvalidPriority unless it is a whole number from -900 to 900.
+    """
     if isinstance(priority, bool) or not isinstance(priority, int) or abs(priority) > _HIGHEST:
         raise InvalidPriority(
             f"bad priority {priority!r:.80}. Use a whole number from {-_HIGHEST} to {_HIGHEST}."
         )
-    return priority
+    return int(priority)
 
 
 def decode_order(score: bytes | float) -> tuple[int, int]:

@@ -72,7 +72,7 @@ class StreamStore:
         leaves delayed and dead items alone. ``replaces`` names an epoch that may be higher than ours.
         """
         items = list(dict.fromkeys(map(validate_key, keys)))
-        validate_priority(priority)
+        priority = validate_priority(priority)
         known = known or {}
         if len(items) + len(known) + len(gone) > BATCH:
             raise ValueError(f"a commit of {len(items)} keys, {len(known)} known and {len(gone)} gone")

@@ -4,6 +4,7 @@ import asyncio
 import traceback
 
 from distq.errors import RetryAfter, TerminalError
+from distq.redisio.scores import validate_priority
 from distq.workqueue.interface import After, Outcome, Park, Release, Result, Retry, Success
 from distq.workqueue.rate_limiters import is_delay
 
@@ -23,7 +24,7 @@ def outcome_of(result: Result | BaseException | None) -> Outcome:
         case None | Result(requeue_after=None):
             return Success()
         case Result(requeue_after=float() | int() as delay, priority=priority):
-            return After(delay, priority)
+            return After(delay, None if priority is None else validate_priority(priority))
         case KeyboardInterrupt() | SystemExit() | asyncio.CancelledError() | GeneratorExit():
             return Release()
         case TerminalError():

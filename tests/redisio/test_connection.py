@@ -296,11 +296,12 @@ def test_what_may_pass_is_retryable(error: Exception) -> None:
         (redis.ResponseError("WRONGTYPE Operation against a key"), "changed by hand"),
         (redis.exceptions.NoPermissionError("this user has no permissions"), "denied user"),
         (redis.exceptions.AuthenticationError("WRONGPASS invalid username-password pair"), "wrong password"),
+        (redis.exceptions.DataError("a tuple item must be str, int, float or bytes"), "nothing sent"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_what_does_not_pass_is_refused(error: Exception, says: str) -> None:
-    """A server that said no says it again."""
+    """A server that said no says it again, and what cannot be sent will not be."""
     typed = typed_error(error, Address("redis://db", Settings()))
     assert isinstance(typed, RedisRefused)
     assert not typed.retryable

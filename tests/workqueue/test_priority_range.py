@@ -1,6 +1,7 @@
 """Priorities from -900 to 900, and no others, wherever one enters; beyond them orders are not exact."""
 
 from collections.abc import Callable
+from enum import IntEnum
 from typing import Any
 
 import pytest
@@ -63,6 +64,30 @@ def test_every_priority_of_the_range_is_kept_with_the_time(
         priority,
         1_795_000_005_001_000,
     )
+
+
+class Level(IntEnum):
+    """Priorities by name."""
+
+    HIGH = 7
+
+
+@pytest.mark.parametrize("way", ["add", "add later", "commit"])
+def test_a_priority_may_be_of_an_enum(connection: Connection, way: str) -> None:
+    """It counts as its number."""
+    WAYS[way](connection, Level.HIGH)
+    score, due = connection.pipeline(
+        [("ZSCORE", f"distq:{{foos}}:{name}", "a") for name in ("ready", "delayed")]
+    )
+    assert (decode_order(score) if score else decode_due(due))[0] == 7
+
+
+def test_a_result_may_have_a_priority_of_an_enum(connection: Connection) -> None:
+    """The item comes back with its number, and the handle goes on."""
+    queue = Queue("foos", connection)
+    queue.add("a")
+    assert queue.settle(queue.get(0), Result(requeue_after=5, priority=Level.HIGH))
+    assert decode_due(connection.execute("ZSCORE", "distq:{foos}:delayed", "a"))[0] == 7
 
 
 @pytest.mark.parametrize("priority", ["901", "-901", "0.5", "high"])

@@ -92,7 +92,7 @@ class MemoryQueue:
 
         Raises InvalidKey, QueueFull; ValueError for a priority or delay that is none.
         """
-        validate_priority(priority)
+        priority = validate_priority(priority)
         delay = 0 if after is None else microseconds(after)
         items = list(dict.fromkeys(validate_key(key).decode() for key in keys))
         with self._room.lock:
