@@ -12,6 +12,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 from distq.metrics import MetricsProvider
 from distq.redisio.scores import validate_priority
+from distq.workqueue.lazy_event import LazyEvent
 from distq.workqueue.rate_limiters import is_delay
 
 
@@ -29,7 +30,7 @@ class Request:
     priority: int = 0
     fence: int = 0
     enqueued_at: float | None = None
-    cancelled: threading.Event = field(default_factory=threading.Event, compare=False, repr=False)
+    cancelled: threading.Event = field(default_factory=LazyEvent, compare=False, repr=False)
 
     @property
     def namespace(self) -> str | None:

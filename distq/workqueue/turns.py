@@ -1,7 +1,8 @@
 """How a turn travels: settlements into the script's inputs, its reply into claims and fates."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 from distq.redisio.records import Failure as FailureRecord
@@ -148,15 +149,10 @@ def _fate(text: bytes) -> Fate:
     return PENDING if text == b"pending" else Fate("delayed", int(text) / 1000)
 
 
-def _requests(fence: int, popped: Sequence[bytes], records: Sequence[bytes | None]) -> list[Request]:
+def _requests(fence: int, popped: Sequence[bytes], records: Sequence[bytes | None] | None) -> list[Request]:
     claimed = []
-    for index in range(0, len(popped), 2):
-        priority, since_us = decode_order(popped[index + 1])
-        request = Request(popped[index].decode(), priority=priority, fence=fence, enqueued_at=since_us / 1e6)
-        record = records[index // 2] if records else None
-        if record is not None:
-            request = replace(
-                request, attempt=FailureRecord.parse(record).count + 1, cancelled=request.cancelled
-            )
-        claimed.append(request)
+    for item, order, record in zip(popped[::2], popped[1::2], records or repeat(None), strict=False):
+        priority, since_us = decode_order(order)
+        attempt = FailureRecord.parse(record).count + 1 if record is not None else 1
+        claimed.append(Request(item.decode(), attempt, priority, fence, since_us / 1e6))
     return claimed
