@@ -65,7 +65,12 @@ ROWS = [
         "a late handler's resync period is raised to the informer's",
         on=(),
     ),
-    same("SI-05", "what did not change is told only to handlers at their resync", on=()),
+    different(
+        "SI-05",
+        "what a list shows unchanged is told to no handler, at a resync to those whose time has come",
+        "until its first resync a handler is told after each list what did not change",
+        on=(),
+    ),
     same("SI-06", "a handler may be removed at any time, and twice", on=()),
     same("SI-07", "a removal may wait until the handler has returned", on=()),
     same("SI-08", "an informer that has ended takes no handlers", on=()),

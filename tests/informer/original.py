@@ -1,0 +1,85 @@
+"""client-go's informer, run beside ours: what it tells its handler, as ``Notes`` tells it."""
+
+import os
+import subprocess
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pytest
+
+from tests.clientgo import MODULE
+from tests.informer.pods import until
+
+
+def require_original() -> None:
+    """Skip the test without client-go's informer, fail it in CI."""
+    if MODULE.is_in(MODULE.cached()):
+        return
+    reason = f"no client-go in {MODULE.cached()}. Build it: {MODULE.build_command}"
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+class OriginalInformer:
+    """The Go program, following one resource in one namespace; a context manager."""
+
+    def __init__(self, kubeconfig: Path, resource: str, namespace: str, *, resync_period: float = 0) -> None:
+        flags = {"kubeconfig": kubeconfig, "resource": resource, "namespace": namespace}
+        self._command = [
+            str(MODULE.cached() / "informer"),
+            *(f"-{name}={value}" for name, value in flags.items()),
+            f"-resync={resync_period}s",
+            "-calls",
+        ]
+        self.heard: list[str] = []
+        self._stores: list[list[str]] = []
+        self._synced = False
+
+    def __enter__(self) -> Self:
+        self._process = subprocess.Popen(
+            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        self._ask()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._reader.join()
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            pipe.close()
+
+    def has_synced(self) -> bool:
+        """Return whether its first list is in its cache."""
+        return self._synced
+
+    def store(self) -> list[str]:
+        """Return what is in its cache, sorted, each as ``name@version``."""
+        before = len(self._stores)
+        self._ask()
+        until(lambda: len(self._stores) > before)
+        return self._stores[-1]
+
+    def _ask(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            word, *rest = line.split()
+            if word == "synced":
+                self._synced = True
+            elif word == "store":
+                self._stores.append(rest)
+            elif word != "ready":
+                self.heard.append(line.strip())
