@@ -33,11 +33,6 @@ def decode_due(score: bytes | float) -> tuple[int, int]:
     return 1023 - rest, milliseconds * 1000
 
 
-def encode_order(priority: int, since: int) -> float:
-    """Return the score of an item that is pending since ``since`` µs."""
-    return math.ldexp(_ONE + since, -priority)
-
-
 def orders_of(priority: int) -> tuple[str, str]:
     """Return the lowest score of a priority in ready or dirty and the first beyond, as Redis takes them."""
     return repr(math.ldexp(_ONE, -priority)), repr(math.ldexp(2 * _ONE, -priority))
