@@ -95,6 +95,8 @@ class _Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
 
     def server_bind(self) -> None:
+        if self.address_family == socket.AF_INET6:  # "::" is all addresses, those of IPv4, too
+            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         TCPServer.server_bind(self)  # not HTTPServer's, which asks DNS for this machine's name
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
         self.setup_environ()
@@ -104,6 +106,8 @@ class _Server(ThreadingMixIn, WSGIServer):
 
 
 def _listen(host: str, port: int) -> _Server:
+    if not host and socket.has_dualstack_ipv6():
+        host = "::"
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     server = type("_Server", (_Server,), {"address_family": family})
     try:

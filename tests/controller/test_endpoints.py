@@ -76,9 +76,17 @@ def test_an_address_that_is_none_is_refused_with_the_settings(address: str) -> N
         Settings(http_address=address)
 
 
-@pytest.mark.parametrize(("address", "url"), [("[::1]:0", "http://[::1]:"), (":0", "http://0.0.0.0:")])
-def test_addresses_may_be_ipv6_or_all(serve: Serve, address: str, url: str) -> None:
-    """Brackets as in a URL; no address is every one."""
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
+def test_all_addresses_are_those_of_ipv6_too(serve: Serve, host: str) -> None:
+    """A kubelet asks at the address that the pod has."""
+    port = serve(":0").url.rpartition(":")[2]
+    assert urllib3.request("GET", f"http://{host}:{port}/healthz", timeout=20, retries=False).status == 200
+
+
+@pytest.mark.parametrize(("address", "url"), [("[::1]:0", "http://[::1]:"), ("0.0.0.0:0", "http://0.0.0.0:")])
+def test_addresses_may_be_ipv6_or_all_of_ipv4(serve: Serve, address: str, url: str) -> None:
+    """Brackets as in a URL; 0.0.0.0 is every one of IPv4."""
     if "::1" in address and not socket.has_ipv6:
         pytest.skip("no IPv6 here")
     assert Settings(http_address=address).http_address == address
