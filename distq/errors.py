@@ -2,6 +2,7 @@
 
     DistqError
     ├── ConfigError                    wrong settings, arguments or environment
+    │   ├── InvalidDelay               (also ValueError)
     │   ├── InvalidKey                 (also ValueError)
     │   ├── InvalidPriority            (also ValueError)
     │   └── InvalidQueueName           (also ValueError)
@@ -35,6 +36,10 @@ class DistqError(Exception):
 
 class ConfigError(DistqError):
     """Settings, arguments or environment that cannot work."""
+
+
+class InvalidDelay(ConfigError, ValueError):
+    """A delay that is no number of seconds."""
 
 
 class InvalidKey(ConfigError, ValueError):

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeGuard
 
-from distq.errors import ConfigError
+from distq.errors import ConfigError, InvalidDelay
 
 _logger = logging.getLogger("distq.queue")
 
@@ -224,9 +224,9 @@ def is_delay(delay: object) -> TypeGuard[float]:
 
 
 def microseconds(delay: float) -> int:
-    """Return whole µs, none or from one to ten years; raise ValueError for a delay that is no number."""
+    """Return whole µs, none or from one to ten years; raise InvalidDelay for what is no number."""
     if not is_delay(delay):
-        raise ValueError(f"bad delay {delay!r}: not a number of seconds")
+        raise InvalidDelay(f"bad delay {delay!r:.80}: not a number. Give seconds.")
     if delay <= 0:
         return 0
     return max(1, round(min(delay, TEN_YEARS) * 1_000_000))  # or the least back-off were none at all

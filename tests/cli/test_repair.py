@@ -55,6 +55,13 @@ def test_add_tells_how_many_are_new(distq: CommandLine, redis: Connection) -> No
     assert (info.ready, info.delayed) == (2, 1)
 
 
+def test_a_delay_that_is_no_number_is_a_mistake_of_usage(distq: CommandLine, redis: Connection) -> None:
+    """It is said in one line, and nothing is added."""
+    done = distq("add", "foos", "a", "--after", "nan")
+    assert (done.returncode, done.stderr) == (2, "distq: bad delay nan: not a number. Give seconds.\n")
+    assert Inspector(redis).queues("foos") == []
+
+
 def test_named_items_are_requeued_at_once(distq: CommandLine, foos: Queue, redis: Connection) -> None:
     """Whoever types the key means it."""
     assert json.loads(distq("requeue", "foos", "prod/a", "later/1", "--json").stdout) == {"requeued": 2}
