@@ -16,7 +16,7 @@ from tests.fixtures.api_servers import ApiServer
 from tests.leaderelection.competitor import require_client_go
 from tests.leaderelection.contest import TIMES, Contest, Entry
 
-CONTESTS, HANDOVERS = (5, 20) if os.environ.get("CI") == "true" else (2, 3)
+CONTESTS, HANDOVERS = (5, 20) if os.environ.get("CI") == "true" else (3, 2)
 SIX_DECIMALS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 
 

@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
+from distq.cli.check import ACL
 from distq.errors import Conflict, InvalidKey, RedisError
 from distq.leaderelection import LeaderElectionRecord, RedisLock
 from distq.redisio.connection import Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
+from tests.fixtures.tcp_proxy import Mode, TcpProxy
 from tests.leaderelection.participants import (
+    SHORT,
     Participant,
     PausableClock,
     end_all,
@@ -179,3 +182,40 @@ def test_a_record_that_went_back_ends_the_term_of_the_other(enter: Enter, connec
     pass_time(15.0, eve)
     eventually(eve.elector.may_act)
     assert later(eve.elector.epoch, bob.elector.epoch)
+
+
+@pytest.mark.parametrize("mode", ["hang", "reset", "refuse"])
+def test_a_leader_cut_off_stops_before_another_starts(
+    connection: Connection, redis_server: EmbeddedValkey, mode: Mode
+) -> None:
+    """Its packets vanish, or its connections break; it stops by its own clock."""
+    with TcpProxy(("127.0.0.1", redis_server.port)) as proxy:
+        proxied = Connection(f"redis://127.0.0.1:{proxy.port}/0")
+        ada = Participant(RedisLock("foos", proxied, identity="ada"), **SHORT).lead()
+        bob = Participant(RedisLock("foos", connection, identity="bob"), **SHORT).follow()
+        try:
+            with one_acts_at_most(ada, bob):
+                proxy.mode = mode
+                eventually(lambda: not ada.elector.may_act())
+                assert bob.epochs == []
+                eventually(bob.elector.may_act)
+                proxy.mode = "pass"
+                ada.thread.join(20)
+            assert (ada.stopped, ada.terms[0].is_set(), ada.error) == (1, True, None)
+        finally:
+            end_all([ada, bob])
+            proxied.close()
+
+
+def test_the_proposed_redis_user_may_elect(connection: Connection, redis_server: EmbeddedValkey) -> None:
+    """Nothing else is asked of Redis than what queues ask."""
+    connection.execute(*ACL.replace("PASSWORD", "secret").split())
+    user = Connection(f"redis://distq:secret@127.0.0.1:{redis_server.port}/0")
+    try:
+        lock = RedisLock("foos", user, identity="ada")
+        lock.create(RECORD, timeout=5)
+        lock.update(RECORD, timeout=5)
+        assert lock.get(timeout=5) == RECORD
+    finally:
+        user.close()
+        connection.execute("ACL", "DELUSER", "distq")
