@@ -5,6 +5,7 @@ nothing is watched nobody leads; then it is whoever runs the informer's side all
 """
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
@@ -66,9 +67,10 @@ class Condition:
             yield from dispatcher.gauges()
         if self._candidate is not None:
             yield from self._candidate.gauges()
-        if self._candidate is None or self._candidate.is_leader():
-            for queue in self._queues:
-                yield from queue()
+        if self._queues and (self._candidate is None or self._candidate.is_leader()):
+            with ThreadPoolExecutor(len(self._queues)) as pool:  # a silent Redis costs one patience for all
+                for samples in pool.map(QueueGauges.__call__, self._queues):
+                    yield from samples
 
     def health(self) -> list[str]:
         """Return why the process should be started again; no outage of others is a reason."""

@@ -1,5 +1,6 @@
 """When a process is alive, and when it is ready: what each probe finds out and what it leaves alone."""
 
+import socket
 import threading
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from distq.controller.controller import Controller
 from distq.controller.dispatcher import Dispatcher
 from distq.controller.leading import Candidate
 from distq.controller.watches import For
+from distq.metrics import Sample
 from distq.redisio.connection import Connection
 from distq.testing import EmulatedApiServer
 from distq.workqueue.queue import Queue
@@ -94,3 +96,34 @@ def test_a_lease_held_past_its_end_is_a_reason_to_start_again(connection: Connec
         candidate.stop()
         candidate.join()
         assert whole.health() == []
+
+
+def _is_open(connection: socket.socket) -> bool:
+    connection.setblocking(False)
+    try:
+        while connection.recv(4096):
+            pass
+    except BlockingIOError:
+        return True
+    return False
+
+
+@pytest.mark.usefixtures("redis_server")
+def test_a_silent_redis_is_waited_for_by_all_queues_at_once() -> None:
+    """Else a scrape of many queues would be given up before it says that Redis is away."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(20)
+        url = f"redis://127.0.0.1:{silent.getsockname()[1]}"
+        queues = [Queue(name, Connection(url)) for name in ("foos", "bars")]
+        whole = Condition(connection=None, dispatchers=[], candidate=None, queues=queues)
+        told: list[Sample] = []
+        look = threading.Thread(target=lambda: told.extend(whole.gauges()))
+        look.start()
+        first, second = silent.accept()[0], silent.accept()[0]
+        with first, second:
+            assert _is_open(first)
+            look.join(20)
+    assert [(metric.name, labels, value) for metric, labels, value in told] == [
+        ("distq_redis_up", ("foos",), 0.0),
+        ("distq_redis_up", ("bars",), 0.0),
+    ]
