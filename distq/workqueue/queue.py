@@ -44,9 +44,9 @@ class Queue:
 
     ``redis`` is a Connection, a URL, or None for the process's shared one. ``max_retries`` failures
     park an item, None never does. A process that is silent for ``claim_duration`` seconds loses its
-    claims; keep it well above the pauses of your processes. Producers get QueueFull beyond
-    ``max_length`` items ready, dirty or delayed. ``metrics`` hears what this handle does. Safe for
-    threads, and after a fork.
+    claims; keep it well above the pauses of your processes, and the same in all of them. Producers get
+    QueueFull beyond ``max_length`` items ready, dirty or delayed. ``metrics`` hears what this handle
+    does. Safe for threads, and after a fork.
     """
 
     def __init__(
