@@ -28,6 +28,9 @@ class Row:
     at_least: bool = False
     """Whether more is better: the bar is then the least."""
 
+    missing: str = ""
+    """Why there is no figure; then the bar, if there is one, is missed."""
+
     @property
     def ratio(self) -> float | None:
         """Return the value as a multiple of the reference."""
@@ -43,6 +46,8 @@ class Row:
         """Whether the bar is kept."""
         if self.bar is None:
             return True
+        if self.missing:
+            return False
         return self.judged >= self.bar if self.at_least else self.judged <= self.bar
 
     def as_dict(self) -> dict[str, Any]:
@@ -102,6 +107,16 @@ def _table(rows: Sequence[Row]) -> str:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
+    if row.missing:
+        return (
+            row.name,
+            "",
+            row.unit,
+            "",
+            "",
+            "" if row.bar is None else f"{row.bar:g}",
+            f"MISSING: {row.missing}",
+        )
     bar = "" if row.bar is None else ("≥ " if row.at_least else "≤ ") + f"{row.bar:g}"
     verdict = "" if row.bar is None else "ok" if row.passed else "MISSED"
     return (row.name, _text(row.value), row.unit, _text(row.reference), _text(row.ratio), bar, verdict)

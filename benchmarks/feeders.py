@@ -1,0 +1,100 @@
+"""What feeds a queue from Pods, and what takes from it, each in a process of its own.
+
+``python -m benchmarks.feeders SUBJECT ARGUMENTS`` does as ``benchmarks.followers``.
+"""
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from benchmarks.followers import PODS, Begin, new_client, run, say, until
+from distq.config import Settings
+from distq.controller.controller import Controller
+from distq.controller.manager import Manager
+from distq.controller.stream import Stream, StreamConfig
+from distq.controller.watches import For, identities
+from distq.informer.objects import is_older
+from distq.redisio.connection import Connection
+from distq.redisio.stream_store import StreamStore
+from distq.workqueue.interface import Request
+from distq.workqueue.queue import Queue
+
+QUEUE = "benchmark"
+
+
+class _Term:
+    """A term of leadership without an end."""
+
+    identity = "benchmark"
+    epoch = "1"
+
+    def may_act(self) -> bool:
+        return True
+
+
+def stream(kubeconfig: str, namespace: str, versions: str, redis: str) -> Begin:
+    """Hand events over to a queue, from a checkpoint in Redis on: ``first-last`` version."""
+    version, last = versions.split("-")
+    connection = Connection(redis)
+    watch = For(PODS, namespaces=[namespace])
+    config = StreamConfig(
+        queue=QUEUE, connection=connection, client=new_client(kubeconfig), leadership=_Term(), resync_period=0
+    )
+    followed = Stream(watch, config, identity=identities([watch])[0], namespace=namespace)
+    store = StreamStore(connection, QUEUE, followed.name())
+    store.commit(epoch="1", after="", new=version, batch="benchmark")
+
+    def at_last() -> bool:
+        record = store.load()
+        return record is not None and not is_older(record.position, last)
+
+    def begin() -> int:
+        threading.Thread(target=followed.run, args=(threading.Event(),), daemon=True).start()
+        until(at_last)
+        return store.known_count()
+
+    return begin
+
+
+def manager(kubeconfig: str, namespace: str, objects: str, redis: str) -> Begin:
+    """Lead and feed a queue, as ``distq informer`` does."""
+    controller = Controller(QUEUE, _reconcile, watches=[For(PODS, namespaces=[namespace])])
+    settings = Settings(lease_namespace=namespace, lease_name="benchmark")
+    running = Manager([controller], redis=redis, client=new_client(kubeconfig), settings=settings)
+    store = Connection(redis)
+
+    def begin() -> int:
+        threading.Thread(target=running.run, kwargs={"workers": False}, daemon=True).start()
+        queue = Queue(QUEUE, store)
+        until(lambda: running.is_leader() and queue.depth() == int(objects))
+        return int(objects)
+
+    return begin
+
+
+def consumer(redis: str) -> Begin:
+    """Claim keys and tell when."""
+
+    def begin() -> int:
+        threading.Thread(target=consume, daemon=True).start()
+        return 0
+
+    def consume() -> None:
+        queue = Queue(QUEUE, redis)
+        while True:
+            request = queue.get()
+            say(f"heard {request.key} {time.monotonic()}")
+            queue.settle(request)
+
+    return begin
+
+
+def _reconcile(request: Request) -> None:
+    """Do nothing; it is not called."""
+
+
+SUBJECTS: Mapping[str, Callable[..., Begin]] = {"stream": stream, "manager": manager, "consumer": consumer}
+
+if __name__ == "__main__":
+    run(SUBJECTS[sys.argv[1]](*sys.argv[2:]))

@@ -1,0 +1,106 @@
+"""How long after a write its key can be claimed, and how long the API server itself needs to tell of it."""
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.children import Child, feeder, follower
+from benchmarks.cluster import WRITERS, Pods, namespace
+from distq.client import Client
+from distq.errors import DistqError
+from distq.testing.embedded_valkey import EmbeddedValkey
+
+RATE = 50
+"""Writes a second."""
+
+OBJECTS = 100
+PATIENCE = 10.0
+"""Seconds for the last keys to come."""
+
+
+@dataclass(frozen=True)
+class Latencies:
+    """Seconds from just before each write, sorted."""
+
+    claimable: Sequence[float]
+    watched: Sequence[float]
+
+
+def measure(kubeconfig: Path, writes: int) -> Latencies:
+    """Change Pods at a steady rate, while a Manager feeds a queue that another process takes from."""
+    with ExitStack() as stack:
+        client = Client(kubeconfig)
+        pods = Pods(client, stack.enter_context(namespace(client)))
+        pods.create(OBJECTS)
+        valkey = stack.enter_context(EmbeddedValkey())
+        arguments = kubeconfig, pods.namespace
+        manager = stack.enter_context(feeder("manager", *arguments, OBJECTS, valkey.url))
+        consumer = stack.enter_context(feeder("consumer", valkey.url))
+        watch = stack.enter_context(follower("raw_watch", *arguments, pods.version))
+        for child in (manager, consumer, watch):
+            child.begin()
+        _until_heard(consumer, OBJECTS)  # those of the first list
+        _write(pods, 2 * RATE)  # a second or two to warm up
+        heard = _until_heard(consumer, OBJECTS + 2 * RATE), _until_heard(watch, 2 * RATE)
+        written = _write(pods, writes)
+        return Latencies(
+            *(_since(child, before, written) for child, before in zip((consumer, watch), heard, strict=True))
+        )
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """Return the value below which that share of sorted values is."""
+    return values[min(int(share * len(values)), len(values) - 1)]
+
+
+def _write(pods: Pods, writes: int) -> Mapping[str, list[float]]:
+    """Return when each Pod was changed, on the monotonic clock."""
+    written: dict[str, list[float]] = {}
+    lock = threading.Lock()
+
+    def write(name: str) -> None:
+        now = time.monotonic()
+        with lock:
+            written.setdefault(f"{pods.namespace}/{name}", []).append(now)
+        pods.change_one(name)
+
+    began = time.monotonic()
+    with ThreadPoolExecutor(WRITERS) as writers:
+        futures = []
+        for number in range(writes):
+            time.sleep(max(0.0, began + number / RATE - time.monotonic()))
+            futures.append(writers.submit(write, pods.names[number % len(pods.names)]))
+        for future in futures:
+            future.result()
+    return written
+
+
+def _since(child: Child, before: int, written: Mapping[str, list[float]]) -> list[float]:
+    """Return for each write how long it took until a child heard of the Pod, sorted."""
+    left = {key: list(times) for key, times in written.items()}
+    count = sum(map(len, left.values()))
+    deadline = time.monotonic() + PATIENCE
+    while len(child.heard()) < before + count and time.monotonic() < deadline:
+        time.sleep(0.01)
+    latencies = []
+    for key, at in child.heard()[before:]:
+        for written_at in list(left.get(key, ())):
+            if written_at <= at:  # several writes may have made one key
+                latencies.append(at - written_at)
+                left[key].remove(written_at)
+    if lost := sum(map(len, left.values())):
+        raise DistqError(f"{lost} of {count} writes were never heard of")
+    return sorted(latencies)
+
+
+def _until_heard(child: Child, number: int) -> int:
+    deadline = time.monotonic() + PATIENCE
+    while len(child.heard()) < number:
+        if time.monotonic() > deadline:
+            break  # several writes may have made one key
+        time.sleep(0.01)
+    return len(child.heard())
