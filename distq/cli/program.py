@@ -27,6 +27,13 @@ INTERRUPTED = 130
 class Program(click.Group):
     """A group whose errors are one line, whoever raises them."""
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the options; without a command show the help, which some versions of click make an error."""
+        if not args:
+            click.echo(ctx.get_help(), err=True)
+            ctx.exit(2)
+        return super().parse_args(ctx, args)
+
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run the command line and exit."""
         sys.exit(self._status(*args, **{"prog_name": "distq", **extra, "standalone_mode": False}))

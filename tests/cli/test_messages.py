@@ -169,6 +169,14 @@ def test_usage_errors_are_one_line(distq: CommandLine) -> None:
     assert distq("no-such-command").returncode == 2
 
 
+def test_without_a_command_the_help_is_shown(distq: CommandLine) -> None:
+    """The first thing that anyone types lists the commands, a line each."""
+    done = distq()
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("Usage: distq [OPTIONS] COMMAND")
+    assert "\n  sandbox " in done.stderr
+
+
 @pytest.mark.parametrize(
     ("variable", "value"),
     [("DISTQ_CONCURRENCY", "many"), ("DISTQ_LEASE_DURATION", "1"), ("DISTQ_LOG_LEVEL", "loud")],
