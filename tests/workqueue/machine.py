@@ -9,13 +9,14 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import wraps
 from itertools import chain, combinations
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from hypothesis import HealthCheck, Phase, core, seed, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
 from distq.redisio.connection import Connection
 from distq.workqueue.memory.entries import Item
@@ -61,6 +62,8 @@ KINDS = (
     *(Kind("retry", limiter, priority) for limiter in LIMITERS[1:] for priority in (None, -100)),
     *(Kind(outcome, wrong=wrong) for wrong in ("stale", "twice") for outcome in ("success", "retry")),
 )
+PLANS = _plans(KINDS)
+SIMPLE_PLANS = _plans(KINDS[:9])
 ITEMS = tuple(f"ns/item-{n}" for n in range(12))
 SOME = _some(ITEMS, 4)
 
@@ -70,18 +73,28 @@ priority = any_of(0, 5, -100, 900, -900)
 most = any_of(None, None, None, 1, 6)
 
 
+def step(**draws: st.SearchStrategy[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a rule that ends with the comparison; as an invariant it would fill the output."""
+
+    def compared(method: Callable[..., None]) -> Callable[..., None]:
+        @wraps(method)
+        def run_and_compare(machine: Any, **drawn: Any) -> None:
+            method(machine, **drawn)
+            machine.players.seen["steps"] += 1
+            machine.players.both.compare()
+
+        a_rule: Any = rule(**draws)  # type: ignore[call-overload]  # its overloads know no mapping
+        return cast("Callable[..., None]", a_rule(run_and_compare))
+
+    return compared
+
+
 class QueueMachine(RuleBasedStateMachine):
     """Twelve items and four processes, on one server."""
 
     def __init__(self, connection: Connection, seen: Counter[str]) -> None:
         super().__init__()
         self.players = Players(connection, seen)
-
-    @invariant()
-    def redis_is_as_specified(self) -> None:
-        """Compare after each step."""
-        self.players.seen["steps"] += 1
-        self.players.both.compare()
 
     def teardown(self) -> None:
         """Work everything off, unless something failed or was given up."""
@@ -90,54 +103,70 @@ class QueueMachine(RuleBasedStateMachine):
 
     # Producers
 
-    @rule(who=whoever, items=some, priority=priority, most=most)
+    @step(who=whoever, items=some, priority=priority, most=most)
     def add(self, who: int, items: Sequence[Item], priority: int, most: int | None) -> None:
         """Add items."""
         self.players.call(who, lambda: self.players.both.add(items, priority, most))
 
-    @rule(who=whoever, items=some)
+    @step(who=whoever, items=some)
     def add_again(self, who: int, items: Sequence[Item]) -> None:
         """Add items, as informers do all the time."""
         self.players.call(who, lambda: self.players.both.add(items, 0, None))
 
-    @rule(who=whoever, items=some, priority=priority, most=most, delay=any_of(5000, 1, 700_000, 30 * SECOND))
+    @step(who=whoever, items=some, priority=priority, most=most, delay=any_of(5000, 1, 700_000, 30 * SECOND))
     def add_after(self, who: int, items: Sequence[Item], priority: int, most: int | None, delay: int) -> None:
         """Add items for later."""
         self.players.call(who, lambda: self.players.both.add_after(items, priority, delay, most))
 
     # Consumers
 
-    @rule(who=whoever, want=any_of(1, 2, 5))
+    @step(who=whoever, want=any_of(1, 2, 5))
     def get(self, who: int, want: int) -> None:
         """Ask for items."""
         self.players.turn(who, [], want)
 
-    @rule(who=whoever, kinds=st.sampled_from(_plans(KINDS)), want=any_of(0, 1, 3), first=any_of(0, 1, 2))
+    @step(who=whoever, kinds=st.sampled_from(PLANS), want=any_of(0, 1, 3), first=any_of(0, 1, 2))
     def settle(self, who: int, kinds: Sequence[Kind], want: int, first: int) -> None:
         """Settle what is held, some of it wrongly, and ask for more."""
         self.players.settle(who, kinds, want, first)
 
-    @rule(who=whoever, kinds=st.sampled_from(_plans(KINDS[:9])))
-    def settle_simply(self, who: int, kinds: Sequence[Kind]) -> None:
-        """Settle what is held."""
+    @step(
+        who=whoever,
+        kinds=st.sampled_from(SIMPLE_PLANS),
+        meanwhile=any_of("", "add", "add_after", "back_off", "crash"),
+    )
+    def serve(self, who: int, kinds: Sequence[Kind], meanwhile: str) -> None:
+        """Claim items and settle them; something happens to one of them meanwhile."""
+        self.players.turn(who, [], len(kinds))
+        both, other = self.players.both, who - 1
+        for item in list(self.players.all[who].held)[:1]:
+            match meanwhile:
+                case "add":
+                    both.add([item], 0, None)
+                case "add_after":
+                    both.add_after([item], 0, SECOND, None)
+                case "back_off":
+                    self.players.back_off(other, item, "", 0)
+                case "crash":
+                    self.players.lapse(other)
         self.players.settle(who, kinds, 0)
 
-    @rule(who=whoever, want=any_of(1, 5))
+    @step(who=whoever, want=any_of(1, 5))
     def finish(self, who: int, want: int) -> None:
         """Settle all that is held in success, and ask for more."""
         self.players.finish(who, want)
 
-    @rule(who=whoever, item=st.sampled_from(ITEMS), limiter=st.sampled_from(LIMITERS), priority=priority)
+    @step(who=whoever, item=st.sampled_from(ITEMS), limiter=st.sampled_from(LIMITERS), priority=priority)
     def back_off(self, who: int, item: Item, limiter: str, priority: int) -> None:
         """Count a failure without a claim."""
         self.players.back_off(who, item, limiter, priority)
 
-    @rule(who=whoever)
+    @step(who=whoever)
     def wake(self, who: int) -> None:
         """Take the token and look for work."""
         self.players.wake(who)
 
-    @rule(who=whoever, what=any_of("the last call", "a dead process's claim"))
+    @step(who=whoever, what=any_of("the last call", "a dead process's claim"))
     def come_late(self, who: int, what: str) -> None:
         """Repeat the last call, or settle what another held."""
         if what == "the last call":
@@ -147,13 +176,13 @@ class QueueMachine(RuleBasedStateMachine):
 
     # Life and death
 
-    @rule(who=any_of(None, *range(len(CLAIM_DURATIONS))))
+    @step(who=any_of(None, *range(len(CLAIM_DURATIONS))))
     def beat(self, who: int | None) -> None:
         """Send somebody's heartbeat, or everybody's."""
         for each in range(len(self.players.all)) if who is None else [who]:
             self.players.beat(each)
 
-    @rule(who=whoever, how=any_of("die", "leave", "lapse", "outage"))
+    @step(who=whoever, how=any_of("die", "leave", "lapse", "outage"))
     def end(self, who: int, how: str) -> None:
         """Die, close, lapse while others live, or be silent all together."""
         {
@@ -163,33 +192,34 @@ class QueueMachine(RuleBasedStateMachine):
             "outage": self.players.outage,
         }[how]()
 
-    @rule(who=whoever, last=whoever)
-    def crash(self, who: int, last: int) -> None:
-        """Claim something, die of it, and let another claim."""
+    @step(who=whoever, how=any_of("lapse", "leave", "outage"), last=whoever)
+    def crash(self, who: int, how: str, last: int) -> None:
+        """Claim something, end with it, and let another claim."""
         self.players.turn(who, [], 1)
-        self.players.lapse(who)
+        self.end(who=who, how=how)
+        self.players.pass_time(SECOND)
         self.players.turn(last, [], 2)
 
     # Time
 
-    @rule(microseconds=any_of(SECOND, 1, 50, 1000, 4000, 20_000, 150_000))
+    @step(microseconds=any_of(SECOND, 1, 50, 1000, 4000, 20_000, 150_000))
     def pass_time(self, microseconds: int) -> None:
         """Let some time pass."""
         self.players.pass_time(microseconds)
 
-    @rule(seconds=any_of(6, 12, 3600, -0.001, -2, -3600))
+    @step(seconds=any_of(6, 12, 3600, -0.001, -2, -3600))
     def jump(self, seconds: float) -> None:
         """Let much time pass, or step the clock back."""
         self.players.pass_time(round(seconds * SECOND))
 
-    @rule(microseconds=any_of(0, 1, 1000))
+    @step(microseconds=any_of(0, 1, 1000))
     def wait_for_due(self, microseconds: int) -> None:
         """Wait until the next delay ends, or just before."""
         self.players.wait_for_due(microseconds)
 
     # People and the informer
 
-    @rule(
+    @step(
         who=whoever,
         how=any_of("requeue", "delete", "park", "forget"),
         state=any_of("", "ready", "dirty", "delayed", "dead"),
@@ -206,18 +236,18 @@ class QueueMachine(RuleBasedStateMachine):
         }[how]
         self.players.call(who, call)
 
-    @rule(who=whoever, paused=any_of(False, False, True))
+    @step(who=whoever, paused=any_of(False, False, True))
     def pause(self, who: int, paused: bool) -> None:
         """Pause or resume."""
         both = self.players.both
         self.players.call(who, both.pause if paused else both.resume)
 
-    @rule(limit=any_of(None, None, None, 1, 3, 6, 0))
+    @step(limit=any_of(None, None, None, 1, 3, 6, 0))
     def limit_fleet(self, limit: int | None) -> None:
         """Limit what all hold together."""
         self.players.fleet_concurrency = limit
 
-    @rule(
+    @step(
         who=whoever,
         batch=st.builds(
             Batch,
@@ -247,7 +277,6 @@ class ManyMachine(RuleBasedStateMachine):
         super().__init__()
         self.players = Players(connection, seen)
 
-    redis_is_as_specified = QueueMachine.redis_is_as_specified
     teardown = QueueMachine.teardown
     end, beat, jump, wait_for_due = (
         QueueMachine.end,
@@ -256,27 +285,27 @@ class ManyMachine(RuleBasedStateMachine):
         QueueMachine.wait_for_due,
     )
 
-    @rule(items=many, priority=priority)
+    @step(items=many, priority=priority)
     def add(self, items: Sequence[Item], priority: int) -> None:
         """Add items."""
         self.players.both.add(items, priority, None)
 
-    @rule(items=many, priority=priority, delay=any_of(5000, 2 * SECOND), most=any_of(None, 270))
+    @step(items=many, priority=priority, delay=any_of(5000, 2 * SECOND), most=any_of(None, 270))
     def add_after(self, items: Sequence[Item], priority: int, delay: int, most: int | None) -> None:
         """Add items for later."""
         self.players.both.add_after(items, priority, delay, most)
 
-    @rule(who=whoever, want=any_of(250, 100, 5))
+    @step(who=whoever, want=any_of(250, 100, 5))
     def get(self, who: int, want: int) -> None:
         """Ask for items."""
         self.players.turn(who, [], want)
 
-    @rule(who=whoever, want=any_of(0, 250))
+    @step(who=whoever, want=any_of(0, 250))
     def finish(self, who: int, want: int) -> None:
         """Settle what is held, and ask for more."""
         self.players.finish(who, want)
 
-    @rule(who=whoever, kind=st.sampled_from(KINDS))
+    @step(who=whoever, kind=st.sampled_from(KINDS))
     def settle(self, who: int, kind: Kind) -> None:
         """Settle what is held, all in one way."""
         self.players.settle(who, [kind] * 125, 0)

@@ -15,7 +15,7 @@ T = TypeVar("T")
 SECOND = 1_000_000
 CLAIM_DURATIONS = (30 * SECOND, 30 * SECOND, 12 * SECOND, 45 * SECOND)
 LIMITER = f"exp 5000 {1000 * SECOND} bucket 10.0 3 maxof 2"
-MAX_RETRIES = 3
+MAX_RETRIES = 2
 
 
 class Kind(NamedTuple):

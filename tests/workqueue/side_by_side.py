@@ -24,6 +24,7 @@ class SideBySide:
         self._wakes_at_due = False
 
     def _run(self, script: str, **inputs: Any) -> Any:
+        self._wakes_at_due = False
         self.store.connection.server_time = self.now
         return self.store.run(script, **inputs)
 
