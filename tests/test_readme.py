@@ -148,6 +148,11 @@ def the_users_test_passes(text: str, reader: Reader) -> None:
     reader.run("pytest", "-q", "-p", "no:cacheprovider", "test_foos.py", **reader.bare)
 
 
+def the_test_without_servers_passes(text: str, reader: Reader) -> None:
+    """Run it as its author would, where no Redis is."""
+    reader.run(sys.executable, "-m", "pytest", "-q", "test_thumbs.py", **reader.bare)
+
+
 def the_plain_worker_works(text: str, reader: Reader) -> None:
     """Let ``distq worker thumbs`` render what the producer adds, and end it by SIGTERM."""
     worker = reader.start("distq", "worker", "thumbs")
@@ -454,6 +459,7 @@ RUNNERS: dict[str, Callable[[str, Reader], None]] = {
     "distq sandbox": the_tour_works,
     "# test_foos.py": the_users_test_passes,
     "# thumbs.py": the_plain_worker_works,
+    "# test_thumbs.py": the_test_without_servers_passes,
     "# producer.py": the_plain_worker_works,
     "# loop.py": the_loop_works,
     "# orders.py": the_limiter_decides,

@@ -40,7 +40,7 @@ def test_what_a_queue_in_redis_refuses_is_refused_here() -> None:
     assert caught.value.added == 1
     for wrong in ({"claim_duration": 0.0}, {"max_retries": -1}, {"max_length": 0}):
         with pytest.raises(ConfigError):
-            MemoryQueue("foos", **wrong)  # type: ignore[arg-type]  # on purpose
+            MemoryQueue("foos", **wrong)
     with pytest.raises(ValueError, match="at most 250"):
         queue.turn([], 251)
 
