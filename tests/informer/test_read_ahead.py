@@ -71,3 +71,22 @@ def test_reads_no_more_than_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     eventually(lambda: len(read) == 7)
     reader.close()
     assert len(read) <= 8
+
+
+def test_who_wants_many_lines_gets_fewer_when_they_do_not_come() -> None:
+    """A taker that asks for many is woken when they are there, and after its timeout has what there is."""
+    release, go_on = threading.Event(), threading.Event()
+
+    def lines() -> Iterator[bytes]:
+        yield b"a"
+        release.wait(10)
+        yield from (b"b", b"c", b"d")
+        go_on.wait(10)
+
+    reader = ReadAhead(lines(), "test", SYSTEM_CLOCK)
+    assert reader.take(0.05, wanted=4)[0] == [b"a"]
+    release.set()
+    assert reader.take(10, wanted=3)[0] == [b"b", b"c", b"d"]
+    go_on.set()
+    with pytest.raises(EOFError):
+        reader.take(10, wanted=100)
