@@ -13,7 +13,7 @@ from typing import Self
 
 from distq.errors import DistqError
 
-TIMEOUT = 900.0
+TIMEOUT = 300.0
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,16 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from itertools import count
+from dataclasses import dataclass
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from distq.client import Client
-from distq.errors import ConfigError
+from distq.errors import ConfigError, Expired
+from distq.informer import ListWatch
 from tests.envtest import MODULE, assets
 from tests.fixtures.api_servers import RealApiServer
 
@@ -52,6 +54,17 @@ def namespace(client: Client) -> Iterator[str]:
         client.delete("v1/Namespace", name)
 
 
+_STEP = 500
+
+
+@dataclass(frozen=True)
+class Backlog:
+    """How many events came after a version."""
+
+    version: str
+    events: int
+
+
 class _Written(msgspec.Struct):
     metadata: dict[str, Any]
 
@@ -77,9 +90,26 @@ class Pods:
         self._each(names, lambda name: self._client.request("POST", self._path, body=_pod(name)))
         self.names += names
 
-    def change(self, events: int) -> None:
-        """Change an annotation of one Pod after another, as many times as told."""
-        self._each((self.names[number % len(self.names)] for number in range(events)), self.change_one)
+    def change(self, events: int) -> "Backlog":
+        """Change an annotation of one Pod after another; return as much of that as can still be watched.
+
+        An API server keeps as many events as it thinks that somebody may want, which depends on their pace.
+        """
+        names = (self.names[number % len(self.names)] for number in range(events))
+        begins: list[Backlog] = []
+        for done in range(0, events, _STEP):
+            begins.append(Backlog(self.version, events - done))
+            self._each(islice(names, _STEP), self.change_one)
+        return next(filter(self._can_be_watched, begins), begins[-1])
+
+    def _can_be_watched(self, backlog: "Backlog") -> bool:
+        list_watch = ListWatch(self._client, "v1/Pod", self.namespace)
+        try:
+            with list_watch.watch(backlog.version) as lines:
+                list_watch.decode(next(iter(lines)))
+        except Expired:
+            return False
+        return True
 
     def change_one(self, name: str) -> bytes:
         """Change an annotation of one Pod; return what it is now."""

@@ -16,7 +16,7 @@ import click
 
 from benchmarks import latency
 from benchmarks.children import Child, Usage, feeder, follower
-from benchmarks.cluster import Pods, cluster, namespace
+from benchmarks.cluster import Backlog, Pods, cluster, namespace
 from benchmarks.report import Row, publish
 from distq.client import Client
 from distq.errors import DistqError
@@ -81,9 +81,9 @@ def measure(kubeconfig: Path, size: Size) -> Iterator[Row]:
         pods.create(size.objects)
         yield from _lists(_take_turns(_list_subjects(kubeconfig, pods), size.rounds))
         _say(f"changing Pods {size.events} times ...")
-        before = pods.version
-        pods.change(size.events)
-        yield from _backlogs(kubeconfig, pods, before, size)
+        backlog = pods.change(size.events)
+        _say(f"{backlog.events} of {size.events} events can be watched")
+        yield from _backlogs(kubeconfig, pods, backlog, size.rounds)
     _say(f"changing Pods {latency.RATE} times a second ...")
     yield from _latencies(kubeconfig, size.writes)
 
@@ -171,19 +171,20 @@ def _beside(row: Row, peer: Measured, what: Callable[[Usage], float]) -> Row:
 # Backlogs
 
 
-def _backlogs(kubeconfig: Path, pods: Pods, before: str, size: Size) -> Iterator[Row]:
-    arguments = kubeconfig, pods.namespace, size.events, before
+def _backlogs(kubeconfig: Path, pods: Pods, backlog: Backlog, rounds: int) -> Iterator[Row]:
+    arguments = kubeconfig, pods.namespace, backlog.events, backlog.version
+    yield Row("backlog: events", backlog.events, "events")
     measured = _take_turns(
         {
             "informer": follower("distq_backlog", *arguments),
             "watch": follower("distq_watch", *arguments),
             "lightkube": _lightkube("lightkube_backlog", *arguments),
         },
-        size.rounds,
+        rounds,
     )
 
     def a_second(usage: Usage) -> float:
-        return size.events / usage.cpu
+        return backlog.events / usage.cpu
 
     for name, what in (("watch", "watch"), ("informer", "informer with a handler")):
         row = Row(
@@ -197,24 +198,25 @@ def _backlogs(kubeconfig: Path, pods: Pods, before: str, size: Size) -> Iterator
     for name, each in measured.items():
         if each.usages:
             best = min(usage.wall for usage in each.usages)
-            yield Row(f"backlog: best round, {name}", size.events / best, "events/s")
-    yield from _into_queue((kubeconfig, pods.namespace, f"{before}-{pods.version}"), size)
+            yield Row(f"backlog: best round, {name}", backlog.events / best, "events/s")
+    versions = f"{backlog.version}-{pods.version}"
+    yield from _into_queue((kubeconfig, pods.namespace, versions), backlog.events, rounds)
 
 
-def _into_queue(arguments: Sequence[object], size: Size) -> Iterator[Row]:
+def _into_queue(arguments: Sequence[object], events: int, rounds: int) -> Iterator[Row]:
     """Hand the backlog over to a queue, each round to a new server."""
     usages, servers = [], []
-    for number in range(size.rounds):
-        _say(f"round {number + 1} of {size.rounds}: into a queue")
+    for number in range(rounds):
+        _say(f"round {number + 1} of {rounds}: into a queue")
         with EmbeddedValkey() as valkey, feeder("stream", *arguments, valkey.url) as child:
             began = Child.cpu_of(valkey.pid)
             child.begin()
             usages.append(child.usage())
             servers.append(Child.cpu_of(valkey.pid) - began)
     rates = {
-        "best round": ("events/s", size.events / min(usage.wall for usage in usages)),
-        "leader": ("events/s CPU", size.events / median(usage.cpu for usage in usages)),
-        "server": ("events/s CPU", size.events / median(servers)),
+        "best round": ("events/s", events / min(usage.wall for usage in usages)),
+        "leader": ("events/s CPU", events / median(usage.cpu for usage in usages)),
+        "server": ("events/s CPU", events / median(servers)),
     }
     for name, (unit, rate) in rates.items():
         yield Row(f"backlog into a queue: {name}", rate, unit, 10_000, at_least=True)
