@@ -1,13 +1,17 @@
 """The benchmarks run, and say what they measured in a form that programs read; what they say is no test."""
 
 import json
+import os
 import subprocess
 import sys
 
 import pytest
 
 from benchmarks.report import Row, publish
+from tests.fixtures.api_servers import real_api_server_assets
 from tests.fixtures.redis_servers import KINDS, server_of
+
+_OWN_CLUSTER = {name: text for name, text in os.environ.items() if name != "KUBECONFIG"}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -32,6 +36,23 @@ def test_the_floor_tells_every_figure_with_its_bar(kind: str) -> None:
     }
     assert any("longest scripts" in name for name in rows)
     assert report["pass"] == all(row["pass"] for row in rows.values())
+    assert done.returncode == (0 if report["pass"] else 1)
+
+
+def test_a_change_of_leaders_is_counted_on_a_real_api_server() -> None:
+    """Whether the watch resumes or not, what was missed is enqueued; the rows say so, and the exit code."""
+    real_api_server_assets()
+    command = ["-m", "benchmarks.failover", "--objects", "60", "--no-takeovers", "--json"]
+    done = subprocess.run(
+        [sys.executable, *command], capture_output=True, text=True, check=False, timeout=150, env=_OWN_CLUSTER
+    )
+    assert done.returncode in {0, 1}, done.stderr
+    report = json.loads(done.stdout.splitlines()[-1])
+    rows = {row["name"]: row["value"] for row in report["rows"]}
+    for how, what in (("resumes", "missed events"), ("is refused", "differences")):
+        assert rows[f"the watch {how}: {what} not enqueued"] == 0
+        assert rows[f"the watch {how}: deletions not enqueued"] == 0
+    assert rows["the watch resumes: pages listed"] == 0
     assert done.returncode == (0 if report["pass"] else 1)
 
 

@@ -95,12 +95,11 @@ class Scene:
         client = client or RecordingClient(self.kubeconfig)
         term = Term(epoch, f"leader-{epoch}")
         settings = StreamConfig(
-            queue=QUEUE,
             connection=connection or self.connection,
             client=client,
             leadership=term,
             clock=clock,
-            **{"owner": "default/distq-foos", **config},
+            **{"queue": QUEUE, "owner": "default/distq-foos", **config},
         )
         (identity,) = identities([watch])
         return Leader(Stream(watch, settings, identity=identity, namespace=self.namespace), client, term)
@@ -121,9 +120,9 @@ class Scene:
         """Return the key of an object of the namespace."""
         return f"{self.namespace}/{name}"
 
-    def pending(self) -> dict[str, int]:
+    def pending(self, queue: str = QUEUE) -> dict[str, int]:
         """Return what is ready, with its priority."""
-        (flat,) = QueueStore(self.connection, QUEUE).read(("ZRANGE", "ready", 0, -1, "WITHSCORES"))
+        (flat,) = QueueStore(self.connection, queue).read(("ZRANGE", "ready", 0, -1, "WITHSCORES"))
         return {
             key.decode(): decode_order(float(score))[0]
             for key, score in zip(flat[::2], flat[1::2], strict=True)
@@ -133,10 +132,10 @@ class Scene:
         """Return whether these objects' keys, and no others, are ready."""
         return self.pending().keys() == {self.key(name) for name in names}
 
-    def take(self) -> dict[str, int]:
+    def take(self, queue: str = QUEUE) -> dict[str, int]:
         """Take everything that is ready, as workers do."""
-        pending = self.pending()
-        QueueStore(self.connection, QUEUE).delete(list(pending))
+        pending = self.pending(queue)
+        QueueStore(self.connection, queue).delete(list(pending))
         return pending
 
     def record(self) -> StreamRecord | None:

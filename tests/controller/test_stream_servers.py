@@ -1,16 +1,19 @@
 """A stream on both API servers: what they do differently from what one would think."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 
 import pytest
 
-from distq.controller.watches import For, Owns
+from distq.controller.watches import For, Object, Owns, Watches
 from distq.errors import NotFound
 from distq.redisio.connection import Connection
+from distq.redisio.stream_store import stream_records
 from distq.testing.embedded_valkey import EmbeddedValkey
 from tests.client.samples import config_map, custom_resource, wait_until_served
 from tests.controller.eventually import eventually
-from tests.controller.leading import Scene
+from tests.controller.leading import Leader, Scene
 from tests.fixtures.tcp_proxy import TcpProxy
 from tests.informer.recording import DEFINITIONS, RecordingClient, change_schema, create_when_served
 
@@ -64,6 +67,61 @@ def test_a_changed_definition_costs_a_list_and_no_deletion(scene: Scene) -> None
         assert set(scene.known()) == {scene.key(name) for name in ("same", "changed", "new")}
     finally:
         client.delete(DEFINITIONS, f"widgets.{group}")
+
+
+def test_another_revision_enqueues_everything_though_the_watch_could_resume(scene: Scene) -> None:
+    """One list, of which all is enqueued at low priority, and only once."""
+    client = scene.leader().client
+    for name in "ab":
+        client.create(config_map(scene.namespace, name))
+    with scene.leading():
+        scene.take()
+    with scene.leading(epoch="2", revision="v2") as leader:
+        assert scene.take() == {scene.key("a"): LOW, scene.key("b"): LOW}
+        assert leader.stream.lists == 1
+    with scene.leading(epoch="3", revision="v2") as leader:
+        assert leader.stream.lists == 0
+    assert scene.pending() == {}
+
+
+def test_one_resource_feeds_two_queues_and_one_queue_has_two_streams(scene: Scene) -> None:
+    """Each stream has a position and a memory of its own, and resumes by itself."""
+    client = scene.leader().client
+    for name in "ab":
+        client.create(config_map(scene.namespace, name))
+    maps, secrets = For("v1/ConfigMap"), Watches("v1/Secret", named)
+
+    @contextmanager
+    def leading(epoch: str) -> Iterator[list[Leader]]:
+        with (
+            scene.leading(maps, epoch=epoch) as one,
+            scene.leading(secrets, epoch=epoch) as other,
+            scene.leading(maps, epoch=epoch, queue="bars") as elsewhere,
+        ):
+            yield [one, other, elsewhere]
+
+    with leading("1"):
+        for queue in ("foos", "bars"):
+            assert scene.take(queue) == {scene.key("a"): LOW, scene.key("b"): LOW}
+    with scene.leading(maps, epoch="2", queue="bars"):  # one of them goes ahead
+        client.delete("v1/ConfigMap", scene.key("a"))
+        eventually(lambda: scene.take("bars") == {scene.key("a"): 0})
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": scene.namespace}}
+    client.create(secret)
+    with leading("3") as leaders:
+        eventually(lambda: scene.pending() == {scene.key("a"): 0, "s": 0})
+        client.create(config_map(scene.namespace, "c"))
+        eventually(lambda: scene.key("c") in scene.pending() and scene.key("c") in scene.pending("bars"))
+        assert scene.pending("bars") == {scene.key("c"): 0}
+        assert [leader.stream.lists for leader in leaders] == [0, 0, 0]
+        assert [leader.error for leader in leaders] == [None] * 3
+    assert len(stream_records(scene.connection, "foos")) == 2
+    assert len(stream_records(scene.connection, "bars")) == 1
+
+
+def named(obj: Object) -> list[str]:
+    """Return an object's name."""
+    return [str(obj["metadata"]["name"])]
 
 
 def test_a_resource_nobody_knows_ends_the_stream(scene: Scene) -> None:
