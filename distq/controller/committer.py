@@ -19,13 +19,16 @@ from distq.errors import LayoutTooNew, LeaseLost, RedisError
 from distq.informer.backoff import Backoff
 from distq.informer.objects import is_older
 from distq.informer.reflector import PositionMoved
-from distq.redisio.positions import step_of
+from distq.redisio.positions import MARK, step_of
 from distq.redisio.records import Stream as StreamRecord
 from distq.redisio.stream_store import Committed, Fenced, Mismatch, StreamStore
 
 logger = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
+
+_WORDS = {"": "nothing", MARK: "the mark to list everything"}
+"""Positions that are no versions, for the log: a resync by hand leaves the mark."""
 
 
 class Leadership(Protocol):
@@ -174,7 +177,7 @@ class Committer:
         return True
 
     def _move_to(self, position: str) -> None:
-        stands, stood = position or "nothing", self.position or "nothing"
+        stands, stood = (_WORDS.get(each, each) for each in (position, self.position))
         if stands == stood:
             logger.warning("%s: stands at %s, but not by our last commit", self.store.stream, stands)
         else:

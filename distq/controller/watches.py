@@ -40,8 +40,8 @@ class _Watch:
         group_kind(self.resource)
         if self.cached:
             raise ConfigError(
-                f"cannot cache {self.resource}: there is no lister yet. "
-                "Leave cached out and get objects through a Client."
+                f"cannot cache {self.resource}: a watch keeps no objects. "
+                "Leave cached out, and get them through a Client or a SharedInformer."
             )
         if self.namespaces is not None:
             object.__setattr__(self, "namespaces", _namespaces(self.resource, self.namespaces))
