@@ -127,13 +127,15 @@ class QueueMachine(RuleBasedStateMachine):
 
     @step(who=whoever, kinds=st.sampled_from(PLANS), want=any_of(0, 1, 3), first=any_of(0, 1, 2))
     def settle(self, who: int, kinds: Sequence[Kind], want: int, first: int) -> None:
-        """Settle what is held, some of it wrongly, and ask for more."""
+        """Settle what is held, or else claimed now, some of it wrongly, and ask for more."""
+        if not self.players.all[who].held:
+            self.players.turn(who, [], 2)
         self.players.settle(who, kinds, want, first)
 
     @step(
         who=whoever,
         kinds=st.sampled_from(SIMPLE_PLANS),
-        meanwhile=any_of("", "add", "add_after", "back_off", "crash"),
+        meanwhile=any_of("", "add", "add_after", "back_off", "repair", "crash"),
     )
     def serve(self, who: int, kinds: Sequence[Kind], meanwhile: str) -> None:
         """Claim items and settle them; something happens to one of them meanwhile."""
@@ -147,6 +149,9 @@ class QueueMachine(RuleBasedStateMachine):
                     both.add_after([item], 0, SECOND, None)
                 case "back_off":
                     self.players.back_off(other, item, "", 0)
+                case "repair":
+                    both.add_after([item], 0, SECOND, None)
+                    self.repair(who=other, how="park", state="", items=[item])
                 case "crash":
                     self.players.lapse(other)
         self.players.settle(who, kinds, 0)

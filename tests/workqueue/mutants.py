@@ -84,6 +84,23 @@ MUTANTS = [
         "if newly_ready > 0 and tokens == 0 and call('HEXISTS', meta, 'paused') == 0 then",
         "if newly_ready > 0 then",
     ),
+    Mutant("pause ignored", "if paused then want = 0 end", ""),
+    Mutant("fleet limit ignored", "if fleet then want = math.max", "if false then want = math.max"),
+    Mutant(
+        "a held item parked", "if not held[i] and (now_ready[i] or later[i])", "if now_ready[i] or later[i]"
+    ),
+    Mutant("settled twice in other ways", " and not settled[item] then", " then"),
+    Mutant("the dead stay dead", "if revive then call(unpack(revive)) end", ""),
+    Mutant("requeued with its past", "n_failures > 0 and call('HDEL', failures, item) == 1", "false"),
+    Mutant("the dead forgotten", "if not parked[i] then dropped", "if true then dropped"),
+    Mutant("given up too soon", "count > tonumber(max_retries)", "count >= tonumber(max_retries)"),
+    Mutant("last error lost", "text ~= '' and text or last", "text"),
+    Mutant(
+        "pending since it was promoted",
+        "to[#to + 1] = order(priority, since)",
+        "to[#to + 1] = order(priority, now)",
+    ),
+    Mutant("sessions lapse at once", ") + claim_duration, number", ") + 0, number"),
     Mutant("unbounded take-back", "local room = 100", "local room = 1000", many=True),
     Mutant("unbounded promotion", "math.max(want, 100))", "1000)", many=True),
 ]

@@ -119,7 +119,7 @@ class Players:
             claim_fence = fence - 1 if kind.wrong == "stale" else fence
             endings.append(Ending(item, claim_fence, kind.outcome, kind.limiter, kind.priority, text))
             if kind.wrong == "twice":
-                endings.append(Ending(item, fence, "success" if kind.outcome in ("success", "retry") else "done"))
+                endings.append(Ending(item, fence, kind.outcome, kind.limiter))
         self.turn(who, endings, want)
 
     def finish(self, who: int, want: int) -> None:

@@ -152,6 +152,7 @@ class SideBySide:
         if told is None:
             assert reply == b"LOST"
             return None
+        assert reply != b"LOST"
         assert answer_of(reply) == told
         if not resent:
             self._fleet_concurrency = policy.fleet_concurrency
