@@ -183,7 +183,6 @@ class Crowd:
         if self._to_lose:
             self._to_lose -= 1
             consumer.naps += 1
-            say("lost", time.time())
         else:
             self._turn(consumer, "token")
 

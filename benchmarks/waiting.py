@@ -225,7 +225,6 @@ def _lost(server: Server, many: Consumers, size: Size) -> Row:
         time.sleep(0.2)
         began = time.time()
         queue.add(f"lost{number}")
-        many.hear("lost")
         took.append(1000 * (many.claimed_at() - began))
     return Row(f"{server.kind}: lost token, {MANY} waiters, longest until claimed", max(took), "ms", RECOVERY)
 
