@@ -219,8 +219,9 @@ class TurnQueue(WorkQueue, Protocol):
     def turn(self, settlements: Sequence[Settlement], want: int) -> Turn:
         """Settle claims and take up to ``want`` new ones, in one step.
 
-        At most 250 each way. Raises RedisUnavailable while there is no answer: call again with the
-        same settlements; nothing happens twice.
+        At most 250 each way. Of more than 100 settlements that are no successes some go before, in steps
+        of their own, since one step would keep Redis for too long. Raises RedisUnavailable while there is
+        no answer: call again with the same settlements; nothing happens twice.
         """
 
     def wait(self, seconds: float) -> None:

@@ -13,7 +13,7 @@ import secrets
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from distq.clock import SYSTEM_CLOCK, Clock
@@ -25,7 +25,18 @@ from distq.workqueue.asks import Ask, Asks
 from distq.workqueue.heartbeat import Heartbeat
 from distq.workqueue.interface import Fate, Release, Request, Settlement, Turn
 from distq.workqueue.rate_limiters import microseconds
-from distq.workqueue.turns import LIMIT, REFUSED, Answer, Backoff, Encoded, Entry, Policy, decode, encode
+from distq.workqueue.turns import (
+    LIMIT,
+    REFUSED,
+    Answer,
+    Backoff,
+    Encoded,
+    Entry,
+    Policy,
+    decode,
+    encode,
+    parts,
+)
 from distq.workqueue.waiting import Waiting
 from distq.workqueue.worker import Worker
 
@@ -44,6 +55,8 @@ class _Sent:
     entries: list[Entry]
     encoded: Encoded
     policy: Policy
+    before: Mapping[tuple[str, int], Fate]
+    """What parts of the same turn, which were answered, made of their claims."""
 
 
 class Session:
@@ -221,10 +234,10 @@ class Session:
         want = sum(ask.want for ask in asks)
         if self._alone or self._ended:
             want = 0
-        answer = self._send(ours, max(0, want - len(self._spare)))
+        answer, told = self._send_in_parts(ours, max(0, want - len(self._spare)))
         self._spare.extend(answer.requests)
         self._spare = deque(request for request in self._spare if not request.cancelled.is_set())
-        fates = iter(answer.fates)
+        fates = iter(told)
         sent = set(map(id, ours))
         for ask in asks:
             ask.fates = [
@@ -246,9 +259,22 @@ class Session:
             return REFUSED
         return self._late.pop((entry.request.key, entry.request.fence), REFUSED)
 
+    def _send_in_parts(self, entries: list[Entry], want: int) -> tuple[Answer, list[Fate]]:
+        """Send one turn, or several where one would keep the server for too long; the last one claims."""
+        fates = [REFUSED] * len(entries)
+        before: dict[tuple[str, int], Fate] = {}
+        *first, last = parts(entries)
+        for places in (*first, last):
+            part = [entries[place] for place in places]
+            answer = self._send(part, want if places is last else 0, dict(before))
+            before.update(_by_claim(part, answer.fates))
+            for place, fate in zip(places, answer.fates, strict=True):
+                fates[place] = fate
+        return answer, fates
+
     # One turn of the script
 
-    def _send(self, entries: list[Entry], want: int) -> Answer:
+    def _send(self, entries: list[Entry], want: int, before: Mapping[tuple[str, int], Fate]) -> Answer:
         back_offs: list[Entry] = [entry for entry in entries if isinstance(entry, Backoff)]
         if not self.id and self._ended and not back_offs:
             return Answer([], [REFUSED] * len(entries), 0.0, alone=False)
@@ -256,12 +282,14 @@ class Session:
             self._open()
         self._op += 1
         policy = self._policy()
-        answer = self._ask_redis(_Sent(self._op, want, entries, encode(entries, policy), policy))
+        answer = self._ask_redis(_Sent(self._op, want, entries, encode(entries, policy), policy, before))
         if answer is not None:
             return answer
         if not want and not back_offs:
             return Answer([], [REFUSED] * len(entries), 0.0, alone=False)
-        anew = self._send(back_offs, want)  # the claims ended with the session, what needs none goes on
+        anew = self._send(
+            back_offs, want, before
+        )  # the claims ended with the session, what needs none goes on
         told = dict(zip(map(id, back_offs), anew.fates, strict=True))
         fates = [told.get(id(entry), REFUSED) for entry in entries]
         return Answer(anew.requests, fates, anew.wait, anew.alone)
@@ -283,6 +311,7 @@ class Session:
         except RedisError as error:
             if not error.retryable:
                 self._unanswered = None
+                self._late.update(sent.before)
             raise
         self._unanswered = None
         if reply == b"LOST":
@@ -296,12 +325,9 @@ class Session:
         """Ask for a reply that was lost; keep its fates and claims for those who come back for them."""
         answer = self._ask_redis(sent)
         if answer is None:
+            self._late.update(sent.before)
             return
-        self._late = {
-            (entry.request.key, entry.request.fence): fate
-            for entry, fate in zip(sent.entries, answer.fates, strict=True)
-            if isinstance(entry, Settlement)
-        }
+        self._late = {**sent.before, **_by_claim(sent.entries, answer.fates)}
         self._spare.extend(answer.requests)
 
     def _note(self, sent: _Sent, answer: Answer) -> None:
@@ -318,7 +344,9 @@ class Session:
     def _release(self, requests: Sequence[Request]) -> None:
         for start in range(0, len(requests), LIMIT):
             if self.id:
-                self._send([Settlement(request, Release()) for request in requests[start : start + LIMIT]], 0)
+                self._send(
+                    [Settlement(request, Release()) for request in requests[start : start + LIMIT]], 0, {}
+                )
 
     # Beginning and end
 
@@ -354,6 +382,14 @@ class Session:
         _logger.warning("queue %s: %s cancelled: %s", self.store.name, request.key, why)
         request.cancelled.set()
         self._on_cancel(request)
+
+
+def _by_claim(entries: Sequence[Entry], fates: Sequence[Fate]) -> dict[tuple[str, int], Fate]:
+    return {
+        (entry.request.key, entry.request.fence): fate
+        for entry, fate in zip(entries, fates, strict=True)
+        if isinstance(entry, Settlement)
+    }
 
 
 _sessions: "weakref.WeakSet[Session]" = weakref.WeakSet()

@@ -24,6 +24,9 @@ from distq.workqueue.rate_limiters import Failure, Program, RateLimiter, fixed, 
 LIMIT = 250
 """Settlements and claims a turn, each way, so that the script stays within 2 ms."""
 
+SLOW_LIMIT = 100
+"""Settlements other than successes a turn: each costs as much as ten successes."""
+
 ENDED, REFUSED, PENDING, PARKED = Fate("ended"), Fate("refused"), Fate("pending"), Fate("parked")
 
 
@@ -82,13 +85,25 @@ def encode(entries: Sequence[Entry], policy: Policy) -> Encoded:
     flat: list[str | int] = []
     flat_others: list[str | int] = []
     for index, entry in enumerate(entries):
-        if isinstance(entry, Settlement) and isinstance(entry.outcome, Success):
+        if isinstance(entry, Settlement) and isinstance(entry.outcome, Success):  # as _succeeded, for mypy
             successes.append(index)
             flat += (entry.request.key, entry.request.fence)
         else:
             others.append(index)
             flat_others += _other(entry, policy)
     return Encoded(len(successes), flat + flat_others, successes + others)
+
+
+def parts(entries: Sequence[Entry]) -> list[list[int]]:
+    """Part what one script would take too long for, as indexes; the last part, with the successes, claims."""
+    quick = [index for index, entry in enumerate(entries) if _succeeded(entry)]
+    slow = [index for index, entry in enumerate(entries) if not _succeeded(entry)]
+    some = [slow[start : start + SLOW_LIMIT] for start in range(0, len(slow), SLOW_LIMIT)] or [[]]
+    return [*some[:-1], quick + some[-1]]
+
+
+def _succeeded(entry: Entry) -> bool:
+    return isinstance(entry, Settlement) and isinstance(entry.outcome, Success)
 
 
 def _other(entry: Entry, policy: Policy) -> tuple[str | int, ...]:

@@ -20,7 +20,9 @@ _AROUND = """
 local meta, program, count, now = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local call, now_text = redis.call, ARGV[3]
 {limiter}
-return string.format('%.17g', delay_of(program, count))
+local delay = delay_of(program, count)
+keep_buckets()
+return string.format('%.17g', delay)
 """
 _LIMITER = Path(scripts.__file__).parent / "lua" / "include" / "limiter.lua"
 

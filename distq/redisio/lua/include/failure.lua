@@ -1,13 +1,12 @@
 -- A failure record is `count crashes failed_at reason text`; reason - while the item lives.
 local function read_failure(item)
-  local count, crashes, failed_at, reason, text =
-    string.match(call('HGET', failures, item) or '0 0 0 - ', '^(%d+) (%d+) (%d+) (%S+) (.*)$')
+  local record = call('HGET', failures, item)
+  if not record then return 0, 0, '0', '-', '' end
+  local count, crashes, failed_at, reason, text = string.match(record, '^(%d+) (%d+) (%d+) (%S+) (.*)$')
   return tonumber(count), tonumber(crashes), failed_at, reason, text
 end
 local function write_failure(item, count, crashes, failed_at, reason, text)
-  call('HSET', failures, item, table.concat({
-    string.format('%.0f', count), string.format('%.0f', crashes), failed_at, reason, text,
-  }, ' '))
+  call('HSET', failures, item, string.format('%d %d %s %s ', count, crashes, failed_at, reason) .. text)
 end
 -- Move to the dead, unless something newer is pending: that has a try of its own.
 local function park(item)

@@ -1,15 +1,23 @@
   -- A limiter is a program in postfix notation, times in µs: `exp 5000 1e9 bucket 10 100 maxof 2`.
   -- Source: client-go workqueue default_rate_limiters; golang.org/x/time/rate Reserve for the bucket.
   local TEN_YEARS = 315576000 * 1000000
+  -- Buckets are read once and written once, however many failures one turn tells of.
+  local buckets = {}
+  local function tokens_left(field, per_second, capacity)
+    local left, at = string.match(call('HGET', meta, field) or '', '^(%S+) (%S+)$')
+    local elapsed = math.max(0, now - tonumber(at or now)) / 1000000
+    return math.min(capacity, tonumber(left or capacity) + elapsed * per_second)
+  end
+  local function keep_buckets()
+    for field, left in pairs(buckets) do call('HSET', meta, field, string.format('%.17g %s', left, now_text)) end
+  end
   local function reserve(rate, burst)
     if rate == 'inf' then return 0 end
     local field = 'bucket ' .. rate .. ' ' .. burst
     local per_second, capacity = tonumber(rate), tonumber(burst)
     if capacity < 1 then return TEN_YEARS end
-    local tokens_left, at = string.match(call('HGET', meta, field) or '', '^(%S+) (%S+)$')
-    local elapsed = math.max(0, now - tonumber(at or now)) / 1000000
-    local left = math.min(capacity, tonumber(tokens_left or capacity) + elapsed * per_second) - 1
-    call('HSET', meta, field, string.format('%.17g %s', left, now_text))
+    local left = (buckets[field] or tokens_left(field, per_second, capacity)) - 1
+    buckets[field] = left
     if left >= 0 then return 0 end
     return -left / per_second * 1000000 -- infinite where nothing flows in; ten years, below
   end

@@ -10,11 +10,10 @@
     return 53 - exponent
   end
   local function first_line(text) return string.match(text, '^[^\n]*') end
-  local function count_failure(item, text)
+  local function one_more(item, text)
     local count, crashes, _, _, last = read_failure(item)
     -- who only asks for a delay has nothing to say about why
-    write_failure(item, count + 1, crashes, now_text, '-', first_line(text ~= '' and text or last))
-    return count + 1, crashes
+    return count + 1, crashes, first_line(text ~= '' and text or last)
   end
   local function due_after(own_limiter, count)
     return now + delay_of(own_limiter ~= '' and own_limiter or limiter, count)
@@ -28,12 +27,13 @@
     end
   end
   local function fail(item, outcome, own_limiter, priority, text, pending)
-    local count, crashes = count_failure(item, text)
-    local spent = max_retries ~= '' and count > tonumber(max_retries)
-    if outcome == 'park' or spent then
-      if pending or not park(item) then return end
+    local count, crashes, line = one_more(item, text)
+    local gives_up = outcome == 'park' or (max_retries ~= '' and count > tonumber(max_retries))
+    if gives_up and not pending and park(item) then
       return write_failure(item, count, crashes, now_text, outcome == 'park' and 'terminal' or 'retries', text)
     end
+    write_failure(item, count, crashes, now_text, '-', line)
+    if gives_up then return end
     local due = due_after(own_limiter, count)
     defer(item, due, priority, pending and ready)
   end
@@ -64,7 +64,9 @@
     local item, claim_fence, outcome, own_limiter, priority, text = unpack(settlements, at, at + 5)
     local prefix = number .. ' ' .. claim_fence .. ' '
     if outcome == 'limit' then
-      local due = due_after(own_limiter, (count_failure(item, text)))
+      local count, crashes, line = one_more(item, text)
+      write_failure(item, count, crashes, now_text, '-', line)
+      local due = due_after(own_limiter, count)
       local pending = (call('ZSCORE', ready, item) and ready) or (call('ZSCORE', dirty, item) and dirty)
       defer(item, due, tonumber(priority), pending)
       call('ZREM', dead, item)
@@ -80,6 +82,7 @@
     call(unpack(unclaim))
     call(unpack(let_go))
   end
+  keep_buckets()
   --- @include fates
   n_failures = call('HLEN', failures)
   first = call('ZRANGE', delayed, '0', '0', 'WITHSCORES')
