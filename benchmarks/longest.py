@@ -84,7 +84,7 @@ class _Calls:
             ("park", "", TRACEBACK),
         ):
             well, others = held[SLOW_LIMIT:], [(item, outcome, limiter, text) for item in held[:SLOW_LIMIT]]
-            name = f"turn: 150 successes, 100 {outcome}, 250 claims"
+            name = f"turn: 200 successes, {SLOW_LIMIT} {outcome}, 250 claims"
             held = self._noted(name, lambda well=well, others=others: turn(250, well, others))
         self._pass(90)
         held = self._noted("turn: 250 successes, 250 promotions and claims", lambda: turn(250, held))

@@ -219,7 +219,7 @@ class TurnQueue(WorkQueue, Protocol):
     def turn(self, settlements: Sequence[Settlement], want: int) -> Turn:
         """Settle claims and take up to ``want`` new ones, in one step.
 
-        At most 250 each way. Of more than 100 settlements that are no successes some go before, in steps
+        At most 250 each way. Of more than 50 settlements that are no successes some go before, in steps
         of their own, since one step would keep Redis for too long. Raises RedisUnavailable while there is
         no answer: call again with the same settlements; nothing happens twice.
         """

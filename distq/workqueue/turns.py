@@ -24,7 +24,7 @@ from distq.workqueue.rate_limiters import Failure, Program, RateLimiter, fixed, 
 LIMIT = 250
 """Settlements and claims a turn, each way, so that the script stays within 2 ms."""
 
-SLOW_LIMIT = 100
+SLOW_LIMIT = 50
 """Settlements other than successes a turn: each costs as much as ten successes."""
 
 ENDED, REFUSED, PENDING, PARKED = Fate("ended"), Fate("refused"), Fate("pending"), Fate("parked")
