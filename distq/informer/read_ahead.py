@@ -1,7 +1,7 @@
 """Reads a watch ahead of whoever handles it, so that handling finds in one go all that has come.
 
 A batch is then what came while the last batch was handled: one event when little happens, many when
-much does, and never a wait for more.
+much does, and no wait for more than the taker asks for.
 """
 
 import threading

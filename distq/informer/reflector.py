@@ -34,6 +34,8 @@ logger = logging.getLogger(__name__)
 TICK = 0.25  # seconds
 LISTED_AT_ONCE = 500  # lines of a streamed list, which nobody waits for singly
 LIST_PAUSE = 0.01  # seconds for which fewer are waited for
+BUSY_LINES = 64  # lines of a watch on which several come at once
+BUSY_PAUSE = 0.002  # seconds
 PROBE_INTERVAL = 1.0  # seconds
 LONGEST_PATIENCE = 60.0  # seconds; a Retry-After of hours is a proxy's mistake
 SHORT_WATCH = 1.0  # seconds; client-go's very short watch
@@ -208,15 +210,23 @@ class Reflector:
                 if stream_list:
                     self._take_list(reader, stop)
                 self._sink.connected()
-                while not stop.is_set():
-                    self._emit(*reader.take(TICK))
-                    self._sink.tick()
+                self._take_events(reader, stop)
             except EOFError:
                 logger.debug("%s: watch closed", self._list_watch)
             finally:
                 self._progressed = self._progressed or self._clock.monotonic() - opened >= SHORT_WATCH
                 lines.close()
                 reader.close()
+
+    def _take_events(self, reader: ReadAhead, stop: threading.Event) -> None:
+        """Hand over events as they come, and while many come, many at once: each waking costs as an event."""
+        busy = False
+        while not stop.is_set():
+            pause, wanted = (BUSY_PAUSE, BUSY_LINES) if busy else (TICK, 1)
+            lines, since = reader.take(pause, wanted=wanted)
+            self._emit(lines, since)
+            self._sink.tick()
+            busy = len(lines) > 1
 
     def _take_list(self, reader: ReadAhead, stop: threading.Event) -> None:
         """Hand over the list with which a watch begins, and what was read of the watch after it."""
