@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,7 @@ class Widgets:
         group = f"{namespace}.example.com"
         self.resource = f"{group}/v1/Widget"
         self.alive: list[str] = []
+        self._changes = count(1)
         self._definition = f"widgets.{group}"
         self._path = f"/apis/{group}/v1/namespaces/{namespace}/widgets"
         self._client = client
@@ -137,7 +139,7 @@ class Widgets:
         return self._client.request("POST", self._path, body=body)
 
     def _change(self, name: str) -> bytes:
-        body = {"spec": {"color": "green"}}
+        body = {"spec": {"color": f"green {next(self._changes)}"}}  # the same again would be no change
         kind = "application/merge-patch+json"
         return self._client.request("PATCH", f"{self._path}/{name}", body=body, content_type=kind)
 
@@ -196,7 +198,7 @@ class Handover:
     lists: int
     seconds: float
     enqueued: set[str]
-    count: int
+    number: int
 
 
 class Bench:
@@ -213,9 +215,9 @@ class Bench:
         """Let the first leader list everything; return seconds and keys enqueued."""
         with self._leader() as leader:
             until(leader.is_synced, "the first leader is synced")
-            seconds, count = time.monotonic() - leader.began, leader.stream.enqueued
+            seconds, enqueued = time.monotonic() - leader.began, leader.stream.enqueued
         self._work()
-        return seconds, count
+        return seconds, enqueued
 
     def hand_over(self, events: int, *, resumable: bool) -> Handover:
         """Let things happen while nobody leads, and then somebody."""
@@ -227,9 +229,9 @@ class Bench:
             seconds = time.monotonic() - leader.began
             (last,) = self._widgets.create(1)  # events come in order: with this one all others came
             until(lambda: last in self._pending(), "it goes on")
-            enqueued, count = self._pending() - {last}, leader.stream.enqueued - 1
+            enqueued, number = self._pending() - {last}, leader.stream.enqueued - 1
         self._work()
-        return Handover(missed, leader.client.asked, leader.stream.lists, seconds, enqueued, count)
+        return Handover(missed, leader.client.asked, leader.stream.lists, seconds, enqueued, number)
 
     def _leader(self) -> Leader:
         self._term += 1
@@ -254,13 +256,13 @@ def until(condition: Callable[[], bool], what: str) -> None:
 
 def measure(bench: Bench, objects: int, events: int) -> list[Row]:
     """Return what the first leader did, and what the next ones, with their bars."""
-    seconds, count = bench.first()
+    seconds, number = bench.first()
     resumed = bench.hand_over(events, resumable=True)
     listed = bench.hand_over(events, resumable=False)
     pages = math.ceil((objects + 1) / PAGE_SIZE)  # as many were added as deleted, and one each time
     return [
         Row("the first leader: list and enqueue", seconds, "s"),
-        Row("the first leader: keys enqueued", count, "keys", 1, objects),
+        Row("the first leader: keys enqueued", number, "keys", 1, objects),
         Row("the watch resumes: pages listed", resumed.asked["page"], "requests", 0),
         Row("the watch resumes: version checks", resumed.asked["version"], "requests", 1),
         Row("the watch resumes: watches", resumed.asked["watch"], "requests", 1),
@@ -274,7 +276,7 @@ def measure(bench: Bench, objects: int, events: int) -> list[Row]:
 def _exactness(name: str, handover: Handover, what: str) -> list[Row]:
     missed = handover.missed
     return [
-        Row(f"{name}: keys enqueued, for {what}", handover.count, "keys", 1, len(missed.all)),
+        Row(f"{name}: keys enqueued, for {what}", handover.number, "keys", 1, len(missed.all)),
         Row(f"{name}: {what} not enqueued", len(missed.all - handover.enqueued), "keys", 0),
         Row(f"{name}: deletions not enqueued", len(missed.deleted - handover.enqueued), "keys", 0),
         Row(f"{name}: up to date after", handover.seconds, "s"),
