@@ -22,7 +22,7 @@ from distq.workqueue.rate_limiters import (
     MaxOfRateLimiter,
 )
 from tests.workqueue.conftest import beat
-from tests.workqueue.machine import SOME, any_of, priority
+from tests.workqueue.draws import SOME, any_of, priority
 
 KEYS = SOME[:6]
 OUTCOMES = (
