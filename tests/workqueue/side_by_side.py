@@ -60,11 +60,14 @@ class SideBySide:
 
     def add_after(self, items: Sequence[Item], priority: int, delay: int, max_length: int | None) -> None:
         """Add items later."""
+        first = self.state.items.next_due()
         told = self.state.items.add_after(self.now, items, priority, delay, max_length)
         length = "" if max_length is None else max_length
         reply = self._run("add_after", items=items, priority=priority, delay=delay, max_length=length)
         assert tuple(reply) == told
-        self._wakes_at_due = told[1] > 0
+        # who sees to what is due first sees to the next, too: perhaps by a poll, which no rule needs to make
+        leaves_it = first is not None and self.now < first <= self.now + delay
+        self._wakes_at_due = told[1] > 0 and not leaves_it
 
     def forget(self, items: Sequence[Item]) -> None:
         """Drop failure records."""
