@@ -121,7 +121,7 @@ class Session:
 
         One thread sleeps on Redis for all, for ``seconds`` at most; the others until it is their turn to.
         """
-        self._waiting.wait(seconds, at_most, for_work=not self._alone)
+        self._waiting.wait(seconds, at_most, for_work=not self._rests)
 
     def interrupt(self) -> None:
         """End a running or the next wait at once."""
@@ -232,7 +232,7 @@ class Session:
     def _serve(self, asks: Sequence[Ask]) -> None:
         ours = [entry for ask in asks for entry in ask.entries if self._is_held(entry)]
         want = sum(ask.want for ask in asks)
-        if self._alone or self._ended:
+        if self._rests or self._ended:
             want = 0
         answer, told = self._send_in_parts(ours, max(0, want - len(self._spare)))
         self._spare.extend(answer.requests)
@@ -244,8 +244,13 @@ class Session:
                 next(fates) if id(entry) in sent else self._late_fate(entry) for entry in ask.entries
             ]
             ask.requests = [self._spare.popleft() for _ in range(min(ask.want, len(self._spare)))]
-            ask.wait = _ALONE_WAIT if self._alone else answer.wait
+            ask.wait = _ALONE_WAIT if self._rests else answer.wait
             ask.promoted, self._promoted = self._promoted, 0
+
+    @property
+    def _rests(self) -> bool:
+        """Return whether a suspect is held, beside which nothing is asked for."""
+        return self._alone and bool(self._held)  # it may be cancelled meanwhile
 
     def _is_held(self, entry: Entry) -> bool:
         if not isinstance(entry, Settlement):

@@ -8,6 +8,7 @@ from operator import methodcaller
 
 import pytest
 
+from distq.errors import ShutDown
 from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
 from tests.workqueue.claims import finish_all
@@ -81,8 +82,10 @@ def test_fifty_producers_and_ten_consumers(make_queue: Make, shut_down: Callable
     while queue.depth() or queue.held():
         consumers.threads[0].join(timeout=0.01)
     shut_down(queue)
+    assert consumers.all_ended()  # a get that is just asking might still be given what is added now
     queue.add("added after shutdown!")
-    assert consumers.all_ended()
+    with pytest.raises(ShutDown):
+        queue.get(0)
     assert set(consumers.finished) == set(keys)
     assert not consumers.twice
     assert other.depth() == 1

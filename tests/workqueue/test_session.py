@@ -286,6 +286,17 @@ def test_while_a_suspect_is_held_its_handle_rests(make_queue: Make, connection: 
     assert queue.get(0).key == "sibling"
 
 
+def test_a_handle_that_lost_its_suspect_takes_the_next_item(make_queue: Make, connection: Connection) -> None:
+    """With the first turn after it, which opens another session."""
+    queue = make_queue()
+    queue.add("suspect", "next")
+    connection.execute("HSET", "distq:{foos}:failures", "suspect", "0 2 0 - ")
+    queue.turn([], 1)
+    connection.execute("DEL", "distq:{foos}:meta")
+    assert not beat(queue)
+    assert [request.key for request in queue.turn([], 1).requests] == ["next"]
+
+
 def test_a_handle_that_was_dropped_stops_its_heartbeat(
     make_queue: Make, connection: Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
