@@ -16,6 +16,9 @@ logger = logging.getLogger(__name__)
 CAPACITY = 10_000
 """Notifications that wait for one handler; then the informer waits for it."""
 
+LOOK_EVERY = 0.1
+"""Seconds between looks of an informer that waits for a handler at whether it shall stop."""
+
 SHORTEST_RESYNC = 1.0
 """Seconds; a shorter resync period counts as this one (client-go minimumResyncPeriod)."""
 
@@ -101,6 +104,7 @@ class Registration:
         self._due: deque[Notification] = deque(initial)
         self._initial_left = len(self._due)
         self._stopped = False
+        self._slow = False  # that was said, and it has not caught up since
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name=f"distq-handler-{name}", daemon=True)
 
@@ -119,13 +123,13 @@ class Registration:
         """Begin to tell."""
         self._thread.start()
 
-    def put(self, notification: Notification) -> None:
-        """Add what the handler is to be told; wait while too much waits for it already."""
+    def put(self, notification: Notification, stop: threading.Event) -> None:
+        """Add what the handler is to be told; wait while too much waits for it, but not past ``stop``."""
         with self._changed:
-            if len(self._due) >= CAPACITY:
-                logger.warning("%s: a slow handler holds its informer up: %r", self._name, self._handler)
-                self._changed.wait_for(lambda: len(self._due) < CAPACITY or self._stopped)
-            if self._stopped:
+            self._warn()
+            while len(self._due) >= CAPACITY and not self._stopped and not stop.is_set():
+                self._changed.wait(LOOK_EVERY)
+            if self._stopped or stop.is_set():
                 return
             self._initial_left += notification.in_initial_list
             self._due.append(notification)
@@ -150,6 +154,14 @@ class Registration:
         """Wait until a stopped handler has returned; at once for the handler itself."""
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join()
+
+    def _warn(self) -> None:
+        """Say that the handler is slow: once, until it has caught up with half of what waits."""
+        if len(self._due) >= CAPACITY and not self._slow:
+            logger.warning("%s: a slow handler holds its informer up: %r", self._name, self._handler)
+            self._slow = True
+        elif len(self._due) <= CAPACITY // 2:
+            self._slow = False
 
     def _run(self) -> None:
         while (notification := self._next()) is not None:

@@ -54,6 +54,7 @@ class SharedInformer:
         self._registrations: list[Registration] = []
         self._syncing: list[Registration] = []
         self._started = self._stopped = False
+        self._stop = threading.Event()
 
     def run(self, stop: threading.Event) -> None:
         """Follow the resource until ``stop`` is set; a second call returns at once.
@@ -64,7 +65,7 @@ class SharedInformer:
             if self._started:
                 logger.warning("%s: its informer runs already", self._list_watch)
                 return
-            self._started = True
+            self._started, self._stop = True, stop
             for registration in self._registrations:
                 registration.start()
         name = f"distq-informer-{self._list_watch}"
@@ -180,13 +181,13 @@ class SharedInformer:
 
     def _process(self, deltas: Sequence[Delta], in_initial_list: bool) -> None:
         for delta in deltas:
-            if self._stopped:
+            if self._stopped or self._stop.is_set():
                 return
             with self._lock:
                 notification = self._apply(delta, in_initial_list)
                 hearers = self._hearers(notification) if notification else []
             for registration in hearers:
-                registration.put(notification)  # type: ignore[arg-type]  # then there is one
+                registration.put(notification, self._stop)  # type: ignore[arg-type]  # then there is one
 
     def _apply(self, delta: Delta, in_initial_list: bool) -> Notification | None:
         """Bring the cache up to date and return what is to be told."""
