@@ -214,7 +214,9 @@ class Reflector:
             except EOFError:
                 logger.debug("%s: watch closed", self._list_watch)
             finally:
-                self._progressed = self._progressed or self._clock.monotonic() - opened >= SHORT_WATCH
+                lasted = self._clock.monotonic() - opened >= SHORT_WATCH
+                # A list that breaks off leads nowhere, however long it took: the next is as long.
+                self._progressed = self._progressed or (lasted and not stream_list)
                 lines.close()
                 reader.close()
 

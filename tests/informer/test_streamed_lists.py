@@ -172,6 +172,26 @@ def test_a_streamed_list_that_breaks_off_begins_anew() -> None:
     assert sink.version == "3"
 
 
+def test_a_streamed_list_that_breaks_off_late_is_not_asked_for_at_once() -> None:
+    """However long it took, it led nowhere; whole lists one after another would keep an API server busy."""
+    source, clock, sink = Halting(), FakeClock(), Recorder()
+    source.add(pod("a"))
+    with running(source, sink, clock, stream_lists=True):
+        eventually(lambda: sink.listed() == {"prod/a"})
+        clock.step(100)
+        broken_at = clock.monotonic()
+        source.break_watches()
+
+        def again() -> bool:
+            if source.asked.count("stream") == 2:
+                return True
+            clock.step(0.05)
+            return False
+
+        until(again)
+        assert clock.monotonic() - broken_at > 0.7
+
+
 def test_an_informer_caches_what_a_real_list_streams(client: RecordingClient, namespace: str) -> None:
     """Without managedFields, with the kind, and by its handlers' account, too."""
     for number in range(5):
