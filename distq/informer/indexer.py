@@ -27,7 +27,8 @@ class Indexer:
     """Objects by key, ``namespace/name``, and by the values of index functions.
 
     Whatever is asked for is decoded anew, so that nobody can change the cache. An index function that
-    raises makes the call raise ValueError, and changes nothing. Safe for threads.
+    raises makes the call raise ValueError, and changes nothing; a deletion is done all the same. Safe for
+    threads.
     Source: client-go tools/cache Indexer.
     """
 
@@ -102,8 +103,7 @@ class Indexer:
         with self._lock:
             self._index(name)
             values = self._indexers[name](obj)
-            keys = {key for value in values for key in self._indices[name].get(value, ())}
-            found = [self._objects[key] for key in keys]
+            found = self._under(name, dict.fromkeys(values))
         return [stored.decode() for stored in found]
 
     def by_index(self, name: str, value: str) -> Objects:
@@ -139,7 +139,7 @@ class Indexer:
     def stored_by_index(self, name: str, value: str) -> Stored:
         """Return what the index has under a value, not decoded."""
         with self._lock:
-            return [self._objects[key] for key in self._index(name).get(value, ())]
+            return self._under(name, [value])
 
     def put(self, stored: StoredObject) -> None:
         """Keep an object."""
@@ -173,13 +173,22 @@ class Indexer:
         old = self._objects.get(key)
         if old is None:
             return
-        for name, values in _values(self._indexers, old).items():
-            index = self._indices[name]
-            for value in values:
+        try:
+            values = _values(self._indexers, old)
+        except ValueError:  # it once gave values of this very object: look under all
+            values = {name: set(index) for name, index in self._indices.items()}
+        for name, index in self._indices.items():
+            for value in values[name]:
                 keys = index.get(value, set())  # none where the function changed its mind
                 keys.discard(key)
                 if not keys:
                     index.pop(value, None)
+
+    def _under(self, name: str, values: Iterable[str]) -> Stored:
+        """Return what an index has under some values, less what is gone though its function forgot where."""
+        index = self._index(name)
+        keys = {key for value in values for key in index.get(value, ())}
+        return [stored for key in keys if (stored := self._objects.get(key))]
 
     def _index(self, name: str) -> dict[str, set[str]]:
         if name not in self._indices:

@@ -120,6 +120,19 @@ def test_an_index_function_that_fails_changes_nothing(indexer: Indexer) -> None:
     assert _names(indexer.by_index("app", "web")) == ["a"]
 
 
+def test_an_index_function_may_change_its_mind() -> None:
+    """What was deleted is found nowhere, also where the function no longer says where it was."""
+    values = ["old"]
+    indexer = Indexer({"mood": lambda _: values})
+    indexer.add(pod("a", 1))
+    indexer.add(pod("b", 1))
+    values = ["new"]
+    indexer.delete(pod("a", 2))
+    assert _names(indexer.by_index("mood", "old")) == ["b"]
+    values = ["old"]
+    assert _names(indexer.index("mood", pod("c", 1))) == ["b"]
+
+
 @pytest.mark.conformance("IX-07")
 def test_the_cache_tells_the_version_applied_last(indexer: Indexer) -> None:
     """Of the last change, not the highest; a deletion without a version leaves it."""

@@ -19,7 +19,7 @@ from distq.informer import (
 from distq.informer.reflector import TICK
 from distq.testing.fake_clock import FakeClock
 from distq.testing.fake_list_watch import FakeListWatch
-from tests.informer.pods import Notes, pod, until
+from tests.informer.pods import Notes, pod, stored, until
 
 Start = Callable[..., SharedInformer]
 
@@ -355,6 +355,47 @@ def test_a_slow_handler_holds_the_informer_up_instead_of_filling_memory(
     slow.hears(*(f"add p{number}@{number + 1}" for number in range(20)))
 
 
+def test_an_informer_stops_though_a_handler_holds_it_up(
+    source: FakeListWatch, make: Start, run: Run, stop: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its Reflector waits for the processor, and that for the handler."""
+    monkeypatch.setattr(registration, "CAPACITY", 3)
+    informer, stuck = make(), Notes()
+    informer.add_event_handler(stuck)
+    thread = run(informer, synced=True)
+    stuck.go_on.clear()
+    try:
+        for number in range(20):
+            source.add(pod(f"p{number}"))
+            until(lambda: informer.last_sync_resource_version == str(number + 1) or number > 4)  # noqa: B023
+        stop.set()
+        thread.join(5)
+        assert not thread.is_alive()
+    finally:
+        stuck.go_on.set()
+
+
+def test_a_slow_handler_is_said_to_be_slow_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not with each of many notifications."""
+    monkeypatch.setattr(registration, "CAPACITY", 3)
+    news, stop = registration.Notification("add", stored("a", 1)), threading.Event()
+    slow = Registration(
+        Notes(),
+        name="pods",
+        upstream_synced=lambda: True,
+        initial=[news] * 3,
+        resync_period=0,
+        only=None,
+        clock=FakeClock(),
+    )
+    stop.set()
+    for _ in range(3):
+        slow.put(news, stop)
+    assert caplog.text.count("holds its informer up") == 1
+
+
 @pytest.mark.conformance("SI-12")
 def test_a_handler_that_fails_hears_of_the_next_and_counts_as_told(
     source: FakeListWatch, make: Start, run: Run, caplog: pytest.LogCaptureFixture
@@ -459,3 +500,24 @@ def test_an_index_function_that_fails_leaves_the_informer_alive(
     source.add(pod("c"))
     until(lambda: _names(informer.lister.list()) == ["a", "c"])
     assert "no values of prod/bad" in caplog.text
+
+
+def test_an_object_is_deleted_though_its_index_function_fails_by_now(
+    source: FakeListWatch, make: Start, run: Run
+) -> None:
+    """What is no more does not stay in the cache, and its handlers hear of it."""
+    broken = threading.Event()
+
+    def by_name(obj: Any) -> list[str]:
+        if broken.is_set():
+            raise RuntimeError("as the test wants")
+        return [obj["metadata"]["name"]]
+
+    source.add(pod("a"))
+    informer, notes = make(indexers={"name": by_name}), Notes()
+    informer.add_event_handler(notes)
+    run(informer, synced=True)
+    broken.set()
+    source.delete(pod("a"))
+    notes.hears("add a@1 first", "delete a@2")
+    assert informer.lister.by_index("name", "a") == []
