@@ -89,6 +89,8 @@ class Resync:
                 continue  # its event came meanwhile
             event = Event("create" if version is None else "update", obj, in_initial_list=True)
             route = self._router.route(event, obj, before)
+            if version != obj.version:  # an event of it may still come, and must not be compared with itself
+                self._router.remember(obj, gone=True)
             remembered = None if version is None and self._watch_is_ahead() else route.line
             (unchanged if version == obj.version else changed).add(obj.key, remembered, route.keys)
         changed.flush()

@@ -10,6 +10,7 @@ import pytest
 
 from distq.controller import stream as stream_module
 from distq.controller.event import Event
+from distq.controller.predicate import labels_changed
 from distq.controller.watches import For, Watches
 from distq.errors import ApiError, Expired
 from distq.informer.listwatch import ListWatch
@@ -256,3 +257,42 @@ def _too_old_once(watch: Any) -> Any:
         return watch(list_watch, version, **options)
 
     return watching
+
+
+class _Held:
+    """A watch that tells nothing until it may."""
+
+    def __init__(self, lines: Any, go_on: threading.Event) -> None:
+        self._lines = lines
+        self._go_on = go_on
+
+    def __enter__(self) -> Any:
+        self._lines.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._lines.__exit__(*error)
+
+    def __iter__(self) -> Iterator[bytes]:
+        for line in self._lines:
+            self._go_on.wait(30)
+            yield line
+
+    def close(self) -> None:
+        self._go_on.set()
+        self._lines.close()
+
+
+def test_a_resync_ahead_of_the_watch_swallows_no_event(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A predicate compares the event with what was before it, not with what a resync saw of it already."""
+    go_on, clock, watch = threading.Event(), FakeClock(), ListWatch.watch
+    monkeypatch.setattr(ListWatch, "watch", lambda *args, **options: _Held(watch(*args, **options), go_on))
+    create(scene, "a")
+    with leading(scene, clock, For(CONFIG_MAPS, predicates=[labels_changed])) as leader:
+        scene.take()
+        leader.client.patch(CONFIG_MAPS, scene.key("a"), {"metadata": {"labels": {"app": "web"}}})
+        due(clock)
+        finish(leader, clock, lists=2)
+        assert scene.take() == {scene.key("a"): LOW}
+        go_on.set()
+        eventually(lambda: scene.take() == {scene.key("a"): 0})
