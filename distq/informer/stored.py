@@ -81,11 +81,17 @@ _WHOLE: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 _META = msgspec.json.Decoder(_Meta)
 _MANAGED_FIELDS = b'"managedFields":'
 _KIND_FIRST = (b'{"kind":', b'{"apiVersion":')
+_PARTIAL_KIND = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1",'
 
 
 def _with_kind(raw: bytes, obj: RawObject) -> bytes:
-    """Put in the kind, which the API server leaves out in lists, and writes first otherwise."""
-    if raw.startswith(_KIND_FIRST):
+    """Put in the kind, which the API server leaves out in lists, and writes first otherwise.
+
+    Where only metadata was asked for, that is not the object's own.
+    """
+    if raw.startswith(_PARTIAL_KIND):
+        raw = b"{" + raw[len(_PARTIAL_KIND) :]
+    elif raw.startswith(_KIND_FIRST):
         return raw
     resource = obj.resource
     kind = msgspec.json.encode({"apiVersion": resource.api_version, "kind": resource.kind})
@@ -100,11 +106,11 @@ def _without_managed_fields(obj: RawObject) -> bytes:
     if not fields or begins < 0:  # none, or spaced otherwise than by an API server
         return raw
     ends = value + len(fields)
-    if not raw.startswith(fields, value) or raw.find(_MANAGED_FIELDS, ends) >= 0:
-        # the same words elsewhere in the object
-        return msgspec.json.encode(strip_managed_fields(obj.decode()))
-    if raw[ends : ends + 1] == b",":
-        ends += 1
-    elif raw[begins - 1 : begins] == b",":
-        begins -= 1
-    return raw[:begins] + raw[ends:]
+    if raw.startswith(fields, value) and raw.find(_MANAGED_FIELDS, ends) < 0:
+        before, after = raw[begins - 1 : begins], raw[ends : ends + 1]
+        if after == b",":
+            return raw[:begins] + raw[ends + 1 :]
+        if before == b"," and after == b"}":
+            return raw[: begins - 1] + raw[ends:]
+    # the same words elsewhere in the object, or spaces around the comma
+    return msgspec.json.encode(strip_managed_fields(obj.decode()))

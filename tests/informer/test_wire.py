@@ -6,7 +6,7 @@ import pytest
 
 from distq.client.resources import Resource
 from distq.errors import ApiError, Expired
-from distq.informer.stored import store_raw, strip_managed_fields
+from distq.informer.stored import Transform, store_raw, strip_managed_fields
 from distq.informer.wire import decode_event
 
 POD = Resource("v1", "Pod", "pods", True)
@@ -96,3 +96,31 @@ def test_only_the_managed_fields_of_the_metadata_are_cut_out(
     stored = store_raw(decode_event(line(obj), POD).object, strip_managed_fields)
     kept = {name: value for name, value in metadata.items() if name != "managedFields"}
     assert stored.decode() == {"apiVersion": "v1", "kind": "Pod", "metadata": kept, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        b'{"name":"web","resourceVersion":"7",\n"managedFields":[]}',
+        b'{"managedFields":[] ,"name":"web","resourceVersion":"7"}',
+        b'{"name":"web","resourceVersion":"7","managedFields":[]\n}',
+        b'{"name":"web","managedFields": null,"resourceVersion":"7"}',
+    ],
+)
+def test_managed_fields_between_spaces_are_cut_out(metadata: bytes) -> None:
+    """What is left is JSON, however the commas stand."""
+    written = b'{"type":"ADDED","object":{"metadata":' + metadata + b"}}"
+    stored = store_raw(decode_event(written, POD).object, strip_managed_fields)
+    assert stored.decode()["metadata"] == {"name": "web", "resourceVersion": "7"}
+
+
+@pytest.mark.parametrize("transform", [None, strip_managed_fields, lambda obj: obj])
+def test_of_metadata_alone_a_cache_has_the_kind_of_the_object(transform: Transform | None) -> None:
+    """Not PartialObjectMetadata, whatever the transform."""
+    partial = {
+        "kind": "PartialObjectMetadata",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": OBJECT["metadata"],
+    }
+    stored = store_raw(decode_event(line(partial), POD).object, transform).decode()
+    assert (stored["apiVersion"], stored["kind"]) == ("v1", "Pod")
