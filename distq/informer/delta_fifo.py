@@ -102,7 +102,7 @@ class DeltaFIFO:
             for delta in self._list_order(replaced, vanished):
                 self._queue(delta)
             if not self._populated:
-                self._first_list = len(replaced) + len(vanished)
+                self._first_list = len(self._keys)  # an object that is listed twice may be one of them
                 self._populated = True  # last: has_synced looks at both without the lock
 
     def resync(self) -> None:

@@ -9,7 +9,7 @@ from distq.client.objects import Object
 from distq.clock import SYSTEM_CLOCK, Clock
 from distq.informer.indexer import Indexer, IndexFunc, Objects
 from distq.informer.objects import is_older
-from distq.informer.stored import StoredObject, store_object
+from distq.informer.stored import DeletedFinalStateUnknown, StoredObject, store_object
 
 CAPACITY = 100
 """Writes that are remembered at most; the one not used for the longest time goes first."""
@@ -87,8 +87,10 @@ class MutationCache:
             if known and not is_older(stored.version, known.version):
                 del self._mutations[stored.key]
 
-    def on_delete(self, obj: Object) -> None:
+    def on_delete(self, obj: Object | DeletedFinalStateUnknown) -> None:
         """Forget what was written to a deleted object, also by a write whose answer comes later."""
+        if isinstance(obj, DeletedFinalStateUnknown):
+            obj = obj.obj
         stored, uid = store_object(obj), _uid(obj)
         with self._lock:
             known = self._mutations.get(stored.key)

@@ -131,6 +131,13 @@ def test_synced_means_that_the_first_list_was_processed(fifo: DeltaFIFO, known: 
     assert fifo.has_synced()
 
 
+def test_a_list_with_an_object_twice_is_whole_once_it_was_processed(fifo: DeltaFIFO) -> None:
+    """Both come at once, and count as one."""
+    fifo.replace([stored("a", 1), stored("a", 2)])
+    assert _pop(fifo) == "a: Replaced 1, Replaced 2"
+    assert fifo.has_synced()
+
+
 @pytest.mark.conformance("DF-08")
 @pytest.mark.parametrize("first", ["an empty list", "an event"])
 def test_nothing_to_process_first_is_synced(fifo: DeltaFIFO, first: str) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from distq.client import Object
-from distq.informer import Indexer, MutationCache
+from distq.informer import DeletedFinalStateUnknown, Indexer, MutationCache
 from distq.informer.mutation_cache import CAPACITY
 from distq.testing.fake_clock import FakeClock
 from tests.informer.pods import pod
@@ -101,7 +101,7 @@ def test_a_missed_deletion_counts_though_its_state_is_old(indexer: Indexer, cloc
     """The uid tells that it is the object that was written."""
     cache = _cache(indexer, clock, include_adds=True)
     cache.mutation(_pod("a", 10))
-    cache.on_delete(_pod("a", 5))
+    cache.on_delete(DeletedFinalStateUnknown("prod/a", _pod("a", 5)))
     assert cache.get_by_key("prod/a") is None
 
 
