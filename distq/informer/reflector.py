@@ -208,15 +208,16 @@ class Reflector:
             reader = ReadAhead(lines, f"distq-watch-{self._list_watch}", self._clock)
             try:
                 if stream_list:
+                    # Neither a list that breaks off leads further, nor one that has expired when it ends.
+                    opened = float("inf")
                     self._take_list(reader, stop)
+                    opened = self._clock.monotonic()
                 self._sink.connected()
                 self._take_events(reader, stop)
             except EOFError:
                 logger.debug("%s: watch closed", self._list_watch)
             finally:
-                lasted = self._clock.monotonic() - opened >= SHORT_WATCH
-                # A list that breaks off leads nowhere, however long it took: the next is as long.
-                self._progressed = self._progressed or (lasted and not stream_list)
+                self._progressed = self._progressed or self._clock.monotonic() - opened >= SHORT_WATCH
                 lines.close()
                 reader.close()
 
@@ -238,7 +239,6 @@ class Reflector:
                 lines, since = reader.take(LIST_PAUSE, wanted=LISTED_AT_ONCE)
                 events, failure = self._decode(lines)
                 whole = self._take_listed(events, since)
-                self._progressed = self._progressed or whole
                 if failure:
                     raise failure
                 if whole:

@@ -192,6 +192,26 @@ def test_a_streamed_list_that_breaks_off_late_is_not_asked_for_at_once() -> None
         assert clock.monotonic() - broken_at > 0.7
 
 
+def test_a_streamed_list_that_has_expired_when_it_ends_is_not_asked_for_at_once() -> None:
+    """As one in pages: whole lists one after another would keep an API server busy."""
+    source, clock, sink = Halting(), FakeClock(), Recorder()
+    source.add(pod("a"))
+    with running(source, sink, clock, stream_lists=True):
+        eventually(lambda: sink.listed() == {"prod/a"})
+        began = clock.monotonic()
+        source.tell(_ends(1))
+        source.tell(b'{"type":"ERROR","object":{"kind":"Status","code":410,"message":"too old"}}')
+
+        def again() -> bool:
+            if source.asked.count("stream") == 2:
+                return True
+            clock.step(0.05)
+            return False
+
+        until(again)
+        assert clock.monotonic() - began > 0.7
+
+
 def test_an_informer_caches_what_a_real_list_streams(client: RecordingClient, namespace: str) -> None:
     """Without managedFields, with the kind, and by its handlers' account, too."""
     for number in range(5):
