@@ -167,7 +167,7 @@ class Registration:
         while (notification := self._next()) is not None:
             try:
                 self._tell(notification)
-            except Exception:
+            except BaseException:  # also SystemExit: it would end this thread unheard
                 logger.exception("%s: a handler failed on %s", self._name, notification.object.key)
             with self._changed:
                 self._initial_left -= notification.in_initial_list

@@ -4,7 +4,6 @@ Start it by ``struck_down`` and read what became of its commit from its standard
 """
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -27,6 +26,7 @@ from tests.controller.leading import QUEUE, Scene
 LEASE = "distq-foos"
 LEASE_DURATION = 3.0
 PAGE_SIZE = 2
+PATIENCE = 30.0  # seconds
 
 
 def many_keys(obj: Object) -> list[str]:
@@ -94,12 +94,14 @@ def main() -> None:
     """Lead until the term ends, or the signal comes."""
     task = json.loads(sys.argv[1])
     vars(reflector)["PAGE_SIZE"] = PAGE_SIZE
-    _strike(signal.Signals(task["signal"]), task["at"])
+    answered = threading.Event()
+    _strike(signal.Signals(task["signal"]), task["at"], answered)
     scene = Scene(Path(task["kubeconfig"]), Connection(task["redis"]), task["namespace"])
     compete(scene, watch_of(task["resource"]), threading.Event())
+    answered.wait(PATIENCE)  # the end of the term may be noticed before
 
 
-def _strike(by: signal.Signals, at: int) -> None:
+def _strike(by: signal.Signals, at: int, answered: threading.Event) -> None:
     commit, commits = StreamStore.commit, list[int]()
 
     def struck(store: StreamStore, **what: Any) -> Any:
@@ -108,9 +110,12 @@ def _strike(by: signal.Signals, at: int) -> None:
         if not what.get("keys") or len(commits) != at:
             return commit(store, **what)
         print("now", flush=True)  # noqa: T201 - for the test
-        os.kill(os.getpid(), by)
+        signal.pthread_kill(
+            threading.get_ident(), by
+        )  # to the process, this thread would run a little further
         answer = commit(store, **what)
         print(type(answer).__name__, flush=True)  # noqa: T201 - for the test
+        answered.set()
         return answer
 
     StreamStore.commit = struck  # type: ignore[assignment, method-assign]  # it takes what commit takes

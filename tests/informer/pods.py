@@ -31,6 +31,7 @@ class Notes:
         self.go_on = threading.Event()
         self.go_on.set()
         self.failing: set[str] = set()
+        self.error: type[BaseException] = RuntimeError
 
     def on_add(self, obj: Object, is_in_initial_list: bool) -> None:
         """Note ``add name@version``, with ``first`` for one of the first list."""
@@ -51,7 +52,7 @@ class Notes:
         assert self.go_on.wait(30)
         self.heard.append(text)
         if obj["metadata"]["name"] in self.failing:
-            raise RuntimeError("as the test wants")
+            raise self.error("as the test wants")
 
     def hears(self, *texts: str) -> None:
         """Wait until exactly this was heard."""

@@ -397,18 +397,22 @@ def test_a_slow_handler_is_said_to_be_slow_once(
 
 
 @pytest.mark.conformance("SI-12")
+@pytest.mark.parametrize("error", [RuntimeError, SystemExit])
 def test_a_handler_that_fails_hears_of_the_next_and_counts_as_told(
-    source: FakeListWatch, make: Start, run: Run, caplog: pytest.LogCaptureFixture
+    source: FakeListWatch,
+    make: Start,
+    run: Run,
+    caplog: pytest.LogCaptureFixture,
+    error: type[BaseException],
 ) -> None:
     """Also in the first list: it has synced."""
     for name in ("a", "bad", "c"):
         source.add(pod(name))
     informer, notes, other = make(), Notes(), Notes()
-    notes.failing = {"bad"}
-    handler = informer.add_event_handler(notes)
-    informer.add_event_handler(other)
+    notes.failing, notes.error = {"bad"}, error
+    handler, calm = informer.add_event_handler(notes), informer.add_event_handler(other)
     run(informer)
-    until(handler.has_synced)
+    until(lambda: handler.has_synced() and calm.has_synced())
     assert notes.heard == other.heard == ["add a@1 first", "add bad@2 first", "add c@3 first"]
     assert "a handler failed on prod/bad" in caplog.text
 
