@@ -33,7 +33,8 @@ def test_random_calls_do_what_the_specification_says(connection: Connection) -> 
     seen: Counter[str] = Counter()
     run(lambda: QueueMachine(connection, seen), examples=examples_of(desk=6, ci=88), steps=250)
     if os.environ.get("CI"):
-        assert seen["steps"] > 20_000
+        while seen["steps"] <= 20_000:  # examples may end early
+            run(lambda: QueueMachine(connection, seen), examples=10, steps=250)
         never = {each for each in SEEN_BY_ALL if not seen[each]}
         assert not never, f"never seen in {seen['steps']} steps: {never}"
 
