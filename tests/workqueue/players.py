@@ -241,7 +241,7 @@ class Players:
         both, items, sessions = self.both, self.both.state.items, self.both.state.sessions
         both.resume()
         self.fleet_concurrency = None
-        while items.pending or items.claims or len(sessions.all) != len(self.all):
+        while items.pending or items.claims or {*sessions.all} != {player.number for player in self.all}:
             self.wait_for_due(0)
             self.pass_time(gap_of(CLAIM_DURATIONS[0]))
             for who in range(len(self.all)):
