@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
 
+from distq.errors import ConfigError, QueueFull
 from distq.metrics import MetricsProvider
 from distq.redisio.scores import validate_priority
 from distq.workqueue.lazy_event import LazyEvent
@@ -146,6 +147,25 @@ class Result:
             raise ValueError(f"bad Result: requeue_after {self.requeue_after!r}. Give 0 seconds or more.")
         if self.priority is not None:
             validate_priority(self.priority)
+
+
+def require_settings(claim_duration: float, max_retries: int | None, max_length: int | None) -> None:
+    """Raise ConfigError for settings of a handle that cannot work."""
+    if not claim_duration >= 1.0:
+        raise ConfigError(f"bad claim_duration {claim_duration!r}. Give 1 second or more.")
+    if max_retries is not None and not (type(max_retries) is int and max_retries >= 0):
+        raise ConfigError(f"bad max_retries {max_retries!r}. Give 0 or more, or None for ever.")
+    if max_length is not None and max_length < 1:
+        raise ConfigError(f"bad max_length {max_length!r}. Give 1 or more, or None.")
+
+
+def queue_full(name: str, max_length: object, added: int) -> QueueFull:
+    """Return the error for a queue at its ``max_length``, into which ``added`` keys of the call went."""
+    return QueueFull(
+        f"queue {name} is full: {max_length} items wait, {added} more were added. "
+        "Wait, add workers, or raise max_length.",
+        added=added,
+    )
 
 
 class WorkQueue(Protocol):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from distq.clock import SYSTEM_CLOCK, Clock
-from distq.errors import ConfigError, Empty, QueueFull, RedisError, RedisUnavailable, ShutDown
+from distq.errors import Empty, RedisError, RedisUnavailable, ShutDown
 from distq.metrics import MetricsProvider
 from distq.redisio.connection import Connection, shared_connection
 from distq.redisio.keys import validate_key, validate_queue_name
@@ -22,6 +22,8 @@ from distq.workqueue.interface import (
     Result,
     Settlement,
     Turn,
+    queue_full,
+    require_settings,
 )
 from distq.workqueue.outcome import outcome_of
 from distq.workqueue.rate_limiters import (
@@ -62,12 +64,7 @@ class Queue:
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.name = validate_queue_name(name)
-        if not claim_duration >= 1.0:
-            raise ConfigError(f"bad claim_duration {claim_duration!r}. Give 1 second or more.")
-        if max_retries is not None and not (type(max_retries) is int and max_retries >= 0):
-            raise ConfigError(f"bad max_retries {max_retries!r}. Give 0 or more, or None for ever.")
-        if max_length is not None and max_length < 1:
-            raise ConfigError(f"bad max_length {max_length!r}. Give 1 or more, or None.")
+        require_settings(claim_duration, max_retries, max_length)
         self.fleet_concurrency: int | None = None
         self.on_cancel: Callable[[Request], None] | None = None
         self._rate_limiter = validate_rate_limiter(
@@ -131,11 +128,7 @@ class Queue:
             if self._recorder is not None:
                 self._recorder.accepted(new, fitted, delayed=delay > 0)
             if fitted < len(batch):
-                raise QueueFull(
-                    f"queue {self.name} is full: {self._max_length} items wait, {added} more were added. "
-                    "Wait, add workers, or raise max_length.",
-                    added=added,
-                )
+                raise queue_full(self.name, self._max_length, added)
         return added
 
     def add_after(self, key: str, delay: float) -> None:

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 from distq.clock import SYSTEM_CLOCK, Clock
-from distq.errors import ConfigError, Empty, QueueFull, ShutDown
+from distq.errors import ConfigError, Empty, ShutDown
 from distq.metrics import MetricsProvider
 from distq.redisio.keys import validate_key, validate_queue_name
 from distq.redisio.scores import validate_priority
@@ -17,6 +17,8 @@ from distq.workqueue.interface import (
     Result,
     Settlement,
     Turn,
+    queue_full,
+    require_settings,
 )
 from distq.workqueue.memory.claims import Claims
 from distq.workqueue.memory.entries import Now
@@ -58,12 +60,7 @@ class MemoryQueue:
         self.name = validate_queue_name(name)
         if shares is not None and shares.name != name:
             raise ConfigError(f"bad shares: a handle of {shares.name}, not of {name}. Give both one name.")
-        if not claim_duration >= 1.0:
-            raise ConfigError(f"bad claim_duration {claim_duration!r}. Give 1 second or more.")
-        if max_retries is not None and not (type(max_retries) is int and max_retries >= 0):
-            raise ConfigError(f"bad max_retries {max_retries!r}. Give 0 or more, or None for ever.")
-        if max_length is not None and max_length < 1:
-            raise ConfigError(f"bad max_length {max_length!r}. Give 1 or more, or None.")
+        require_settings(claim_duration, max_retries, max_length)
         self.fleet_concurrency: int | None = None
         self.on_cancel: Callable[[Request], None] | None = None
         self.claim_duration = claim_duration
@@ -105,11 +102,7 @@ class MemoryQueue:
         if self._recorder is not None:
             self._recorder.accepted(added, fitted, delayed=delay > 0)
         if fitted < len(items):
-            raise QueueFull(
-                f"queue {self.name} is full: {self._max_length} items wait, {added} more were added. "
-                "Wait, add workers, or raise max_length.",
-                added=added,
-            )
+            raise queue_full(self.name, self._max_length, added)
         return added
 
     def add_after(self, key: str, delay: float) -> None:
