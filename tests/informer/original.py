@@ -1,26 +1,13 @@
 """client-go's informer, run beside ours: what it tells its handler, as ``Notes`` tells it."""
 
-import os
 import subprocess
 import threading
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import pytest
-
 from tests.clientgo import MODULE
 from tests.informer.pods import until
-
-
-def require_original() -> None:
-    """Skip the test without client-go's informer, fail it in CI."""
-    if MODULE.is_in(MODULE.cached()):
-        return
-    reason = f"no client-go in {MODULE.cached()}. Build it: {MODULE.build_command}"
-    if os.environ.get("CI") == "true":
-        pytest.fail(reason)
-    pytest.skip(reason)
 
 
 class OriginalInformer:

@@ -13,9 +13,11 @@ import pytest
 
 from distq.client import Client, Object
 from distq.informer import ListWatch, SharedInformer
+from tests.clientgo import MODULE
 from tests.fixtures.api_servers import ApiServer, EmulatedServer
+from tests.fixtures.go_programs import require
 from tests.fixtures.tcp_proxy import TcpProxy
-from tests.informer.original import OriginalInformer, require_original
+from tests.informer.original import OriginalInformer
 from tests.informer.pods import Notes, until
 from tests.informer.recording import RecordingClient, change_schema, create_when_served
 
@@ -146,7 +148,7 @@ def scene(
     client: RecordingClient, proxied: RecordingClient, widgets: str, namespace: str, tmp_path: Path
 ) -> Scene:
     """Give a resource of the test's own; skip the test without client-go."""
-    require_original()
+    require(MODULE)
     return Scene(client, proxied, tmp_path / "kubeconfig", widgets, namespace)
 
 

@@ -1,7 +1,6 @@
 """Processes that compete for Leases, client-go's and ours alike, and what they say."""
 
 import contextlib
-import os
 import signal
 import subprocess
 import sys
@@ -10,8 +9,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, Self
-
-import pytest
 
 from tests.clientgo import MODULE
 
@@ -23,16 +20,6 @@ def program(kind: Kind) -> list[str]:
     if kind == "ours":
         return [sys.executable, "-m", "tests.leaderelection.acting_process"]
     return [str(MODULE.cached() / "elector")]
-
-
-def require_client_go() -> None:
-    """Skip the test, or fail it in CI, where client-go's elector is not built."""
-    if MODULE.is_in(MODULE.cached()):
-        return
-    reason = f"no client-go in {MODULE.cached()}. Build it: {MODULE.build_command}"
-    if os.environ.get("CI") == "true":
-        pytest.fail(reason)
-    pytest.skip(reason)
 
 
 class Competitor:

@@ -12,8 +12,9 @@ from itertools import pairwise
 
 import pytest
 
+from tests.clientgo import MODULE
 from tests.fixtures.api_servers import ApiServer
-from tests.leaderelection.competitor import require_client_go
+from tests.fixtures.go_programs import require
 from tests.leaderelection.contest import TIMES, Contest, Entry
 
 CONTESTS, HANDOVERS = (5, 20) if os.environ.get("CI") == "true" else (3, 2)
@@ -25,7 +26,7 @@ SIX_DECIMALS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 @pytest.mark.parametrize("api_server", ["real"], indirect=True)
 def test_a_lease_goes_between_client_go_and_ours(api_server: ApiServer, namespace: str) -> None:
     """Leaders release, are killed or frozen; records stay well-formed, and ours acts in its terms only."""
-    require_client_go()
+    require(MODULE)
     contests = [
         Contest(api_server.client(), api_server.kubeconfig, namespace, number) for number in range(CONTESTS)
     ]

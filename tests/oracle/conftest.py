@@ -1,12 +1,12 @@
 """The originals, and ours beside them."""
 
 import itertools
-import os
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from distq.testing.embedded_valkey import EmbeddedValkey
+from tests.fixtures.go_programs import require
 from tests.oracle import MODULE
 from tests.oracle.original import Original
 from tests.oracle.ours import Ours
@@ -17,11 +17,7 @@ MakeOurs = Callable[[], Ours]
 @pytest.fixture(scope="session")
 def original() -> Iterator[Original]:
     """Run the originals; skip the test without them, fail it in CI."""
-    if not MODULE.is_in(MODULE.cached()):
-        reason = f"no client-go in {MODULE.cached()}. Build it: {MODULE.build_command}"
-        if os.environ.get("CI") == "true":
-            pytest.fail(reason)
-        pytest.skip(reason)
+    require(MODULE)
     with Original() as running:
         yield running
 
