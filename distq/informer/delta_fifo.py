@@ -88,6 +88,12 @@ class DeltaFIFO:
             if obj.key in self._deltas or self._known.stored(obj.key):
                 self._queue(Delta(DeltaType.DELETED, obj))
 
+    def vanish(self, key: str) -> None:
+        """Queue that an object was deleted of which no other state is to be had than the last."""
+        with self._changed:
+            if (last := self.last(key)) is not None:
+                self._queue(Delta(DeltaType.DELETED, last, final_state_unknown=True))
+
     def replace(self, objects: Iterable[StoredObject]) -> None:
         """Queue a whole list: what is in it as Replaced, what is known or queued but not in it as Deleted.
 
@@ -112,6 +118,14 @@ class DeltaFIFO:
                 known = self._known.stored(key)
                 if known is not None and key not in self._deltas:
                     self._queue(Delta(DeltaType.SYNC, known))
+
+    def last(self, key: str) -> StoredObject | None:
+        """Return the last state that is queued or known of an object, None where it is gone."""
+        with self._changed:
+            deltas = self._deltas.get(key)
+            if not deltas:
+                return self._known.stored(key)
+            return None if deltas[-1].type == DeltaType.DELETED else deltas[-1].object
 
     # The consumer
 

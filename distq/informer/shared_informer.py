@@ -59,7 +59,8 @@ class SharedInformer:
     def run(self, stop: threading.Event) -> None:
         """Follow the resource until ``stop`` is set; a second call returns at once.
 
-        Raises ConfigError. A resource that the API server does not know is waited for.
+        It returns when no handler is being told anything. Raises ConfigError. A resource that the API server
+        does not know is waited for.
         """
         with self._lock:
             if self._started:
@@ -80,6 +81,8 @@ class SharedInformer:
                 registration.stop()  # first, since the processor may wait for one
             self._fifo.close()
             processor.join()
+            for registration in self._registrations:
+                registration.join()
 
     def has_synced(self) -> bool:
         """Return whether the first list is in the cache (client-go HasSynced)."""
@@ -213,6 +216,7 @@ class _CacheSink:
 
     def __init__(self, fifo: DeltaFIFO, transform: Transform | None, resync: Callable[[], None]) -> None:
         self._fifo = fifo
+        self._queue = {"ADDED": fifo.add, "MODIFIED": fifo.update, "DELETED": fifo.delete}
         self._transform = transform
         self._resync = resync
         self._version = ""
@@ -226,10 +230,8 @@ class _CacheSink:
 
     def events(self, events: Sequence[WatchEvent], since: float) -> None:  # noqa: ARG002 - the protocol's
         for event in events:
-            if event.type != "BOOKMARK" and (stored := self._stored(event.object)) is not None:
-                {"ADDED": self._fifo.add, "MODIFIED": self._fifo.update, "DELETED": self._fifo.delete}[
-                    event.type
-                ](stored)
+            if event.type != "BOOKMARK":
+                self._happened(event)
             self._version = event.version
 
     def begin_list(self) -> None:
@@ -237,7 +239,7 @@ class _CacheSink:
 
     def page(self, objects: Sequence[RawObject]) -> None:
         for obj in objects:
-            if (stored := self._stored(obj)) is not None:
+            if (stored := self._stored(obj) or self._fifo.last(obj.key)) is not None:
                 self._listed[obj.key] = stored
 
     def unlist(self, obj: RawObject) -> None:
@@ -257,9 +259,17 @@ class _CacheSink:
     def tick(self) -> None:
         self._resync()
 
+    def _happened(self, event: WatchEvent) -> None:
+        stored = self._stored(event.object)
+        if stored is not None:
+            self._queue[event.type](stored)
+        elif event.type == "DELETED":
+            self._fifo.vanish(event.object.key)
+
     def _stored(self, obj: RawObject) -> StoredObject | None:
+        """Return an object as it is kept; where the transform fails, None: it is left as it was."""
         try:
             return store_raw(obj, self._transform)
         except Exception:  # the transform is the user's
-            logger.exception("%s %s: its transform failed; it is left out", obj.resource.kind, obj.key)
+            logger.exception("%s %s: its transform failed", obj.resource.kind, obj.key)
             return None

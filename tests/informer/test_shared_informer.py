@@ -319,6 +319,36 @@ def test_a_transform_is_applied_once_to_each_object(
     assert calls == ["a", "bad"]
 
 
+def test_where_a_transform_fails_the_object_is_left_as_it_was(
+    source: FakeListWatch, make: Start, run: Run, clock: FakeClock
+) -> None:
+    """A change is not taken, a list buries nobody for it, and a deletion tells the last state that was."""
+    bad: list[str] = []
+
+    def transform(obj: dict[str, Any]) -> dict[str, Any]:
+        if obj["metadata"]["name"] in bad:
+            raise RuntimeError("as the test wants")
+        return obj
+
+    source.add(pod("a"))
+    informer, notes = make(transform=transform), Notes()
+    informer.add_event_handler(notes)
+    run(informer)
+    notes.hears("add a@1 first")
+    bad += ["a", "new"]
+    source.modify(pod("a"))
+    source.add(pod("new"))
+    source.delete(pod("new"))  # nobody heard of it
+    source.unreachable = True
+    source.compact()
+    source.add(pod("b"))
+    source.unreachable = False
+    _step_until(clock, lambda: _names(informer.lister.list()) == ["a", "b"])
+    source.delete(pod("a"))
+    notes.hears("add a@1 first", "add b@5", "missed a@1")
+    assert _names(informer.lister.list()) == ["b"]
+
+
 def test_managed_fields_may_be_left_out_of_the_cache(source: FakeListWatch, make: Start, run: Run) -> None:
     """The transform for it is cut out of the bytes, and otherwise a function like another."""
     managed = pod("a")
@@ -355,10 +385,11 @@ def test_a_slow_handler_holds_the_informer_up_instead_of_filling_memory(
     slow.hears(*(f"add p{number}@{number + 1}" for number in range(20)))
 
 
-def test_an_informer_stops_though_a_handler_holds_it_up(
+@pytest.mark.conformance("SI-10")
+def test_run_returns_when_no_handler_is_being_told(
     source: FakeListWatch, make: Start, run: Run, stop: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its Reflector waits for the processor, and that for the handler."""
+    """So what a handler uses can be taken down after it; what waited for the handler is not told."""
     monkeypatch.setattr(registration, "CAPACITY", 3)
     informer, stuck = make(), Notes()
     informer.add_event_handler(stuck)
@@ -369,10 +400,14 @@ def test_an_informer_stops_though_a_handler_holds_it_up(
             source.add(pod(f"p{number}"))
             until(lambda: informer.last_sync_resource_version == str(number + 1) or number > 4)  # noqa: B023
         stop.set()
-        thread.join(5)
-        assert not thread.is_alive()
+        until(lambda: informer.stopped)
+        thread.join(0.2)
+        assert thread.is_alive()
     finally:
         stuck.go_on.set()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert stuck.heard == ["add p0@1"]
 
 
 def test_a_slow_handler_is_said_to_be_slow_once(
