@@ -180,26 +180,23 @@ class LeaderElector:
         give_up_at = self._clock.monotonic() + self._config.renew_deadline
         for attempt in count(1):
             try:
-                self._write_release(term)
+                self._write_release(term, give_up_at)
                 return
-            except Conflict as error:  # somebody wrote meanwhile, perhaps not the record
-                failure: Exception = error
             except Exception as error:  # noqa: BLE001 - the end of a term must not fail
                 failure = error
-                break
-            if attempt >= TRIES:
-                self._pause(self._config.retry_period)
+            if not isinstance(failure, Conflict) or attempt >= TRIES:
+                self._pause(min(self._config.retry_period, give_up_at - self._clock.monotonic()))
             if self._clock.monotonic() >= give_up_at:
                 break
         logger.warning("%s: not released, it will expire: %s", self._name, failure)
 
-    def _write_release(self, term: LeaderElectionRecord | None) -> None:
-        record = self._lock.get(timeout=self._timeout())
+    def _write_release(self, term: LeaderElectionRecord | None, give_up_at: float) -> None:
+        record = self._lock.get(timeout=self._timeout(give_up_at))
         if record is None or not same_term(record, term):
             return
         now = self._now()
         released = replace(record, holder_identity="", lease_duration=1.0, acquire_time=now, renew_time=now)
-        self._observe(self._lock.update(released, timeout=self._timeout()))
+        self._observe(self._lock.update(released, timeout=self._timeout(give_up_at)))
         logger.info("%s: %s released the lease", self._name, self.identity)
 
     # One try
@@ -260,12 +257,12 @@ class LeaderElector:
             self._observed.note(written, now)
         self._announcer.observed(self.identity)
 
-    def _timeout(self) -> float:
+    def _timeout(self, give_up_at: float = float("inf")) -> float:
         """Return how long the store may take to answer: half the deadline, and never past a leader's own."""
         patience = max(SHORTEST_PATIENCE, self._config.renew_deadline / 2)
-        if self._term is None:
-            return patience
-        return max(0.05, min(patience, self._config.renew_deadline - self._age()))
+        if self._term is not None:
+            give_up_at = self._renewed_at + self._config.renew_deadline
+        return max(0.05, min(patience, give_up_at - self._clock.monotonic()))
 
     # What is known of the leader
 
