@@ -453,6 +453,26 @@ program["stop"].set()
     assert sorted(printed) == ["['web']", "['web']", "new: web"]
 
 
+def the_janitor_leads(text: str, reader: Reader) -> None:
+    """Run it until it leads, look for its lease, and stop it."""
+    janitor = reader.start(sys.executable, "janitor.py")
+    assert janitor.stdout is not None
+    try:
+        assert janitor.stdout.readline().startswith("leading in term ")
+        lease = reader.sandbox.client.get("coordination.k8s.io/v1/Lease", "default/janitor")
+        assert lease is not None
+        assert lease["spec"]["holderIdentity"]
+        janitor.terminate()
+        assert janitor.communicate(timeout=TIMEOUT)[0].endswith("over\n")
+    finally:
+        janitor.kill()
+        janitor.wait()
+    assert janitor.returncode == 0
+    released = reader.sandbox.client.get("coordination.k8s.io/v1/Lease", "default/janitor")
+    assert released is not None
+    assert not released["spec"]["holderIdentity"]
+
+
 RUNNERS: dict[str, Callable[[str, Reader], None]] = {
     "# foos.py": the_controller_works,
     "# foos.yaml": the_manifest_loads,
@@ -464,6 +484,7 @@ RUNNERS: dict[str, Callable[[str, Reader], None]] = {
     "# loop.py": the_loop_works,
     "# orders.py": the_limiter_decides,
     "# pods.py": the_cache_fills,
+    "# janitor.py": the_janitor_leads,
     "python3 -m venv .venv && .venv/bin/pip install -q -e '.[demo]'": the_demo_keeps_its_word,
     "docker compose": the_containers_are_there,
     "kube-apiserver": the_flow_names_what_exists,
