@@ -12,6 +12,7 @@ from benchmarks.children import Child, feeder, follower
 from benchmarks.cluster import WRITERS, Pods, namespace
 from distq.client import Client
 from distq.errors import DistqError
+from distq.redisio.connection import Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
 
 RATE = 50
@@ -24,10 +25,11 @@ PATIENCE = 10.0
 
 @dataclass(frozen=True)
 class Latencies:
-    """Seconds from just before each write, sorted."""
+    """Seconds from just before each write, sorted; and those of a Redis command at the same pace."""
 
     claimable: Sequence[float]
     watched: Sequence[float]
+    commands: Sequence[float]
 
 
 def measure(kubeconfig: Path, writes: int) -> Latencies:
@@ -47,9 +49,10 @@ def measure(kubeconfig: Path, writes: int) -> Latencies:
         _write(pods, 2 * RATE)  # a second or two to warm up
         heard = _until_heard(consumer, OBJECTS + 2 * RATE), _until_heard(watch, 2 * RATE)
         written = _write(pods, writes)
-        return Latencies(
-            *(_since(child, before, written) for child, before in zip((consumer, watch), heard, strict=True))
+        claimable, watched = (
+            _since(child, before, written) for child, before in zip((consumer, watch), heard, strict=True)
         )
+        return Latencies(claimable, watched, _commands(Connection(valkey.url)))
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -77,6 +80,17 @@ def _write(pods: Pods, writes: int) -> Mapping[str, list[float]]:
         for future in futures:
             future.result()
     return written
+
+
+def _commands(connection: Connection) -> Sequence[float]:
+    """Return how long Redis commands took; on an idle machine mostly to wake somebody up."""
+    took = []
+    for _ in range(4 * RATE):
+        time.sleep(1 / RATE)
+        began = time.monotonic()
+        connection.execute("PING")
+        took.append(time.monotonic() - began)
+    return sorted(took)
 
 
 def _since(child: Child, before: int, written: Mapping[str, list[float]]) -> list[float]:
