@@ -18,7 +18,7 @@ from distq.controller.batch import LIMIT
 from distq.errors import LayoutTooNew, LeaseLost, RedisError
 from distq.informer.backoff import Backoff
 from distq.informer.objects import is_older
-from distq.informer.reflector import PositionMoved
+from distq.informer.sink import PositionMoved
 from distq.redisio.positions import MARK, step_of
 from distq.redisio.records import Stream as StreamRecord
 from distq.redisio.stream_store import Committed, Fenced, Mismatch, StreamStore

@@ -14,7 +14,7 @@ from distq.controller.stream import Stream, StreamConfig
 from distq.controller.watches import LOW_PRIORITY, Every, For, Watch, identities
 from distq.errors import ApiError, LeaseLost, RedisError
 from distq.informer.backoff import Backoff
-from distq.informer.reflector import PositionMoved
+from distq.informer.sink import PositionMoved
 from distq.redisio.positions import MARK
 from distq.redisio.records import Stream as StreamRecord
 from distq.redisio.stream_store import StreamStore, stream_records

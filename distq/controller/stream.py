@@ -25,7 +25,8 @@ from distq.controller.routing import Router, RoutingError
 from distq.controller.watches import KeysOf, Owns, ResourceWatch, Watches, function_keys, own_key, owner_keys
 from distq.errors import ApiError
 from distq.informer.listwatch import PAGE_SIZE, ListWatch
-from distq.informer.reflector import PositionMoved, Reflector
+from distq.informer.reflector import Reflector
+from distq.informer.sink import PositionMoved
 from distq.informer.wire import RawObject, WatchEvent
 from distq.metrics import ADDS, STREAM_COMMITS, MetricsProvider
 from distq.redisio.connection import Connection

@@ -13,9 +13,10 @@ from distq.informer.keys import meta_namespace_key_func, split_meta_namespace_ke
 from distq.informer.lister import Lister
 from distq.informer.listwatch import ListerWatcher, ListWatch
 from distq.informer.mutation_cache import MutationCache
-from distq.informer.reflector import PositionMoved, Reflector, Sink
+from distq.informer.reflector import Reflector
 from distq.informer.registration import Registration, ResourceEventHandler, ResourceEventHandlerFuncs
 from distq.informer.shared_informer import SharedInformer
+from distq.informer.sink import PositionMoved, Sink
 from distq.informer.stored import DeletedFinalStateUnknown, StoredObject, strip_managed_fields
 
 __all__ = [

@@ -5,12 +5,10 @@ new connection from the last position that the sink holds. Only what a position 
 bridge (410, none yet, a cluster put back in time) costs a list.
 """
 
-import gc
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from distq.clock import SYSTEM_CLOCK, Clock
 from distq.errors import (
@@ -26,7 +24,9 @@ from distq.errors import (
 from distq.informer.backoff import Backoff
 from distq.informer.listwatch import PAGE_SIZE, ListerWatcher
 from distq.informer.objects import is_older
+from distq.informer.rare_collections import rare_collections
 from distq.informer.read_ahead import ReadAhead
+from distq.informer.sink import PositionMoved, Sink
 from distq.informer.wire import RawObject, WatchEvent
 
 logger = logging.getLogger(__name__)
@@ -42,48 +42,6 @@ SHORT_WATCH = 1.0  # seconds; client-go's very short watch
 
 FATAL = (LeaseLost, ConfigError, LayoutTooNew)
 """What no later attempt can help."""
-
-
-class Sink(Protocol):
-    """Takes what a Reflector emits, in order and from one thread.
-
-    Whatever it raises makes the Reflector connect anew from ``position()``, after a back-off unless it is
-    PositionMoved; LeaseLost, ConfigError and LayoutTooNew end the Reflector's run.
-    """
-
-    def position(self) -> str:
-        """Return the version to resume from; "" asks for a list."""
-
-    def connected(self) -> None:
-        """Learn that a watch from the position was opened."""
-
-    def events(self, events: Sequence[WatchEvent], since: float) -> None:
-        """Take events in their order; the first came at ``since`` on the machine's monotonic clock."""
-
-    def begin_list(self) -> None:
-        """Learn that a list begins; one that had begun before is void."""
-
-    def page(self, objects: Sequence[RawObject]) -> None:
-        """Take a part of the list; of a streamed one an object may come again, changed."""
-
-    def unlist(self, obj: RawObject) -> None:
-        """Learn that an object of the list under way was deleted meanwhile; of streamed lists only."""
-
-    def end_list(self, version: str) -> None:
-        """Learn that the list is whole and shows the resource at ``version``."""
-
-    def expired(self) -> None:
-        """Learn that the API server no longer knows the position; ``position()`` must ask for a list next."""
-
-    def rewound(self, version: str) -> None:
-        """Learn that the cluster is at ``version``, before the position: it was restored from a backup."""
-
-    def tick(self) -> None:
-        """Do what time brings; called several times a second, except while a list is being read."""
-
-
-class PositionMoved(Exception):
-    """Raised by a sink whose position is now another one: connect anew, from there."""
 
 
 class Reflector:
@@ -234,7 +192,7 @@ class Reflector:
     def _take_list(self, reader: ReadAhead, stop: threading.Event) -> None:
         """Hand over the list with which a watch begins, and what was read of the watch after it."""
         self._sink.begin_list()
-        with _rare_collections():
+        with rare_collections():
             while not stop.is_set():
                 lines, since = reader.take(LIST_PAUSE, wanted=LISTED_AT_ONCE)
                 events, failure = self._decode(lines)
@@ -288,7 +246,7 @@ class Reflector:
 
     def _list(self, stop: threading.Event) -> None:
         limit = PAGE_SIZE
-        with _rare_collections():
+        with rare_collections():
             while not stop.is_set() and not self._list_once(limit, stop):
                 # The token expired: a list must end before that, so the next has fewer pages.
                 limit *= 4
@@ -344,26 +302,3 @@ class Reflector:
             raise
         except Exception as error:  # noqa: BLE001 - never dead
             self.failed(error)
-
-
-_lists = 0
-_lists_lock = threading.Lock()
-_thresholds = gc.get_threshold()
-
-
-@contextmanager
-def _rare_collections() -> Iterator[None]:
-    """Keep the cyclic collector from running all the time: it triples a big list's time and finds nothing."""
-    global _lists, _thresholds  # noqa: PLW0603 - the collector is the process's, and so is their count
-    with _lists_lock:
-        if not _lists:
-            _thresholds = gc.get_threshold()
-            gc.set_threshold(100_000, *_thresholds[1:])
-        _lists += 1
-    try:
-        yield
-    finally:
-        with _lists_lock:
-            _lists -= 1
-            if not _lists:
-                gc.set_threshold(*_thresholds)

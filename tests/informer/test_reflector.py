@@ -9,7 +9,8 @@ import pytest
 from distq.errors import LeaseLost, NotFound
 from distq.informer import reflector as reflector_module
 from distq.informer.listwatch import ListWatch
-from distq.informer.reflector import PositionMoved, Reflector
+from distq.informer.reflector import Reflector
+from distq.informer.sink import PositionMoved
 from distq.informer.wire import WatchEvent
 from tests.client.samples import config_map, custom_resource, wait_until_served
 from tests.controller.eventually import eventually
