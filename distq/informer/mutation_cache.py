@@ -52,12 +52,14 @@ class MutationCache:
         self._mutations: OrderedDict[str, _Mutation] = OrderedDict()
 
     def mutation(self, obj: Object) -> None:
-        """Note an object as a write answered it, unless something newer is known of it."""
-        stored = store_object(obj)
+        """Note an object as a write answered it, unless something newer is known of it, or its deletion."""
+        stored, uid = store_object(obj), _uid(obj)
         with self._lock:
             known = self._live(stored.key)
+            if known and known.written is None and uid and known.uid == uid:
+                return
             if known is None or is_older(known.version, stored.version):
-                self._put(stored.key, _Mutation(stored, _uid(obj), stored.version, self._clock.monotonic()))
+                self._put(stored.key, _Mutation(stored, uid, stored.version, self._clock.monotonic()))
 
     def get_by_key(self, key: str) -> Object | None:
         """Return the newer of what the cache has under a key and what was written."""

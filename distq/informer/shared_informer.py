@@ -126,7 +126,7 @@ class SharedInformer:
                 only=filter,
                 clock=self._clock,
             )
-            self._registrations.append(registration)
+            self._registrations = [*self._registrations, registration]  # others go through the old list
             if self._started:
                 registration.start()
         return registration

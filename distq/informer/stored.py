@@ -61,7 +61,8 @@ def store_raw(obj: RawObject, transform: Transform | None) -> StoredObject:
         return StoredObject(obj.key, obj.version, _with_kind(bytes(obj.raw), obj))
     if transform is strip_managed_fields:
         return StoredObject(obj.key, obj.version, _with_kind(_without_managed_fields(obj), obj))
-    return store_object(transform(obj.decode()))
+    made = store_object(transform(obj.decode()))
+    return StoredObject(made.key, obj.version, made.raw)  # which it may have left out
 
 
 def strip_managed_fields(obj: Object) -> Object:

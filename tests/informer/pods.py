@@ -39,7 +39,7 @@ class Notes:
 
     def on_update(self, old: Object, new: Object) -> None:
         """Note ``update name@old-new``."""
-        self._note(f"update {_name(old)}-{new['metadata']['resourceVersion']}", new)
+        self._note(f"update {_name(old)}-{new['metadata'].get('resourceVersion', '')}", new)
 
     def on_delete(self, obj: Object | DeletedFinalStateUnknown) -> None:
         """Note ``delete name@version``, or ``missed``."""

@@ -98,11 +98,15 @@ def test_a_write_that_is_answered_after_the_deletion_is_ignored(indexer: Indexer
 
 @pytest.mark.conformance("MU-01")
 def test_a_missed_deletion_counts_though_its_state_is_old(indexer: Indexer, clock: FakeClock) -> None:
-    """The uid tells that it is the object that was written."""
+    """The uid tells that it is the object that was written, also by a write whose answer comes later."""
     cache = _cache(indexer, clock, include_adds=True)
     cache.mutation(_pod("a", 10))
     cache.on_delete(DeletedFinalStateUnknown("prod/a", _pod("a", 5)))
     assert cache.get_by_key("prod/a") is None
+    cache.mutation(_pod("a", 11))
+    assert cache.get_by_key("prod/a") is None
+    cache.mutation(_pod("a", 14, uid="u2"))
+    assert cache.get_by_key("prod/a") == _pod("a", 14, uid="u2")
 
 
 @pytest.mark.conformance("MU-01")

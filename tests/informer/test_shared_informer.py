@@ -115,6 +115,26 @@ def test_a_late_handler_hears_of_everything_first(source: FakeListWatch, make: S
     until(handler.has_synced)
 
 
+@pytest.mark.conformance("SI-02", "SI-15")
+def test_a_handler_that_comes_while_another_holds_the_informer_up_hears_of_each_object_once(
+    source: FakeListWatch, make: Start, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is in the cache by then is not told again as news."""
+    monkeypatch.setattr(registration, "CAPACITY", 1)
+    informer, slow, late = make(), Notes(), Notes()
+    informer.add_event_handler(slow)
+    run(informer, synced=True)
+    slow.go_on.clear()
+    for name in ("a", "b", "c"):  # one is being told, one waits, with one the informer waits
+        source.add(pod(name))
+    until(lambda: len(informer.indexer) == 3)
+    informer.add_event_handler(late)
+    slow.go_on.set()
+    source.add(pod("d"))
+    late.hears("add a@1 first", "add b@2 first", "add c@3 first", "add d@4")
+    slow.hears("add a@1", "add b@2", "add c@3", "add d@4")
+
+
 @pytest.mark.conformance("SI-01")
 def test_a_handler_registered_twice_hears_twice(source: FakeListWatch, make: Start, run: Run) -> None:
     """And each registration ends by itself."""
@@ -317,6 +337,22 @@ def test_a_transform_is_applied_once_to_each_object(
     notes.hears("add a@1 first", "update a@1-1")
     assert informer.lister.list(label_selector="seen=yes")[0]["metadata"]["name"] == "a"
     assert calls == ["a", "bad"]
+
+
+def test_a_transform_may_leave_the_version_out(source: FakeListWatch, make: Start, run: Run) -> None:
+    """Changes are told all the same."""
+
+    def transform(obj: dict[str, Any]) -> dict[str, Any]:
+        del obj["metadata"]["resourceVersion"]
+        return obj
+
+    source.add(pod("a"))
+    informer, notes = make(transform=transform), Notes()
+    informer.add_event_handler(notes)
+    run(informer, synced=True)
+    source.modify(pod("a", app="web"))
+    source.delete(pod("a"))
+    notes.hears("add a@ first", "update a@-", "delete a@")
 
 
 def test_where_a_transform_fails_the_object_is_left_as_it_was(
