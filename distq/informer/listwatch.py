@@ -18,6 +18,9 @@ PAGE_SIZE = 500
 READ_TIMEOUT = 75.0
 """Seconds of silence after which a watch is taken for dead; bookmarks come each minute."""
 
+LIFETIME = (300, 600)
+"""Seconds after which a watch asks to be ended, at random between these, as client-go's."""
+
 _JSON = "application/json"
 _PARTIAL_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 # The API server ends a watch at its first event where the list's form is asked for.
@@ -97,7 +100,7 @@ class ListWatch:
             "watch": "true",
             "resourceVersion": version,
             "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(random.randint(300, 600)),
+            "timeoutSeconds": str(random.randint(*LIFETIME)),
         }
         if stream_list:
             query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}

@@ -9,6 +9,7 @@ import pytest
 from tests.client.samples import custom_resource, wait_until_served
 from tests.fixtures.api_servers import ApiServer, kubeconfig_through
 from tests.fixtures.tcp_proxy import TcpProxy
+from tests.informer.faulty_proxy import FaultyProxy
 from tests.informer.recording import DEFINITIONS, RecordingClient
 
 
@@ -30,6 +31,19 @@ def proxy(api_server: ApiServer) -> Iterator[TcpProxy]:
 def proxied(api_server: ApiServer, proxy: TcpProxy, tmp_path: Path) -> RecordingClient:
     """Give a Client that reaches the API server through ``proxy`` only."""
     return RecordingClient(kubeconfig_through(api_server, proxy.port, tmp_path / "kubeconfig"))
+
+
+@pytest.fixture
+def faulty(api_server: ApiServer) -> Iterator[FaultyProxy]:
+    """Give a proxy in front of the API server that gives answers of its own."""
+    with FaultyProxy(api_server) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def behind(api_server: ApiServer, faulty: FaultyProxy, tmp_path: Path) -> RecordingClient:
+    """Give a Client that reaches the API server through ``faulty`` only."""
+    return RecordingClient(kubeconfig_through(api_server, faulty.port, tmp_path / "behind", scheme="http"))
 
 
 @pytest.fixture
