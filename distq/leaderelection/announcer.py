@@ -64,10 +64,16 @@ class Announcer:
         self._failure = ""
 
     def _in_background(self, function: Callable[[str], None], text: str) -> None:
+        def failed(error: Exception) -> None:
+            logger.warning('%s: could not tell "%s": %s', self._name, text, error)
+
         def call() -> None:
             try:
                 function(text)
             except Exception as error:  # noqa: BLE001 - nobody waits for the answer
-                logger.warning('%s: could not tell "%s": %s', self._name, text, error)
+                failed(error)
 
-        threading.Thread(target=call, name=f"distq-election-tell-{self._name}", daemon=True).start()
+        try:
+            threading.Thread(target=call, name=f"distq-election-tell-{self._name}", daemon=True).start()
+        except RuntimeError as error:  # no more threads: no reason to lead no more
+            failed(error)

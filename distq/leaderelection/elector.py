@@ -136,8 +136,8 @@ class LeaderElector:
                 self._announcer.happened("stopped leading")
                 if held and self._config.release_on_cancel:
                     self._release(term, work)
-        if self._failure is not None:
-            raise self._failure
+                if self._failure is not None:  # it comes first, also where the callback failed too
+                    raise self._failure
 
     def _work(self, over: threading.Event) -> None:
         try:
@@ -172,12 +172,14 @@ class LeaderElector:
         return term
 
     def _release(self, term: LeaderElectionRecord | None, work: threading.Thread) -> None:
-        """Free the lease for others, if the work of the term has ended."""
-        work.join(max(0.0, self._config.renew_deadline - self._age()))
+        """Free the lease for others, if the work of the term has ended; within the renew deadline."""
+        if work.ident is not None:
+            work.join(max(0.0, self._config.renew_deadline - self._age()))
         if work.is_alive():
             logger.warning("%s: not released, on_started_leading still runs; it will expire", self._name)
             return
-        give_up_at = self._clock.monotonic() + self._config.renew_deadline
+        deadline = self._renewed_at + self._config.renew_deadline
+        give_up_at = max(deadline, self._clock.monotonic() + SHORTEST_PATIENCE)
         for attempt in count(1):
             try:
                 self._write_release(term, give_up_at)

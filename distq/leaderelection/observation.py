@@ -8,7 +8,7 @@ from dataclasses import replace
 from distq.leaderelection.lock import LeaderElectionRecord
 
 UNKNOWN = "unknown"
-"""The holder of a record that was deleted."""
+"""The holder of a record that was deleted, or whose holder was erased."""
 
 
 class Observation:
@@ -22,6 +22,8 @@ class Observation:
 
     def note(self, record: LeaderElectionRecord, now: float) -> bool:
         """Keep a record if it is another than the last; return whether it is."""
+        if not record.holder_identity and not self._was_released(record):
+            record = self._led_by_unknown(record)
         if record == self.record:
             return False
         self.record, self._heard_at = record, now
@@ -30,11 +32,25 @@ class Observation:
     def note_gone(self, now: float) -> None:
         """Keep that there is no record: who held it last need not know yet, so somebody may still lead."""
         if self.record is not None:
-            duration = max(self.record.lease_duration, self._lease_duration)
-            self.note(replace(self.record, holder_identity=UNKNOWN, lease_duration=duration), now)
+            self.note(self._led_by_unknown(self.record), now)
 
     def remaining(self, now: float) -> float:
         """Return for how many seconds another process may still lead; 0 or less when none may."""
         if self.record is None or self.record.holder_identity in {"", self._identity}:
             return 0.0
         return self._heard_at + (self.record.lease_duration or self._lease_duration) - now
+
+    def _was_released(self, record: LeaderElectionRecord) -> bool:
+        """Return whether a record without a holder is free, and not one that people wrote to.
+
+        A release sets both times to when it was. Who erases the holder's name leaves them, who makes the
+        object anew has none; who held it does not know before the next renewal.
+        """
+        if record.renew_time is None:
+            return self.record is None
+        return record.renew_time == record.acquire_time
+
+    def _led_by_unknown(self, record: LeaderElectionRecord) -> LeaderElectionRecord:
+        known = self.record or record
+        duration = max(record.lease_duration, known.lease_duration, self._lease_duration)
+        return replace(record, holder_identity=UNKNOWN, lease_duration=duration)

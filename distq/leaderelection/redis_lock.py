@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from distq.errors import Conflict, DistqError, RedisRefused
+from distq.errors import Conflict, RedisRefused
 from distq.leaderelection.lock import LeaderElectionRecord, new_identity
 from distq.leaderelection.record_fields import fields_of, record_from
 from distq.redisio.connection import Connection, shared_connection
@@ -89,7 +89,7 @@ class RedisLock:
                 if found is not None and found.version != seen and not closed.is_set():
                     seen = found.version
                     on_record(self._read(found))
-            except DistqError as error:  # the elector's own tries are loud enough
+            except Exception as error:  # noqa: BLE001 - the next look may work; the elector's tries are loud
                 _logger.debug("election %s: no look: %s", self._name, error)
         store.close()
 

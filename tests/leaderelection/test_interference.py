@@ -4,6 +4,7 @@ import random
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
@@ -67,6 +68,59 @@ def test_a_deletion_is_no_release_to_who_knew_the_lease(enter: Enter, client: Cl
         pass_time(6.0, ada, bob)
     assert bob.elector.may_act()
     assert lease_of(client, namespace)["spec"]["holderIdentity"] == "bob"
+
+
+def erase(client: Client, key: str, spec: dict[str, Any] | None) -> None:
+    """Change the Lease's spec as ``kubectl patch`` does."""
+    client.patch(LEASES, key, {"spec": spec})
+
+
+def replace_by_bare_lease(client: Client, key: str, spec: None) -> None:
+    """Delete the Lease, and make it as people do beforehand."""
+    client.delete(LEASES, key)
+    client.create(bare_lease(key.partition("/")[0]) | {"spec": spec})
+
+
+@pytest.mark.conformance("LE-09")
+@pytest.mark.parametrize(
+    ("edit", "spec"),
+    [
+        (erase, {"holderIdentity": None}),
+        (erase, {"holderIdentity": ""}),
+        (erase, None),
+        (replace_by_bare_lease, None),
+    ],
+    ids=["holder removed", "holder empty", "spec removed", "made anew"],
+)
+def test_a_holder_that_people_erase_did_not_release(
+    enter: Enter, client: Client, namespace: str, edit: Callable[..., None], spec: dict[str, Any] | None
+) -> None:
+    """It acts until its next try, and then gives up; others wait as if it had died."""
+    ada, bob = enter("ada").lead(), enter("bob").follow()
+    pass_time(2.0, ada, bob)
+    with one_acts_at_most(ada, bob):
+        edit(client, f"{namespace}/{LEASE}", spec)
+        eventually(lambda: bob.elector.get_leader() == "unknown")
+        pass_time(2.0, ada, bob)
+        ada.thread.join(20)
+        pass_time(12.5, bob)
+        assert (ada.stopped, bob.epochs) == (1, [])
+        pass_time(5.0, bob)
+        eventually(bob.elector.may_act)
+
+
+@pytest.mark.conformance("LE-09")
+def test_who_comes_to_an_erased_holder_waits_too(enter: Enter, client: Client, namespace: str) -> None:
+    """The times in the record say that it was renewed, but not released."""
+    ada = enter("ada").lead()
+    pass_time(2.0, ada)
+    erase(client, f"{namespace}/{LEASE}", {"holderIdentity": None})
+    bob = enter("bob").follow()
+    with one_acts_at_most(ada, bob):
+        pass_time(14.5, ada, bob)
+        assert bob.epochs == []
+        pass_time(0.5, bob)
+        eventually(bob.elector.may_act)
 
 
 @pytest.mark.conformance("LE-05")
@@ -162,7 +216,8 @@ def test_old_news_from_the_watch_free_no_lease(enter: Enter, client: Client, nam
     clock = GossipClock()
     bob = enter("bob", GossipLock, clock=clock)
     ada = enter("ada").lead()
-    released = LeaderElectionRecord(lease_duration=1.0, version="1")
+    before = datetime.now(UTC)
+    released = LeaderElectionRecord(lease_duration=1.0, acquire_time=before, renew_time=before, version="1")
     bob.follow()
     assert isinstance(bob.lock, GossipLock)
     hear = bob.lock.hear
@@ -195,15 +250,18 @@ def test_steps_of_the_wall_clock_change_nothing(enter: Enter, leap: float) -> No
         eventually(bob.elector.may_act)
 
 
+def bare_lease(namespace: str) -> dict[str, Any]:
+    """Return a Lease that nobody held yet."""
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": LEASE, "namespace": namespace},
+    }
+
+
 def test_a_bare_lease_can_be_taken(enter: Enter, client: Client, namespace: str) -> None:
     """As people make them beforehand, to grant rights on it."""
-    client.create(
-        {
-            "apiVersion": "coordination.k8s.io/v1",
-            "kind": "Lease",
-            "metadata": {"name": LEASE, "namespace": namespace},
-        }
-    )
+    client.create(bare_lease(namespace))
     ada = enter("ada").lead()
     pass_time(4.0, ada)
     assert ada.elector.may_act()

@@ -1,5 +1,6 @@
 """Elections without Kubernetes, in Redis; on all servers, with time that the tests let pass."""
 
+import re
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -109,6 +110,28 @@ def test_the_watch_tells_each_new_record(lock: RedisLock) -> None:
     eventually(
         lambda: not any(each.name.startswith("distq-election-watch") for each in threading.enumerate())
     )
+
+
+@pytest.mark.parametrize("wrong", [("\xff", "{}"), ("1", "{")], ids=["version", "record"])
+def test_the_watch_outlives_what_is_no_record(
+    lock: RedisLock, connection: Connection, wrong: tuple[str, str]
+) -> None:
+    """Whoever wrote it; the next one is told again."""
+    version, record = wrong
+    connection.execute("HSET", KEY, "version", version.encode("latin-1"), "record", record)
+    heard: list[LeaderElectionRecord] = []
+    looks = looks_of(connection)
+    with lock.watch(heard.append):
+        eventually(lambda: looks_of(connection) > looks)
+        connection.execute("DEL", KEY)
+        lock.create(RECORD, timeout=5)
+        eventually(lambda: heard == [RECORD])
+
+
+def looks_of(connection: Connection) -> int:
+    """Return how often anybody looked at a record."""
+    calls = re.search(rb"cmdstat_hmget:calls=(\d+)", connection.execute("INFO", "commandstats"))
+    return int(calls[1]) if calls else 0
 
 
 def test_what_is_no_record_and_no_server_is_an_error(

@@ -125,6 +125,105 @@ def test_a_release_that_cannot_be_is_given_up(
 
 
 @pytest.mark.conformance("LE-12")
+def test_no_shutdown_outlasts_the_renew_deadline(enter: Enter) -> None:
+    """It counts from the last renewal: nobody waits for a release after the lease has run out anyway."""
+    ada = enter(FakeLock("ada")).lead()
+    lock_of(ada).unreachable = NO_ANSWER
+    pass_time(6.0, ada)
+    ada.stop.set()
+    ada.settle()
+    pass_time(4.0, ada)
+    ada.thread.join(20)
+    assert not ada.thread.is_alive()
+
+
+def test_a_release_has_a_second_also_after_the_deadline(enter: Enter) -> None:
+    """The API server answers again, and others need not wait."""
+    ada = enter(FakeLock("ada")).lead()
+    write, patience = lock_of(ada).update, list[float]()
+
+    def hang(record: LeaderElectionRecord, *, timeout: float) -> LeaderElectionRecord:
+        patience.append(timeout)
+        if len(patience) > 1:
+            return write(record, timeout=timeout)
+        ada.time.step(20.0)
+        ada.stop.set()
+        raise NO_ANSWER
+
+    lock_of(ada).update = hang  # type: ignore[method-assign]  # one call that hangs
+    ada.time.step(2.0)
+    ada.thread.join(20)
+    assert patience == [5.0, 1.0]
+    record = lock_of(ada).record
+    assert record is not None
+    assert record.holder_identity == ""
+
+
+@pytest.mark.conformance("LE-03")
+def test_run_raises_what_ended_the_work_also_when_both_callbacks_fail(enter: Enter) -> None:
+    """The second error is told as what happened meanwhile, and the lease is released."""
+
+    def started(over: threading.Event) -> None:
+        raise ValueError("work broke")
+
+    def stopped() -> None:
+        raise KeyError("stopped broke")
+
+    ada = enter(FakeLock("ada"), on_started_leading=started, on_stopped_leading=stopped).start()
+    ada.thread.join(20)
+    assert isinstance(ada.error, ValueError)
+    assert isinstance(ada.error.__context__, KeyError)
+    record = lock_of(ada).record
+    assert record is not None
+    assert record.holder_identity == ""
+
+
+@pytest.fixture
+def no_threads(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Give a function after which no thread starts whose name begins so, as where there are too many."""
+    start = threading.Thread.start
+
+    def refuse(names: str) -> None:
+        def start_others(thread: threading.Thread) -> None:
+            if thread.name.startswith(names):
+                raise RuntimeError("can't start new thread")
+            start(thread)
+
+        monkeypatch.setattr(threading.Thread, "start", start_others)
+
+    return refuse
+
+
+def test_who_cannot_start_the_work_leaves_the_lease_to_others(
+    enter: Enter, no_threads: Callable[[str], None]
+) -> None:
+    """The term ends as others do, and ``run`` says why."""
+    no_threads("distq-leading")
+    ada = enter(FakeLock("ada")).start()
+    ada.thread.join(20)
+    assert str(ada.error) == "can't start new thread"
+    assert (ada.stopped, ada.elector.is_leader()) == (1, False)
+    record = lock_of(ada).record
+    assert record is not None
+    assert record.holder_identity == ""
+
+
+def test_who_cannot_tell_that_it_leads_leads_all_the_same(
+    enter: Enter, no_threads: Callable[[str], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Callbacks and events that have no thread are given up, and that is said."""
+    no_threads("distq-election-tell")
+    ada = enter(FakeLock("ada")).lead()
+    assert lock_of(ada).asked == ["get", "create"]
+    pass_time(4.0, ada)
+    assert ada.elector.may_act()
+    ada.end()
+    assert (ada.error, ada.stopped) == (None, 1)
+    assert """could not tell "ada": can't start new thread""" in caplog.text
+    assert """could not tell "ada became leader": can't start new thread""" in caplog.text
+
+
+@pytest.mark.conformance("LE-12")
 def test_a_record_of_another_is_not_released(enter: Enter) -> None:
     """It may have been taken just before."""
     ada = enter(FakeLock("ada")).lead()

@@ -31,7 +31,12 @@ ROWS = [
         on=API_SERVERS,
     ),
     same("LE-08", "a record counts from when it was heard of, by the follower's own clock", on=API_SERVERS),
-    same("LE-09", "a record holds for as long as it says itself, unless nobody holds it", on=API_SERVERS),
+    different(
+        "LE-09",
+        "a record holds for as long as it says itself, unless it was released; by hand no holder can be erased",
+        "a Lease whose holder somebody erased is free",
+        on=API_SERVERS,
+    ),
     same(
         "LE-10", "a renewal keeps the term's time and transitions, a takeover counts one more", on=API_SERVERS
     ),
