@@ -2,19 +2,22 @@
 
 import json
 import re
+import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from distq.client import Client
+from distq.client.objects import Object
 from distq.errors import ApiError, ConfigError, Conflict
 from distq.leaderelection import LeaderElectionRecord, LeaseLock
 from distq.leaderelection.legacy import ANNOTATION, UNKNOWN_LEADER, ConfigMapLock, EndpointsLock, MultiLock
+from distq.leaderelection.object_watch import ObjectWatch
 from distq.testing import FakeLock
 from tests.fixtures.api_servers import ApiServer
 from tests.leaderelection.participants import (
@@ -245,3 +248,31 @@ def test_a_rollout_goes_from_the_old_lock_to_the_lease(api_server: ApiServer, na
                     eventually(lambda: any(each.elector.may_act() for each in running))
     assert len(history) >= 4
     assert all(later(after, before) for before, after in pairwise(history))
+
+
+def test_a_watch_of_what_is_no_record_backs_off(api_server: ApiServer, namespace: str) -> None:
+    """It begins with the object as it is, so that each connection would end at once."""
+    client = api_server.client()
+    about = {"name": LEASE, "namespace": namespace}
+    client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": about})
+
+    def take(found: Object) -> None:
+        raise ValueError(f"no record in {found['kind']}")
+
+    class Pauses(threading.Event):
+        """Tells the watch that it is closed in its seventh pause."""
+
+        seconds: ClassVar[list[float]] = []
+
+        def wait(self, timeout: float | None = None) -> bool:
+            """Note the pause, and do not wait."""
+            self.seconds.append(timeout or 0.0)
+            if len(self.seconds) == 7:
+                self.set()
+            return self.is_set()
+
+    watch = ObjectWatch(client, f"/api/v1/namespaces/{namespace}/configmaps", LEASE, take)
+    watch._closed = Pauses()
+    watch._run()
+    assert Pauses.seconds[0] <= 0.5
+    assert Pauses.seconds[-1] >= 15.0
