@@ -7,19 +7,29 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from distq.clock import SYSTEM_CLOCK, Clock
 from distq.controller.stream import Stream, StreamConfig
 from distq.controller.watches import For, ResourceWatch, identities
+from distq.errors import Expired
 from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import Stream as StreamRecord
 from distq.redisio.scores import decode_order
 from distq.redisio.stream_store import StreamStore, stream_records
 from tests.controller.eventually import eventually
-from tests.fixtures.api_servers import ApiServer
+from tests.fixtures.api_servers import ApiServer, EmulatedServer
 from tests.informer.recording import RecordingClient
 
 QUEUE = "foos"
+
+ON_ALL_SERVERS = pytest.mark.parametrize(
+    ("api_server", "redis_server"),
+    [("emulator", "redis7"), ("emulator", "redis6"), ("emulator", "valkey9"), ("real", "valkey9")],
+    indirect=True,
+)
+"""Where streams are tested: on each Redis, and once on a real kube-apiserver."""
 
 
 @dataclass
@@ -79,6 +89,7 @@ class Scene:
     connection: Connection
     namespace: str
     api_server: ApiServer | None = None
+    _expired: bool = False
 
     def leader(
         self,
@@ -93,6 +104,9 @@ class Scene:
         """Return a leader of one watch, ConfigMaps of the namespace unless told."""
         watch = watch or For("v1/ConfigMap")
         client = client or RecordingClient(self.kubeconfig)
+        if self._expired:
+            client.refusals.append(Expired("too old resource version", status=410, reason="Expired"))
+            self._expired = False
         term = Term(epoch, f"leader-{epoch}")
         settings = StreamConfig(
             connection=connection or self.connection,
@@ -148,6 +162,16 @@ class Scene:
         """Return the known set of the one stream."""
         (name,) = stream_records(self.connection, QUEUE)
         return dict(StreamStore(self.connection, QUEUE, name).known())
+
+    def expire(self) -> None:
+        """Let the next leader hear that its position is too old to watch from.
+
+        A real API server forgets by a restart only: it is spared that, and its answer given for it.
+        """
+        if isinstance(self.api_server, EmulatedServer):
+            self.api_server.emulator.compact()
+        else:
+            self._expired = True
 
     def dump(self) -> dict[bytes, bytes]:
         """Return all of Redis, as a replica has it."""

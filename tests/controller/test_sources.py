@@ -19,10 +19,7 @@ from tests.client.samples import config_map
 from tests.controller.eventually import eventually
 from tests.controller.leading import QUEUE, Scene, Term
 
-pytestmark = [
-    pytest.mark.parametrize("api_server", ["emulator"], indirect=True),
-    pytest.mark.parametrize("redis_server", ["redis7"], indirect=True),
-]
+pytestmark = pytest.mark.parametrize("redis_server", ["redis7"], indirect=True)
 
 LOW = -100
 

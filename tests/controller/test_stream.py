@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
@@ -14,16 +13,15 @@ from distq.inspector import Inspector
 from distq.redisio.connection import Connection
 from distq.redisio.positions import MARK
 from distq.redisio.stream_store import Committed, StreamStore
-from distq.testing import EmbeddedValkey, EmulatedApiServer
+from distq.testing import EmbeddedValkey
 from distq.testing.fake_clock import FakeClock
 from distq.workqueue.queue import Queue
 from tests.client.samples import config_map
 from tests.controller.eventually import eventually
-from tests.controller.leading import QUEUE, Scene
-from tests.fixtures.api_servers import EmulatedServer
+from tests.controller.leading import ON_ALL_SERVERS, QUEUE, Scene
 from tests.fixtures.tcp_proxy import TcpProxy
 
-pytestmark = pytest.mark.parametrize("api_server", ["emulator"], indirect=True)
+pytestmark = ON_ALL_SERVERS
 
 CONFIG_MAPS = "v1/ConfigMap"
 LOW = -100
@@ -64,17 +62,6 @@ def position(scene: Scene) -> str:
     record = scene.record()
     assert record is not None
     return record.position
-
-
-def emulator(scene: Scene) -> EmulatedApiServer:
-    """Return the scene's API server."""
-    assert isinstance(scene.api_server, EmulatedServer)
-    return scene.api_server.emulator
-
-
-def compact(scene: Scene) -> None:
-    """Make every version too old to watch from."""
-    emulator(scene).compact()
 
 
 def test_first_lists_are_low_and_events_are_not(scene: Scene) -> None:
@@ -141,7 +128,8 @@ def test_a_leader_killed_in_mid_list_loses_nothing(
         for name in "abcd":
             change(scene, name)
         delete(scene, "e")
-        stand(scene, "1")  # as good as compacted: the emulator's history is shorter
+        stand(scene, "1")
+        scene.expire()
     leader = scene.leader(epoch="2")
     page = leader.stream.page
 
@@ -150,14 +138,14 @@ def test_a_leader_killed_in_mid_list_loses_nothing(
         leader.term.lasts = False
 
     monkeypatch.setattr(leader.stream, "page", last_page)
-    if not first:
-        compact(scene)
     leader.start()
     leader.join()
     assert isinstance(leader.error, LeaseLost)
     record = scene.record()
     assert record is not None
     assert record.position.startswith("~" if first else "1~")
+    if not first:
+        scene.expire()
     with scene.leading(epoch="3") as successor:
         assert scene.pending() == {scene.key(name): LOW for name in "abcde"}
         assert successor.stream.lists == 1
@@ -172,24 +160,11 @@ def test_a_relist_enqueues_what_changed_and_what_vanished(scene: Scene) -> None:
     change(scene, "changed")
     delete(scene, "deleted")
     create(scene, "new")
-    compact(scene)
+    scene.expire()
     with scene.leading(epoch="2") as leader:
         eventually(lambda: leader.stream.lists == 1 and leader.stream.synced)
         assert scene.pending() == {scene.key(name): LOW for name in ("changed", "deleted", "new")}
     assert set(scene.known()) == {scene.key(name) for name in ("same", "changed", "new")}
-
-
-def test_a_stream_of_expired_watches_goes_on(scene: Scene) -> None:
-    """The API server forgetting everything in mid-watch costs a list, no event."""
-    create(scene, "a")
-    with scene.leading() as leader:
-        scene.take()
-        emulator(scene).restart_watches()
-        create(scene, "b")
-        eventually(lambda: scene.key("b") in scene.pending())
-        change(scene, "a")
-        eventually(lambda: scene.pending().keys() == {scene.key("a"), scene.key("b")})
-        assert leader.error is None
 
 
 def test_another_revision_enqueues_everything_once(scene: Scene) -> None:
@@ -327,17 +302,6 @@ def test_an_emptied_redis_is_filled_again(scene: Scene) -> None:
         eventually(lambda: leader.stream.synced)
         create(scene, "c")
         eventually(lambda: scene.pending().get(scene.key("c")) == 0)
-
-
-def test_the_position_follows_bookmarks(scene: Scene, tmp_path: Path) -> None:
-    """A quiet stream's checkpoint stays young, by commits without keys."""
-    with EmulatedApiServer(bookmark_period=0.1) as server:
-        quiet = Scene(server.kubeconfig(tmp_path / "kubeconfig"), scene.connection, "quiet")
-        with quiet.leading() as leader:
-            before = position(quiet)
-            leader.client.create(config_map("default", "elsewhere"))
-            eventually(lambda: int(position(quiet)) > int(before))
-        assert quiet.pending() == {}
 
 
 def test_a_redis_that_is_away_is_waited_for(scene: Scene, redis_server: EmbeddedValkey) -> None:

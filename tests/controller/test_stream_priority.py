@@ -9,10 +9,10 @@ from distq.inspector import Inspector
 from distq.redisio.positions import MARK
 from distq.workqueue.queue import Queue
 from tests.controller.eventually import eventually
-from tests.controller.leading import QUEUE, Scene
-from tests.controller.test_stream import LOW, change, compact, create, delete, stand
+from tests.controller.leading import ON_ALL_SERVERS, QUEUE, Scene
+from tests.controller.test_stream import LOW, change, create, delete, stand
 
-pytestmark = pytest.mark.parametrize("api_server", ["emulator"], indirect=True)
+pytestmark = ON_ALL_SERVERS
 
 OBJECTS = [f"{state}-{fate}" for state in ("dead", "delayed") for fate in ("same", "changed", "gone")]
 
@@ -56,7 +56,7 @@ def test_a_list_serves_what_changed_though_it_waits_or_was_given_up(scene: Scene
             change(scene, name)
         elif "gone" in name:
             delete(scene, name)
-    compact(scene)
+    scene.expire()
     with scene.leading(epoch="2") as leader:
         eventually(lambda: leader.stream.lists == 1 and leader.stream.synced)
     news = [name for name in OBJECTS if "same" not in name]

@@ -11,10 +11,9 @@ from distq.controller.predicate import Predicate, labels_changed, matches_labels
 from distq.controller.watches import For, Object, Owns, Watches
 from tests.client.samples import config_map
 from tests.controller.eventually import eventually
-from tests.controller.leading import Scene
-from tests.fixtures.api_servers import EmulatedServer
+from tests.controller.leading import ON_ALL_SERVERS, Scene
 
-pytestmark = pytest.mark.parametrize("api_server", ["emulator"], indirect=True)
+pytestmark = ON_ALL_SERVERS
 
 CONFIG_MAPS = "v1/ConfigMap"
 LOW = -100
@@ -42,12 +41,6 @@ def label(scene: Scene, name: str, **labels: str | None) -> None:
 def delete(scene: Scene, name: str) -> None:
     """Delete a ConfigMap."""
     scene.leader().client.delete(CONFIG_MAPS, scene.key(name))
-
-
-def compact(scene: Scene) -> None:
-    """Make every version too old to watch from."""
-    assert isinstance(scene.api_server, EmulatedServer)
-    scene.api_server.emulator.compact()
 
 
 def test_a_mapped_change_enqueues_old_and_new_keys(scene: Scene) -> None:
@@ -101,7 +94,7 @@ def test_what_vanished_unseen_enqueues_its_mapped_keys(scene: Scene) -> None:
     with scene.leading(watch):
         scene.take()
     delete(scene, "a")
-    compact(scene)
+    scene.expire()
     with scene.leading(watch, epoch="2"):
         assert scene.pending() == {"x": LOW, "y": LOW}
 

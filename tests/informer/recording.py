@@ -26,6 +26,8 @@ class RecordingClient(Client):
     def __init__(self, kubeconfig: Path) -> None:
         super().__init__(kubeconfig, timeout=5.0)
         self.asked: list[str] = []
+        self.refusals: list[ApiError] = []
+        """What the next watches are answered, one each, instead of asking the API server."""
 
     def request(
         self, method: str, path: str, *, query: Mapping[str, str] | None = None, **rest: Any
@@ -39,6 +41,8 @@ class RecordingClient(Client):
         """Note ``watch`` with its version."""
         streams_list = "sendInitialEvents" in query
         self.asked.append("stream" if streams_list else f"watch {query['resourceVersion']}")
+        if self.refusals:
+            raise self.refusals.pop(0)
         return super().stream(path, query=query, **rest)
 
     def lists(self) -> int:
