@@ -33,7 +33,7 @@ ROWS = [
     same("LE-08", "a record counts from when it was heard of, by the follower's own clock", on=API_SERVERS),
     different(
         "LE-09",
-        "a record holds for as long as it says itself, unless it was released; erasing the holder frees nothing",
+        "a record holds for as long as it says itself, unless released; to erase the holder frees nothing",
         "a Lease whose holder somebody erased is free",
         on=API_SERVERS,
     ),
