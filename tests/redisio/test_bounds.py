@@ -15,6 +15,7 @@ from distq.redisio.stream_store import Committed, StreamStore
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.interface import Request, Retry, Settlement, Success
 from distq.workqueue.queue import Queue
+from distq.workqueue.rate_limiters import ItemExponentialFailureRateLimiter
 from distq.workqueue.turns import LIMIT
 
 KEYS = [f"key-{n:04}" for n in range(2300)]
@@ -72,7 +73,8 @@ def test_repairs_go_in_steps(measured: Measured, chosen: str) -> None:
 
 def test_a_turn_of_many_threads_goes_in_steps(measured: Measured) -> None:
     """At most 250 settlements and 250 claims a turn, whatever the outcomes and however many ask at once."""
-    queue = Queue("foos", measured)
+    nothing_comes_back = ItemExponentialFailureRateLimiter(base_delay=60)
+    queue = Queue("foos", measured, rate_limiter=nothing_comes_back)
     queue.add(*KEYS[:1000])
     for entries, want in (([], LIMIT + 1), ([Settlement(Request("a"), Success())] * (LIMIT + 1), 0)):
         with pytest.raises(ValueError, match="at most 250 each way"):
