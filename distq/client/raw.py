@@ -120,8 +120,11 @@ class RawClient:
     def _connected(self) -> "_Transport":
         with self._transport_lock:
             if self._transport is None or self._is_outdated(self._transport):
-                self._transport = _Transport(credentials.load(self._kubeconfig, self._context))
+                self._transport = self._connect()
             return self._transport
+
+    def _connect(self) -> "_Transport":
+        return _Transport(credentials.load(self._kubeconfig, self._context))
 
     def _is_outdated(self, transport: "_Transport") -> bool:
         """Return whether it is a parent's, or KUBECONFIG names another file now, as in another sandbox."""
@@ -131,11 +134,14 @@ class RawClient:
         )
 
     def _reconnected(self, refused: "_Transport") -> "_Transport":
-        """Return a transport with credentials read anew, unless another thread did that already."""
-        with self._transport_lock:
-            if self._transport is refused:
-                self._transport = None
+        """Return a transport with credentials read anew, unless another thread did that already.
+
+        Where they cannot be read, perhaps since they are just being written, they are tried again next time.
+        """
         try:
+            with self._transport_lock:
+                if self._transport is refused:
+                    self._transport = self._connect()
             return self._connected()
         except ConfigError as error:
             raise ApiError(str(error), status=401, reason="Unauthorized") from None

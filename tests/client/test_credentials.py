@@ -58,6 +58,24 @@ def test_token_of_a_file_is_read_anew_when_refused(server: RealApiServer, tmp_pa
     assert client.get("v1/Namespace", "default")
 
 
+def test_kubeconfig_that_is_being_written_when_its_token_is_refused_is_read_again(
+    server: RealApiServer, tmp_path: Path
+) -> None:
+    """An unreadable one is no reason to stop for those who were connected: it may be whole a moment later."""
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(server.kubeconfig.read_text())
+    client = Client(kubeconfig)
+    assert client.get("v1/Namespace", "default")
+    server.rotate_token()
+    kubeconfig.write_text("")
+    for _ in range(2):
+        with pytest.raises(ApiError, match="file is empty") as caught:
+            client.get("v1/Namespace", "default")
+        assert caught.value.status == 401
+    kubeconfig.write_text(server.kubeconfig.read_text())
+    assert client.get("v1/Namespace", "default")
+
+
 def test_exec_plugin_gives_the_token(server: RealApiServer, tmp_path: Path) -> None:
     """A plugin is run once while its token is good, and again when the token is refused."""
     program = f"""
