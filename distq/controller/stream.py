@@ -7,7 +7,6 @@ while nobody could watch is found by comparing a list with the known set.
 
 import hashlib
 import logging
-import random
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,10 +19,9 @@ from distq.controller.batch import Batch, parse_known
 from distq.controller.committer import Committer, Leadership
 from distq.controller.event import Event, EventType
 from distq.controller.listing import Listing
-from distq.controller.resync import Resync
-from distq.controller.routing import Router, RoutingError
+from distq.controller.resync import Resync, Resyncs
+from distq.controller.routing import Router
 from distq.controller.watches import KeysOf, Owns, ResourceWatch, Watches, function_keys, own_key, owner_keys
-from distq.errors import ApiError
 from distq.informer.listwatch import PAGE_SIZE, ListWatch
 from distq.informer.reflector import Reflector
 from distq.informer.sink import PositionMoved
@@ -36,8 +34,6 @@ from distq.redisio.stream_store import StreamStore
 logger = logging.getLogger(__name__)
 
 PROBE_INTERVAL = 1.0  # seconds
-RESYNC_PAUSE = 0.2  # seconds between two steps of a resync; events go first
-RESYNC_RETRY = 60.0  # seconds after one that failed
 EVENT_TYPES: dict[str, EventType] = {"ADDED": "create", "MODIFIED": "update", "DELETED": "delete"}
 
 
@@ -109,9 +105,7 @@ class Stream:
         self._bookmark = ""  # a version to commit with the next probe
         self._oldest: float | None = None  # when the oldest event not yet committed came
         self._revision = ""
-        self._resynced = 0.0  # wall clock; only for the next resync
-        self._resync: Resync | None = None  # the one under way
-        self._resync_at = float("inf")  # when it goes on, or the next begins
+        self._resyncs = Resyncs(config.resync_period, self._new_resync, self._clock)
 
     def run(self, stop: threading.Event) -> None:
         """Feed the queue until ``stop`` is set.
@@ -204,7 +198,7 @@ class Stream:
         self.objects = len(self._listing.listed)
         self._listing.listed.clear()
         if self._listing.everything:
-            self._end_resync()
+            self._resyncs.plan(self._clock.now())
         self._oldest = None
         self._commit(version)
         logger.info("%s: listed at version %s, objects: %d", self._list_watch, version, self.objects)
@@ -226,8 +220,9 @@ class Stream:
         if self._connected_at and not self.synced:  # "too old" would have come by now
             self._tell_resumed()
         self._probe()
-        if self.synced and self._clock.monotonic() >= self._resync_at:
-            self._resync_further()
+        if self.synced and self._resyncs.due() and self._resyncs.step():
+            self.lists += 1
+            self._commit(self._committer.position)
 
     # How it does it.
 
@@ -262,8 +257,7 @@ class Stream:
         self._lose_touch()
         self._moved = self._must_list = False
         self._oldest = None
-        self._resynced = float(about.get("resynced", self._clock.now()))
-        self._plan_resync()
+        self._resyncs.plan(float(about.get("resynced", self._clock.now())))
         had = str(about.get("revision", ""))
         self._revision = self._config.revision or had
         if record and self._revision != had:
@@ -278,40 +272,10 @@ class Stream:
 
     def _lose_touch(self) -> None:
         self.synced, self.resumed_at, self._connected_at, self._bookmark = False, "", "", ""
-        self._resync = None
+        self._resyncs.interrupt()
 
-    def _plan_resync(self) -> None:
-        """Set the time of the next resync; leaders share it, since the time of the last one is in Redis."""
-        if period := self._config.resync_period:
-            due = self._resynced + period * random.uniform(0.9, 1.1)
-            self._resync_at = self._clock.monotonic() + min(due - self._clock.now(), 1.1 * period)
-
-    def _resync_further(self) -> None:
-        """Take a step of the resync that is due; what cuts it short makes it begin anew."""
-        began = self._clock.monotonic()
-        if self._resync is None:
-            logger.info("%s: resync, each %g s", self._list_watch, self._config.resync_period)
-            self._resync = Resync(
-                self._list_watch, self._committer, self._router, self._commit, limit=PAGE_SIZE
-            )
-        try:
-            whole = self._resync.step()
-        except Exception as error:
-            self._resync, self._resync_at = None, began + RESYNC_RETRY
-            if not isinstance(error, ApiError | RoutingError):
-                raise
-            logger.warning("%s: resync: %s Again in %g s.", self._list_watch, error, RESYNC_RETRY)
-            return
-        self._resync_at = self._clock.monotonic() + RESYNC_PAUSE
-        if whole:
-            self.lists += 1
-            self._end_resync()
-            self._commit(self._committer.position)
-
-    def _end_resync(self) -> None:
-        """Note that everything was enqueued."""
-        self._resync, self._resynced = None, self._clock.now()
-        self._plan_resync()
+    def _new_resync(self) -> Resync:
+        return Resync(self._list_watch, self._committer, self._router, self._commit, limit=PAGE_SIZE)
 
     def _keys_before(self, events: Sequence[WatchEvent]) -> dict[str, list[str]]:
         """Return the mapped keys last handed over for the objects; none where keys are the objects' own."""
@@ -374,5 +338,5 @@ class Stream:
             "lists": self.lists,
             "objects": self.objects,
             "lag": round(self.lag, 3),
-            "resynced": round(self._resynced, 3),
+            "resynced": round(self._resyncs.last, 3),
         }

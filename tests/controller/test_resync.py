@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from distq.controller import resync
 from distq.controller import stream as stream_module
 from distq.controller.event import Event
 from distq.controller.predicate import labels_changed
@@ -155,7 +156,7 @@ def test_a_resync_that_fails_disturbs_no_watch(scene: Scene, monkeypatch: pytest
         create(scene, "b")
         eventually(lambda: scene.take() == {scene.key("b"): 0})
         broken = False
-        clock.step(stream_module.RESYNC_RETRY)
+        clock.step(resync.RETRY)
         finish(leader, clock, lists=2)
         assert scene.pending() == {scene.key("a"): LOW, scene.key("b"): LOW}
         assert leader.client.watches() == 1
