@@ -188,7 +188,7 @@ class SharedInformer:
                 return
             with self._lock:
                 notification = self._apply(delta, in_initial_list)
-                hearers = self._hearers(notification) if notification else []
+                hearers = self._hearers(notification, delta.type) if notification else []
             for registration in hearers:
                 registration.put(notification, self._stop)  # type: ignore[arg-type]  # then there is one
 
@@ -203,10 +203,10 @@ class SharedInformer:
             return Notification("add", new, in_initial_list=in_initial_list)
         return Notification("update", new, old)
 
-    def _hearers(self, told: Notification) -> list[Registration]:
+    def _hearers(self, told: Notification, why: DeltaType) -> list[Registration]:
         """Return who is to hear it: what did not change, only those who asked for a resync."""
-        unchanged = told.old is not None and told.old.version == told.object.version
-        if not unchanged:
+        same_version = told.old is not None and told.old.version == told.object.version
+        if not same_version or why == DeltaType.UPDATED:
             return self._registrations
         return [one for one in self._syncing if one in self._registrations]
 
@@ -221,6 +221,7 @@ class _CacheSink:
         self._resync = resync
         self._version = ""
         self._listed: dict[str, StoredObject] = {}
+        self._rewound = False
 
     def position(self) -> str:
         return self._version
@@ -247,14 +248,18 @@ class _CacheSink:
 
     def end_list(self, version: str) -> None:
         listed, self._listed = self._listed, {}
+        # After a restore a version may stand for another state than before.
+        doubtful = [obj for obj in listed.values() if self._rewound and self._has_version_of(obj)]
         self._fifo.replace(listed.values())
-        self._version = version
+        for obj in doubtful:
+            self._fifo.update(obj)
+        self._rewound, self._version = False, version
 
     def expired(self) -> None:
         self._version = ""
 
     def rewound(self, version: str) -> None:  # noqa: ARG002 - any list will do
-        self._version = ""
+        self._rewound, self._version = True, ""
 
     def tick(self) -> None:
         self._resync()
@@ -265,6 +270,10 @@ class _CacheSink:
             self._queue[event.type](stored)
         elif event.type == "DELETED":
             self._fifo.vanish(event.object.key)
+
+    def _has_version_of(self, obj: StoredObject) -> bool:
+        last = self._fifo.last(obj.key)
+        return last is not None and last.version == obj.version
 
     def _stored(self, obj: RawObject) -> StoredObject | None:
         """Return an object as it is kept; where the transform fails, None: it is left as it was."""

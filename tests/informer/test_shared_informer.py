@@ -173,6 +173,29 @@ def test_what_vanished_while_nobody_watched_is_deleted(
     assert _names(informer.lister.list()) == ["changed", "new", "same"]
 
 
+def test_a_restored_cluster_is_told_whole_whatever_its_versions(
+    source: FakeListWatch, make: Start, run: Run, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A version may stand for another state than before the restore, so all that is there is told again."""
+    for name in ("a", "b", "lost"):
+        source.add(pod(name))
+    informer, notes = make(), Notes()
+    informer.add_event_handler(notes)
+    run(informer)
+    until(lambda: len(notes.heard) == 3)
+    restored = FakeListWatch()
+    restored.add(pod("a"))
+    restored.add(pod("b", app="another"))
+    for asked in ("version", "page", "watch"):
+        monkeypatch.setattr(source, asked, getattr(restored, asked))
+    source.break_watches()
+    _step_until(clock, lambda: len(notes.heard) >= 6)
+    restored.delete(pod("a"))
+    told_again = ["missed lost@3", "update a@1-1", "update b@2-2"]
+    notes.hears("add a@1 first", "add b@2 first", "add lost@3 first", *told_again, "delete a@3")
+    assert _names(informer.lister.list(label_selector="app=another")) == ["b"]
+
+
 @pytest.mark.conformance("SI-04", "SI-05", "RF-18")
 def test_each_handler_hears_of_everything_again_at_its_own_period(
     source: FakeListWatch, make: Start, run: Run, clock: FakeClock
