@@ -47,7 +47,7 @@ class Observation:
         object anew has none; who held it does not know before the next renewal.
         """
         if record.renew_time is None:
-            return self.record is None
+            return self.record is None or not self.record.holder_identity
         return record.renew_time == record.acquire_time
 
     def _led_by_unknown(self, record: LeaderElectionRecord) -> LeaderElectionRecord:

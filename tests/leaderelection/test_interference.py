@@ -4,6 +4,7 @@ import random
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from distq.client import Client
 from distq.errors import ApiError
 from distq.leaderelection import LeaderElectionRecord, LeaseLock
+from distq.leaderelection.observation import Observation
 from tests.leaderelection.participants import (
     LEASE,
     LEASES,
@@ -265,6 +267,19 @@ def test_a_bare_lease_can_be_taken(enter: Enter, client: Client, namespace: str)
     ada = enter("ada").lead()
     pass_time(4.0, ada)
     assert ada.elector.may_act()
+
+
+def test_a_bare_lease_is_free_however_often_it_is_seen() -> None:
+    """A watch and a read tell of the same one; after a term that was seen it may be anybody's."""
+    bare = LeaderElectionRecord(holder_identity="", lease_duration=0.0)
+    observed = Observation("ada", 15.0)
+    for _ in range(2):
+        observed.note(bare, 100.0)
+        assert observed.remaining(100.0) <= 0
+    observed.note(replace(bare, holder_identity="bob", renew_time=datetime.now(UTC)), 101.0)
+    for _ in range(2):
+        observed.note(bare, 102.0)
+        assert observed.remaining(102.0) == 15.0
 
 
 class LossyLock(LeaseLock):
