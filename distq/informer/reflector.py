@@ -284,7 +284,9 @@ class Reflector:
     def _probe_answered(self) -> bool:
         try:
             self._list_watch.version()
-        except ApiError:
+        except FATAL:
+            raise
+        except Exception:  # noqa: BLE001 - said by the next attempt
             return False
         return True
 

@@ -14,6 +14,7 @@ from distq.client.objects import Object
 from distq.client.resources import Resource
 from distq.errors import ApiError, Expired, TooManyRequests
 from distq.informer.objects import Metadata
+from distq.informer.shallow import shallow
 
 _NOTHING = msgspec.Raw()
 
@@ -131,6 +132,7 @@ _NAMED = msgspec.json.Decoder(_Named)
 _PARTIAL = msgspec.json.Decoder(_Partial)
 _LINE = msgspec.json.Decoder(_Line)
 _STATUS = msgspec.json.Decoder(_Status)
+_UNREADABLE = (msgspec.MsgspecError, KeyError, UnicodeDecodeError)
 
 
 def decode_page(body: bytes, resource: Resource) -> Page:
@@ -138,7 +140,9 @@ def decode_page(body: bytes, resource: Resource) -> Page:
     try:
         page = _LIST.decode(body)
         objects = [_object(raw, resource) for raw in page.items or ()]
-    except (msgspec.MsgspecError, KeyError) as error:
+    except RecursionError:
+        return decode_page(shallow(body, f"list of {resource.kind}"), resource)
+    except _UNREADABLE as error:
         raise ApiError(f"unreadable list of {resource.kind}: {error}") from None
     return Page(page.metadata.resource_version, objects, page.metadata.continue_)
 
@@ -154,7 +158,9 @@ def decode_event(line: bytes, resource: Resource) -> WatchEvent:
         if event.type == "BOOKMARK":
             return _bookmark(event.object, resource)
         return WatchEvent(event.type, _object(event.object, resource))
-    except (msgspec.MsgspecError, KeyError) as error:
+    except RecursionError:
+        return decode_event(shallow(line, f"watch event of {resource.kind}"), resource)
+    except _UNREADABLE as error:
         raise ApiError(f"unreadable watch event of {resource.kind}: {error}") from None
 
 

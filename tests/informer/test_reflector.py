@@ -12,6 +12,8 @@ from distq.informer.listwatch import ListWatch
 from distq.informer.reflector import Reflector
 from distq.informer.sink import PositionMoved
 from distq.informer.wire import WatchEvent
+from distq.testing.fake_clock import FakeClock
+from distq.testing.fake_list_watch import FakeListWatch
 from tests.client.samples import config_map, custom_resource, wait_until_served
 from tests.controller.eventually import eventually
 from tests.informer.recording import (
@@ -34,6 +36,21 @@ def widget(resource: str, namespace: str, name: str) -> dict[str, object]:
     """Return a custom object to be written."""
     api_version, _, kind = resource.rpartition("/")
     return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "namespace": namespace}}
+
+
+def test_whatever_a_list_raises_it_is_asked_for_again() -> None:
+    """Also what no API server should be able to make it raise, and while it backs off."""
+    source, sink, clock = FakeListWatch(), Recorder(), FakeClock()
+    answer, asked = source.version, iter(range(1000))
+
+    def version() -> str:
+        if next(asked) < 5:
+            raise RuntimeError("as the test wants")
+        return answer()
+
+    source.version = version  # type: ignore[method-assign]
+    with running(source, sink, clock):
+        eventually(lambda: clock.step(0.25) or "end" in sink.told)
 
 
 @pytest.mark.conformance("RF-06")

@@ -7,7 +7,8 @@ import pytest
 from distq.client.resources import Resource
 from distq.errors import ApiError, Expired
 from distq.informer.stored import Transform, store_raw, strip_managed_fields
-from distq.informer.wire import decode_event
+from distq.informer.shallow import LEVELS
+from distq.informer.wire import decode_event, decode_page
 
 POD = Resource("v1", "Pod", "pods", True)
 OBJECT = {
@@ -57,6 +58,7 @@ def test_an_event_is_the_same_however_it_is_written(write: object, kind: str) ->
         line(obj={"metadata": {"resourceVersion": "7"}}),
         line(obj={"metadata": {"name": "web"}}),
         line(obj=None),
+        line().replace(b"web", b"\xed\xa0\xbd"),
         b'{"type":"ADDED","object":}',
         b"",
     ],
@@ -65,6 +67,25 @@ def test_garbage_is_an_error_of_the_api_server(garbage: bytes) -> None:
     """Half a line, an object without a name or version: never an event, never another exception."""
     with pytest.raises(ApiError):
         decode_event(garbage, POD)
+
+
+@pytest.mark.parametrize("levels", [LEVELS // 2, 9_990])
+def test_an_object_as_deep_as_api_servers_take_stops_nobody(levels: int) -> None:
+    """It is known with its siblings; what is nested too deeply for Python is read as null, which is said."""
+    deep = b'{"a":' * levels + b'["}"]' + b"}" * levels
+    fields = b'[{"fieldsV1":{"f:spec":%s}}]' % deep
+    metadata = b'{"managedFields":%s,"name":"deep","namespace":"prod","resourceVersion":"8"}' % fields
+    text = b'{"metadata":%s,"spec":%s,"end":"]\\\\"}' % (metadata, deep)
+    page = b'{"metadata":{"resourceVersion":"9"},"items":[%s,%s]}' % (text, json.dumps(OBJECT).encode())
+    listed, sibling = decode_page(page, POD).objects
+    assert sibling.decode() == OBJECT
+    for obj in (listed, decode_event(b'{"type":"ADDED","object":%s}' % text, POD).object):
+        assert (obj.key, obj.version, obj.metadata["name"]) == ("prod/deep", "8", "deep")
+        kept = store_raw(obj, strip_managed_fields).decode()
+        assert kept["metadata"].keys() == {"name", "namespace", "resourceVersion"}
+        assert kept["end"] == "]\\"
+        for _ in range(LEVELS // 2):
+            kept = kept.get("spec") or kept["a"]
 
 
 def test_an_error_event_is_raised() -> None:

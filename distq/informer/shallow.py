@@ -1,0 +1,39 @@
+"""JSON without what is nested too deeply for this process to read.
+
+API servers take 10,000 levels, Python's readers a thousand or so. Whoever may write one custom
+object could otherwise stop everybody who follows its kind.
+"""
+
+import logging
+import re
+
+from distq.errors import ApiError
+
+logger = logging.getLogger(__name__)
+
+LEVELS = 500
+"""Levels that are kept; schemas and objects for people have some dozens."""
+
+_STRING_OR_BRACKET = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
+
+
+def shallow(text: bytes, what: str) -> bytes:
+    """Return the text with null in place of each value below the last level; log it, naming ``what``.
+
+    Raises ApiError where there is none.
+    """
+    parts: list[bytes] = []
+    level = kept_from = 0
+    for mark in _STRING_OR_BRACKET.finditer(text):
+        if mark[0] in {b"{", b"["}:
+            level += 1
+            if level == LEVELS + 1:
+                parts += text[kept_from : mark.start()], b"null"
+        elif mark[0] in {b"}", b"]"}:
+            level -= 1
+            if level == LEVELS:
+                kept_from = mark.end()
+    if not parts:
+        raise ApiError(f"unreadable {what}: nested too deeply. Raise Python's recursion limit.")
+    logger.error("%s: nested deeper than %d levels; what is deeper is read as null", what, LEVELS)
+    return b"".join([*parts, text[kept_from:]])
