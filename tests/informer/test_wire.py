@@ -6,8 +6,8 @@ import pytest
 
 from distq.client.resources import Resource
 from distq.errors import ApiError, Expired
-from distq.informer.stored import Transform, store_raw, strip_managed_fields
 from distq.informer.shallow import LEVELS
+from distq.informer.stored import Transform, store_raw, strip_managed_fields
 from distq.informer.wire import decode_event, decode_page
 
 POD = Resource("v1", "Pod", "pods", True)
