@@ -49,8 +49,13 @@ def test_whatever_a_list_raises_it_is_asked_for_again() -> None:
         return answer()
 
     source.version = version  # type: ignore[method-assign]
+
+    def listed() -> bool:
+        clock.step(0.25)
+        return "end" in sink.told
+
     with running(source, sink, clock):
-        eventually(lambda: clock.step(0.25) or "end" in sink.told)
+        eventually(listed)
 
 
 @pytest.mark.conformance("RF-06")
