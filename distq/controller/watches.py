@@ -1,5 +1,6 @@
 """What a controller watches, and which keys an event means (controller-runtime's builder and handlers)."""
 
+import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -8,9 +9,12 @@ from typing import Any
 
 from distq.controller.event import Event
 from distq.controller.predicate import Predicate, all_of
-from distq.errors import ConfigError
+from distq.errors import ConfigError, InvalidKey
 from distq.informer.objects import OwnerReference, key_of
+from distq.redisio.keys import validate_key
 from distq.redisio.scores import validate_priority
+
+logger = logging.getLogger(__name__)
 
 Object = dict[str, Any]
 KeysOf = Callable[[Event], list[str]]
@@ -144,14 +148,15 @@ def own_key(event: Event) -> list[str]:
 def owner_keys(owner: str, *, namespaced: bool, only_controller: bool) -> KeysOf:
     """Return the function from an object to its owners of one group and kind, whatever their version.
 
-    Source: controller-runtime EnqueueRequestForOwner.
+    What cannot be an object's name is left out. Source: controller-runtime EnqueueRequestForOwner.
     """
     wanted = group_kind(owner)
 
     def keys(event: Event) -> list[str]:
         owners = event.metadata.get("ownerReferences") or []
         names = [one["name"] for one in owners if _is(one, wanted, only_controller)]
-        return [f"{event.namespace}/{name}" if namespaced and event.namespace else name for name in names]
+        prefix = f"{event.namespace}/" if namespaced and event.namespace else ""
+        return [prefix + name for name in names if _may_exist(prefix, name, event)]
 
     return keys
 
@@ -185,6 +190,23 @@ def _is(owner: OwnerReference, wanted: tuple[str, str], only_controller: bool) -
         return False
     group, slash, _ = owner.get("apiVersion", "").rpartition("/")
     return (group if slash else "", owner.get("kind", "")) == wanted
+
+
+def _may_exist(prefix: str, name: str, owned: Event) -> bool:
+    """Return whether an owner may have the name; API servers take any text for one in a reference.
+
+    So anybody who may write an owned object could stop its stream.
+    Source: apimachinery IsValidPathSegmentName.
+    """
+    try:
+        validate_key(prefix + name)
+    except InvalidKey as error:
+        logger.warning("%r: its owner cannot exist: %s", owned, error)
+        return False
+    if name in {".", ".."} or not {"/", "%"}.isdisjoint(name):
+        logger.warning("%r: its owner cannot exist: %r is no name", owned, name)
+        return False
+    return True
 
 
 def _namespaces(resource: str, namespaces: Sequence[str]) -> tuple[str, ...]:

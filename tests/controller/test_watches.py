@@ -104,6 +104,15 @@ def test_an_owned_object_means_its_owners(
     assert keys(pod()) == []
 
 
+@pytest.mark.parametrize("name", ["a\nb", "x" * 1100, "a/b", "..", "%2e", ""])
+def test_an_owner_that_cannot_exist_is_left_out(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    """API servers take any text for a name in a reference: it must not stop the stream, and is said."""
+    owners = [{"apiVersion": "v1", "kind": "Foo", "name": each} for each in (name, "web")]
+    keys = owner_keys("v1/Foo", namespaced=False, only_controller=False)
+    assert keys(pod(ownerReferences=owners)) == ["web"]
+    assert "its owner cannot exist" in caplog.text
+
+
 def test_a_function_means_what_it_returns() -> None:
     """Any iterable; None is none; a text is a mistake that would be its letters."""
     assert function_keys(lambda obj: (obj["metadata"]["name"], "b"))(pod()) == ["web-1", "b"]
