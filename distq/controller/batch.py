@@ -1,6 +1,12 @@
 """What one commit carries, and how a known set remembers an object."""
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
+
+from distq.errors import InvalidKey
+from distq.redisio.keys import validate_key
+
+logger = logging.getLogger(__name__)
 
 LIMIT = 1000
 """Keys, known and gone objects that one commit takes together."""
@@ -17,6 +23,22 @@ def parse_known(line: str | None) -> tuple[str | None, list[str]]:
         return None, []
     version, *keys = line.split("\n")
     return version, keys
+
+
+def possible_keys(names: Iterable[str]) -> list[str]:
+    """Return the objects' names that can be keys of a queue; say which cannot.
+
+    API servers let objects of few kinds, such as Role, have any name, and one must not stop the others.
+    """
+    possible = []
+    for name in names:
+        try:
+            validate_key(name)
+        except InvalidKey as error:
+            logger.warning("an object is left out: %s", error)
+        else:
+            possible.append(name)
+    return possible
 
 
 class Batch:

@@ -3,7 +3,7 @@
 import logging
 from dataclasses import dataclass
 
-from distq.controller.batch import known_line, parse_known
+from distq.controller.batch import known_line, parse_known, possible_keys
 from distq.controller.event import Event
 from distq.controller.watches import KeysOf, ResourceWatch
 from distq.errors import DistqError
@@ -65,7 +65,7 @@ class Router:
 
     def keys_of_known(self, name: str, line: str) -> list[str]:
         """Return the keys that must hear of a known object that vanished."""
-        return parse_known(line)[1] if self._watch.mapped else [name]
+        return parse_known(line)[1] if self._watch.mapped else possible_keys([name])
 
     def last(self, obj: RawObject) -> Metadata | None:
         """Return the metadata that the object had before, where a predicate needs it and it is known."""
@@ -89,6 +89,8 @@ class Router:
         if not self._predicate(event):
             return None
         keys = list(dict.fromkeys(self._keys_of(event)))
+        if not self._watch.mapped:
+            return possible_keys(keys)
         for key in keys:
             validate_key(key)
         return keys

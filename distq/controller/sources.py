@@ -8,7 +8,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, Protocol
 
-from distq.controller.batch import Batch, parse_known
+from distq.controller.batch import Batch, parse_known, possible_keys
 from distq.controller.committer import Committer
 from distq.controller.stream import Stream, StreamConfig
 from distq.controller.watches import LOW_PRIORITY, Every, For, Watch, identities
@@ -126,7 +126,8 @@ class WindUp:
         committer.commit(MARK, about=record.about)
         batch = Batch(lambda full: self._commit(committer, full, record.about))
         for known, line in store.known():
-            batch.add(known, None, parse_known(line)[1] if record.about.get("mapped") else [known])
+            keys = parse_known(line)[1] if record.about.get("mapped") else possible_keys([known])
+            batch.add(known, None, keys)
         batch.flush()
         committer.commit("", about={})
 

@@ -163,6 +163,20 @@ def test_a_stream_watched_again_in_mid_wind_up_knows_everything_again(
         assert set(scene.known()) == {scene.key(name) for name in "abc"}
 
 
+def test_winding_up_leaves_out_what_cannot_be_a_key(scene: Scene) -> None:
+    """A Role may have any name; the stream that knew of one goes all the same."""
+    watch = For("rbac.authorization.k8s.io/v1/Role", namespaces=[scene.namespace])
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role"}
+    for name in ("a\nb", "good"):
+        scene.leader().client.create({**role, "metadata": {"namespace": scene.namespace, "name": name}})
+    with led(scene, [watch]):
+        scene.take()
+        assert len(scene.known()) == 2
+    WindUp([], config(scene, epoch="2")).run(threading.Event())
+    assert scene.has("good")
+    assert scene.record() is None
+
+
 def test_every_enqueues_each_period(scene: Scene) -> None:
     """At once, then each period, at low priority, more keys than one add takes included."""
     clock = FakeClock()
