@@ -6,8 +6,13 @@ object could otherwise stop everybody who follows its kind.
 
 import logging
 import re
+from typing import TypeVar
+
+import msgspec
 
 from distq.errors import ApiError
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -15,6 +20,14 @@ LEVELS = 500
 """Levels that are kept; schemas and objects for people have some dozens."""
 
 _STRING_OR_BRACKET = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
+
+
+def decode(decoder: msgspec.json.Decoder[T], text: bytes | msgspec.Raw, what: str) -> T:
+    """Decode; how deep that may go depends on how deep the caller is already."""
+    try:
+        return decoder.decode(text)
+    except RecursionError:
+        return decoder.decode(shallow(bytes(text), what))
 
 
 def shallow(text: bytes, what: str) -> bytes:

@@ -12,6 +12,7 @@ import msgspec
 
 from distq.client.objects import Object
 from distq.informer.objects import Metadata, key_of
+from distq.informer.shallow import decode
 from distq.informer.wire import RawObject
 
 Transform = Callable[[Object], Object]
@@ -27,12 +28,12 @@ class StoredObject(msgspec.Struct, frozen=True, gc=False):
 
     def decode(self) -> Object:
         """Return the object, a new one each time: who changes it changes nobody else's."""
-        obj: Object = _WHOLE.decode(self.raw)
+        obj: Object = decode(_WHOLE, self.raw, self.key)
         return obj
 
     def metadata(self) -> Metadata:
         """Return the object's metadata alone, which is quicker."""
-        return _META.decode(self.raw).metadata
+        return decode(_META, self.raw, self.key).metadata
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from distq.client.objects import Object
 from distq.client.resources import Resource
 from distq.errors import ApiError, Expired, TooManyRequests
 from distq.informer.objects import Metadata
-from distq.informer.shallow import shallow
+from distq.informer.shallow import decode, shallow
 
 _NOTHING = msgspec.Raw()
 
@@ -46,12 +46,12 @@ class RawObject:
     def metadata(self) -> Metadata:
         """Return the object's metadata, decoded at the first look."""
         if self._metadata is None:
-            self._metadata = _PARTIAL.decode(self.raw).metadata
+            self._metadata = decode(_PARTIAL, self.raw, self.key).metadata
         return self._metadata
 
     def decode(self) -> Object:
         """Return the whole object; lists and partial objects leave its kind out, so it is put back."""
-        whole: Object = _WHOLE.decode(self.raw)
+        whole: Object = decode(_WHOLE, self.raw, self.key)
         return {**whole, "apiVersion": self.resource.api_version, "kind": self.resource.kind}
 
 

@@ -88,6 +88,24 @@ def test_an_object_as_deep_as_api_servers_take_stops_nobody(levels: int) -> None
             kept = kept.get("spec") or kept["a"]
 
 
+def test_who_is_deep_in_calls_reads_deep_objects() -> None:
+    """Nobody can make an object that is read when it comes, but not when it is looked at."""
+    deep = b'{"a":' * 900 + b"1" + b"}" * 900
+    metadata = b'{"name":"deep","resourceVersion":"8","managedFields":[%s]}' % deep
+    obj = decode_event(b'{"type":"ADDED","object":{"metadata":%s,"spec":%s}}' % (metadata, deep), POD).object
+    stored = store_raw(obj, None)
+
+    def look(calls: int) -> None:
+        if calls:
+            look(calls - 1)
+        else:
+            assert obj.metadata["name"] == stored.metadata()["name"] == "deep"
+            assert obj.decode()["spec"]["a"]
+            assert stored.decode()["spec"]["a"]
+
+    look(200)
+
+
 def test_an_error_event_is_raised() -> None:
     """What the API server tells in a stream of status 200 is raised as if it had refused."""
     with pytest.raises(Expired):
