@@ -135,6 +135,21 @@ def test_pages_of_what_is_selected(api: Api, three: str) -> None:
     assert names(page) == ["c"]
 
 
+def test_the_last_page_of_what_is_selected_may_be_empty(api: Api, three: str) -> None:
+    """Whether more objects match is only known when they were looked at."""
+    page = api.get(three, limit="1", labelSelector="color=blue")
+    assert names(page) == ["b"]
+    token = page["metadata"]["continue"]
+    page = api.get(three, **{"limit": "1", "labelSelector": "color=blue", "continue": token})
+    assert (names(page), page["metadata"].get("continue")) == ([], None)
+
+
+def test_a_name_is_looked_up_alone(api: Api, three: str) -> None:
+    """So nothing can follow it."""
+    page = api.get(three, limit="1", fieldSelector="metadata.name=a")
+    assert (names(page), page["metadata"].get("continue")) == (["a"], None)
+
+
 def test_version_zero_ignores_the_limit(api: Api, three: str) -> None:
     """The cache answers with everything at once."""
     assert names(api.get(three, resourceVersion="0", limit="1")) == ["a", "b", "c"]

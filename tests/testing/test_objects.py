@@ -66,6 +66,33 @@ def test_create_needs_the_namespace(api: Api) -> None:
     assert (status["code"], status["message"]) == (404, 'namespaces "absent" not found')
 
 
+def test_a_version_that_is_no_number_is_an_internal_error(api: Api, config_maps: str, leases: str) -> None:
+    """In reads of one object and in writes; lists call it a bad request."""
+    api.create(config_maps, config_map("web"))
+    refused = api.refused("GET", f"{config_maps}/web", resourceVersion="abc")
+    assert (refused["code"], refused["message"][:16]) == (500, "resourceVersion:")
+    stale = {"resourceVersion": "abc"}
+    assert api.refused("PUT", f"{config_maps}/web", config_map("web", metadata=stale))["code"] == 500
+    assert api.refused("PUT", f"{leases}/web", lease("web", metadata=stale))["code"] == 500
+
+
+def test_a_status_cannot_be_deleted(api: Api, widgets: str) -> None:
+    """Only the object with it."""
+    api.create(widgets, widget("web"))
+    assert api.refused("DELETE", f"{widgets}/web/status")["code"] == 405
+    assert api.get(f"{widgets}/web")
+
+
+def test_create_says_that_the_object_is_being_deleted(api: Api, config_maps: str) -> None:
+    """It is still there, for as long as its finalizers hold it."""
+    held = config_map("web", metadata={"finalizers": ["x.io/mine"]})
+    api.create(config_maps, held)
+    api.delete(f"{config_maps}/web")
+    refused = api.refused("POST", config_maps, held)
+    assert refused["message"] == 'object is being deleted: configmaps "web" already exists'
+    api.merge(f"{config_maps}/web", {"metadata": {"finalizers": None}})
+
+
 def test_absent_objects_and_resources_are_not_found(api: Api, config_maps: str, namespace: str) -> None:
     """An absent object is named in the answer, an absent resource is not."""
     status = api.refused("GET", f"{config_maps}/absent")

@@ -78,15 +78,36 @@ def test_json_patch_operations(api: Api, widgets: str) -> None:
         {"op": "add", "path": "/absent/field", "value": "1"},
         {"op": "bogus", "path": "/data/a", "value": "1"},
         {"op": "move", "from": "/data/absent", "path": "/data/a"},
+        {"op": "test", "path": "/absent/field", "value": None},
+        {"op": "add", "path": "data", "value": {}},
+        {"op": "add", "value": {}},
     ],
 )
-def test_json_patch_refuses_what_cannot_be(api: Api, config_maps: str, operation: dict[str, str]) -> None:
+def test_json_patch_refuses_what_cannot_be(api: Api, config_maps: str, operation: dict[str, Any]) -> None:
     """An operation on what is not there is 422."""
     api.create(config_maps, config_map("web", a="1"))
     status = api.refused(
         "PATCH", f"{config_maps}/web", [operation], content_type="application/json-patch+json"
     )
     assert (status["code"], status["reason"]) == (422, "Invalid")
+
+
+def test_a_json_patch_may_do_nothing(api: Api, config_maps: str) -> None:
+    """Without operations, by a test for null of what is absent, and by a copy of it."""
+    created = api.create(config_maps, config_map("web"))
+    absent = {"op": "test", "path": "/metadata/labels", "value": None}
+    copied = {"op": "copy", "from": "/metadata/labels", "path": "/metadata/annotations"}
+    for patch in [], [absent], [copied]:
+        assert version_of(api.json_patch(f"{config_maps}/web", *patch)) == version_of(created)
+
+
+def test_strategic_merge_keeps_the_order_of_the_patch(api: Api, config_maps: str) -> None:
+    """In lists that are sets; what it does not name stays beside its neighbours."""
+    api.create(config_maps, config_map("web", metadata={"finalizers": ["x.io/a", "x.io/b"]}))
+    patch = {"metadata": {"finalizers": ["x.io/z", "x.io/b", "x.io/y"]}}
+    patched = api.ask("PATCH", f"{config_maps}/web", patch, content_type=STRATEGIC)
+    assert patched["metadata"]["finalizers"] == ["x.io/z", "x.io/a", "x.io/b", "x.io/y"]
+    api.merge(f"{config_maps}/web", {"metadata": {"finalizers": None}})
 
 
 def test_strategic_merge_knows_containers_by_name(api: Api, deployments: str) -> None:
@@ -159,6 +180,8 @@ def test_apply_refuses_what_is_no_configuration(api: Api, config_maps: str) -> N
     apply["fieldManager"] = "tests"
     assert api.refused("PATCH", path, {"data": {}}, **apply)["code"] == 400
     assert api.refused("PATCH", path, config_map("other"), **apply)["code"] == 400
+    managed = config_map("web", metadata={"managedFields": []})
+    assert api.refused("PATCH", path, managed, **apply)["code"] == 400
     api.apply(path, config_map("web"))
     stale = config_map("web", metadata={"resourceVersion": "1"})
     assert api.refused("PATCH", path, stale, **apply)["code"] == 409

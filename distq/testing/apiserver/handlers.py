@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from distq.testing.apiserver import discovery, objects, patches
+from distq.testing.apiserver import discovery, objects, patches, typed
 from distq.testing.apiserver.apply import AppliedConfigurations, Owner
-from distq.testing.apiserver.listing import ListOptions, list_page, reach, version_of
+from distq.testing.apiserver.listing import ListOptions, list_page, parse_version, reach
 from distq.testing.apiserver.registry import DeleteOptions, Registry, Written
 from distq.testing.apiserver.representation import PARTIAL, PARTIAL_LIST, Representation
 from distq.testing.apiserver.requests import Target, decode, locate
@@ -21,9 +21,11 @@ from distq.testing.apiserver.selectors import Selector
 from distq.testing.apiserver.status import (
     StatusError,
     bad_request,
+    internal_error,
     invalid,
     method_not_allowed,
     not_found,
+    not_patched,
     success,
     unsupported_media_type,
     wrong_form,
@@ -34,6 +36,7 @@ from distq.testing.apiserver.watch import Watch
 _MIN_WATCH_SECONDS = 1800.0
 _MAX_BODY = 3 * 1024 * 1024
 Patcher = Callable[[Any, Any], Any]
+_TYPE = {"kind", "apiVersion"}
 _HEALTH_PATHS = {"/healthz", "/readyz", "/livez"}
 
 
@@ -103,7 +106,7 @@ class Api:
                 return await self._update(request, target)
             case "PATCH", True:
                 return await self._patch(request, target)
-            case "DELETE", True:
+            case "DELETE", True if not target.subresource:
                 return await self._delete(request, target)
             case "DELETE", False:
                 return await self._delete_collection(request, target)
@@ -111,7 +114,7 @@ class Api:
 
     async def _get(self, request: web.BaseRequest, target: Target) -> web.Response:
         representation = _representation(request, target)
-        await reach(self._store, version_of(request.query.get("resourceVersion", "")))
+        await reach(self._store, _version(request.query.get("resourceVersion", "")))
         return _bytes(representation.object(self._find(target)))
 
     async def _read_collection(self, request: web.BaseRequest, target: Target) -> web.StreamResponse:
@@ -173,8 +176,17 @@ class Api:
             return _written(representation, self._apply(target, owner, patch, merge))
 
         def change(existing: Content | None) -> Content:
-            whole = _with_type(target, existing or {})
-            return objects.accept(target.resource, merge(whole, patch), target.namespace, target.name)
+            if content_type in {patches.MERGE, patches.STRATEGIC} and not isinstance(patch, dict):
+                raise bad_request(f"error decoding patch: {typed.not_a_map(patch)}")
+            patched = merge(_with_type(target, existing or {}), patch)
+            if content_type == patches.STRATEGIC:  # into the type, of which these are no fields
+                patched = _with_type(target, {name: patched[name] for name in patched.keys() - _TYPE})
+            try:
+                content = objects.typed_content(target.resource, patched)
+            except StatusError as error:
+                raise not_patched(patched, error.message) if error.code == 400 else error from None
+            objects.refuse_other_uid(target.resource, content, existing)
+            return objects.placed(content, target.namespace, target.name)
 
         return _written(representation, self._write(target, change, create=False))
 
@@ -246,6 +258,13 @@ async def _body(request: web.BaseRequest) -> bytes:
     return body
 
 
+def _version(text: str) -> int:
+    try:
+        return parse_version(text)
+    except ValueError as error:
+        raise internal_error(str(error)) from None
+
+
 def _selector(request: web.BaseRequest, target: Target) -> Selector:
     query = request.query
     labels, fields = query.get("labelSelector", ""), query.get("fieldSelector", "")
@@ -276,7 +295,7 @@ def _validate_apply(request: web.BaseRequest, patch: Any) -> None:
         raise invalid("meta.k8s.io", "PatchOptions", "", cause)
     if not isinstance(patch, dict) or not patch.get("kind") or not patch.get("apiVersion"):
         raise bad_request("invalid object type: Object 'Kind' is missing")
-    if (patch.get("metadata") or {}).get("managedFields"):
+    if (patch.get("metadata") or {}).get("managedFields") is not None:
         raise bad_request("metadata.managedFields must be nil")
 
 

@@ -153,11 +153,12 @@ def _read(
     collection: Collection, selector: Selector, version: int, limit: int, start: str, *, past: bool
 ) -> Page:
     rest = collection.scan(selector.prefix, start, version if past else None)
-    if selector.selective:
-        rest = filter(selector.matches, rest)
-    items = list(islice(rest, limit)) if limit > 0 else list(rest)
+    matching = filter(selector.matches, rest) if selector.selective else rest
+    items = list(islice(matching, limit)) if limit > 0 else list(matching)
     metadata: dict[str, Any] = {"resourceVersion": str(version)}
-    if next(rest, None) is not None:
+    if (
+        not selector.of_one and next(rest, None) is not None
+    ):  # whether it matches or not: the last page may be empty
         metadata["continue"] = _encode(version, items[-1].key + "\0", selector.prefix)
         if not selector.selective:
             metadata["remainingItemCount"] = 1 + sum(1 for _ in rest)

@@ -11,8 +11,9 @@ from typing import Any
 
 import msgspec
 
+from distq.testing.apiserver import typed
 from distq.testing.apiserver.resources import Resource
-from distq.testing.apiserver.status import bad_request, conflict, invalid, undecodable
+from distq.testing.apiserver.status import bad_request, conflict, invalid
 from distq.testing.apiserver.store import Content, Stored
 
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
@@ -35,7 +36,15 @@ _LABEL_VALUE_RULE = (
     "for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
 )
 _STANDARD_FINALIZERS = {"foregroundDeletion", "orphan", "kubernetes"}
+_STRICT = {"", "apps", "batch"}
+"""The groups of kinds whose finalizers need a domain."""
 _FINALIZER_RULE = "name is neither a standard finalizer name nor is it fully qualified"
+_OWNER_RULES = {
+    "apiVersion": "version must not be empty",
+    "kind": "must not be empty",
+    "uid": "must not be empty",
+    "name": "must not be empty",
+}
 _KEPT_FROM_OLD = (
     "uid",
     "creationTimestamp",
@@ -57,11 +66,24 @@ def object_key(namespace: str, name: str) -> str:
 
 def accept(resource: Resource, decoded: Any, namespace: str, name: str = "") -> Content:
     """Return a decoded body as content, after checking that it is what the URL says."""
+    return placed(typed_content(resource, decoded), namespace, name)
+
+
+def typed_content(resource: Resource, decoded: Any) -> Content:
+    """Return a decoded body as content, after checking that it is an object of the resource's kind."""
     unrecognized = f"the object provided is unrecognized (must be of type {resource.kind}): "
     if not isinstance(decoded, dict):
         raise bad_request(f"{unrecognized}couldn't get version/kind; json parse error: no object")
     _check_type(resource, decoded, unrecognized)
     metadata = _clean(resource, decoded.get("metadata") or {})
+    apart = {"kind", "apiVersion", "metadata"}
+    content = {field: value for field, value in decoded.items() if field not in apart}
+    return typed.decode(resource, content) | {"metadata": metadata}
+
+
+def placed(content: Content, namespace: str, name: str) -> Content:
+    """Return the content under the namespace and the name (none: a new object's) that the URL names."""
+    metadata = content["metadata"]
     if name and "name" not in metadata:
         raise bad_request(
             f"the name of the object ({name} based on URL) was undeterminable: name must be provided"
@@ -76,8 +98,7 @@ def accept(resource: Resource, decoded: Any, namespace: str, name: str = "") -> 
         )
     if namespace:
         metadata["namespace"] = namespace
-    content = {field: value for field, value in decoded.items() if field not in {"kind", "apiVersion"}}
-    return content | {"metadata": metadata}
+    return content
 
 
 def _check_type(resource: Resource, decoded: dict[str, Any], unrecognized: str) -> None:
@@ -90,9 +111,9 @@ def _check_type(resource: Resource, decoded: dict[str, Any], unrecognized: str) 
         cause = ("FieldValueInvalid", "kind", f'Invalid value: "{kind}": must be {resource.kind}')
         name = (decoded.get("metadata") or {}).get("name", "")
         raise invalid(resource.group, str(kind), name, cause)
-    if api_version and api_version != resource.api_version:
+    if (api_version or resource.custom) and api_version != resource.api_version:
         raise bad_request(
-            f"the API version in the data ({api_version}) does not match the expected API version "
+            f"the API version in the data ({api_version or ''}) does not match the expected API version "
             f"({resource.api_version})"
         )
     if kind and kind != resource.kind:
@@ -102,14 +123,15 @@ def _check_type(resource: Resource, decoded: dict[str, Any], unrecognized: str) 
         )
 
 
-def _clean(resource: Resource, metadata: dict[str, Any]) -> dict[str, Any]:
+def _clean(resource: Resource, metadata: Any) -> dict[str, Any]:
     """Drop what typed metadata leaves out: nulls, empty maps and lists, and managed fields."""
+    if not isinstance(metadata, dict):
+        raise typed.wrong_type(resource, f"{resource.kind}.metadata", metadata, "v1.ObjectMeta")
     for field in ("labels", "annotations"):
-        if not all(isinstance(value, str) for value in (metadata.get(field) or {}).values()):
-            path = f"ObjectMeta.metadata.{field}"
-            raise undecodable(
-                resource, f"json: cannot unmarshal number into Go struct field {path} of type string"
-            )
+        if metadata.get(field) is not None:
+            metadata = metadata | {
+                field: typed.texts(resource, f"ObjectMeta.metadata.{field}", metadata[field])
+            }
     return {
         field: value
         for field, value in metadata.items()
@@ -134,14 +156,19 @@ def prepare_for_create(resource: Resource, content: Content) -> None:
 
 
 def _validate_metadata(resource: Resource, metadata: dict[str, Any]) -> None:
-    causes = []
+    causes = [
+        (f"metadata.ownerReferences.{field}", "", rule)
+        for owner in metadata.get("ownerReferences", ())
+        for field, rule in _OWNER_RULES.items()
+        if not owner.get(field)
+    ]
     for key, value in metadata.get("labels", {}).items():
         if not _QUALIFIED.match(key):
             causes.append(("metadata.labels", key, _QUALIFIED_RULE))
         if not _LABEL_VALUE.match(value):
             causes.append(("metadata.labels", value, _LABEL_VALUE_RULE))
     for index, finalizer in enumerate(metadata.get("finalizers", ())):
-        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
+        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS and resource.group in _STRICT:
             causes.append((f"metadata.finalizers[{index}]", finalizer, _FINALIZER_RULE))
     if causes:
         listed = [
@@ -185,6 +212,14 @@ def _refuse_new_finalizers(resource: Resource, metadata: dict[str, Any], before:
         )
         cause = ("FieldValueForbidden", "metadata.finalizers", message)
         raise invalid(resource.group, resource.kind, before["name"], cause)
+
+
+def refuse_other_uid(resource: Resource, patched: Content, existing: Content | None) -> None:
+    """Refuse a patch that changes the uid; a PUT that names another one is a conflict."""
+    uid = patched["metadata"].get("uid")
+    if existing is not None and uid and uid != existing["metadata"]["uid"]:
+        cause = ("FieldValueInvalid", "metadata.uid", f'Invalid value: "{uid}": field is immutable')
+        raise invalid(resource.group, resource.kind, existing["metadata"]["name"], cause)
 
 
 def check_uid(

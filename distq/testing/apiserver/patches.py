@@ -94,7 +94,7 @@ def _follow_directive(merged: dict[str, Any], name: str, value: Any) -> None:
 
 def _merge_list(name: str, target: list[Any], patch: list[Any]) -> list[Any]:
     if name in SET_LISTS:
-        return target + [each for each in patch if each not in target]
+        return _merge_set(target, patch)
     key = merge_key(name, patch)
     if key is None:
         return patch
@@ -109,6 +109,18 @@ def _merge_list(name: str, target: list[Any], patch: list[Any]) -> list[Any]:
     return list(merged.values())
 
 
+def _merge_set(target: list[Any], patch: list[Any]) -> list[Any]:
+    """Return both, each item once: the patch's order stands, and the others keep to their neighbours."""
+    merged = list(patch)
+    for index, each in enumerate(target):
+        if each not in merged:
+            after = next(
+                (merged.index(other) for other in target[index + 1 :] if other in merged), len(merged)
+            )
+            merged.insert(after, each)
+    return merged
+
+
 def merge_key(name: str, patch: list[Any]) -> str | None:
     """Return the field that tells the items of a list apart, or None where the list is one value."""
     candidates = _MERGE_KEYS.get(name, ())
@@ -119,20 +131,21 @@ def merge_key(name: str, patch: list[Any]) -> str | None:
 
 def json_patch(document: Any, operations: Any) -> Any:
     """Apply a JSON patch; a failed operation is an Invalid answer and changes nothing."""
-    if not isinstance(operations, list):
+    if not isinstance(operations, list | None):
         raise bad_request(
             "error decoding patch: json: cannot unmarshal object into Go value of type jsonpatch.Patch"
         )
-    for operation in operations:
+    for operation in operations or ():
         document = _operate(document, operation)
     return document
 
 
 def _operate(document: Any, operation: Mapping[str, Any]) -> Any:
     kind = operation.get("op")
-    path = _steps(operation.get("path", ""))
+    path = _steps(operation.get("path"))
     if kind == "test":
-        if _lookup(document, path, default=None) != operation.get("value"):
+        place = _lookup(document, path[:-1])
+        if _lookup(place, path[-1:], default=None) != operation.get("value"):
             raise _rejected()
         return document
     if kind in {"add", "replace"}:  # the real one lets replace add to a map, too
@@ -141,7 +154,8 @@ def _operate(document: Any, operation: Mapping[str, Any]) -> Any:
         return _remove(document, path)
     if kind in {"move", "copy"}:
         source = _steps(operation.get("from", ""))
-        value = _lookup(document, source)
+        place = _lookup(document, source[:-1])
+        value = _lookup(place, source[-1:], default=_REQUIRED if kind == "move" else None)
         rest = _remove(document, source) if kind == "move" else document
         return _set(rest, path, value, insert=True)
     raise _rejected()
@@ -152,7 +166,9 @@ def _rejected() -> StatusError:
     return StatusError(422, "Invalid", message, details={})
 
 
-def _steps(path: str) -> list[str]:
+def _steps(path: Any) -> list[str]:
+    if not isinstance(path, str) or path[:1] not in {"", "/"}:
+        raise _rejected()
     return [step.replace("~1", "/").replace("~0", "~") for step in path.split("/")[1:]]
 
 

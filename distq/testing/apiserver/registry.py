@@ -60,8 +60,8 @@ class Registry:
         name = content["metadata"]["name"]
         key = objects.object_key(namespace, name)
         collection = self._collection(resource)
-        if collection.get(key) is not None:
-            raise already_exists(resource, name)
+        if (existing := collection.get(key)) is not None:
+            raise already_exists(resource, name, deleting="deletionTimestamp" in existing.metadata)
         return self._store.put(collection, key, content)
 
     def update(
@@ -89,7 +89,8 @@ class Registry:
         objects.check_uid(resource, name, metadata.get("uid"), existing.metadata["uid"], namespace=namespace)
         self._check_version(resource, name, metadata.get("resourceVersion"), existing)
         if status:
-            new = strategies.prepare_for_status_update(new, existing.content)
+            new = strategies.prepare_for_status_update(resource, new, existing.content)
+            objects.prepare_for_update(resource, new, existing.content)
         else:
             objects.prepare_for_update(resource, new, existing.content)
             strategies.prepare_for_update(resource, new, existing.content)
@@ -110,8 +111,7 @@ class Registry:
         marked = self._mark_deleted(collection, existing, finalizers)
         if finalizers:
             return marked, False
-        self._store.remove(collection, marked)
-        return marked, True
+        return self._store.remove(collection, marked), True
 
     def _mark_deleted(self, collection: Collection, existing: Stored, finalizers: list[str]) -> Stored:
         metadata = dict(existing.metadata)
@@ -130,13 +130,12 @@ class Registry:
 
     def _create_on_update(self, resource: Resource, namespace: str, name: str, content: Content) -> Written:
         objects.check_uid(resource, name, content["metadata"].get("uid"), namespace=namespace)
-        content["metadata"].pop("resourceVersion", None)
+        _require_number(content["metadata"].pop("resourceVersion", None))
         content["metadata"]["name"] = name
         return Written(self.create(resource, content), created=True)
 
     def _check_version(self, resource: Resource, name: str, wanted: str | None, existing: Stored) -> None:
-        if wanted and not wanted.isdecimal():
-            raise internal_error(f'strconv.ParseUint: parsing "{wanted}": invalid syntax')
+        _require_number(wanted)
         if wanted in {None, "", "0"}:
             if not resource.unconditional_update:
                 message = "Invalid value: 0: must be specified for an update"
@@ -167,6 +166,11 @@ class Registry:
                 )
                 by_kind = replace(resource, plural=resource.kind)  # so the real one's message names it
                 raise conflict(by_kind, existing.name, cause)
+
+
+def _require_number(version: str | None) -> None:
+    if version and not version.isdecimal():
+        raise internal_error(f'strconv.ParseUint: parsing "{version}": invalid syntax')
 
 
 def _finalizers(existing: Stored, options: DeleteOptions) -> list[str]:

@@ -26,6 +26,10 @@ class Selector:
         self.prefix = f"{namespace}/" if namespace else ""
         self._requirements = [*_label_requirements(labels), *_field_requirements(resource, fields)]
 
+        named = bool(namespace) or not resource.namespaced
+        self.of_one = named and any(_names_one(part.strip()) for part in fields.split(","))
+        """Whether it asks for one object by its name, which is looked up alone."""
+
     @property
     def selective(self) -> bool:
         """Return whether there is more to it than the namespace."""
@@ -85,6 +89,11 @@ def _field_requirement(resource: Resource, text: str) -> Requirement:
     if operator == "!=":
         return lambda content: field_text(content, steps) != value
     return lambda content: field_text(content, steps) == value
+
+
+def _names_one(text: str) -> bool:
+    match = _EQUALITY.match(text)
+    return match is not None and match[1] == "metadata.name" and match[2] != "!=" and match[3] != ""
 
 
 def field_text(content: Content, steps: list[str]) -> str:

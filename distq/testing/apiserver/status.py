@@ -6,6 +6,8 @@ Source: apimachinery pkg/api/errors.
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from distq.testing.apiserver.resources import Resource
 
 
@@ -71,9 +73,11 @@ def no_such_resource() -> StatusError:
     return StatusError(404, "NotFound", "the server could not find the requested resource", details={})
 
 
-def already_exists(resource: Resource, name: str) -> StatusError:
-    """Return the answer for a create of what exists."""
+def already_exists(resource: Resource, name: str, *, deleting: bool) -> StatusError:
+    """Return the answer for a create of what exists, perhaps held by finalizers."""
     message = f'{resource.qualified} "{name}" already exists'
+    if deleting:
+        message = f"object is being deleted: {message}"
     return StatusError(409, "AlreadyExists", message, details=_details(resource, name))
 
 
@@ -141,6 +145,14 @@ def undecodable(resource: Resource, cause: str) -> StatusError:
     return bad_request(
         f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {cause}'
     )
+
+
+def not_patched(patched: Mapping[str, Any], cause: str) -> StatusError:
+    """Return the answer for a patch that leaves no object of the resource's kind."""
+    found = msgspec.json.encode(msgspec.json.encode(patched).decode()).decode()
+    message = f"Invalid value: {found}: {cause}"
+    cause_of = {"reason": "FieldValueInvalid", "message": message, "field": "patch"}
+    return StatusError(422, "Invalid", f' "" is invalid: patch: {message}', details={"causes": [cause_of]})
 
 
 def unsupported_media_type(*accepted: str) -> StatusError:

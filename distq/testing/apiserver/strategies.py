@@ -6,28 +6,27 @@ Source: kubernetes pkg/registry/*/*/strategy.go.
 
 import base64
 import re
-from datetime import UTC, datetime
 from typing import Any
 
 from distq.testing.apiserver.definitions import established, with_defaults
 from distq.testing.apiserver.resources import DEFINITIONS, DEPLOYMENTS, LEASES, NAMESPACES, Resource
-from distq.testing.apiserver.status import invalid, undecodable
+from distq.testing.apiserver.status import invalid
 from distq.testing.apiserver.store import Content
 
-_MICRO_TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}(Z|[+-]\d\d:\d\d)$")
-_LEASE_FIELDS = {
-    "acquireTime",
-    "holderIdentity",
-    "leaseDurationSeconds",
-    "leaseTransitions",
-    "renewTime",
-}
 _DATA = {("", "configmaps"), ("", "secrets")}
+_KEY = re.compile(r"^[-._a-zA-Z0-9]+$")
+_KEY_RULE = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or "
+    "'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+)
+_IMMUTABLE = "Forbidden: field is immutable when `immutable` is set"
 _INITIAL_STATUS: dict[str, dict[str, Any]] = {
     "namespaces": {"phase": "Active"},
     "pods": {"phase": "Pending"},
     "services": {"loadBalancer": {}},
 }
+_KEPT_BY_STATUS = {"Pod": ("ownerReferences",), "Deployment": ("labels",)}
+"""Metadata that a write to the status of these kinds leaves as it was."""
 
 
 def prepare_for_create(resource: Resource, content: Content) -> None:
@@ -49,6 +48,7 @@ def prepare_for_create(resource: Resource, content: Content) -> None:
 def prepare_for_update(resource: Resource, new: Content, old: Content) -> None:
     """Keep the status, and count the generation."""
     _normalize(resource, new)
+    _refuse_change_of_immutable(resource, new, old)
     if resource.status:
         _take(new, "status", old)
     if resource == NAMESPACES:
@@ -59,9 +59,15 @@ def prepare_for_update(resource: Resource, new: Content, old: Content) -> None:
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
 
-def prepare_for_status_update(new: Content, old: Content) -> Content:
-    """Return the old object with the new one's status."""
-    updated = old | {"metadata": dict(old["metadata"])}
+def prepare_for_status_update(resource: Resource, new: Content, old: Content) -> Content:
+    """Return the old object with the new one's status; of built-in kinds most metadata comes along."""
+    metadata = dict(old["metadata"])
+    if not resource.custom and resource != DEFINITIONS:
+        metadata = dict(new["metadata"])
+        for field in _KEPT_BY_STATUS.get(resource.kind, ()):
+            _take(metadata, field, old["metadata"])
+        new = {"status": {}} | new
+    updated = old | {"metadata": metadata}
     _take(updated, "status", new)
     return updated
 
@@ -83,11 +89,8 @@ def _intent(resource: Resource, content: Content) -> Any:
 
 
 def _normalize(resource: Resource, content: Content) -> None:
-    if not resource.custom:
-        for field in [field for field, value in content.items() if value is None]:
-            del content[field]
     if resource.identity == LEASES.identity:
-        _normalize_lease(content)
+        _validate_lease(content)
     elif resource.identity == DEFINITIONS.identity:
         _normalize_definition(content)
     elif resource.identity == ("", "secrets"):
@@ -95,38 +98,38 @@ def _normalize(resource: Resource, content: Content) -> None:
     if resource.identity in _DATA:
         for field in [field for field in ("data", "binaryData") if not content.get(field)]:
             content.pop(field, None)
+        _validate_keys(resource, content)
 
 
-def _normalize_lease(content: Content) -> None:
-    given = content.get("spec") or {}
-    spec = {field: given[field] for field in _LEASE_FIELDS if given.get(field) is not None}
-    for field in ("acquireTime", "renewTime"):
-        if field in spec:
-            spec[field] = _micro_time(str(spec[field]))
+def _validate_lease(content: Content) -> None:
+    causes = []
     for field, least, rule in (
         ("leaseDurationSeconds", 1, "greater than 0"),
         ("leaseTransitions", 0, "greater than or equal to 0"),
     ):
-        value = spec.get(field, least)
-        if not isinstance(value, int):
-            cause = f"json: cannot unmarshal string into Go struct field LeaseSpec.spec.{field} of type int32"
-            raise undecodable(LEASES, cause)
+        value = content["spec"].get(field, least)
         if value < least:
-            message = f"Invalid value: {value}: must be {rule}"
-            name = content["metadata"]["name"]
-            raise invalid(LEASES.group, LEASES.kind, name, ("FieldValueInvalid", f"spec.{field}", message))
-    content["spec"] = spec
+            causes.append(("FieldValueInvalid", f"spec.{field}", f"Invalid value: {value}: must be {rule}"))
+    if causes:
+        raise invalid(LEASES.group, LEASES.kind, content["metadata"]["name"], *causes)
 
 
-def _micro_time(text: str) -> str:
-    """Return a metav1.MicroTime as the server writes it; it takes exactly six decimals."""
-    if not _MICRO_TIME.match(text):
-        layout = "2006-01-02T15:04:05.000000Z07:00"
-        raise undecodable(
-            LEASES, f'parsing time "{text}" as "{layout}": cannot parse "{text[19:]}" as ".000000"'
-        )
-    instant = datetime.fromisoformat(text).astimezone(UTC)
-    return instant.isoformat(timespec="microseconds").replace("+00:00", "Z")
+def _validate_keys(resource: Resource, content: Content) -> None:
+    causes = [
+        ("FieldValueInvalid", f"{field}[{key}]", f'Invalid value: "{key}": {_KEY_RULE}')
+        for field in ("data", "binaryData")
+        for key in content.get(field, {})
+        if not _KEY.match(key)
+    ]
+    if causes:
+        raise invalid(resource.group, resource.kind, content["metadata"]["name"], *causes)
+
+
+def _refuse_change_of_immutable(resource: Resource, new: Content, old: Content) -> None:
+    changed = [field for field in ("immutable", "data", "binaryData") if new.get(field) != old.get(field)]
+    if resource.identity in _DATA and old.get("immutable") and changed:
+        causes = [("FieldValueForbidden", field, _IMMUTABLE) for field in changed]
+        raise invalid(resource.group, resource.kind, old["metadata"]["name"], *causes)
 
 
 def _normalize_secret(content: Content) -> None:
