@@ -24,13 +24,19 @@ class LeaderElectionConfig:
     """Where the leader's record is kept."""
 
     on_started_leading: Callable[[Event], None]
-    """Called in a thread of its own at the start of a term, with an event that is set when the term ends."""
+    """Called in a thread of its own at the start of a term, with an event that is set when the term ends.
+
+    The term goes on when it returns, and ends when it raises.
+    """
 
     on_stopped_leading: Callable[[], None]
     """Called once at the end of each term, however it ends."""
 
     on_new_leader: Callable[[str], None] | None = None
-    """Called from some thread with the identity of a leader not seen before; empty after a release."""
+    """Called from some thread with the identity of a leader not seen before; empty after a release.
+
+    A MultiLock whose records name two gives ``leaderelection.k8s.io/unknown``.
+    """
 
     lease_duration: float = 15.0
     """How long followers wait after the last renewal they saw, 1 or more; stored in the record."""

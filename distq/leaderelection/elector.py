@@ -20,7 +20,7 @@ from distq.clock import SYSTEM_CLOCK, Clock
 from distq.errors import ConfigError, Conflict, LeaseLost
 from distq.leaderelection.announcer import Announcer
 from distq.leaderelection.config import JITTER_FACTOR, LeaderElectionConfig
-from distq.leaderelection.lock import LeaderElectionRecord
+from distq.leaderelection.lock import LeaderElectionRecord, Lock
 from distq.leaderelection.observation import Observation
 
 logger = logging.getLogger(__name__)
@@ -57,10 +57,11 @@ class LeaderElector:
         """Wait for leadership and keep it, until ``stop`` is set or the term ends.
 
         No failure of the lock's store ends it: a follower goes on trying, a leader until its deadline. Raises
-        what ``on_started_leading`` raised, after the term that this ended.
+        what ``on_started_leading`` raised, after the term that this ended, and ConfigError where an elector
+        of this process competes with the same lock: both would lead.
         """
-        self._failure = None
-        with self._woken_by(stop), self._announcer.exposing(self.is_leader):
+        with _alone_with(self._lock), self._woken_by(stop), self._announcer.exposing(self.is_leader):
+            self._failure = None
             if self._acquire(stop):
                 self._lead(stop)
 
@@ -232,9 +233,14 @@ class LeaderElector:
             if self._term is None and remaining > 0:
                 return False
             if self._term is not None and record is not None and not same_term(record, self._term):
-                raise LeaseLost(f'the holder is "{record.holder_identity}" now')
+                raise LeaseLost(self._said_of(record))
         self._write(record)
         return True
+
+    def _said_of(self, record: LeaderElectionRecord) -> str:
+        if record.holder_identity == self.identity:
+            return f'another process is "{self.identity}", too. Give each an identity of its own'
+        return f'the holder is "{record.holder_identity}" now'
 
     def _write(self, record: LeaderElectionRecord | None) -> None:
         """Replace the record, or create it; without a term this begins one."""
@@ -336,6 +342,26 @@ class LeaderElector:
             yield
         finally:
             ended.set()
+
+
+_competing: set[int] = set()
+_competing_lock = threading.Lock()
+
+
+@contextmanager
+def _alone_with(lock: Lock) -> Iterator[None]:
+    """Keep other electors of this process off a lock: its record would name them all."""
+    with _competing_lock:
+        if id(lock) in _competing:
+            raise ConfigError(
+                f"bad leader election: {lock.describe()} is competed for with this lock already. Give each "
+                "elector a lock of its own, and run it once at a time."
+            )
+        _competing.add(id(lock))
+    try:
+        yield
+    finally:
+        _competing.discard(id(lock))
 
 
 def same_term(record: LeaderElectionRecord, term: LeaderElectionRecord | None) -> bool:

@@ -3,12 +3,13 @@
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from distq.errors import ApiError, Conflict, LeaseLost
-from distq.leaderelection import LeaderElectionRecord
+from distq.errors import ApiError, ConfigError, Conflict, LeaseLost
+from distq.leaderelection import LeaderElectionConfig, LeaderElectionRecord, LeaderElector
 from distq.metrics import LEADER, LEADER_SLOW_PATH
 from distq.testing import FakeLock
 from tests.leaderelection.participants import (
@@ -221,6 +222,34 @@ def test_who_cannot_tell_that_it_leads_leads_all_the_same(
     assert (ada.error, ada.stopped) == (None, 1)
     assert """could not tell "ada": can't start new thread""" in caplog.text
     assert """could not tell "ada became leader": can't start new thread""" in caplog.text
+
+
+def test_a_lock_serves_one_elector_at_a_time(enter: Enter) -> None:
+    """Two of one lock would both lead, and so would two runs of one elector; after a run it is free again."""
+    ada = enter(FakeLock("ada")).lead()
+    nothing: dict[str, Any] = {"on_started_leading": lambda _: None, "on_stopped_leading": lambda: None}
+    twin = LeaderElector(LeaderElectionConfig(lock=ada.lock, **nothing))
+    for elector in ada.elector, twin:
+        with pytest.raises(ConfigError, match="a lock of its own, and run it once at a time"):
+            elector.run(threading.Event())
+    assert ada.elector.may_act()
+    ada.end()
+    stopped = threading.Event()
+    stopped.set()
+    twin.run(stopped)
+
+
+def test_another_process_of_the_same_name_is_told_as_that(
+    enter: Enter, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The loser says that the identity is not its own."""
+    ada = enter(FakeLock("ada")).lead()
+    record = lock_of(ada).record
+    assert record is not None
+    lock_of(ada).record = replace(record, acquire_time=datetime(2026, 1, 1, tzinfo=UTC))
+    pass_time(4.0, ada)
+    eventually(lambda: not ada.elector.is_leader())
+    assert 'another process is "ada", too. Give each an identity of its own' in caplog.text
 
 
 @pytest.mark.conformance("LE-12")
