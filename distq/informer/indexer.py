@@ -27,8 +27,8 @@ class Indexer:
     """Objects by key, ``namespace/name``, and by the values of index functions.
 
     Whatever is asked for is decoded anew, so that nobody can change the cache. An index function that
-    raises makes the call raise ValueError, and changes nothing; a deletion is done all the same. Safe for
-    threads.
+    raises, or returns one text instead of a list, makes the call raise ValueError, and changes nothing; a
+    deletion is done all the same. Safe for threads.
     Source: client-go tools/cache Indexer.
     """
 
@@ -102,8 +102,7 @@ class Indexer:
         """Return the objects that share a value of the index with the given one, which need not be kept."""
         with self._lock:
             self._index(name)
-            values = self._indexers[name](obj)
-            found = self._under(name, dict.fromkeys(values))
+            found = self._under(name, index_values(self._indexers[name], obj))
         return [stored.decode() for stored in found]
 
     def by_index(self, name: str, value: str) -> Objects:
@@ -197,6 +196,14 @@ class Indexer:
         return self._indices[name]
 
 
+def index_values(function: IndexFunc, obj: Object) -> set[str]:
+    """Return what an index function says, refusing the one answer that only looks right."""
+    values = function(obj)
+    if isinstance(values, str):
+        raise TypeError(f"an index function returned the text {values!r:.80}; return a list of values")
+    return set(values)
+
+
 def _values(indexers: Mapping[str, IndexFunc], stored: StoredObject) -> dict[str, set[str]]:
     """Return the object's values for each index; it is decoded only for functions that look into it."""
     values: dict[str, set[str]] = {}
@@ -207,7 +214,7 @@ def _values(indexers: Mapping[str, IndexFunc], stored: StoredObject) -> dict[str
             continue
         obj = obj or stored.decode()
         try:
-            values[name] = set(function(obj))
+            values[name] = index_values(function, obj)
         except Exception as error:
             raise ValueError(
                 f"index {name}: no values of {stored.key}: {type(error).__name__}: {error}"

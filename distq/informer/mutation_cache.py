@@ -2,12 +2,11 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from distq.client.objects import Object
 from distq.clock import SYSTEM_CLOCK, Clock
-from distq.informer.indexer import Indexer, IndexFunc, Objects
+from distq.informer.indexer import Indexer, Objects, index_values
 from distq.informer.objects import is_older
 from distq.informer.stored import DeletedFinalStateUnknown, StoredObject, store_object
 
@@ -38,13 +37,11 @@ class MutationCache:
         self,
         indexer: Indexer,
         *,
-        indexers: Mapping[str, IndexFunc] | None = None,
         ttl: float = 300.0,
         include_adds: bool = False,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._indexer = indexer
-        self._indexers = indexers or {}
         self._ttl = ttl
         self._include_adds = include_adds
         self._clock = clock
@@ -70,16 +67,15 @@ class MutationCache:
     def by_index(self, name: str, value: str) -> Objects:
         """Return the objects that an index of the cache has under a value, or that were written so.
 
-        An object that was written out of the value is left out where ``indexers`` has the index's function.
-        Raises ConfigError for an unknown index.
+        An object that was written out of the value is left out. Raises ConfigError for an unknown index.
         """
-        function = self._indexers.get(name)
         with self._lock:
             found = {stored.key: stored for stored in self._indexer.stored_by_index(name, value)}
-            keys = {*found, *(self._mutations if self._include_adds and function else ())}
-            newest = [self._newer(key, found.get(key) or self._indexer.stored(key)) for key in sorted(keys)]
+            keys = dict.fromkeys([*self._mutations, *found])  # their order, so that looking changes none
+            newest = [self._newer(key, found.get(key) or self._indexer.stored(key)) for key in keys]
+        function = self._indexer.get_indexers()[name]
         objects = [stored.decode() for stored in newest if stored]
-        return objects if function is None else [obj for obj in objects if value in function(obj)]
+        return [obj for obj in objects if value in index_values(function, obj)]
 
     def on_add_or_update(self, obj: Object) -> None:
         """Forget what was written once the cache has it, or something newer."""

@@ -120,6 +120,16 @@ def test_an_index_function_that_fails_changes_nothing(indexer: Indexer) -> None:
     assert _names(indexer.by_index("app", "web")) == ["a"]
 
 
+def test_an_index_function_that_returns_one_text_fails(indexer: Indexer) -> None:
+    """Its letters would be the values, and nothing would be found."""
+    indexer.add_indexers({"name": lambda obj: obj["metadata"]["name"]})
+    with pytest.raises(ValueError, match="no values of prod/ab: TypeError: .* the text 'ab'; return a list"):
+        indexer.add(pod("ab", 1))
+    assert indexer.list() == []
+    with pytest.raises(TypeError, match="return a list of values"):
+        indexer.index("name", pod("ab", 1))
+
+
 def test_an_index_function_may_change_its_mind() -> None:
     """What was deleted is found nowhere, also where the function no longer says where it was."""
     values = ["old"]

@@ -28,7 +28,7 @@ def clock() -> FakeClock:
 
 
 def _cache(indexer: Indexer, clock: FakeClock, **options: Any) -> MutationCache:
-    return MutationCache(indexer, indexers={"app": _app}, clock=clock, **options)
+    return MutationCache(indexer, clock=clock, **options)
 
 
 def _pod(name: str, version: int, uid: str = "u1", **labels: str) -> Object:
@@ -52,13 +52,24 @@ def test_the_newer_of_cache_and_write_is_read(indexer: Indexer, clock: FakeClock
 
 @pytest.mark.conformance("MU-01")
 def test_an_index_shows_what_was_written(indexer: Indexer, clock: FakeClock) -> None:
-    """Also that an object left a value."""
+    """Also that an object left a value; the index is the cache's own, and need not be given again."""
     cache = _cache(indexer, clock, include_adds=True)
     indexer.add(_pod("a", 1, app="web"))
     cache.mutation(_pod("a", 2, app="db"))
     cache.mutation(_pod("new", 3, app="web"))
     assert cache.by_index("app", "web") == [_pod("new", 3, app="web")]
     assert cache.by_index("app", "db") == [_pod("a", 2, app="db")]
+
+
+def test_an_index_shows_a_write_to_what_is_cached_without_being_asked_for_adds(
+    indexer: Indexer, clock: FakeClock
+) -> None:
+    """Under its new value, and no longer under the old one."""
+    cache = _cache(indexer, clock)
+    indexer.add(_pod("a", 1, app="web"))
+    cache.mutation(_pod("a", 2, app="db"))
+    assert cache.by_index("app", "db") == [_pod("a", 2, app="db")]
+    assert cache.by_index("app", "web") == []
 
 
 @pytest.mark.conformance("MU-01")
