@@ -3,6 +3,7 @@
 Every block has a runner, found by how its first line begins; a block without one fails.
 """
 
+import json
 import logging
 import os
 import re
@@ -438,19 +439,19 @@ def the_cache_fills(text: str, reader: Reader) -> None:
     metadata = {"name": "web", "namespace": "default", "labels": {"app": "web"}}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
     reader.sandbox.client.create(pod)
-    asked = """
-import runpy
-from distq.informer import wait_for_cache_sync
-program = runpy.run_path("pods.py")
-informer = program["informer"]
-assert wait_for_cache_sync(informer._registrations[0].has_synced, timeout=30)
-lister = informer.lister
-for found in lister.list("default", label_selector="app=web"), lister.by_index("node", "node-1"):
-    print([pod["metadata"]["name"] for pod in found])
-program["stop"].set()
-"""
-    printed = reader.run(sys.executable, "-c", asked).splitlines()
-    assert sorted(printed) == ["['web']", "['web']", "new: web"]
+    informer = reader.start(sys.executable, "pods.py")
+    assert informer.stdout is not None
+    try:
+        printed = [informer.stdout.readline() for _ in range(2)]
+        assert sorted(printed) == ["new: web\n", "on node-1: ['web']\n"]
+        reader.sandbox.client.delete("v1/Pod", "default/web")
+        assert informer.stdout.readline() == "gone: web\n"
+        informer.send_signal(signal.SIGINT)
+        assert informer.communicate(timeout=TIMEOUT)[0] == ""
+    finally:
+        informer.kill()
+        informer.wait()
+    assert informer.returncode == 0
 
 
 def the_janitor_leads(text: str, reader: Reader) -> None:
@@ -473,6 +474,31 @@ def the_janitor_leads(text: str, reader: Reader) -> None:
     assert not released["spec"]["holderIdentity"]
 
 
+def both_locks_are_taken(text: str, reader: Reader) -> None:
+    """Let an elector lead with it, and look for both records."""
+    program = (
+        text
+        + """
+import threading
+from distq.leaderelection import LeaderElectionConfig, LeaderElector
+stop = threading.Event()
+LeaderElector(LeaderElectionConfig(
+    lock=lock, on_started_leading=lambda over: stop.set(), on_stopped_leading=lambda: None,
+    release_on_cancel=False,
+)).run(stop)
+"""
+    )
+    client = reader.sandbox.client
+    client.delete("coordination.k8s.io/v1/Lease", "default/janitor")
+    reader.run(sys.executable, "-c", program)
+    lease = client.get("coordination.k8s.io/v1/Lease", "default/janitor")
+    annotated = client.get("v1/ConfigMap", "default/janitor")
+    assert lease is not None
+    assert annotated is not None
+    record = json.loads(annotated["metadata"]["annotations"]["control-plane.alpha.kubernetes.io/leader"])
+    assert record["holderIdentity"] == lease["spec"]["holderIdentity"] == os.uname().nodename
+
+
 RUNNERS: dict[str, Callable[[str, Reader], None]] = {
     "# foos.py": the_controller_works,
     "# foos.yaml": the_manifest_loads,
@@ -485,6 +511,7 @@ RUNNERS: dict[str, Callable[[str, Reader], None]] = {
     "# orders.py": the_limiter_decides,
     "# pods.py": the_cache_fills,
     "# janitor.py": the_janitor_leads,
+    "# both.py": both_locks_are_taken,
     "python3 -m venv .venv && .venv/bin/pip install -q -e '.[demo]'": the_demo_keeps_its_word,
     "docker compose": the_containers_are_there,
     "kube-apiserver": the_flow_names_what_exists,
