@@ -326,8 +326,7 @@ def the_deployment_suffices(text: str, reader: Reader) -> None:
         assert pod.get("terminationGracePeriodSeconds", 30) > Settings().grace_period
     with RealApiServer(real_api_server_assets()) as server:
         admin = server.client()
-        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "foos"}}
-        for obj in (namespace, *manifests, *yaml.safe_load_all(BLOCKS["# foos.yaml"])):
+        for obj in (*manifests, *yaml.safe_load_all(BLOCKS["# foos.yaml"])):
             eventually(partial(is_applied, admin, obj))
         client = client_of(server, "foos", reader.folder / "kubeconfig-of-foos")
         runs_with(client, admin, reader)
