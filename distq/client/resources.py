@@ -74,14 +74,15 @@ class Discovery:
             known = self._known.get(text)
         if known is not None:
             return known
-        api_version, kind = _parse(text)
+        api_version, kind = parse_resource(text)
         served = self._served(api_version, text)
         with self._lock:
             self._known.update({str(resource): resource for resource in served})
         for resource in served:
             if resource.kind == kind:
                 return resource
-        raise _unknown(text)
+        meant = [one for one in served if kind.lower() in {one.kind.lower(), one.plural}]
+        raise _unknown(text, f"Give its kind: {meant[0]}." if meant else "Apply its CRD first.")
 
     def forget(self, resource: Resource) -> None:
         """Ask again at the next use; its paths were answered as unknown."""
@@ -101,12 +102,13 @@ class Discovery:
         ]
 
 
-def _parse(text: str) -> tuple[str, str]:
-    api_version, _, kind = text.rpartition("/")
+def parse_resource(text: str) -> tuple[str, str]:
+    """Return API version and kind of ``apps/v1/Deployment``; raise ConfigError for text that has not both."""
+    api_version, _, kind = str(text).rpartition("/")
     parts = api_version.split("/")
     if not kind or len(parts) > 2 or not all(parts):
         raise ConfigError(
-            f'bad resource "{text}": no version or kind. Give e.g. apps/v1/Deployment or v1/Pod.'
+            f'bad resource "{text!s:.80}": no version or kind. Give e.g. apps/v1/Deployment or v1/Pod.'
         )
     return api_version, kind
 
@@ -117,7 +119,5 @@ def _segment(name: str) -> str:
     return quote(name, safe="")
 
 
-def _unknown(text: str) -> NotFound:
-    return NotFound(
-        f"no resource {text}: unknown to the API server. Apply its CRD first.", status=404, reason="NotFound"
-    )
+def _unknown(text: str, remedy: str = "Apply its CRD first.") -> NotFound:
+    return NotFound(f"no resource {text}: unknown to the API server. {remedy}", status=404, reason="NotFound")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from distq.client.resources import parse_resource
 from distq.controller.event import Event
 from distq.controller.predicate import Predicate, all_of
 from distq.errors import ConfigError, InvalidKey
@@ -134,10 +135,8 @@ Watch = ResourceWatch | Every
 
 def group_kind(resource: str) -> tuple[str, str]:
     """Return group and kind of "group/version/Kind" or "version/Kind"; raise ConfigError for other text."""
-    parts = str(resource).split("/")
-    if len(parts) not in {2, 3} or not all(parts):
-        raise ConfigError(f'bad resource {resource!r:.80}. Use "apps/v1/Deployment" or "v1/Pod".')
-    return (parts[0] if len(parts) == 3 else ""), parts[-1]
+    api_version, kind = parse_resource(resource)
+    return api_version.rpartition("/")[0], kind
 
 
 def own_key(event: Event) -> list[str]:

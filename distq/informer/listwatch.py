@@ -8,7 +8,7 @@ from typing import Protocol, Self
 
 from distq.client.client import Client
 from distq.client.raw import Stream
-from distq.client.resources import Resource
+from distq.client.resources import Resource, parse_resource
 from distq.errors import NotFound
 from distq.informer.wire import Page, WatchEvent, decode_event, decode_page
 
@@ -65,7 +65,8 @@ class ListerWatcher(Protocol):
 class ListWatch:
     """What is listed and watched: a resource, "apps/v1/Deployment", narrowed by namespace and selectors.
 
-    ``metadata_only`` asks for PartialObjectMetadata: the objects have nothing but their metadata.
+    ``metadata_only`` asks for PartialObjectMetadata: the objects have nothing but their metadata. Raises
+    ConfigError for text that is no resource; whether the API server has it shows when it is asked.
     """
 
     client: Client
@@ -75,12 +76,17 @@ class ListWatch:
     field_selector: str = ""
     metadata_only: bool = False
 
+    def __post_init__(self) -> None:
+        parse_resource(self.resource)
+
     def resolve(self) -> Resource:
         """Return the resource; raise NotFound where the API server does not know it."""
         try:
             return self.client.resolve(self.resource)
         except NotFound as error:
-            raise self._unknown() from error
+            raise NotFound(
+                str(error).replace("no resource", "cannot watch", 1), status=404, reason="NotFound"
+            ) from error
 
     def version(self) -> str:
         """Return the resource's present version; the cheapest question that shows whether lists work."""
@@ -124,17 +130,14 @@ class ListWatch:
             query["continue"] = next_token
         try:
             body = self.client.request("GET", resource.path(self.namespace), query=query, accept=accept)
-        except NotFound as error:
-            raise self._unknown() from error
+        except NotFound as error:  # it was known a moment ago
+            raise NotFound(
+                f"cannot watch {self.resource}: unknown to the API server. Apply its CRD first.",
+                status=404,
+                reason="NotFound",
+            ) from error
         return decode_page(body, resource)
 
     def _selectors(self) -> dict[str, str]:
         selectors = {"labelSelector": self.label_selector, "fieldSelector": self.field_selector}
         return {name: selector for name, selector in selectors.items() if selector}
-
-    def _unknown(self) -> NotFound:
-        return NotFound(
-            f"cannot watch {self.resource}: unknown to the API server. Apply its CRD first.",
-            status=404,
-            reason="NotFound",
-        )

@@ -9,7 +9,7 @@ from typing import Any, Self, cast
 import msgspec
 
 from distq.client.objects import Object
-from distq.client.resources import Resource
+from distq.client.resources import Resource, parse_resource
 from distq.errors import ApiError, Expired
 from distq.informer.listwatch import PAGE_SIZE
 from distq.informer.objects import Metadata, key_of
@@ -26,7 +26,7 @@ class FakeListWatch:
     """
 
     def __init__(self, resource: str = "v1/Pod") -> None:
-        api_version, _, kind = resource.rpartition("/")
+        api_version, kind = parse_resource(resource)
         self.failures: list[ApiError] = []
         self.unreachable = False
         self.streams_lists = True

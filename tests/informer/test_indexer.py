@@ -123,7 +123,7 @@ def test_an_index_function_that_fails_changes_nothing(indexer: Indexer) -> None:
 def test_an_index_function_that_returns_one_text_fails(indexer: Indexer) -> None:
     """Its letters would be the values, and nothing would be found."""
     indexer.add_indexers({"name": lambda obj: obj["metadata"]["name"]})
-    with pytest.raises(ValueError, match="no values of prod/ab: TypeError: .* the text 'ab'; return a list"):
+    with pytest.raises(ValueError, match=r"no values of prod/ab: TypeError: .* the text 'ab'; return a list"):
         indexer.add(pod("ab", 1))
     assert indexer.list() == []
     with pytest.raises(TypeError, match="return a list of values"):

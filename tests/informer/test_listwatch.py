@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from distq.client import Client
 from distq.client.raw import Stream
-from distq.errors import ApiError
+from distq.errors import ApiError, ConfigError, NotFound
 from distq.informer.listwatch import ListWatch
 from distq.testing.fake_list_watch import FakeListWatch
 from tests.client.samples import config_map
@@ -83,3 +84,23 @@ def test_an_event_of_an_unknown_type_is_left_out_and_logged(caplog: pytest.LogCa
         "DELETED prod/a",
     ]
     assert "unknown event type 'MOVED' ignored" in caplog.text
+
+
+@pytest.mark.parametrize("resource", ["Pod", "", "v1/", "a/b/c/d", None])
+def test_what_is_no_resource_is_refused_before_anything_runs(resource: Any) -> None:
+    """Nobody would see it in the thread that follows it, and wait for its cache for ever."""
+    message = r"bad resource .* no version or kind\. Give e\.g\. apps/v1/Deployment or v1/Pod\."
+    with pytest.raises(ConfigError, match=message):
+        ListWatch(Client(), resource)
+    with pytest.raises(ConfigError, match=message):
+        FakeListWatch(resource)
+
+
+@pytest.mark.parametrize("resource", ["v1/configmaps", "v1/configmap", "v1/ConfigMaps", "v1/configMap"])
+def test_who_gives_the_plural_is_told_the_kind(api_server: ApiServer, resource: str) -> None:
+    """Its definition needs no applying."""
+    with pytest.raises(NotFound) as told:
+        ListWatch(api_server.client(), resource).page()
+    assert str(told.value) == (
+        f"cannot watch {resource}: unknown to the API server. Give its kind: v1/ConfigMap."
+    )
