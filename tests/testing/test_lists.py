@@ -155,6 +155,13 @@ def test_version_zero_ignores_the_limit(api: Api, three: str) -> None:
     assert names(api.get(three, resourceVersion="0", limit="1")) == ["a", "b", "c"]
 
 
+def test_a_limit_below_zero_is_none(api: Api, three: str) -> None:
+    """So that a version means one that is not older."""
+    version = api.get(f"{three}/a")["metadata"]["resourceVersion"]
+    assert names(api.get(three, limit="-1", resourceVersion=version)) == ["a", "b", "c"]
+    assert names(api.get(three, limit="5", resourceVersion=version)) == ["a"]
+
+
 def test_exact_lists_show_the_past(api: Api, config_maps: str) -> None:
     """Also a version with a limit and no match means exactly that version."""
     before = str(version_of(api.create(config_maps, config_map("a"))))

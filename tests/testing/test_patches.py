@@ -156,6 +156,24 @@ def test_apply_removes_what_its_manager_left_out(api: Api, config_maps: str, wid
     api.merge(path, {"metadata": {"finalizers": None}})
 
 
+def test_apply_may_name_the_version_or_not(api: Api, leases: str) -> None:
+    """What says to which object a configuration applies belongs to nobody, and is not removed."""
+    applied = api.apply(f"{leases}/web", lease("web", holderIdentity="ada"))
+    named = {"resourceVersion": applied["metadata"]["resourceVersion"]}
+    api.apply(f"{leases}/web", lease("web", metadata=named, holderIdentity="bob"))
+    assert api.apply(f"{leases}/web", lease("web", holderIdentity="cyd"))["metadata"]["name"] == "web"
+
+
+def test_apply_adds_finalizers_behind_those_that_are_there(api: Api, config_maps: str, widgets: str) -> None:
+    """Those that it shares stay where they are."""
+    finalizers = ["x.io/a", "x.io/b"]
+    for path, make in (config_maps, config_map), (widgets, widget):
+        api.create(path, make("web", metadata={"finalizers": finalizers}))
+        applied = api.apply(f"{path}/web", make("web", metadata={"finalizers": ["x.io/c"]}))
+        assert applied["metadata"]["finalizers"] == [*finalizers, "x.io/c"]
+        api.merge(f"{path}/web", {"metadata": {"finalizers": None}})
+
+
 def test_apply_merges_containers_by_name(api: Api, deployments: str) -> None:
     """A manager's containers come and go, others stay."""
     path = f"{deployments}/web"

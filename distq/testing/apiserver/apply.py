@@ -17,6 +17,8 @@ Configuration = dict[str, Any]
 Owner = tuple[str, str]
 """A field manager, and the subresource that it applies to."""
 
+_OWNED_BY_NOBODY = {"name", "namespace", "uid", "resourceVersion"}
+
 
 class AppliedConfigurations:
     """What each manager applied last to each living object."""
@@ -26,8 +28,10 @@ class AppliedConfigurations:
         store.observers.append(self._observe)
 
     def remember(self, uid: str, owner: Owner, configuration: Configuration) -> None:
-        """Record what was applied."""
-        self._applied[uid][owner] = configuration
+        """Record what was applied, except what says only to which object."""
+        metadata = configuration.get("metadata") or {}
+        owned = {field: value for field, value in metadata.items() if field not in _OWNED_BY_NOBODY}
+        self._applied[uid][owner] = dict(configuration) | {"metadata": owned}
 
     def without_dropped(self, live: Configuration, owner: Owner, new: Configuration) -> Configuration:
         """Return the object without what its owner applied before and does not apply now."""

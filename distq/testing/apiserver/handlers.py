@@ -280,7 +280,7 @@ def _patch_format(content_type: str, *, custom: bool) -> Patcher:
     formats: dict[str, Patcher] = {
         patches.JSON: patches.json_patch,
         patches.MERGE: patches.merge_patch,
-        patches.APPLY: patches.apply_to_custom if custom else patches.strategic_merge_patch,
+        patches.APPLY: patches.apply_to_custom if custom else patches.apply_to_built_in,
     }
     if not custom:
         formats[patches.STRATEGIC] = patches.strategic_merge_patch

@@ -125,7 +125,7 @@ async def list_page(store: Store, collection: Collection, options: ListOptions, 
         exact = version != _LATEST
     else:
         start = ""
-        exact = options.match == "Exact" or bool(version and options.limit and not options.match)
+        exact = options.match == "Exact" or bool(version and options.limit > 0 and not options.match)
     if options.resource_version == "0":
         options = ListOptions()
     await reach(store, version)

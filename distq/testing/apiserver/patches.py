@@ -64,11 +64,23 @@ def strategic_merge_patch(target: Any, patch: Any) -> Any:
     return merged
 
 
+def apply_to_built_in(target: Any, configuration: Any) -> Any:
+    """Merge an applied configuration into an object of a built-in kind."""
+    merged = strategic_merge_patch(target, configuration)
+    return merged | {"metadata": _applied_metadata(target, configuration)}
+
+
 def apply_to_custom(target: Any, configuration: Any) -> Any:
     """Merge an applied configuration into a custom resource: only its metadata has a known schema."""
-    merged = merge_patch(target, configuration)
-    metadata = strategic_merge_patch(target.get("metadata"), configuration.get("metadata") or {})
-    return merged | {"metadata": metadata}
+    return merge_patch(target, configuration) | {"metadata": _applied_metadata(target, configuration)}
+
+
+def _applied_metadata(target: Any, configuration: Any) -> Any:
+    before, applied = target.get("metadata") or {}, configuration.get("metadata") or {}
+    merged = strategic_merge_patch(before, applied)
+    for field in SET_LISTS & before.keys() & applied.keys():  # new items go behind those that are there
+        merged[field] = list(dict.fromkeys([*before[field], *applied[field]]))
+    return merged
 
 
 def _merge_field(merged: dict[str, Any], name: str, value: Any) -> None:
