@@ -119,16 +119,17 @@ class Candidate:
             for feed in feeds
             for source in feed.sources
         ]
-        for thread in threads:
-            thread.start()
         try:
+            for thread in threads:
+                thread.start()
             while not over.wait(LOOK_EVERY):
                 for feed in feeds:
                     feed.look()
         finally:
             halt.set()
             for thread in threads:
-                thread.join()
+                if thread.ident is not None:  # not where there were no more threads to be had
+                    thread.join()
             self._feeds = []
 
     def _feed(self, controller: Controller) -> "_Feed":

@@ -1,0 +1,61 @@
+"""What a leader starts ends with its term."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from distq.client import Client
+from distq.config import Settings
+from distq.controller.controller import Controller
+from distq.controller.leading import Candidate
+from distq.controller.stream import Stream
+from distq.controller.watches import For, Owns
+from distq.redisio.connection import Connection
+from distq.testing import EmulatedApiServer
+from distq.workqueue.queue import Queue
+from tests.controller.eventually import eventually
+
+pytestmark = pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True)
+
+
+def wait_for_the_end(_: Stream, stop: threading.Event) -> None:
+    """Do nothing, as a stream of what never changes."""
+    stop.wait()
+
+
+def test_a_stream_does_not_outlive_a_term_in_which_another_could_not_start(
+    connection: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where there are no more threads: the lease is free again, and the reason is told."""
+    start = threading.Thread.start
+    started: list[threading.Thread] = []
+
+    def start_one(thread: threading.Thread) -> None:
+        if thread.name == "distq-foos":
+            if started:
+                raise RuntimeError("can't start new thread")
+            started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_one)
+    monkeypatch.setattr(Stream, "run", wait_for_the_end)
+    failures: list[BaseException] = []
+    with EmulatedApiServer() as server:
+        client = Client(server.kubeconfig(tmp_path / "kubeconfig"))
+        queue = Queue("foos", connection)
+        candidate = Candidate(
+            [Controller(queue, print, watches=[For("v1/ConfigMap"), Owns("v1/Secret")])],
+            client=client,
+            lease=("default", "foos"),
+            settings=Settings(),
+            on_failure=failures.append,
+        )
+        candidate.start()
+        eventually(lambda: failures)
+        candidate.join()
+        assert [str(failure) for failure in failures] == ["can't start new thread"]
+        assert [thread.is_alive() for thread in started] == [False]
+        lease = client.get("coordination.k8s.io/v1/Lease", "default/foos")
+    assert lease is not None
+    assert not lease["spec"]["holderIdentity"]
