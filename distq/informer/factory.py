@@ -2,10 +2,14 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from distq.client.client import Client
-from distq.informer.listwatch import ListWatch
+from distq.errors import ConfigError
+from distq.informer.indexer import IndexFunc
+from distq.informer.listwatch import ListerWatcher, ListWatch
 from distq.informer.shared_informer import SharedInformer
 from distq.informer.stored import Transform
 
@@ -13,10 +17,33 @@ POLL = 0.1
 """Seconds between looks of those who wait for caches (client-go syncedPollPeriod)."""
 
 
+@dataclass
+class _Made:
+    """An informer, what it was made with, and the thread that runs it once there is one."""
+
+    informer: SharedInformer
+    options: Mapping[str, Any]
+    thread: threading.Thread | None = None
+
+    def serve(self, resource: str, indexers: Mapping[str, IndexFunc], options: Mapping[str, Any]) -> None:
+        """Add what indices are new; raise ConfigError where somebody wants another informer than this one."""
+        for name, wanted in options.items():
+            if wanted is not None and wanted != self.options[name]:
+                raise ConfigError(
+                    f"bad {name} of {resource}: its informer was made with another. Give that, or None."
+                )
+        has = self.informer.indexer.get_indexers()
+        self.informer.add_indexers(
+            {name: function for name, function in indexers.items() if has.get(name) != function}
+        )
+
+
 class SharedInformerFactory:
     """Make informers and run them together.
 
     ``namespace`` None is all of them. ``resync_period`` and ``transform`` as SharedInformer's.
+    ``new_list_watch`` is called as ListWatch is, and may return another ListerWatcher: a FakeListWatch in
+    tests, where the Client connects to nothing.
     """
 
     def __init__(
@@ -26,14 +53,15 @@ class SharedInformerFactory:
         namespace: str | None = None,
         resync_period: float = 0.0,
         transform: Transform | None = None,
+        new_list_watch: Callable[..., ListerWatcher] = ListWatch,
     ) -> None:
         self._client = client
         self._namespace = namespace
         self._resync_period = resync_period
         self._transform = transform
+        self._new_list_watch = new_list_watch
         self._lock = threading.Lock()
-        self._informers: dict[ListWatch, SharedInformer] = {}
-        self._threads: dict[ListWatch, threading.Thread] = {}
+        self._made: dict[tuple[object, ...], _Made] = {}
         self._stop = threading.Event()
 
     def for_resource(
@@ -43,57 +71,101 @@ class SharedInformerFactory:
         label_selector: str = "",
         field_selector: str = "",
         metadata_only: bool = False,
+        indexers: Mapping[str, IndexFunc] | None = None,
+        transform: Transform | None = None,
+        on_watch_error: Callable[[Exception], None] | None = None,
     ) -> SharedInformer:
-        """Return the informer of "apps/v1/Deployment", the same one each time; ``start`` runs it."""
-        list_watch = ListWatch(
-            self._client,
-            resource,
-            namespace=self._namespace,
-            label_selector=label_selector,
-            field_selector=field_selector,
-            metadata_only=metadata_only,
-        )
+        """Return the informer of "apps/v1/Deployment", the same one each time; ``start`` runs it.
+
+        Who comes later may bring further ``indexers``. ``transform``, None for the factory's, and
+        ``on_watch_error`` are what the informer is made with; None takes what it has. Raises ConfigError for
+        text that is no resource, and where the informer has others of these.
+        """
+        narrowing = {
+            "label_selector": label_selector,
+            "field_selector": field_selector,
+            "metadata_only": metadata_only,
+        }
+        options = {"transform": transform, "on_watch_error": on_watch_error}
+        key = (resource, *narrowing.values())
         with self._lock:
-            if list_watch not in self._informers:
-                self._informers[list_watch] = SharedInformer(
-                    list_watch, resync_period=self._resync_period, transform=self._transform
-                )
-            return self._informers[list_watch]
+            if key not in self._made:
+                self._made[key] = self._make(resource, narrowing, options)
+            self._made[key].serve(resource, indexers or {}, options)
+            return self._made[key].informer
 
     def start(self) -> None:
         """Run the informers that do not run yet, each in a thread of its own, until ``shut_down``."""
         with self._lock:
-            for list_watch, informer in self._informers.items():
-                if list_watch not in self._threads:
-                    thread = threading.Thread(
-                        target=informer.run, args=(self._stop,), name=f"distq-{list_watch}", daemon=True
+            for (resource, *_), made in self._made.items():
+                if made.thread is None:
+                    made.thread = threading.Thread(
+                        target=made.informer.run, args=(self._stop,), name=f"distq-{resource}", daemon=True
                     )
-                    self._threads[list_watch] = thread
-                    thread.start()
+                    made.thread.start()
 
-    def wait_for_cache_sync(self, timeout: float | None = None) -> bool:
-        """Wait for the first list of each informer; return whether all came within ``timeout`` seconds."""
+    def wait_for_cache_sync(
+        self, timeout: float | None = None, *, stop: threading.Event | None = None
+    ) -> bool:
+        """Wait for the first list of each informer that was started; return whether all came.
+
+        False after ``timeout`` seconds, when ``stop`` is set, and when one has ended: after ``shut_down``.
+        """
         with self._lock:
-            informers = list(self._informers.values())
-        return wait_for_cache_sync(*(informer.has_synced for informer in informers), timeout=timeout)
+            started = [made.informer for made in self._made.values() if made.thread]
+        return wait_for_cache_sync(*started, timeout=timeout, stop=stop)
 
     def shut_down(self) -> None:
         """Stop all informers and wait until they have ended."""
         self._stop.set()
         with self._lock:
-            threads = list(self._threads.values())
+            threads = [made.thread for made in self._made.values() if made.thread]
         for thread in threads:
             thread.join()
 
+    def _make(self, resource: str, narrowing: Mapping[str, Any], options: Mapping[str, Any]) -> _Made:
+        options = {**options, "transform": options["transform"] or self._transform}
+        list_watch = self._new_list_watch(self._client, resource, namespace=self._namespace, **narrowing)
+        return _Made(SharedInformer(list_watch, resync_period=self._resync_period, **options), options)
 
-def wait_for_cache_sync(*has_synced: Callable[[], bool], timeout: float | None = None) -> bool:
-    """Wait until all of these say so; return whether they did within ``timeout`` seconds.
 
+class Syncing(Protocol):
+    """What has a first list to hear of: an informer, or a handler by its Registration."""
+
+    def has_synced(self) -> bool:
+        """Return whether it has."""
+
+    @property
+    def stopped(self) -> bool:
+        """Return whether it has ended, and never will if it has not."""
+
+
+def wait_for_cache_sync(
+    *caches: Syncing | Callable[[], bool],
+    timeout: float | None = None,
+    stop: threading.Event | None = None,
+) -> bool:
+    """Wait until informers, and Registrations of handlers, have synced; return whether they have.
+
+    False after ``timeout`` seconds, when ``stop`` is set, and when one has ended without. Functions such as
+    ``informer.has_synced`` will do, too. Raises ConfigError for anything else.
     Source: client-go tools/cache WaitForCacheSync.
     """
+    has_synced = [_has_synced(cache) for cache in caches]
+    # whose has_synced it is knows whether it has ended
+    syncing = [getattr(synced, "__self__", None) for synced in has_synced]
     ends = None if timeout is None else time.monotonic() + timeout
+    stop = stop or threading.Event()
     while not all(synced() for synced in has_synced):
-        if ends is not None and time.monotonic() >= ends:
+        over = stop.is_set() or any(getattr(one, "stopped", False) for one in syncing)
+        if over or (ends is not None and time.monotonic() >= ends):
             return False
-        time.sleep(POLL)
+        stop.wait(POLL)
     return True
+
+
+def _has_synced(cache: Syncing | Callable[[], bool]) -> Callable[[], bool]:
+    has_synced = getattr(cache, "has_synced", cache)
+    if not callable(has_synced):
+        raise ConfigError(f"cannot wait for {cache!r:.80}: it has no has_synced. Give an informer.")
+    return has_synced

@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 
 from distq.client.objects import Object
 from distq.clock import Clock
+from distq.errors import ConfigError
 from distq.informer.stored import DeletedFinalStateUnknown, StoredObject
 
 logger = logging.getLogger(__name__)
@@ -76,6 +77,23 @@ class Notification:
     final_state_unknown: bool = False
 
 
+def validate_handler(handler: object) -> None:
+    """Raise ConfigError for what is no ResourceEventHandler."""
+    methods = (getattr(handler, name, None) for name in ("on_add", "on_update", "on_delete"))
+    if isinstance(handler, type) or not all(map(callable, methods)):
+        raise ConfigError(
+            f"bad handler {handler!r:.80}: no object with on_add, on_update and on_delete. "
+            "Give ResourceEventHandlerFuncs(add=...), or an object that has them."
+        )
+
+
+def validate_resync_period(seconds: float) -> float:
+    """Return a resync period; raise ConfigError for what is none."""
+    if not seconds >= 0:  # nor NaN
+        raise ConfigError(f"bad resync_period: {seconds}. Give seconds, or 0 for never.")
+    return seconds
+
+
 class Registration:
     """A handler's place at an informer; what ``add_event_handler`` returns.
 
@@ -111,6 +129,11 @@ class Registration:
     def has_synced(self) -> bool:
         """Return whether the handler was told of everything that was there at the beginning."""
         return self._upstream_synced() and self._initial_left == 0
+
+    @property
+    def stopped(self) -> bool:
+        """Return whether the handler is told nothing more: it was removed, or its informer has ended."""
+        return self._stopped
 
     @property
     def pending(self) -> int:
@@ -158,7 +181,12 @@ class Registration:
     def _warn(self) -> None:
         """Say that the handler is slow: once, until it has caught up with half of what waits."""
         if len(self._due) >= CAPACITY and not self._slow:
-            logger.warning("%s: a slow handler holds its informer up: %r", self._name, self._handler)
+            logger.warning(
+                "%s: a slow handler holds its informer up: %r. The cache and other handlers wait for it. "
+                "Let it hand its work to a queue.",
+                self._name,
+                self._handler,
+            )
             self._slow = True
         elif len(self._due) <= CAPACITY // 2:
             self._slow = False

@@ -16,7 +16,14 @@ from distq.informer.indexer import NAMESPACE_INDEX, Indexer, IndexFunc, meta_nam
 from distq.informer.lister import Lister
 from distq.informer.listwatch import ListerWatcher
 from distq.informer.reflector import Reflector
-from distq.informer.registration import Filter, Notification, Registration, ResourceEventHandler
+from distq.informer.registration import (
+    Filter,
+    Notification,
+    Registration,
+    ResourceEventHandler,
+    validate_handler,
+    validate_resync_period,
+)
 from distq.informer.stored import StoredObject, Transform, store_raw
 from distq.informer.wire import RawObject, WatchEvent
 
@@ -30,6 +37,10 @@ class SharedInformer:
     their own: each such seconds they hear of every object again, 0 for never. ``transform`` is applied once
     to each object that comes in. ``on_watch_error`` hears of each failed connection, which is logged without
     it; the informer goes on in any case.
+
+    Where ``transform`` or an index function fails, that is logged, and the object stays as it was, or out of
+    the cache: also in the first list, so an informer that has synced may lack objects. Raises ConfigError for
+    a bad ``resync_period``.
     """
 
     def __init__(
@@ -45,7 +56,7 @@ class SharedInformer:
         self.indexer = Indexer({NAMESPACE_INDEX: meta_namespace_index_func, **(indexers or {})})
         self.lister = Lister(self.indexer)
         self._list_watch = list_watch
-        self._resync_period = resync_period
+        self._resync_period = validate_resync_period(resync_period)
         self._on_watch_error = on_watch_error
         self._clock = clock
         self._fifo = RealFIFO(self.indexer)
@@ -64,7 +75,8 @@ class SharedInformer:
         """
         with self._lock:
             if self._started:
-                logger.warning("%s: its informer runs already", self._list_watch)
+                why = "has ended, and cannot run again" if self._stopped else "runs already"
+                logger.warning("%s: its informer %s", self._list_watch, why)
                 return
             self._started, self._stop = True, stop
             for registration in self._registrations:
@@ -98,6 +110,17 @@ class SharedInformer:
         """Return the version up to which the API server was followed, "" before the first list."""
         return self._sink.position()
 
+    def add_indexers(self, indexers: Mapping[str, IndexFunc]) -> None:
+        """Add indices by name, also over what is cached already (client-go AddIndexers).
+
+        Raises ConfigError for a name that is taken, ValueError where a function fails on a cached object,
+        ShutDown after the informer's end; then none is added.
+        """
+        with self._lock:
+            if self._stopped:
+                raise ShutDown(f"indices not added: the informer of {self._list_watch} has ended")
+            self.indexer.add_indexers(indexers)
+
     def add_event_handler(
         self,
         handler: ResourceEventHandler,
@@ -109,8 +132,11 @@ class SharedInformer:
 
         ``resync_period`` in seconds, at least one, 0 for never, None for the informer's. With ``filter`` it
         hears of what passes, and an object that begins or ceases to pass is added or deleted for it. Raises
-        ShutDown after the informer's end. Source: client-go AddEventHandler, FilteringResourceEventHandler.
+        ConfigError for what is no handler or no period, ShutDown after the informer's end.
+        Source: client-go AddEventHandler, FilteringResourceEventHandler.
         """
+        validate_handler(handler)
+        period = self._resync_period if resync_period is None else validate_resync_period(resync_period)
         with self._lock:
             if self._stopped:
                 raise ShutDown(f"handler not added: the informer of {self._list_watch} has ended")
@@ -122,7 +148,7 @@ class SharedInformer:
                 name=str(self._list_watch),
                 upstream_synced=self.has_synced,
                 initial=initial,
-                resync_period=self._resync_period if resync_period is None else resync_period,
+                resync_period=period,
                 only=filter,
                 clock=self._clock,
             )

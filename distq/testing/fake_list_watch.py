@@ -10,7 +10,7 @@ import msgspec
 
 from distq.client.objects import Object
 from distq.client.resources import Resource, parse_resource
-from distq.errors import ApiError, Expired
+from distq.errors import ApiError, Expired, NotFound
 from distq.informer.listwatch import PAGE_SIZE
 from distq.informer.objects import Metadata, key_of
 from distq.informer.wire import ENDS_LIST, Page, WatchEvent, decode_event, decode_page
@@ -46,11 +46,11 @@ class FakeListWatch:
         return self._change("ADDED", obj)
 
     def modify(self, obj: Object) -> Object:
-        """Change an object; return it with its version."""
+        """Change an object; return it with its version. Raises NotFound where there is none."""
         return self._change("MODIFIED", obj)
 
     def delete(self, obj: Object) -> Object:
-        """Delete an object; return its last state."""
+        """Delete an object; return its last state, with the deletion's version. Raises NotFound."""
         return self._change("DELETED", obj)
 
     def bookmark(self) -> None:
@@ -133,14 +133,17 @@ class FakeListWatch:
 
     def _change(self, kind: str, obj: Object) -> Object:
         with self._lock:
+            key = key_of(cast("Metadata", obj["metadata"]))
+            if kind != "ADDED" and key not in self._objects:
+                raise NotFound(f"{self} {key}: there is none. Add it first.", status=404, reason="NotFound")
+            if kind == "DELETED":
+                obj = self._objects.pop(key)
             self._version += 1
-            metadata = cast("Metadata", {**obj["metadata"], "resourceVersion": str(self._version)})
+            metadata = {**obj["metadata"], "resourceVersion": str(self._version)}
             kind_of = {"apiVersion": self._resource.api_version, "kind": self._resource.kind}
             changed = {**kind_of, **obj, "metadata": metadata}
-            if kind == "DELETED":
-                self._objects.pop(key_of(metadata), None)
-            else:
-                self._objects[key_of(metadata)] = changed
+            if kind != "DELETED":
+                self._objects[key] = changed
             self._tell(kind, changed)
         return changed
 

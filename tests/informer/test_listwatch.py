@@ -104,3 +104,14 @@ def test_who_gives_the_plural_is_told_the_kind(api_server: ApiServer, resource: 
     assert str(told.value) == (
         f"cannot watch {resource}: unknown to the API server. Give its kind: v1/ConfigMap."
     )
+
+
+def test_a_fake_resource_changes_and_deletes_only_what_is_there() -> None:
+    """A test that names the wrong object hears of it; the last state is the one that was kept."""
+    source = FakeListWatch()
+    for change in source.modify, source.delete:
+        with pytest.raises(NotFound, match=r"fake Pod prod/a: there is none. Add it first"):
+            change(pod("a"))
+    assert source.version() == "0"
+    source.add(pod("a", app="web"))
+    assert source.delete(pod("a")) == pod("a", 2, app="web")

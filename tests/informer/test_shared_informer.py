@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from distq.errors import ApiError, NotFound, ShutDown
+from distq.errors import ApiError, ConfigError, NotFound, ShutDown
 from distq.informer import (
     Registration,
     ResourceEventHandlerFuncs,
@@ -263,6 +263,13 @@ def test_a_removed_handler_hears_nothing_more(source: FakeListWatch, make: Start
     assert notes.heard == ["add a@1"]
 
 
+@pytest.mark.parametrize("handler", [lambda _: 0, Notes, ResourceEventHandlerFuncs, object(), None])
+def test_what_is_no_handler_is_refused_at_its_registration(make: Start, handler: Any) -> None:
+    """A function, a class, or an object without the methods: the message says what to give."""
+    with pytest.raises(ConfigError, match=r"bad handler .* Give ResourceEventHandlerFuncs"):
+        make().add_event_handler(handler)
+
+
 @pytest.mark.conformance("SI-07")
 def test_a_handler_may_remove_itself_and_add_others(source: FakeListWatch, make: Start, run: Run) -> None:
     """From within its own call."""
@@ -299,6 +306,8 @@ def test_after_its_end_an_informer_takes_no_handlers_and_does_not_run_again(
     stop.set()
     thread.join(30)
     assert informer.stopped
+    informer.run(stop)
+    assert "has ended, and cannot run again" in caplog.text
     with pytest.raises(ShutDown, match="handler not added"):
         informer.add_event_handler(Notes())
     informer.remove_event_handler(handler)
@@ -489,6 +498,7 @@ def test_a_slow_handler_is_said_to_be_slow_once(
     for _ in range(3):
         slow.put(news, stop)
     assert caplog.text.count("holds its informer up") == 1
+    assert "The cache and other handlers wait for it. Let it hand its work to a queue." in caplog.text
 
 
 @pytest.mark.conformance("SI-12")
