@@ -123,7 +123,7 @@ def test_an_informer_has_one_transform_and_one_error_handler(make: Make, source:
     assert factory.for_resource("v1/Pod", transform=_labelled, on_watch_error=print) is informer
     for other in {"transform": _unlabelled}, {"on_watch_error": repr}:
         with pytest.raises(ConfigError, match=rf"bad {next(iter(other))} of v1/Pod: .* made with another"):
-            factory.for_resource("v1/Pod", **other)  # type: ignore[arg-type]  # one or the other
+            factory.for_resource("v1/Pod", **other)
     plain = factory.for_resource("v1/Pod", label_selector="app")
     assert factory.for_resource("v1/Pod", label_selector="app", transform=_unlabelled) is plain
     factory.start()
