@@ -418,6 +418,24 @@ def test_where_a_transform_fails_the_object_is_left_as_it_was(
     assert _names(informer.lister.list()) == ["b"]
 
 
+@pytest.mark.conformance("SI-09")
+def test_an_informer_syncs_though_its_transform_fails_in_the_first_list(
+    source: FakeListWatch, make: Start, run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without the objects that its log names."""
+
+    def transform(obj: dict[str, Any]) -> dict[str, Any]:
+        assert obj["metadata"]["labels"]["app"]  # only some have one
+        return obj
+
+    source.add(pod("bad"))
+    source.add(pod("good", app="web"))
+    informer = make(transform=transform)
+    run(informer, synced=True)
+    assert _names(informer.lister.list()) == ["good"]
+    assert "Pod prod/bad: its transform failed" in caplog.text
+
+
 def test_managed_fields_may_be_left_out_of_the_cache(source: FakeListWatch, make: Start, run: Run) -> None:
     """The transform for it is cut out of the bytes, and otherwise a function like another."""
     managed = pod("a")
@@ -597,10 +615,11 @@ def test_a_resource_that_the_api_server_does_not_know_is_waited_for(
     assert _names(informer.lister.list()) == ["a"]
 
 
+@pytest.mark.conformance("IX-05")
 def test_an_index_function_that_fails_leaves_the_informer_alive(
     source: FakeListWatch, make: Start, run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The object is left out and logged, the others are cached."""
+    """The object is left out and logged, the others are cached, and the informer has synced."""
     source.add(pod("a"))
     source.add(pod("bad"))
     informer = make(indexers={"broken": lambda obj: [str(1 // (obj["metadata"]["name"] != "bad"))]})

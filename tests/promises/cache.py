@@ -42,7 +42,7 @@ ROWS = [
     same("IX-04", "an index may be added over what is kept; its name must be new", on=()),
     different(
         "IX-05",
-        "an index function that fails changes nothing, and the informer goes on",
+        "an index function that fails changes nothing, and the informer goes on, and syncs",
         "an index function that fails panics",
         on=(),
     ),
@@ -74,7 +74,12 @@ ROWS = [
     same("SI-06", "a handler may be removed at any time, and twice", on=()),
     same("SI-07", "a removal may wait until the handler has returned", on=()),
     same("SI-08", "an informer that has ended takes no handlers", on=()),
-    same("SI-09", "an informer is made with an error handler and a transform", on=()),
+    different(
+        "SI-09",
+        "an informer is made with an error handler and a transform; where that fails it goes on, and syncs",
+        "a transform that fails in a list fails the list: the informer never syncs",
+        on=(),
+    ),
     same("SI-10", "an informer runs once, and leaves no thread behind", on=()),
     different(
         "SI-11",
