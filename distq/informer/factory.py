@@ -33,9 +33,8 @@ class _Made:
                     f"bad {name} of {resource}: its informer was made with another. Give that, or None."
                 )
         has = self.informer.indexer.get_indexers()
-        self.informer.add_indexers(
-            {name: function for name, function in indexers.items() if has.get(name) != function}
-        )
+        if new := {name: function for name, function in indexers.items() if has.get(name) != function}:
+            self.informer.add_indexers(new)
 
 
 class SharedInformerFactory:

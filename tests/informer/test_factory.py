@@ -110,6 +110,7 @@ def test_who_comes_later_may_bring_indices(make: Make, source: FakeListWatch) ->
     with pytest.raises(ConfigError, match="indexer conflict: name"):
         factory.for_resource("v1/Pod", indexers={"name": lambda _: []})
     factory.shut_down()
+    assert factory.for_resource("v1/Pod", indexers={"name": _name}) is informer
     with pytest.raises(ShutDown, match="indices not added"):
         informer.add_indexers({"more": _name})
 
