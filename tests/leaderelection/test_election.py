@@ -253,7 +253,7 @@ def test_the_health_check_sees_a_leader_that_hangs(enter: Enter) -> None:
     """It fails once the lease expired longer ago than is tolerated; a follower is always healthy."""
     ada, bob = enter("ada", StuckLock).lead(), enter("bob").follow()
     assert isinstance(ada.lock, StuckLock)
-    ada.lock.go_on = threading.Event()
+    go_on = ada.lock.go_on = threading.Event()
     ada.time.step(2.0)
     ada.time.step(13.0)
     ada.elector.check()
@@ -263,4 +263,5 @@ def test_the_health_check_sees_a_leader_that_hangs(enter: Enter) -> None:
         ada.elector.check()
     ada.elector.check(max_tolerable_expired_lease=1.0)
     bob.elector.check()
-    ada.lock.go_on.set()
+    ada.lock.go_on = None
+    go_on.set()

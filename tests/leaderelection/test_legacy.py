@@ -246,7 +246,7 @@ def test_a_rollout_goes_from_the_old_lock_to_the_lease(api_server: ApiServer, na
                     goes.end()
                     pass_time(16.0, *running)  # after a release by one lock only it takes a lease
                     eventually(lambda: any(each.elector.may_act() for each in running))
-    assert len(history) >= 4
+    assert len(history) >= 3  # a newcomer may be the next leader, and then outlives a follower
     assert all(later(after, before) for before, after in pairwise(history))
 
 
