@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from distq.clock import SYSTEM_CLOCK, Clock
 from distq.errors import NotFound, ShutDown
 from distq.informer.backoff import Backoff
-from distq.informer.delta_fifo import Delta, DeltaFIFO, DeltaType, RealFIFO
+from distq.informer.cache_sink import CacheSink
+from distq.informer.delta_fifo import Delta, DeltaType, RealFIFO
 from distq.informer.indexer import NAMESPACE_INDEX, Indexer, IndexFunc, meta_namespace_index_func
 from distq.informer.lister import Lister
 from distq.informer.listwatch import ListerWatcher
@@ -24,8 +25,7 @@ from distq.informer.registration import (
     validate_handler,
     validate_resync_period,
 )
-from distq.informer.stored import StoredObject, Transform, store_raw
-from distq.informer.wire import RawObject, WatchEvent
+from distq.informer.stored import Transform
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class SharedInformer:
         self._on_watch_error = on_watch_error
         self._clock = clock
         self._fifo = RealFIFO(self.indexer)
-        self._sink = _CacheSink(self._fifo, transform, self._resync)
+        self._sink = CacheSink(self._fifo, transform, self._resync)
         self._lock = threading.Lock()  # what is told and who hears it change together
         self._registrations: list[Registration] = []
         self._syncing: list[Registration] = []
@@ -235,76 +235,3 @@ class SharedInformer:
         if not same_version or why == DeltaType.UPDATED:
             return self._registrations
         return [one for one in self._syncing if one in self._registrations]
-
-
-class _CacheSink:
-    """Takes what a Reflector emits into a DeltaFIFO; its position lives as long as the process."""
-
-    def __init__(self, fifo: DeltaFIFO, transform: Transform | None, resync: Callable[[], None]) -> None:
-        self._fifo = fifo
-        self._queue = {"ADDED": fifo.add, "MODIFIED": fifo.update, "DELETED": fifo.delete}
-        self._transform = transform
-        self._resync = resync
-        self._version = ""
-        self._listed: dict[str, StoredObject] = {}
-        self._rewound = False
-
-    def position(self) -> str:
-        return self._version
-
-    def connected(self) -> None:
-        pass
-
-    def events(self, events: Sequence[WatchEvent], since: float) -> None:  # noqa: ARG002 - the protocol's
-        for event in events:
-            if event.type != "BOOKMARK":
-                self._happened(event)
-            self._version = event.version
-
-    def begin_list(self) -> None:
-        self._listed = {}
-
-    def page(self, objects: Sequence[RawObject]) -> None:
-        for obj in objects:
-            if (stored := self._stored(obj) or self._fifo.last(obj.key)) is not None:
-                self._listed[obj.key] = stored
-
-    def unlist(self, obj: RawObject) -> None:
-        self._listed.pop(obj.key, None)
-
-    def end_list(self, version: str) -> None:
-        listed, self._listed = self._listed, {}
-        # After a restore a version may stand for another state than before.
-        doubtful = [obj for obj in listed.values() if self._rewound and self._has_version_of(obj)]
-        self._fifo.replace(listed.values())
-        for obj in doubtful:
-            self._fifo.update(obj)
-        self._rewound, self._version = False, version
-
-    def expired(self) -> None:
-        self._version = ""
-
-    def rewound(self, version: str) -> None:  # noqa: ARG002 - any list will do
-        self._rewound, self._version = True, ""
-
-    def tick(self) -> None:
-        self._resync()
-
-    def _happened(self, event: WatchEvent) -> None:
-        stored = self._stored(event.object)
-        if stored is not None:
-            self._queue[event.type](stored)
-        elif event.type == "DELETED":
-            self._fifo.vanish(event.object.key)
-
-    def _has_version_of(self, obj: StoredObject) -> bool:
-        last = self._fifo.last(obj.key)
-        return last is not None and last.version == obj.version
-
-    def _stored(self, obj: RawObject) -> StoredObject | None:
-        """Return an object as it is kept; where the transform fails, None: it is left as it was."""
-        try:
-            return store_raw(obj, self._transform)
-        except Exception:  # the transform is the user's
-            logger.exception("%s %s: its transform failed", obj.resource.kind, obj.key)
-            return None

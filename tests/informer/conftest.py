@@ -1,15 +1,20 @@
 """What the informer's tests share: Clients that note their requests, directly and through a proxy."""
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
+from distq.informer import SharedInformer
+from distq.testing.fake_clock import FakeClock
+from distq.testing.fake_list_watch import FakeListWatch
 from tests.client.samples import custom_resource, wait_until_served
 from tests.fixtures.api_servers import ApiServer, kubeconfig_through
 from tests.fixtures.tcp_proxy import TcpProxy
 from tests.informer.faulty_proxy import FaultyProxy
+from tests.informer.pods import Run, Start, until
 from tests.informer.recording import DEFINITIONS, RecordingClient
 
 
@@ -56,3 +61,47 @@ def widgets(client: RecordingClient, namespace: str) -> Iterator[str]:
     client.asked.clear()
     yield f"{group}/v1/Widget"
     client.delete(DEFINITIONS, definition["metadata"]["name"])
+
+
+@pytest.fixture
+def source() -> FakeListWatch:
+    """Give a resource without an API server."""
+    return FakeListWatch()
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    """Give a clock that the test steps."""
+    return FakeClock()
+
+
+@pytest.fixture
+def stop() -> threading.Event:
+    """Give the event that ends the informers of the test."""
+    return threading.Event()
+
+
+@pytest.fixture
+def make(source: FakeListWatch, clock: FakeClock) -> Start:
+    """Give a maker of informers that follow the source."""
+    return lambda **options: SharedInformer(source, clock=clock, **options)
+
+
+@pytest.fixture
+def run(stop: threading.Event) -> Iterator[Run]:
+    """Give a function that runs an informer until the test's end."""
+    threads = []
+
+    def begin(informer: SharedInformer, *, synced: bool = False) -> threading.Thread:
+        thread = threading.Thread(target=informer.run, args=(stop,), daemon=True)
+        thread.start()
+        threads.append(thread)
+        if synced:
+            until(informer.has_synced)
+        return thread
+
+    yield begin
+    stop.set()
+    for thread in threads:
+        thread.join(30)
+        assert not thread.is_alive()

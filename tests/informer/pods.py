@@ -1,4 +1,4 @@
-"""Pods for tests of caches, and a handler that notes what it hears."""
+"""Pods for tests of caches, a handler that notes what it hears, and waiting for what it is to hear."""
 
 import threading
 import time
@@ -6,7 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 from distq.client import Object
+from distq.informer import SharedInformer
 from distq.informer.stored import DeletedFinalStateUnknown, StoredObject, store_object
+from distq.testing.fake_clock import FakeClock
+
+Start = Callable[..., SharedInformer]
+"""Makes an informer, whose options it takes."""
+
+Run = Callable[..., threading.Thread]
+"""Runs an informer until the test's end; with ``synced``, it returns when that has synced."""
 
 
 def pod(name: str, version: int | str = "", **labels: str) -> Object:
@@ -69,3 +77,18 @@ def until(condition: Callable[[], object], what: Callable[[], str] = lambda: "it
 
 def _name(obj: Object) -> str:
     return f"{obj['metadata']['name']}@{obj['metadata'].get('resourceVersion', '')}"
+
+
+def names(objects: list[Object]) -> list[str]:
+    """Return the sorted names of objects."""
+    return sorted(obj["metadata"]["name"] for obj in objects)
+
+
+def step_until(clock: FakeClock, condition: Callable[[], object]) -> None:
+    """Let time pass until something is so."""
+
+    def step() -> object:
+        clock.step(0.25)
+        return condition()
+
+    until(step)
