@@ -14,6 +14,7 @@ from distq.controller.dispatcher import Dispatcher
 from distq.controller.leading import Candidate
 from distq.controller.watches import For
 from distq.metrics import Sample
+from distq.leaderelection import LeaderElector
 from distq.redisio.connection import Connection
 from distq.testing import EmulatedApiServer
 from distq.workqueue.queue import Queue
@@ -73,8 +74,16 @@ def test_a_process_that_stops_is_alive_but_not_ready(connection: Connection) -> 
     assert (whole.health(), whole.readiness()) == ([], ["stopping"])
 
 
-def test_a_lease_held_past_its_end_is_a_reason_to_start_again(connection: Connection, tmp_path: Path) -> None:
+def hang(_: LeaderElector, stop: threading.Event) -> bool:
+    """Renew nothing until the end, and then pretend that the lease is held."""
+    return stop.wait()
+
+
+def test_a_lease_held_past_its_end_is_a_reason_to_start_again(
+    connection: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The elector hangs: it should have given up long before. Before that the leader is not ready."""
+    monkeypatch.setattr(LeaderElector, "_renew", hang)
     with EmulatedApiServer() as server:
         client = Client(server.kubeconfig(tmp_path / "kubeconfig"))
         settings = Settings(lease_duration=30.0, renew_deadline=25.0, retry_period=20.0)
