@@ -13,8 +13,8 @@ from distq.controller.controller import Controller
 from distq.controller.dispatcher import Dispatcher
 from distq.controller.leading import Candidate
 from distq.controller.watches import For
-from distq.metrics import Sample
 from distq.leaderelection import LeaderElector
+from distq.metrics import Sample
 from distq.redisio.connection import Connection
 from distq.testing import EmulatedApiServer
 from distq.workqueue.queue import Queue
