@@ -222,9 +222,11 @@ def _into_queue(arguments: Sequence[object], events: int, rounds: int) -> Iterat
         yield Row(f"backlog into a queue: {name}", rate, unit, 10_000, at_least=True)
 
 
-HOPS = 4
-"""Redis commands that a key may take from its watch's line to its claim, where that is later than the bar:
-the API server and a machine's waking of sleepers are not distq's."""
+COMMANDS = 5
+"""Redis commands in whose time a key goes from its watch's line to its claim, where that is past the bar.
+
+How long the API server takes, and how long sleepers take to wake, is not distq's.
+"""
 
 
 def _latencies(kubeconfig: Path, writes: int) -> Iterator[Row]:
@@ -235,7 +237,7 @@ def _latencies(kubeconfig: Path, writes: int) -> Iterator[Row]:
             for values in (measured.claimable, measured.watched, measured.commands)
         )
         percent = f"p{100 * share:.0f}"
-        yield Row(f"write to key claimable, {percent}", claimable, "ms", max(bar, line + HOPS * command))
+        yield Row(f"write to key claimable, {percent}", claimable, "ms", max(bar, line + COMMANDS * command))
         yield Row(f"write to line of a watch, {percent}", line, "ms")
         yield Row(f"from the line to key claimable, {percent}", claimable - line, "ms")
         yield Row(f"a Redis command at that pace, {percent}", command, "ms")
