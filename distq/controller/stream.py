@@ -265,8 +265,8 @@ class Stream:
             self._commit(MARK)
 
     def _tell_resumed(self) -> None:
+        self.objects = self._committer.known_count()  # first: who sees it synced reads the rest
         self.synced, self.resumed_at = True, self._connected_at
-        self.objects = self._committer.known_count()
         logger.info("%s: resumed at version %s", self._list_watch, self.resumed_at)
         self._commit(self._committer.position)
 
