@@ -194,8 +194,8 @@ class Stream:
         """Enqueue the keys of what vanished, then move the checkpoint to the list's version."""
         self._listing.bury_the_vanished()
         self.lists += 1
-        self.synced, self._must_list = True, False
         self.objects = len(self._listing.listed)
+        self.synced, self._must_list = True, False
         self._listing.listed.clear()
         if self._listing.everything:
             self._resyncs.plan(self._clock.now())
@@ -265,8 +265,8 @@ class Stream:
             self._commit(MARK)
 
     def _tell_resumed(self) -> None:
-        self.objects = self._committer.known_count()  # first: who sees it synced reads the rest
-        self.synced, self.resumed_at = True, self._connected_at
+        self.objects, self.resumed_at = self._committer.known_count(), self._connected_at
+        self.synced = True  # last: who sees this reads the rest
         logger.info("%s: resumed at version %s", self._list_watch, self.resumed_at)
         self._commit(self._committer.position)
 
