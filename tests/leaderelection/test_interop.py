@@ -67,25 +67,44 @@ def taken_when_free(entries: Sequence[Entry]) -> None:
         assert not before.holder or not after.holder or after.acquired > before.expires, (before, after)
 
 
+def freed_by_others(contest: Contest) -> dict[str, float]:
+    """Return whose lease somebody else freed, and when: client-go does that to its successor when it thaws.
+
+    Its release writes over any record if the one that it observed last was its own
+    (tools/leaderelection release, as of 0.36). The successor learns of that at its next try.
+    """
+    cancelled = {one.identity: one.cancelled_at for one in contest.competitors}
+    freed = {}
+    for before, after in changes(contest.witness.entries):
+        at = cancelled.get(before.holder)
+        if not after.holder and (at is None or at / 1e9 + contest.clock_offset > after.acquired):
+            freed[before.holder] = after.acquired
+    return freed
+
+
 def ours_acts_in_its_own_terms(contest: Contest) -> None:
     """Check that our acts are after our term began, and before anybody else's did."""
+    freed = freed_by_others(contest)
     begins = {entry.holder: entry.acquired for _, entry in changes(contest.witness.entries) if entry.holder}
     for one in contest.competitors:
         if one.kind == "ours" and one.acts:
             first, last = (at / 1e9 + contest.clock_offset for at in (one.acts[0], one.acts[-1]))
             assert begins[one.identity] < first + 0.001
             later = [begin for begin in begins.values() if begin > begins[one.identity]]
-            assert last < min(later, default=last + 1) + 0.001, one.identity
+            patience = TIMES[1] if one.identity in freed else 0.001
+            assert last < min(later, default=last + 1) + patience, one.identity
 
 
 def no_act_of_ours_while_client_go_leads(contest: Contest) -> None:
     """Check by the acts of both that they took turns, as long as the acts of client-go's are in its term."""
     expiry = {entry.holder: entry.expires for entry in contest.witness.entries}
     ours = [one for one in contest.competitors if one.kind == "ours" and one.acts]
+    freed = freed_by_others(contest)
     theirs = [one for one in contest.competitors if one.kind == "client-go" and one.acts]
     for other in theirs:
         ends = (expiry[other.identity] - contest.clock_offset) * 1e9
         for act in other.acts:
             if act < min(ends, other.cancelled_at or ends):
                 for one in ours:
-                    assert not one.acts[0] <= act <= one.acts[-1], (one.identity, other.identity)
+                    if one.identity not in freed:
+                        assert not one.acts[0] <= act <= one.acts[-1], (one.identity, other.identity)
