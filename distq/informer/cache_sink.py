@@ -54,7 +54,7 @@ class CacheSink:
         """Queue the list; what is not in it is gone."""
         listed, self._listed = self._listed, {}
         # After a restore a version may stand for another state than before.
-        doubtful = [obj for obj in listed.values() if self._rewound and self._has_version_of(obj)]
+        doubtful = [obj for obj in listed.values() if self._has_version_of(obj)] if self._rewound else []
         self._fifo.replace(listed.values())
         for obj in doubtful:
             self._fifo.update(obj)

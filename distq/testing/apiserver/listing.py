@@ -156,9 +156,8 @@ def _read(
     matching = filter(selector.matches, rest) if selector.selective else rest
     items = list(islice(matching, limit)) if limit > 0 else list(matching)
     metadata: dict[str, Any] = {"resourceVersion": str(version)}
-    if (
-        not selector.of_one and next(rest, None) is not None
-    ):  # whether it matches or not: the last page may be empty
+    # whether it matches or not: the last page may be empty
+    if not selector.of_one and next(rest, None) is not None:
         metadata["continue"] = _encode(version, items[-1].key + "\0", selector.prefix)
         if not selector.selective:
             metadata["remainingItemCount"] = 1 + sum(1 for _ in rest)
