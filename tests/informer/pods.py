@@ -84,11 +84,16 @@ def names(objects: list[Object]) -> list[str]:
     return sorted(obj["metadata"]["name"] for obj in objects)
 
 
-def step_until(clock: FakeClock, condition: Callable[[], object]) -> None:
-    """Let time pass until something is so."""
+def stepping(clock: FakeClock, condition: Callable[[], object]) -> Callable[[], object]:
+    """Return the condition, at every look at which a quarter of a second has passed."""
 
-    def step() -> object:
+    def stepped() -> object:
         clock.step(0.25)
         return condition()
 
-    until(step)
+    return stepped
+
+
+def step_until(clock: FakeClock, condition: Callable[[], object]) -> None:
+    """Let time pass until something is so."""
+    until(stepping(clock, condition))

@@ -16,6 +16,7 @@ from distq.testing.fake_clock import FakeClock
 from distq.testing.fake_list_watch import FakeListWatch
 from tests.client.samples import config_map, custom_resource, wait_until_served
 from tests.controller.eventually import eventually
+from tests.informer.pods import stepping
 from tests.informer.recording import (
     CONFIG_MAPS,
     DEFINITIONS,
@@ -50,12 +51,8 @@ def test_whatever_a_list_raises_it_is_asked_for_again() -> None:
 
     source.version = version  # type: ignore[method-assign]
 
-    def listed() -> bool:
-        clock.step(0.25)
-        return "end" in sink.told
-
     with running(source, sink, clock):
-        eventually(listed)
+        eventually(stepping(clock, sink.heard("end")))
 
 
 @pytest.mark.conformance("RF-06")

@@ -1,7 +1,6 @@
 """A Reflector outlives what networks, proxies and API servers do to its watches, and asks little."""
 
 import json
-from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -13,22 +12,13 @@ from tests.client.samples import config_map
 from tests.controller.eventually import eventually
 from tests.fixtures.tcp_proxy import Mode, TcpProxy
 from tests.informer.faulty_proxy import Answer, FaultyProxy, is_watch, ok, once, refusal
+from tests.informer.pods import stepping
 from tests.informer.recording import CONFIG_MAPS, Recorder, RecordingClient, running
 
 
 def config_maps(client: RecordingClient, namespace: str) -> ListWatch:
     """Return the list and watch of a namespace's ConfigMaps."""
     return ListWatch(client, CONFIG_MAPS, namespace=namespace)
-
-
-def stepping(clock: FakeClock, condition: Callable[[], object]) -> Callable[[], object]:
-    """Return the condition, at every look at which time has passed."""
-
-    def stepped() -> object:
-        clock.step(0.25)
-        return condition()
-
-    return stepped
 
 
 @pytest.mark.parametrize("mode", ["reset", "refuse"])

@@ -11,6 +11,7 @@ from tests.client.samples import config_map
 from tests.controller.eventually import eventually
 from tests.fixtures.api_servers import ApiServer, EmulatedServer, RealApiServer
 from tests.informer.faulty_proxy import Answer, FaultyProxy, ok, once, refusal
+from tests.informer.pods import stepping
 from tests.informer.recording import (
     CONFIG_MAPS,
     DEFINITIONS,
@@ -124,11 +125,6 @@ def test_a_list_that_fails_is_made_again_after_a_while(
         eventually(lambda: clock.waiters() == 1)
         assert sink.told == (["begin", "expired"] if answer[0] == 410 else ["begin"])
         assert behind.lists() == 1
-
-        def listed() -> bool:
-            clock.step(0.25)
-            return sink.heard("end", "connected")()
-
-        eventually(listed)
+        eventually(stepping(clock, sink.heard("end", "connected")))
     assert sink.pages == [[f"{namespace}/a"]]
     assert behind.lists() == 2

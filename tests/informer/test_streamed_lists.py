@@ -12,7 +12,7 @@ from distq.testing.fake_clock import FakeClock
 from distq.testing.fake_list_watch import FakeListWatch
 from tests.client.samples import config_map
 from tests.controller.eventually import eventually
-from tests.informer.pods import Notes, pod, until
+from tests.informer.pods import Notes, pod, step_until, until
 from tests.informer.recording import CONFIG_MAPS, Recorder, RecordingClient, running
 
 
@@ -109,12 +109,10 @@ def test_an_api_server_without_streamed_lists_is_asked_for_pages(source: FakeLis
         source.add(pod("b"))
         source.compact()
         source.unreachable = False
-
-        def listed_again() -> bool:
-            clock.step(0.25)
-            return sink.listed() == {"prod/a", "prod/b"} and source.asked[-1] == "watch 2"
-
-        until(listed_again)
+        step_until(
+            clock,
+            lambda: sink.listed() == {"prod/a", "prod/b"} and source.asked[-1] == "watch 2",
+        )
     asked = [asked for asked in source.asked if asked != "version"]
     assert asked[:3] == ["stream", "list", "watch 1"]
     assert asked[-3:] == ["stream", "list", "watch 2"]
@@ -141,12 +139,7 @@ def test_a_streamed_list_that_may_work_later_is_asked_for_again(
 
     source.watch = watch  # type: ignore[method-assign]
     with running(source, sink, clock, stream_lists=True):
-
-        def synced() -> bool:
-            clock.step(0.25)
-            return sink.heard("end", "connected")()
-
-        until(synced)
+        step_until(clock, sink.heard("end", "connected"))
     assert [asked for asked in source.asked if asked != "version"] == ["refused", "stream"]
 
 
@@ -160,16 +153,28 @@ def test_a_streamed_list_that_breaks_off_begins_anew() -> None:
         source.delete(pod("a"))
         source.add(pod("b"))
         source.break_watches()
-
-        def again() -> bool:
-            clock.step(0.25)
-            return source.asked.count("stream") == 2 and sink.listed() == {"prod/b"}
-
-        until(again)
+        step_until(
+            clock,
+            lambda: source.asked.count("stream") == 2 and sink.listed() == {"prod/b"},
+        )
         source.tell(_ends(3))
         eventually(sink.heard("end", "connected"))
     assert sink.told.count("begin") == 2
     assert sink.version == "3"
+
+
+def pause_before_another_list(source: FakeListWatch, clock: FakeClock) -> float:
+    """Let time pass until a second list is asked for; return how much."""
+    began = clock.monotonic()
+
+    def asked_again() -> bool:
+        if source.asked.count("stream") == 2:
+            return True
+        clock.step(0.05)
+        return False
+
+    until(asked_again)
+    return clock.monotonic() - began
 
 
 def test_a_streamed_list_that_breaks_off_late_is_not_asked_for_at_once() -> None:
@@ -179,17 +184,8 @@ def test_a_streamed_list_that_breaks_off_late_is_not_asked_for_at_once() -> None
     with running(source, sink, clock, stream_lists=True):
         eventually(lambda: sink.listed() == {"prod/a"})
         clock.step(100)
-        broken_at = clock.monotonic()
         source.break_watches()
-
-        def again() -> bool:
-            if source.asked.count("stream") == 2:
-                return True
-            clock.step(0.05)
-            return False
-
-        until(again)
-        assert clock.monotonic() - broken_at > 0.7
+        assert pause_before_another_list(source, clock) > 0.7
 
 
 def test_a_streamed_list_that_has_expired_when_it_ends_is_not_asked_for_at_once() -> None:
@@ -198,18 +194,9 @@ def test_a_streamed_list_that_has_expired_when_it_ends_is_not_asked_for_at_once(
     source.add(pod("a"))
     with running(source, sink, clock, stream_lists=True):
         eventually(lambda: sink.listed() == {"prod/a"})
-        began = clock.monotonic()
         source.tell(_ends(1))
         source.tell(b'{"type":"ERROR","object":{"kind":"Status","code":410,"message":"too old"}}')
-
-        def again() -> bool:
-            if source.asked.count("stream") == 2:
-                return True
-            clock.step(0.05)
-            return False
-
-        until(again)
-        assert clock.monotonic() - began > 0.7
+        assert pause_before_another_list(source, clock) > 0.7
 
 
 def test_an_informer_caches_what_a_real_list_streams(client: RecordingClient, namespace: str) -> None:
