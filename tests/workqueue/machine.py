@@ -29,7 +29,7 @@ from tests.workqueue.draws import (
     some,
     whoever,
 )
-from tests.workqueue.players import SECOND, Batch, Kind, Players
+from tests.workqueue.players import MAX_RETRIES, SECOND, Batch, Kind, Players
 
 LONG = "long"
 """The Hypothesis profile of who has the time (``--hypothesis-profile=long``)."""
@@ -124,10 +124,17 @@ class QueueMachine(RuleBasedStateMachine):
         """Settle all that is held in success, and ask for more."""
         self.players.finish(who, want)
 
-    @step(who=whoever, item=st.sampled_from(ITEMS), limiter=st.sampled_from(LIMITERS), priority=priority)
-    def back_off(self, who: int, item: Item, limiter: str, priority: int) -> None:
-        """Count a failure without a claim."""
-        self.players.back_off(who, item, limiter, priority)
+    @step(
+        who=whoever,
+        item=st.sampled_from(ITEMS),
+        limiter=st.sampled_from(LIMITERS),
+        priority=priority,
+        times=any_of(1, 1, MAX_RETRIES + 1),
+    )
+    def back_off(self, who: int, item: Item, limiter: str, priority: int, times: int) -> None:
+        """Count failures without a claim, now and then until the item is given up."""
+        for _ in range(times):
+            self.players.back_off(who, item, limiter, priority)
 
     @step(who=whoever)
     def wake(self, who: int) -> None:

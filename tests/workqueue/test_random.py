@@ -33,10 +33,15 @@ def test_random_calls_do_what_the_specification_says(connection: Connection) -> 
     seen: Counter[str] = Counter()
     run(lambda: QueueMachine(connection, seen), examples=examples_of(desk=6, ci=88), steps=250)
     if os.environ.get("CI"):
-        while seen["steps"] <= 20_000:  # examples may end early
+        # Examples may end early, and a run's examples resemble each other: what is rare may be missing.
+        while seen["steps"] <= 20_000 or (never_in(seen) and seen["steps"] <= 60_000):
             run(lambda: QueueMachine(connection, seen), examples=10, steps=250)
-        never = {each for each in SEEN_BY_ALL if not seen[each]}
-        assert not never, f"never seen in {seen['steps']} steps: {never}"
+        assert not never_in(seen), f"never seen in {seen['steps']} steps: {never_in(seen)}"
+
+
+def never_in(seen: Counter[str]) -> set[str]:
+    """Return what should have happened and did not."""
+    return {each for each in SEEN_BY_ALL if not seen[each]}
 
 
 @pytest.mark.conformance("PQ-20", "WQ-13", "RD-15")
