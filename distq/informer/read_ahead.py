@@ -5,6 +5,7 @@ much does, and no wait for more than the taker asks for.
 """
 
 import threading
+import time
 from collections.abc import Iterable
 
 from distq.clock import Clock
@@ -14,6 +15,12 @@ CAPACITY = 4000
 
 MEMORY = 4_000_000
 """Bytes held at most, and one line: a streamed list must not take its memory twice."""
+
+GATHERED = 1 << 18
+"""Bytes after which the reader pauses, while many lines are wanted."""
+
+PAUSE = 0.003
+"""Seconds of that pause: to be woken for each line that comes costs more than to read it."""
 
 
 class ReadAhead:
@@ -59,10 +66,15 @@ class ReadAhead:
             self._changed.notify_all()
 
     def _read(self) -> None:
+        read = 0
         try:
             for line in self._source:
                 if not self._put(line):
                     return
+                read += len(line)
+                if read >= GATHERED and self._wanted > 1:
+                    time.sleep(PAUSE)  # not the clock's: it is the network that needs time
+                    read = 0
         except Exception as error:  # noqa: BLE001 - handed to the taker
             self._error = error
         self._end()

@@ -73,6 +73,28 @@ def test_reads_no_more_than_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(read) <= 8
 
 
+@pytest.mark.parametrize(("wanted", "pauses"), [(1, 0), (500, 2)])
+def test_lines_gather_in_the_socket_only_for_who_wants_many(
+    wanted: int, pauses: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reader pauses after much, but never between an event and somebody who waits for it."""
+    paused: list[float] = []
+    monkeypatch.setattr(read_ahead.time, "sleep", paused.append)
+    asked = threading.Event()
+
+    def lines() -> Iterator[bytes]:
+        asked.wait(10)
+        yield from [b"x" * read_ahead.GATHERED] * 2
+
+    reader = ReadAhead(lines(), "test", SYSTEM_CLOCK)
+    reader.take(0, wanted=wanted)
+    asked.set()
+    with pytest.raises(EOFError):
+        while True:
+            reader.take(1, wanted=wanted)
+    assert paused == [read_ahead.PAUSE] * pauses
+
+
 def test_who_wants_many_lines_gets_fewer_when_they_do_not_come() -> None:
     """A taker that asks for many is woken when they are there, and after its timeout has what there is."""
     release, go_on = threading.Event(), threading.Event()
