@@ -5,8 +5,8 @@ much does, and no wait for more than the taker asks for.
 """
 
 import threading
-import time
 from collections.abc import Iterable
+from time import sleep
 
 from distq.clock import Clock
 
@@ -73,7 +73,7 @@ class ReadAhead:
                     return
                 read += len(line)
                 if read >= GATHERED and self._wanted > 1:
-                    time.sleep(PAUSE)  # not the clock's: it is the network that needs time
+                    sleep(PAUSE)  # not the clock's: it is the network that needs time
                     read = 0
         except Exception as error:  # noqa: BLE001 - handed to the taker
             self._error = error

@@ -2,7 +2,7 @@
 
 No failure of the API server, the network or the sink ends it; each is followed by a
 new connection from the last position that the sink holds. Only what a position cannot
-bridge (410, none yet, a cluster put back in time) costs a list.
+bridge (410, none yet, the same bad line again, a cluster put back in time) costs a list.
 """
 
 import logging
@@ -74,6 +74,7 @@ class Reflector:
         self._answered = False  # it answered in the present attempt
         self._progressed = False  # the present attempt led further
         self._moved_at = float("-inf")
+        self._bad_line_after: str | None = None  # the position at which the last watch ended in one
 
     def run(self, stop: threading.Event) -> None:
         """Follow the resource until ``stop`` is set.
@@ -228,7 +229,19 @@ class Reflector:
             self._sink.events(events, since)
             self._progressed = True
         if failure:
-            raise failure
+            raise self._seen_again(failure)
+
+    def _seen_again(self, failure: ApiError) -> ApiError:
+        """Return what a bad line is about; Expired where one was there before: only a list leads past it.
+
+        So it is with an object that the API server cannot read, and somebody deleted by force.
+        """
+        if isinstance(failure, Expired | TooManyRequests):
+            return failure
+        before, self._bad_line_after = self._bad_line_after, self._sink.position()
+        if before != self._bad_line_after:
+            return failure
+        return Expired(f"a bad line again after {before}: {failure}", status=410, reason="Expired")
 
     def _decode(self, lines: Sequence[bytes]) -> tuple[list[WatchEvent], ApiError | None]:
         """Return the events before the first bad line, and what that line is about."""

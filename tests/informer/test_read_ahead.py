@@ -11,10 +11,10 @@ from distq.informer.read_ahead import ReadAhead
 from tests.controller.eventually import eventually
 
 
-def take_all(reader: ReadAhead, taken: list[bytes]) -> None:
+def take_all(reader: ReadAhead, taken: list[bytes], *, wanted: int = 1) -> None:
     """Take lines until an error ends them."""
     while True:
-        taken += reader.take(1)[0]
+        taken += reader.take(1, wanted=wanted)[0]
 
 
 def test_takes_all_lines_that_are_there_then_the_end() -> None:
@@ -79,7 +79,7 @@ def test_lines_gather_in_the_socket_only_for_who_wants_many(
 ) -> None:
     """The reader pauses after much, but never between an event and somebody who waits for it."""
     paused: list[float] = []
-    monkeypatch.setattr(read_ahead.time, "sleep", paused.append)
+    monkeypatch.setattr("distq.informer.read_ahead.sleep", paused.append)
     asked = threading.Event()
 
     def lines() -> Iterator[bytes]:
@@ -90,8 +90,7 @@ def test_lines_gather_in_the_socket_only_for_who_wants_many(
     reader.take(0, wanted=wanted)
     asked.set()
     with pytest.raises(EOFError):
-        while True:
-            reader.take(1, wanted=wanted)
+        take_all(reader, [], wanted=wanted)
     assert paused == [read_ahead.PAUSE] * pauses
 
 

@@ -139,19 +139,44 @@ def test_garbage_ends_the_connection_not_the_watch(
     assert behind.lists() == 1
 
 
+INTERNAL_ERROR = b'{"type":"ERROR","object":{"kind":"Status","code":500,"message":"etcd is away"}}\n'
+
+
 @pytest.mark.conformance("RF-12")
 def test_an_error_event_is_the_error_that_it_tells(
     behind: RecordingClient, faulty: FaultyProxy, namespace: str
 ) -> None:
     """An ERROR event of any other code than 410 costs a new watch, no list."""
-    status = {"kind": "Status", "code": 500, "reason": "InternalError", "message": "etcd is away"}
-    line = json.dumps({"type": "ERROR", "object": status}).encode() + b"\n"
-    faulty.fault = once(is_watch, lambda: ok(line))
+    faulty.fault = once(is_watch, lambda: ok(INTERNAL_ERROR))
     clock, sink = FakeClock(), Recorder()
     with running(config_maps(behind, namespace), sink, clock):
         eventually(stepping(clock, lambda: behind.watches() == 2))
     assert "expired" not in sink.told
     assert behind.lists() == 1
+
+
+@pytest.mark.conformance("RF-12", "RF-21")
+@pytest.mark.parametrize("line", [INTERNAL_ERROR, b"<html>gateway</html>\n"], ids=["error", "no-json"])
+def test_a_bad_line_that_comes_again_costs_a_list(
+    client: RecordingClient, behind: RecordingClient, faulty: FaultyProxy, namespace: str, line: bytes
+) -> None:
+    """What no watch from a position gets past, as a deletion of an unreadable object, only a list tells."""
+    client.create(config_map(namespace, "a"))
+    clock, sink = FakeClock(), Recorder()
+
+    def fault(path: str) -> Answer | None:
+        return ok(line) if is_watch(path) and behind.lists() < 2 else None
+
+    faulty.fault = fault
+    with running(config_maps(behind, namespace), sink, clock):
+        eventually(sink.heard("end"))
+        client.delete(CONFIG_MAPS, f"{namespace}/a")
+        eventually(stepping(clock, lambda: sink.told.count("connected") == 3))
+        client.create(config_map(namespace, "b"))
+        eventually(sink.heard(f"ADDED {namespace}/b"))
+    assert behind.lists() == 2
+    assert sink.told.count("expired") == 1
+    assert behind.watches() == 3
 
 
 @pytest.mark.conformance("RF-11")

@@ -33,7 +33,12 @@ ROWS = [
     same("RF-09", "a watch may begin with the list, and goes on from the marked bookmark", on=API_SERVERS),
     same("RF-10", "where no list is streamed it comes in pages; 429 and no answer are asked again", on=()),
     same("RF-11", "429 and a refused connection cost a new watch after a pause, no list", on=()),
-    different("RF-12", "an ERROR event other than 410 costs a new watch, no list", _LISTS, on=()),
+    different(
+        "RF-12",
+        "an ERROR event other than 410 costs a new watch, and a list if it comes again",
+        _LISTS,
+        on=(),
+    ),
     same("RF-13", "a watch that ends is opened again at once, from the last version", on=()),
     different(
         "RF-14",
