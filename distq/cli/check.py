@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -20,21 +21,24 @@ ACL = (
 )
 """A Redis user who may do what distq does, and nothing else."""
 
+LEASE = "coordination.k8s.io/v1/Lease"
+REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
 
 @click.command()
 @click.argument("target", required=False)
 @click.option("--acl", is_flag=True, help="Print the Redis command that makes a user for distq, and exit.")
-@with_settings()
+@with_settings(("lease_name", "lease_namespace"))
 def check(*, settings: Settings, as_json: bool, target: str | None, acl: bool) -> None:
-    """Check Redis and the API server, and with TARGET what its controllers watch."""
+    """Check Redis and the API server, and with TARGET its watches and its Lease."""
     if acl:
         click.echo(ACL)
         return
     from distq.redisio.connection import Connection
 
-    resources = _resources(target) if target else []
+    findings = _check_cluster(_needs(target, settings) if target else _Needs())
     problems = 0
-    for finding in (*Connection(settings=settings).check(), *_check_cluster(resources)):
+    for finding in (*Connection(settings=settings).check(), *findings):
         level, _, text = finding.partition(" ")
         problems += level == "FAIL"
         if as_json:
@@ -45,16 +49,34 @@ def check(*, settings: Settings, as_json: bool, target: str | None, acl: bool) -
         raise click.ClickException(f"{problems} problem{'' if problems == 1 else 's'}")
 
 
-def _resources(target: str) -> list[str]:
-    from distq.cli.target import load_controllers
+@dataclass(frozen=True)
+class _Needs:
+    """What the informers of a target need: the watches' resources and namespaces, and the Lease's place."""
+
+    watched: Sequence[tuple[str, str | None]] = ()
+    lease: tuple[str | None, str] | None = None
+
+
+def _needs(target: str, settings: Settings) -> _Needs:
+    from distq.cli.target import lease_name, load_controllers
+    from distq.controller.watches import Every
 
     watches = [watch for controller in load_controllers(target) for watch in controller.watches]
-    return list(dict.fromkeys(watch.resource for watch in watches if hasattr(watch, "resource")))
+    if not watches:
+        return _Needs()
+    watched = [
+        (watch.resource, namespace)
+        for watch in watches
+        if not isinstance(watch, Every)
+        for namespace in watch.namespaces or (None,)
+    ]
+    lease = (settings.lease_namespace, settings.lease_name or lease_name(target))
+    return _Needs(list(dict.fromkeys(watched)), lease)
 
 
-def _check_cluster(resources: Sequence[str]) -> Iterator[str]:
+def _check_cluster(needs: _Needs) -> Iterator[str]:
     """Yield findings about the API server; only a target that watches cannot do without one."""
-    missing = "FAIL" if resources else "WARN"
+    missing = "FAIL" if needs.lease else "WARN"
     try:
         from distq.client.client import Client
 
@@ -67,19 +89,51 @@ def _check_cluster(resources: Sequence[str]) -> Iterator[str]:
         yield f"FAIL  {error}"
         return
     yield f"OK    API server {version['major']}.{version['minor']} at {client.server}"
-    for resource in resources:
-        yield _check_resource(client, resource)
+    for resource, namespace in needs.watched:
+        yield _check_resource(client, resource, namespace)
+    if needs.lease:
+        namespace, name = needs.lease
+        yield _check_lease(client, namespace or client.namespace, name)
 
 
-def _check_resource(client: "Client", resource: str) -> str:
+def _check_resource(client: "Client", resource: str, namespace: str | None) -> str:
     """Try what an informer does: a list of one object, and a watch that ends by itself."""
+    what = resource if namespace is None else f"{resource} in {namespace}"
     may = "list"
     try:
-        path = client.resolve(resource).path()
+        path = client.resolve(resource).path(namespace)
         client.request("GET", path, query={"limit": "1"})
         may = "watch"
         with client.stream(path, query={"watch": "1", "timeoutSeconds": "1"}, read_timeout=5.0):
             pass
     except ApiError as error:
-        return f"FAIL  may not {may} {resource}: {error}"
-    return f"OK    may list and watch {resource}"
+        return f"FAIL  may not {may} {what}: {error}"
+    return f"OK    may list and watch {what}"
+
+
+def _check_lease(client: "Client", namespace: str, name: str) -> str:
+    """Get an informer's Lease, and ask whether it may be written; an informer would go on trying."""
+    lease = f"the Lease {namespace}/{name}"
+    may = "get"
+    try:
+        needed = ("update",) if client.get(LEASE, f"{namespace}/{name}") else ("create", "update")
+        may = " or ".join(needed)
+        refused = [verb for verb in needed if not _may_lease(client, verb, namespace, name)]
+    except ApiError as error:
+        return f"FAIL  may not {may} {lease}: {error}"
+    if refused:
+        return f"FAIL  may not {' or '.join(refused)} {lease}: no informer can lead. Grant it by a Role."
+    return f"OK    may {' and '.join(('get', *needed))} {lease}"
+
+
+def _may_lease(client: "Client", verb: str, namespace: str, name: str) -> bool:
+    what = {"verb": verb, "group": "coordination.k8s.io", "resource": "leases", "namespace": namespace}
+    if verb != "create":  # for which no Role can give a name
+        what["name"] = name
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": what},
+    }
+    answer = json.loads(client.request("POST", REVIEWS, body=review))
+    return bool(answer["status"]["allowed"])

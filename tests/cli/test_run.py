@@ -3,17 +3,19 @@
 import json
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 import urllib3
 
+from distq.client import Client
 from distq.inspector import Inspector
 from distq.redisio.connection import Connection
 from distq.testing import EmulatedApiServer
 from distq.workqueue.queue import Queue
 from tests.cli.conftest import CommandLine
+from tests.fixtures.api_servers import ApiServer, RealApiServer, write_kubeconfig
 
 WORKER = """
 from distq import Controller
@@ -102,11 +104,55 @@ def test_check_tells_what_is_wrong(distq: CommandLine, redis: Connection, tmp_pa
         done = distq("check", "maps", KUBECONFIG=kubeconfig)
         assert done.returncode == 0, done.stdout
         assert "OK    may list and watch v1/ConfigMap" in done.stdout
+        assert "OK    may get and create and update the Lease default/distq-maps" in done.stdout
         done = distq("check", "foos", "--json", KUBECONFIG=kubeconfig)
         findings = [json.loads(line) for line in done.stdout.splitlines()]
-        assert (done.returncode, findings[-1]["level"]) == (1, "FAIL")
+        assert done.returncode == 1
+        assert [each["finding"][:12] for each in findings if each["level"] == "FAIL"] == ["may not list"]
         assert done.stderr == "distq: 1 problem\n"
     assert distq("check", DISTQ_REDIS_URL="redis://127.0.0.1:1").returncode == 1
+
+
+def test_check_asks_for_what_informers_need(
+    distq: CommandLine, redis: Connection, api_server: ApiServer, namespace: str, tmp_path: Path
+) -> None:
+    """A Role in the watched namespace will do, and who may not write the Lease hears that nobody can lead."""
+    del redis  # the one that is checked
+    if not isinstance(api_server, RealApiServer):
+        pytest.skip("the emulated server lets everybody do everything")
+    cluster = {"server": api_server.url, "certificate-authority": str(api_server.certificate_authority)}
+    kubeconfig = tmp_path / "kubeconfig"
+    write_kubeconfig(kubeconfig, cluster=cluster, user={"token": api_server.outsider_token})
+    distq.module("maps", WATCHER.replace('Map")', f'Map", namespaces=["{namespace}"])'))
+
+    def check(*lease_verbs: str) -> list[str]:
+        _grant(api_server.client(), namespace, lease_verbs)
+        done = distq("check", "maps", "--lease-namespace", namespace, KUBECONFIG=str(kubeconfig))
+        assert done.returncode == ("FAIL" in done.stdout)
+        return done.stdout.splitlines()[-2:]
+
+    lease = f"the Lease {namespace}/distq-maps"
+    watched, refused = check("get")
+    assert watched == f"OK    may list and watch v1/ConfigMap in {namespace}"
+    assert refused == f"FAIL  may not create or update {lease}: no informer can lead. Grant it by a Role."
+    assert check("get", "create", "update")[1] == f"OK    may get and create and update {lease}"
+    body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
+    api_server.client().create(body | {"metadata": {"name": "distq-maps", "namespace": namespace}})
+    assert check("get", "update")[1] == f"OK    may get and update {lease}"
+
+
+def _grant(client: Client, namespace: str, lease_verbs: Sequence[str]) -> None:
+    """Let the outsider follow ConfigMaps in a namespace, and do with Leases what the verbs say."""
+    rules = [
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list", "watch"]},
+        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": list(lease_verbs)},
+    ]
+    group, metadata = "rbac.authorization.k8s.io", {"name": "maps", "namespace": namespace}
+    named = {"apiVersion": f"{group}/v1", "metadata": metadata}
+    role = {"apiGroup": group, "kind": "Role", "name": "maps"}
+    subject = {"apiGroup": group, "kind": "User", "name": "outsider"}
+    client.apply({**named, "kind": "Role", "rules": rules})
+    client.apply({**named, "kind": "RoleBinding", "roleRef": role, "subjects": [subject]})
 
 
 def test_the_dashboard_serves_until_it_is_stopped(distq: CommandLine) -> None:
