@@ -1,0 +1,10 @@
+"""What ``distq.testing`` shows to who looks for it."""
+
+import distq.testing
+
+
+def test_what_is_there_is_shown_before_it_is_loaded() -> None:
+    """A prompt that completes names offers every part, and each of them can be had."""
+    assert set(distq.testing.__all__) <= set(dir(distq.testing))
+    for name in distq.testing.__all__:
+        assert getattr(distq.testing, name).__name__ == name
