@@ -433,7 +433,18 @@ def the_layers_are_the_contract(text: str, reader: Reader) -> None:
 
 
 def the_cache_fills(text: str, reader: Reader) -> None:
-    """Run it with a Pod there, and ask the cache as the README does."""
+    """Run it with a Pod there, and ask the cache as the README does; without a cluster it fails."""
+    done = subprocess.run(
+        [sys.executable, "pods.py"],
+        cwd=reader.folder,
+        env=reader.bare,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "no cluster: KUBECONFIG unset" in done.stderr
     spec = {"containers": [{"name": "web", "image": "nginx"}], "nodeName": "node-1"}
     metadata = {"name": "web", "namespace": "default", "labels": {"app": "web"}}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
