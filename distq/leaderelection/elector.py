@@ -21,7 +21,7 @@ from distq.errors import ConfigError, Conflict, LeaseLost
 from distq.leaderelection.announcer import Announcer
 from distq.leaderelection.config import JITTER_FACTOR, LeaderElectionConfig
 from distq.leaderelection.lock import LeaderElectionRecord, Lock
-from distq.leaderelection.observation import Observation
+from distq.leaderelection.observation import RELEASED, Observation
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class LeaderElector:
         self._announcer = Announcer(config)
         self._name = config.lock.describe()
         self._wake = threading.Event()
-        self._failure: BaseException | None = None
+        self._failures: list[BaseException] = []  # of the latest term's work, at most one
         # The watch's thread observes too, and any thread may ask.
         self._mutex = threading.Lock()
         self._observed = Observation(config.lock.identity, config.lease_duration)
@@ -61,7 +61,6 @@ class LeaderElector:
         of this process competes with the same lock: both would lead.
         """
         with _alone_with(self._lock), self._woken_by(stop), self._announcer.exposing(self.is_leader):
-            self._failure = None
             if self._acquire(stop):
                 self._lead(stop)
 
@@ -120,9 +119,11 @@ class LeaderElector:
         return False
 
     def _lead(self, stop: threading.Event) -> None:
+        # A list of its own, since the work of a term that was lost may fail during the next one.
         over = threading.Event()
+        failures = self._failures = []
         work = threading.Thread(
-            target=self._work, args=(over,), name=f"distq-leading-{self._name}", daemon=True
+            target=self._work, args=(over, failures), name=f"distq-leading-{self._name}", daemon=True
         )
         held = True
         try:
@@ -137,14 +138,16 @@ class LeaderElector:
                 self._announcer.happened("stopped leading")
                 if held and self._config.release_on_cancel:
                     self._release(term, work)
-                if self._failure is not None:  # it comes first, also where the callback failed too
-                    raise self._failure
+                if failures:  # they come first, also where the callback failed too
+                    raise failures[0]
 
-    def _work(self, over: threading.Event) -> None:
+    def _work(self, over: threading.Event, failures: list[BaseException]) -> None:
         try:
             self._config.on_started_leading(over)
         except BaseException as error:  # noqa: BLE001 - run() raises it; leading without the work helps nobody
-            self._failure = error
+            if over.is_set():
+                logger.warning("%s: the work of a term failed after its end: %r", self._name, error)
+            failures.append(error)
             self._wake.set()
 
     def _renew(self, stop: threading.Event) -> bool:
@@ -164,7 +167,7 @@ class LeaderElector:
         return True
 
     def _told_to_stop(self, stop: threading.Event) -> bool:
-        return stop.is_set() or self._failure is not None
+        return stop.is_set() or bool(self._failures)
 
     def _end_term(self, over: threading.Event) -> LeaderElectionRecord | None:
         with self._mutex:
@@ -198,7 +201,9 @@ class LeaderElector:
         if record is None or not same_term(record, term):
             return
         now = self._now()
-        released = replace(record, holder_identity="", lease_duration=1.0, acquire_time=now, renew_time=now)
+        released = replace(
+            record, holder_identity="", lease_duration=RELEASED, acquire_time=now, renew_time=now
+        )
         self._observe(self._lock.update(released, timeout=self._timeout(give_up_at)))
         logger.info("%s: %s released the lease", self._name, self.identity)
 

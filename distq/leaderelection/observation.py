@@ -10,6 +10,9 @@ from distq.leaderelection.lock import LeaderElectionRecord
 UNKNOWN = "unknown"
 """The holder of a record that was deleted, or whose holder was erased."""
 
+RELEASED = 1.0
+"""Seconds that a released record holds, as client-go writes it; no followers wait for them."""
+
 
 class Observation:
     """The last record heard of, and when; callers see to it that one thread at a time uses it."""
@@ -43,12 +46,13 @@ class Observation:
     def _was_released(self, record: LeaderElectionRecord) -> bool:
         """Return whether a record without a holder is free, and not one that people wrote to.
 
-        A release sets both times to when it was. Who erases the holder's name leaves them, who makes the
-        object anew has none; who held it does not know before the next renewal.
+        A release sets both times to when it was, and the duration to a second. Who erases the holder's name
+        leaves them, and at the beginning of a term both times are the same, too; who makes the object anew
+        has none. Who held it does not know before the next renewal.
         """
         if record.renew_time is None:
             return self.record is None or not self.record.holder_identity
-        return record.renew_time == record.acquire_time
+        return record.renew_time == record.acquire_time and record.lease_duration <= RELEASED
 
     def _led_by_unknown(self, record: LeaderElectionRecord) -> LeaderElectionRecord:
         known = self.record or record

@@ -13,9 +13,14 @@ def record_from(fields: Mapping[str, Any], *, version: str, transitions: str) ->
 
     ``transitions`` is the name of that field. Raises TypeError or ValueError for what is no record.
     """
+    holder, duration = fields.get("holderIdentity") or "", float(fields.get("leaseDurationSeconds") or 0)
+    if not isinstance(holder, str):
+        raise TypeError(f"holderIdentity is {holder!r:.80}, no text")
+    if not math.isfinite(duration):  # Python's JSON has NaN, which ends at once, and Infinity
+        raise ValueError(f"leaseDurationSeconds is {duration}")
     return LeaderElectionRecord(
-        holder_identity=fields.get("holderIdentity") or "",
-        lease_duration=float(fields.get("leaseDurationSeconds") or 0),
+        holder_identity=holder,
+        lease_duration=duration,
         acquire_time=_parse(fields.get("acquireTime")),
         renew_time=_parse(fields.get("renewTime")),
         leader_transitions=int(fields.get(transitions) or 0),

@@ -112,6 +112,21 @@ def test_a_holder_that_people_erase_did_not_release(
 
 
 @pytest.mark.conformance("LE-09")
+def test_a_holder_erased_before_its_first_renewal_did_not_release(
+    enter: Enter, client: Client, namespace: str
+) -> None:
+    """The times in its record are the same, as in a release; but not the duration."""
+    ada, bob = enter("ada").lead(), enter("bob").follow()
+    with one_acts_at_most(ada, bob):
+        erase(client, f"{namespace}/{LEASE}", {"holderIdentity": None})
+        eventually(lambda: bob.elector.get_leader() in {"unknown", "bob"})
+        pass_time(14.5, ada, bob)
+        assert bob.epochs == []
+        pass_time(5.0, bob)
+        eventually(bob.elector.may_act)
+
+
+@pytest.mark.conformance("LE-09")
 def test_who_comes_to_an_erased_holder_waits_too(enter: Enter, client: Client, namespace: str) -> None:
     """The times in the record say that it was renewed, but not released."""
     ada = enter("ada").lead()

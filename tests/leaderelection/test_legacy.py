@@ -130,6 +130,33 @@ def test_an_annotation_that_is_no_record_is_an_error(client: Client, namespace: 
     assert (found.holder_identity, found.lease_duration) == ("eve", 15.0)
 
 
+@pytest.mark.parametrize(
+    "record",
+    [
+        '{"holderIdentity":{"name":"eve"},"leaseDurationSeconds":15}',
+        '{"holderIdentity":7,"leaseDurationSeconds":15}',
+        '{"holderIdentity":"eve","leaseDurationSeconds":NaN}',
+        '{"holderIdentity":"eve","leaseDurationSeconds":Infinity}',
+    ],
+)
+def test_no_record_of_others_ends_an_elector(client: Client, namespace: str, record: str) -> None:
+    """Nobody leads by one that is no record, and it is competed for again once it is one."""
+    metadata = {"name": LEASE, "namespace": namespace, "annotations": {ANNOTATION: record}}
+    client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+    lock = ConfigMapLock(client, namespace, LEASE, identity="ada")
+    with pytest.raises(ApiError, match="no record can be read"):
+        lock.get(timeout=5)
+    ada = Participant(lock, clock=PausableClock()).start()
+    try:
+        ada.settle()
+        assert not ada.elector.may_act()
+        client.patch("v1/ConfigMap", f"{namespace}/{LEASE}", {"metadata": {"annotations": {ANNOTATION: ""}}})
+        pass_time(5.0, ada)
+        eventually(ada.elector.may_act)
+    finally:
+        end_all([ada])
+
+
 @pytest.mark.conformance("LK-05")
 @pytest.mark.parametrize("lock_type", [EndpointsLock, ConfigMapLock])
 def test_an_old_lock_says_how_to_go_on(lock_type: Legacy) -> None:

@@ -224,6 +224,39 @@ def test_who_cannot_tell_that_it_leads_leads_all_the_same(
     assert """could not tell "ada became leader": can't start new thread""" in caplog.text
 
 
+def test_the_work_of_a_lost_term_does_not_end_the_next(
+    enter: Enter, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It may fail when it likes, also when the same elector leads again; that is said."""
+    go_on, fails = threading.Event(), threading.Event()
+
+    def work(over: threading.Event) -> None:
+        over.wait()
+        if not go_on.is_set():
+            go_on.wait()
+            fails.set()
+            raise RuntimeError("as the test wants")
+
+    ada = enter(FakeLock("ada"), on_started_leading=work).start()
+    eventually(ada.elector.may_act)
+    record = lock_of(ada).record
+    assert record is not None
+    long_ago = datetime(2026, 1, 1, tzinfo=UTC)
+    free = replace(record, holder_identity="", lease_duration=1.0, acquire_time=long_ago, renew_time=long_ago)
+    lock_of(ada).record = free
+    pass_time(4.0, ada)
+    ada.thread.join(20)
+    ada.restart()
+    eventually(ada.elector.may_act)
+    go_on.set()
+    fails.wait(20)
+    eventually(lambda: "the work of a term failed after its end: RuntimeError" in caplog.text)
+    pass_time(4.0, ada)
+    assert ada.elector.may_act()
+    ada.end()
+    assert ada.error is None
+
+
 def test_a_lock_serves_one_elector_at_a_time(enter: Enter) -> None:
     """Two of one lock would both lead, and so would two runs of one elector; after a run it is free again."""
     ada = enter(FakeLock("ada")).lead()
