@@ -88,10 +88,10 @@ class SharedInformerFactory:
         options = {"transform": transform, "on_watch_error": on_watch_error}
         key = (resource, *narrowing.values())
         with self._lock:
-            if key not in self._made:
-                self._made[key] = self._make(resource, narrowing, options)
-            self._made[key].serve(resource, indexers or {}, options)
-            return self._made[key].informer
+            made = self._made.get(key) or self._make(resource, narrowing, options)
+            made.serve(resource, indexers or {}, options)
+            self._made[key] = made  # not before: one that is refused must not run
+            return made.informer
 
     def start(self) -> None:
         """Run the informers that do not run yet, each in a thread of its own, until ``shut_down``."""

@@ -1,7 +1,7 @@
 """One's own writes, laid over a cache that has not heard of them (client-go tools/cache MutationCache)."""
 
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from dataclasses import dataclass
 
 from distq.client.objects import Object
@@ -11,17 +11,20 @@ from distq.informer.objects import is_older
 from distq.informer.stored import DeletedFinalStateUnknown, StoredObject, store_object
 
 CAPACITY = 100
-"""Writes that are remembered at most; the one not used for the longest time goes first."""
+"""Writes that are remembered at most, the one not used for the longest time goes first; and deletions."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Mutation:
-    """A write, or where it is None, a deletion that writes from before it must not undo."""
+    """What a write answered, and when."""
 
-    written: StoredObject | None
+    written: StoredObject
     uid: str
-    version: str
     since: float
+
+    @property
+    def version(self) -> str:
+        return self.written.version
 
 
 class MutationCache:
@@ -47,16 +50,18 @@ class MutationCache:
         self._clock = clock
         self._lock = threading.Lock()
         self._mutations: OrderedDict[str, _Mutation] = OrderedDict()
+        # The uids; apart, since deletions of what others wrote must not push writes out.
+        self._deleted: deque[str] = deque(maxlen=CAPACITY)
 
     def mutation(self, obj: Object) -> None:
         """Note an object as a write answered it, unless something newer is known of it, or its deletion."""
         stored, uid = store_object(obj), _uid(obj)
         with self._lock:
-            known = self._live(stored.key)
-            if known and known.written is None and uid and known.uid == uid:
+            if uid in self._deleted:
                 return
+            known = self._live(stored.key)
             if known is None or is_older(known.version, stored.version):
-                self._put(stored.key, _Mutation(stored, uid, stored.version, self._clock.monotonic()))
+                self._put(stored.key, _Mutation(stored, uid, self._clock.monotonic()))
 
     def get_by_key(self, key: str) -> Object | None:
         """Return the newer of what the cache has under a key and what was written."""
@@ -91,14 +96,16 @@ class MutationCache:
             obj = obj.obj
         stored, uid = store_object(obj), _uid(obj)
         with self._lock:
+            if uid:
+                self._deleted.append(uid)
             known = self._mutations.get(stored.key)
-            if known and known.uid != uid and is_older(stored.version, known.version):
-                return  # it was created anew since
-            self._put(stored.key, _Mutation(None, uid, stored.version, self._clock.monotonic()))
+            anew = known and known.uid != uid and is_older(stored.version, known.version)
+            if known and not anew:
+                del self._mutations[stored.key]
 
     def _newer(self, key: str, cached: StoredObject | None) -> StoredObject | None:
         known = self._live(key)
-        if known is None or known.written is None:
+        if known is None:
             return cached
         if cached is None:
             return known.written if self._include_adds else None

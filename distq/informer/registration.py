@@ -173,9 +173,14 @@ class Registration:
             self._due.clear()
             self._changed.notify_all()
 
+    @property
+    def telling(self) -> bool:
+        """Return whether its thread runs."""
+        return self._thread.is_alive()
+
     def join(self) -> None:
         """Wait until a stopped handler has returned; at once for the handler itself."""
-        if self._thread.is_alive() and self._thread is not threading.current_thread():
+        if self.telling and self._thread is not threading.current_thread():
             self._thread.join()
 
     def _warn(self) -> None:

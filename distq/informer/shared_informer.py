@@ -63,6 +63,7 @@ class SharedInformer:
         self._sink = CacheSink(self._fifo, transform, self._resync)
         self._lock = threading.Lock()  # what is told and who hears it change together
         self._registrations: list[Registration] = []
+        self._leaving: list[Registration] = []  # removed, but told something to its end
         self._syncing: list[Registration] = []
         self._started = self._stopped = False
         self._stop = threading.Event()
@@ -89,11 +90,12 @@ class SharedInformer:
         finally:
             with self._lock:
                 self._stopped = True
-            for registration in self._registrations:
+                registrations = [*self._registrations, *self._leaving]
+            for registration in registrations:
                 registration.stop()  # first, since the processor may wait for one
             self._fifo.close()
             processor.join()
-            for registration in self._registrations:
+            for registration in registrations:
                 registration.join()
 
     def has_synced(self) -> bool:
@@ -167,6 +169,7 @@ class SharedInformer:
             if registration not in self._registrations:
                 return
             self._registrations = [one for one in self._registrations if one is not registration]
+            self._leaving = [one for one in [*self._leaving, registration] if one.telling]
         registration.stop()
         if wait:
             registration.join()
@@ -205,7 +208,7 @@ class SharedInformer:
         while running:
             try:
                 running = self._fifo.pop(self._process)
-            except Exception:  # never dead: an index function of the user's failed
+            except BaseException:  # never dead: an index function of the user's failed, or called sys.exit
                 logger.exception("%s: an object was left as it was", self._list_watch)
 
     def _process(self, deltas: Sequence[Delta], in_initial_list: bool) -> None:

@@ -50,7 +50,7 @@ class DeletedFinalStateUnknown:
 def store_object(obj: Object) -> StoredObject:
     """Return an object as a cache keeps it; raise ValueError where it has no name."""
     metadata = obj.get("metadata")
-    if not isinstance(metadata, dict) or not metadata.get("name"):
+    if not (isinstance(metadata, dict) and metadata.get("name") and isinstance(metadata["name"], str)):
         raise ValueError(f"bad object {obj!r:.80}: no metadata.name. Give a Kubernetes object.")
     version = str(metadata.get("resourceVersion", ""))
     return StoredObject(key_of(metadata), version, msgspec.json.encode(obj))  # type: ignore[arg-type]  # as Metadata

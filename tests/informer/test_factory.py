@@ -96,6 +96,17 @@ def test_a_factory_refuses_what_is_no_resource(make: Make) -> None:
         make(new_list_watch=ListWatch).for_resource("Pod")
 
 
+def test_an_informer_that_was_refused_does_not_run(make: Make, source: FakeListWatch) -> None:
+    """Who got an error has no informer, and the API server is not asked for one."""
+    factory = make(new_list_watch=lambda *_, **__: source)
+    with pytest.raises(ConfigError, match="indexer conflict: namespace"):
+        factory.for_resource("v1/Pod", indexers={"namespace": lambda _: []})
+    factory.start()
+    assert factory.wait_for_cache_sync(timeout=30)
+    factory.shut_down()
+    assert source.asked == []
+
+
 @pytest.mark.conformance("IX-04")
 def test_who_comes_later_may_bring_indices(make: Make, source: FakeListWatch) -> None:
     """Also when the informer runs; the same one again is no conflict, another of its name is."""

@@ -217,6 +217,30 @@ def test_run_returns_when_no_handler_is_being_told(
     assert stuck.heard == ["add p0@1"]
 
 
+@pytest.mark.conformance("SI-06", "SI-10")
+def test_run_waits_for_a_handler_that_was_removed_while_it_is_told(
+    source: FakeListWatch, make: Start, run: Run, stop: threading.Event
+) -> None:
+    """What it uses can be taken down after the run, too."""
+    source.add(pod("a"))
+    informer, stuck = make(), Notes()
+    stuck.go_on.clear()
+    place = informer.add_event_handler(stuck)
+    thread = run(informer, synced=True)
+    try:
+        until(lambda: place.pending == 0)
+        informer.remove_event_handler(place)
+        stop.set()
+        until(lambda: informer.stopped)
+        thread.join(0.2)
+        assert thread.is_alive()
+    finally:
+        stuck.go_on.set()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert stuck.heard == ["add a@1 first"]
+
+
 def test_a_slow_handler_is_said_to_be_slow_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -50,10 +50,10 @@ def test_what_was_put_in_is_there_until_it_is_deleted(indexer: Indexer) -> None:
 def test_an_object_without_a_name_is_refused(indexer: Indexer) -> None:
     """It has no key; what is kept stays."""
     indexer.add(pod("a", 1))
-    nameless: list[Object] = [{}, {"metadata": {}}, {"metadata": {"namespace": "prod"}}]
-    for bad in nameless:
+    nameless: list[Object] = [{}, *({"metadata": bad} for bad in ({}, {"namespace": "prod"}, {"name": 7}))]
+    for obj in nameless:
         with pytest.raises(ValueError, match=r"no metadata\.name"):
-            indexer.add(bad)
+            indexer.add(obj)
     assert indexer.list_keys() == ["prod/a"]
 
 

@@ -131,3 +131,13 @@ def test_a_write_is_remembered_for_a_while_and_not_too_many(indexer: Indexer, cl
         cache.mutation(_pod(f"p{number}", number))
     assert cache.get_by_key("prod/p0") is None
     assert cache.get_by_key("prod/p1") is not None
+
+
+def test_deletions_of_what_others_wrote_push_no_write_out(indexer: Indexer, clock: FakeClock) -> None:
+    """However many there are: as when a node is drained."""
+    cache = _cache(indexer, clock)
+    indexer.add(_pod("a", 1))
+    cache.mutation(_pod("a", 2))
+    for number in range(2 * CAPACITY):
+        cache.on_delete(_pod(f"p{number}", 10 + number, uid=f"p{number}"))
+    assert cache.get_by_key("prod/a") == _pod("a", 2)

@@ -1,5 +1,6 @@
 """A cache that follows a resource, and its handlers (client-go tools/cache SharedIndexInformer)."""
 
+import sys
 import threading
 from typing import Any
 
@@ -253,6 +254,35 @@ def test_an_index_function_that_fails_leaves_the_informer_alive(
     source.add(pod("c"))
     until(lambda: names(informer.lister.list()) == ["a", "c"])
     assert "no values of prod/bad" in caplog.text
+
+
+def test_an_index_function_that_calls_exit_leaves_the_informer_alive(
+    source: FakeListWatch, make: Start, run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It would end a thread that nobody sees, and the cache would stand still."""
+
+    def by_name(obj: Any) -> list[str]:
+        if obj["metadata"]["name"] == "bad":
+            sys.exit("as the test wants")
+        return [obj["metadata"]["name"]]
+
+    source.add(pod("bad"))
+    source.add(pod("c"))
+    informer = make(indexers={"name": by_name})
+    run(informer, synced=True)
+    assert names(informer.lister.list()) == ["c"]
+    assert "as the test wants" in caplog.text
+
+
+def test_an_informer_syncs_though_its_transform_makes_what_has_no_key(
+    source: FakeListWatch, make: Start, run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A name must be text; where it is not, the transform has failed."""
+    source.add(pod("a"))
+    informer = make(transform=lambda _: {"metadata": {"name": ["a"]}})
+    run(informer, synced=True)
+    assert names(informer.lister.list()) == []
+    assert "prod/a: its transform failed" in caplog.text
 
 
 def test_an_object_is_deleted_though_its_index_function_fails_by_now(
