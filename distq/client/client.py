@@ -47,6 +47,10 @@ class Client(RawClient):
         """Return the resource that a text names; NotFound when the API server does not serve it."""
         return self._discovery.resolve(text)
 
+    def forget(self, resource: Resource) -> None:
+        """Ask discovery again at the resource's next use: its paths were answered as unknown."""
+        self._discovery.forget(resource)
+
     def get(self, resource: str, key: str) -> Object | None:
         """Return the newest state of the object, None when there is none.
 
@@ -224,7 +228,7 @@ class Client(RawClient):
             answer: Object = self._json(method, path, **options)
         except NotFound as error:
             if not missing_object(error):
-                self._discovery.forget(kind)
+                self.forget(kind)
             raise
         return answer
 

@@ -130,7 +130,8 @@ class ListWatch:
             query["continue"] = next_token
         try:
             body = self.client.request("GET", resource.path(self.namespace), query=query, accept=accept)
-        except NotFound as error:  # it was known a moment ago
+        except NotFound as error:  # it was known a moment ago, and may come again with other paths
+            self.client.forget(resource)
             raise NotFound(
                 f"cannot watch {self.resource}: unknown to the API server. Apply its CRD first.",
                 status=404,

@@ -44,6 +44,10 @@ FATAL = (LeaseLost, ConfigError, LayoutTooNew)
 """What no later attempt can help."""
 
 
+class _BadLineAgain(Expired):
+    """A watch from the position ends in a bad line each time."""
+
+
 class Reflector:
     """List and watch a resource (client-go tools/cache Reflector).
 
@@ -145,8 +149,10 @@ class Reflector:
         except Expired as error:
             logger.info("%s: %s; listing", self._list_watch, error)
             self._sink.expired()
-            # A list just made and expired again is no progress, or lists would follow each other at once.
-            self._progressed = self._progressed or not listed
+            # Neither a list just made and expired again is progress, nor a bad line, however late it came,
+            # or lists would follow each other at once.
+            lasting = isinstance(error, _BadLineAgain)
+            self._progressed = (self._progressed or not listed) and not lasting
 
     def _watch_from_list(self, stop: threading.Event) -> bool:
         """Watch from a streamed list on; return False where the API server has none for us."""
@@ -241,7 +247,7 @@ class Reflector:
         before, self._bad_line_after = self._bad_line_after, self._sink.position()
         if before != self._bad_line_after:
             return failure
-        return Expired(f"a bad line again after {before}: {failure}", status=410, reason="Expired")
+        return _BadLineAgain(f"a bad line again after {before}: {failure}", status=410, reason="Expired")
 
     def _decode(self, lines: Sequence[bytes]) -> tuple[list[WatchEvent], ApiError | None]:
         """Return the events before the first bad line, and what that line is about."""

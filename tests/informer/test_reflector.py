@@ -16,6 +16,7 @@ from distq.testing.fake_clock import FakeClock
 from distq.testing.fake_list_watch import FakeListWatch
 from tests.client.samples import config_map, custom_resource, wait_until_served
 from tests.controller.eventually import eventually
+from tests.fixtures.api_servers import ApiServer
 from tests.informer.pods import stepping
 from tests.informer.recording import (
     CONFIG_MAPS,
@@ -230,6 +231,31 @@ def test_a_resource_that_disappears_is_followed_again(
         wait_until_served(client, widgets)
         client.create(widget(widgets, namespace, "b"))
         eventually(lambda: f"{namespace}/b" in sink.objects, timeout=40)
+
+
+def test_a_resource_that_comes_again_under_other_paths_is_followed(
+    api_server: ApiServer, client: RecordingClient, namespace: str
+) -> None:
+    """What was learnt of a CRD does not outlive it: the next one may have another plural."""
+    admin, group, sink = api_server.client(), f"{namespace}.example.com", Recorder()
+    renamed = custom_resource(group)
+    renamed["metadata"]["name"] = f"gadgets.{group}"
+    renamed["spec"]["names"]["plural"] = "gadgets"
+    admin.create(custom_resource(group))
+    try:
+        wait_until_served(admin, f"{group}/v1/Widget")
+        with running(ListWatch(client, f"{group}/v1/Widget"), sink):
+            eventually(sink.heard("connected"))
+            admin.delete(DEFINITIONS, f"widgets.{group}")
+            eventually(lambda: admin.get(DEFINITIONS, f"widgets.{group}") is None)
+            eventually(lambda: client.asked[-1] == "version")
+            admin.create(renamed)
+            wait_until_served(admin, f"{group}/v1/Widget")
+            admin.create(widget(f"{group}/v1/Widget", namespace, "a"))
+            eventually(lambda: f"{namespace}/a" in sink.objects, timeout=40)
+    finally:
+        for plural in ("widgets", "gadgets"):
+            admin.delete(DEFINITIONS, f"{plural}.{group}")
 
 
 def test_a_sink_that_fails_gets_the_events_again(client: RecordingClient, namespace: str) -> None:

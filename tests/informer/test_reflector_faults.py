@@ -179,6 +179,27 @@ def test_a_bad_line_that_comes_again_costs_a_list(
     assert behind.watches() == 3
 
 
+@pytest.mark.conformance("RF-12", "RF-14")
+def test_bad_lines_that_come_late_do_not_make_lists_follow_each_other(
+    behind: RecordingClient, faulty: FaultyProxy, namespace: str
+) -> None:
+    """However long each watch lasts before its bad line, the lists that this costs are backed off from."""
+    clock, sink = FakeClock(), Recorder()
+
+    def fault(path: str) -> Answer | None:
+        if not is_watch(path):
+            return None
+        clock.step(5)
+        return ok(INTERNAL_ERROR)
+
+    faulty.fault = fault
+    with running(config_maps(behind, namespace), sink, clock):
+        for _ in range(240):  # a minute of waiting
+            eventually(lambda: clock.waiters() == 1)
+            clock.step(0.25)
+    assert 3 <= behind.lists() <= 9
+
+
 @pytest.mark.conformance("RF-11")
 def test_patience_is_given_when_asked_for(
     behind: RecordingClient, faulty: FaultyProxy, namespace: str
