@@ -1,5 +1,6 @@
 """One handler of an informer: what it has still to be told, and the thread that tells it."""
 
+import inspect
 import logging
 import threading
 from collections import deque
@@ -23,6 +24,9 @@ LOOK_EVERY = 0.1
 SHORTEST_RESYNC = 1.0
 """Seconds; a shorter resync period counts as this one (client-go minimumResyncPeriod)."""
 
+_HEARS = {"add": "obj, is_in_initial_list", "update": "old, new", "delete": "obj"}
+"""What a handler's functions are called with."""
+
 Filter = Callable[[Object], bool]
 
 
@@ -44,11 +48,21 @@ class ResourceEventHandler(Protocol):
 
 @dataclass(frozen=True)
 class ResourceEventHandlerFuncs:
-    """A handler made of functions; what is left out is ignored (client-go ResourceEventHandlerFuncs)."""
+    """A handler made of functions; what is left out is ignored.
+
+    Raises ConfigError for one that cannot be called so. Source: client-go tools/cache
+    ResourceEventHandlerDetailedFuncs.
+    """
 
     add: Callable[[Object, bool], None] | None = None
     update: Callable[[Object, Object], None] | None = None
     delete: Callable[[Object | DeletedFinalStateUnknown], None] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what would fail with every event, such as an ``add`` of the object alone."""
+        for name, hears in _HEARS.items():
+            if (function := getattr(self, name)) is not None:
+                _validate_function(function, name, hears)
 
     def on_add(self, obj: Object, is_in_initial_list: bool) -> None:
         """Call ``add``."""
@@ -85,6 +99,19 @@ def validate_handler(handler: object) -> None:
             f"bad handler {handler!r:.80}: no object with on_add, on_update and on_delete. "
             "Give ResourceEventHandlerFuncs(add=...), or an object that has them."
         )
+    for name, hears in _HEARS.items():
+        _validate_function(getattr(handler, f"on_{name}"), f"on_{name}", hears)
+
+
+def _validate_function(function: Callable[..., object], name: str, hears: str) -> None:
+    try:
+        inspect.signature(function).bind(*hears.split(", "))
+    except ValueError:
+        return  # a built-in function that does not say what it takes
+    except TypeError:
+        raise ConfigError(
+            f"bad handler {function!r:.80}: it would be called as {name}({hears}). Give one that takes these."
+        ) from None
 
 
 def validate_resync_period(seconds: float) -> float:

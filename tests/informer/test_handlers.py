@@ -148,6 +148,34 @@ def test_what_is_no_handler_is_refused_at_its_registration(make: Start, handler:
         make().add_event_handler(handler)
 
 
+@pytest.mark.parametrize(
+    ("function", "call"),
+    [
+        ({"add": lambda obj: obj}, r"add\(obj, is_in_initial_list\)"),
+        ({"update": lambda new: new}, r"update\(old, new\)"),
+        ({"delete": "gone"}, r"delete\(obj\)"),
+    ],
+)
+def test_functions_that_every_event_would_fail_are_refused(function: Any, call: str) -> None:
+    """client-go's plain functions hear of an added object alone; the message says how ours are called."""
+    with pytest.raises(ConfigError, match=rf"bad handler .* called as {call}. Give"):
+        ResourceEventHandlerFuncs(**function)
+
+
+def test_methods_that_every_event_would_fail_are_refused(make: Start) -> None:
+    """As functions are; what takes any arguments, or more that have defaults, will do."""
+
+    class Short(Notes):
+        def on_add(self, obj: Any) -> None:  # type: ignore[override]  # which is the point
+            """Hear too little."""
+
+    short: Any = Short()
+    with pytest.raises(ConfigError, match=r"bad handler .* called as on_add\(obj, is_in_initial_list\)"):
+        make().add_event_handler(short)
+    any_number: Any = lambda *_, **__: None  # noqa: E731 - a lambda is what people give
+    make().add_event_handler(ResourceEventHandlerFuncs(add=print, update=any_number, delete=any_number))
+
+
 @pytest.mark.conformance("SI-07")
 def test_a_handler_may_remove_itself_and_add_others(source: FakeListWatch, make: Start, run: Run) -> None:
     """From within its own call."""
