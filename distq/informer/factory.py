@@ -1,5 +1,6 @@
 """One informer for all who want the same resource (client-go informers.SharedInformerFactory)."""
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -13,6 +14,8 @@ from distq.informer.listwatch import ListerWatcher, ListWatch
 from distq.informer.shared_informer import SharedInformer
 from distq.informer.stored import Transform
 
+logger = logging.getLogger(__name__)
+
 POLL = 0.1
 """Seconds between looks of those who wait for caches (client-go syncedPollPeriod)."""
 
@@ -24,6 +27,13 @@ class _Made:
     informer: SharedInformer
     options: Mapping[str, Any]
     thread: threading.Thread | None = None
+
+    def run(self, resource: str, stop: threading.Event) -> None:
+        """Run the informer, and log what ends it: in this thread nobody can catch it."""
+        try:
+            self.informer.run(stop)
+        except ConfigError as error:
+            logger.error("%s: its informer has ended: %s", resource, error)
 
     def serve(self, resource: str, indexers: Mapping[str, IndexFunc], options: Mapping[str, Any]) -> None:
         """Add what indices are new; raise ConfigError where somebody wants another informer than this one."""
@@ -94,12 +104,15 @@ class SharedInformerFactory:
             return made.informer
 
     def start(self) -> None:
-        """Run the informers that do not run yet, each in a thread of its own, until ``shut_down``."""
+        """Run the informers that do not run yet, each in a thread of its own, until ``shut_down``.
+
+        What ends one of them before, such as a kubeconfig that is missing, is logged.
+        """
         with self._lock:
             for (resource, *_), made in self._made.items():
                 if made.thread is None:
                     made.thread = threading.Thread(
-                        target=made.informer.run, args=(self._stop,), name=f"distq-{resource}", daemon=True
+                        target=made.run, args=(resource, self._stop), name=f"distq-{resource}", daemon=True
                     )
                     made.thread.start()
 
@@ -108,7 +121,7 @@ class SharedInformerFactory:
     ) -> bool:
         """Wait for the first list of each informer that was started; return whether all came.
 
-        False after ``timeout`` seconds, when ``stop`` is set, and when one has ended: after ``shut_down``.
+        False after ``timeout`` seconds, when ``stop`` is set, and when one has ended.
         """
         with self._lock:
             started = [made.informer for made in self._made.values() if made.thread]

@@ -186,6 +186,20 @@ def test_waiting_for_the_cache_of_an_informer_that_has_ended_ends(make: Make, so
         assert not wait_for_cache_sync(one)
 
 
+def test_what_ends_an_informer_of_a_factory_is_said_in_a_line(
+    make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody can catch it in a thread of the factory's, and a traceback would tell nothing more."""
+    factory = make(new_list_watch=ListWatch)
+    factory.for_resource("v1/Pod")
+    factory.start()
+    assert not factory.wait_for_cache_sync(30)
+    factory.shut_down()
+    (said,) = caplog.records
+    assert said.getMessage().startswith("v1/Pod: its informer has ended: no cluster: kubeconfig /nowhere")
+    assert said.exc_info is None
+
+
 def test_waiting_for_caches_takes_informers_handlers_and_functions(make: Make, source: FakeListWatch) -> None:
     """Whichever is at hand; a cache that has synced has synced, though its informer has ended."""
     factory = make()
