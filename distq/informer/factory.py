@@ -117,7 +117,7 @@ class SharedInformerFactory:
                     made.thread.start()
 
     def wait_for_cache_sync(
-        self, timeout: float | None = None, *, stop: threading.Event | None = None
+        self, stop: threading.Event | None = None, *, timeout: float | None = None
     ) -> bool:
         """Wait for the first list of each informer that was started; return whether all came.
 

@@ -166,7 +166,7 @@ def test_waiting_for_caches_ends_at_a_stop(make: Make, source: FakeListWatch) ->
     until(lambda: source.asked)
     stop = threading.Event()
     threading.Timer(0.1, stop.set).start()
-    assert not factory.wait_for_cache_sync(stop=stop)
+    assert not factory.wait_for_cache_sync(stop)
     assert not wait_for_cache_sync(informer.has_synced, stop=stop)
     assert not wait_for_cache_sync(lambda: False, stop=stop)
 
@@ -193,7 +193,7 @@ def test_what_ends_an_informer_of_a_factory_is_said_in_a_line(
     factory = make(new_list_watch=ListWatch)
     factory.for_resource("v1/Pod")
     factory.start()
-    assert not factory.wait_for_cache_sync(30)
+    assert not factory.wait_for_cache_sync(timeout=30)
     factory.shut_down()
     (said,) = caplog.records
     assert said.getMessage().startswith("v1/Pod: its informer has ended: no cluster: kubeconfig /nowhere")
