@@ -7,6 +7,9 @@ from typing import Any, Literal
 
 from distq.leaderelection.lock import LeaderElectionRecord
 
+MOST_TRANSITIONS = 2**31 - 1
+"""What a Lease can say; it stays there, since the API server would refuse whoever counts on."""
+
 
 def record_from(fields: Mapping[str, Any], *, version: str, transitions: str) -> LeaderElectionRecord:
     """Read the fields, whoever wrote them; what is absent or null is empty.
@@ -44,7 +47,7 @@ def fields_of(
         "leaseDurationSeconds": math.ceil(record.lease_duration),
         "acquireTime": text(record.acquire_time),
         "renewTime": text(record.renew_time),
-        transitions: record.leader_transitions,
+        transitions: min(record.leader_transitions, MOST_TRANSITIONS),
     }
 
 

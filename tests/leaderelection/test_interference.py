@@ -284,6 +284,14 @@ def test_a_bare_lease_can_be_taken(enter: Enter, client: Client, namespace: str)
     assert ada.elector.may_act()
 
 
+def test_a_lease_can_be_taken_whatever_it_counts(enter: Enter, client: Client, namespace: str) -> None:
+    """Somebody wrote the greatest number that a Lease can have; the count stands still there."""
+    client.create(bare_lease(namespace) | {"spec": {"leaseTransitions": 2**31 - 1}})
+    ada = enter("ada").start()
+    eventually(ada.elector.may_act)
+    assert lease_of(client, namespace)["spec"]["leaseTransitions"] == 2**31 - 1
+
+
 def test_a_bare_lease_is_free_however_often_it_is_seen() -> None:
     """A watch and a read tell of the same one; after a term that was seen it may be anybody's."""
     bare = LeaderElectionRecord(holder_identity="", lease_duration=0.0)
