@@ -27,7 +27,7 @@ from distq.informer.objects import is_older
 from distq.informer.rare_collections import rare_collections
 from distq.informer.read_ahead import ReadAhead
 from distq.informer.sink import PositionMoved, Sink
-from distq.informer.wire import RawObject, WatchEvent
+from distq.informer.wire import Page, RawObject, WatchEvent
 
 logger = logging.getLogger(__name__)
 
@@ -282,12 +282,22 @@ class Reflector:
                 self._sink.end_list(version)
                 return True
             try:
-                page = self._list_watch.page(page.next_token, limit=limit)
+                page = self._next_page(page.next_token, limit, stop)
             except Expired:
                 return False
             if page.version != version:
                 return False
         return False
+
+    def _next_page(self, token: str, limit: int, stop: threading.Event) -> Page:
+        """Wait as long as the API server asks to: a list begun anew asks it, and the sink, for more."""
+        while True:
+            try:
+                return self._list_watch.page(token, limit=limit)
+            except TooManyRequests as error:
+                patience = min(error.retry_after, LONGEST_PATIENCE)
+                if patience <= 0 or self._clock.wait(stop, patience):
+                    raise
 
     def _back_off(self, error: Exception | None, stop: threading.Event) -> None:
         """Wait for the back-off's delay, or until lists are answered again where they were not."""

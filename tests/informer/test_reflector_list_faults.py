@@ -128,3 +128,32 @@ def test_a_list_that_fails_is_made_again_after_a_while(
         eventually(stepping(clock, sink.heard("end", "connected")))
     assert sink.pages == [[f"{namespace}/a"]]
     assert behind.lists() == 2
+
+
+@pytest.mark.conformance("RF-11")
+def test_a_list_goes_on_where_the_api_server_asked_for_patience(
+    client: RecordingClient,
+    behind: RecordingClient,
+    faulty: FaultyProxy,
+    namespace: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A 429 in mid-list costs the pause that it asks for and no page twice: long lists must end, too."""
+    monkeypatch.setattr(reflector_module, "PAGE_SIZE", 2)
+    for number in range(9):
+        client.create(config_map(namespace, f"map-{number}"))
+    asked: list[str] = []
+
+    def fault(path: str) -> Answer | None:
+        asked.extend([path] if "continue=" in path else [])
+        return refusal(429, **{"Retry-After": "3"}) if "continue=" in path and len(asked) % 2 else None
+
+    faulty.fault = fault
+    clock, sink = FakeClock(), Recorder()
+    with running(ListWatch(behind, CONFIG_MAPS, namespace=namespace), sink, clock):
+        eventually(lambda: clock.waiters() == 1)
+        assert len(asked) == 1
+        eventually(stepping(clock, sink.heard("end", "connected")))
+    assert clock.monotonic() >= 12
+    assert sink.told[:2] == ["begin", "end"]
+    assert sink.listed() == {f"{namespace}/map-{number}" for number in range(9)}
