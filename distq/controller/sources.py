@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from distq.controller.batch import Batch, parse_known, possible_keys
 from distq.controller.committer import Committer
 from distq.controller.stream import Stream, StreamConfig
-from distq.controller.watches import LOW_PRIORITY, Every, For, Watch, identities
+from distq.controller.watches import LOW_PRIORITY, Every, For, Watch, identities, list_of_keys
 from distq.errors import ApiError, LeaseLost, RedisError
 from distq.informer.backoff import Backoff
 from distq.informer.sink import PositionMoved
@@ -75,7 +75,7 @@ class Period:
             self._clock.wait(stop, max(0.0, next_time - self._clock.monotonic()))
 
     def _enqueue(self) -> None:
-        keys = iter(self._every.keys())
+        keys = iter(list_of_keys(self._every.keys()))
         while chunk := list(islice(keys, CHUNK)):
             if not self._leadership.may_act():
                 raise LeaseLost(f"{self._queue.name}: the lease was not renewed in time.")
@@ -124,11 +124,12 @@ class WindUp:
         committer.load()
         # What is known will not be whole any more: whoever watches this again in between must list.
         committer.commit(MARK, about=record.about)
-        batch = Batch(lambda full: self._commit(committer, full, record.about))
-        for known, line in store.known():
-            keys = parse_known(line)[1] if record.about.get("mapped") else possible_keys([known])
-            batch.add(known, None, keys)
-        batch.flush()
+        while store.known_count():  # a scan misses some where Redis is restarted in the midst of it
+            batch = Batch(lambda full: self._commit(committer, full, record.about))
+            for known, line in store.known():
+                keys = parse_known(line)[1] if record.about.get("mapped") else possible_keys([known])
+                batch.add(known, None, keys)
+            batch.flush()
         committer.commit("", about={})
 
     def _commit(self, committer: Committer, batch: Batch, about: Mapping[str, Any]) -> None:

@@ -161,15 +161,15 @@ def owner_keys(owner: str, *, namespaced: bool, only_controller: bool) -> KeysOf
 
 
 def function_keys(function: Callable[[Object], Iterable[str]]) -> KeysOf:
-    """Return the user's function, refusing the one answer that only looks right."""
+    """Return the user's function, of an event."""
+    return lambda event: list(list_of_keys(function(event.object)))
 
-    def keys(event: Event) -> list[str]:
-        answer = function(event.object)
-        if isinstance(answer, str):
-            raise TypeError(f"a mapping function returned the text {answer!r:.80}; return a list of keys")
-        return list(answer or ())
 
-    return keys
+def list_of_keys(answer: Iterable[str] | None) -> Iterable[str]:
+    """Return what a user's function gave, refusing the one answer that only looks right; None is nothing."""
+    if isinstance(answer, str):
+        raise TypeError(f"a function returned the text {answer!r:.80}; return a list of keys")
+    return answer or ()
 
 
 def identities(watches: Sequence[ResourceWatch]) -> list[str]:

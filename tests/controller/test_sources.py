@@ -177,6 +177,25 @@ def test_winding_up_leaves_out_what_cannot_be_a_key(scene: Scene) -> None:
     assert scene.record() is None
 
 
+def test_winding_up_misses_nothing_that_a_scan_misses(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Redis restarted in mid-scan shows less than it has; all of it is enqueued before the stream goes."""
+    watch = For("v1/ConfigMap", namespaces=[scene.namespace])
+    for name in "ab":
+        scene.leader().client.create(config_map(scene.namespace, name))
+    with led(scene, [watch]):
+        scene.take()
+    known, scans = StreamStore.known, list[int]()
+
+    def scan(store: StreamStore) -> Iterator[tuple[str, str]]:
+        scans.append(1)
+        return iter(()) if len(scans) == 1 else known(store)
+
+    monkeypatch.setattr(StreamStore, "known", scan)
+    WindUp([], config(scene, epoch="2")).run(threading.Event())
+    assert scene.has("a", "b")
+    assert not scene.connection.execute("KEYS", "*known*")
+
+
 def test_every_enqueues_each_period(scene: Scene) -> None:
     """At once, then each period, at low priority, more keys than one add takes included."""
     clock = FakeClock()
@@ -221,6 +240,20 @@ def test_every_outlives_its_function(scene: Scene) -> None:
     assert period.failures == 1
     clock.step(2)
     eventually(lambda: scene.pending() == {"a": LOW})
+    stop.set()
+    thread.join(10)
+
+
+def test_every_refuses_a_text_for_a_list(scene: Scene) -> None:
+    """Its letters would be enqueued, and nobody would hear of it."""
+    clock = FakeClock()
+    period = Period(Every(60, lambda: "abc"), Queue(QUEUE, scene.connection), config(scene, clock=clock))
+    stop = threading.Event()
+    thread = threading.Thread(target=period.run, args=(stop,), daemon=True)
+    thread.start()
+    eventually(lambda: clock.waiters() == 1)
+    assert period.failures == 1
+    assert scene.pending() == {}
     stop.set()
     thread.join(10)
 
