@@ -3,6 +3,15 @@
 import random
 
 from distq.clock import Clock
+from distq.errors import TooManyRequests
+
+LONGEST_PATIENCE = 60.0
+"""Seconds; a Retry-After of hours is a proxy's mistake."""
+
+
+def patience(error: TooManyRequests) -> float:
+    """Return for how many seconds an API server asks to be left alone; 0 where it does not say."""
+    return max(0.0, min(error.retry_after, LONGEST_PATIENCE))
 
 
 class Backoff:

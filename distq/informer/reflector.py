@@ -21,13 +21,14 @@ from distq.errors import (
     NotFound,
     TooManyRequests,
 )
-from distq.informer.backoff import Backoff
-from distq.informer.listwatch import PAGE_SIZE, ListerWatcher
+from distq.informer.backoff import Backoff, patience
+from distq.informer.listwatch import ListerWatcher
 from distq.informer.objects import is_older
+from distq.informer.pager import Pager
 from distq.informer.rare_collections import rare_collections
 from distq.informer.read_ahead import ReadAhead
 from distq.informer.sink import PositionMoved, Sink
-from distq.informer.wire import Page, RawObject, WatchEvent
+from distq.informer.wire import RawObject, WatchEvent
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +38,6 @@ LIST_PAUSE = 0.01  # seconds for which fewer are waited for
 BUSY_LINES = 64  # lines of a watch on which several come at once
 BUSY_PAUSE = 0.002  # seconds
 PROBE_INTERVAL = 1.0  # seconds
-LONGEST_PATIENCE = 60.0  # seconds; a Retry-After of hours is a proxy's mistake
 SHORT_WATCH = 1.0  # seconds; client-go's very short watch
 
 FATAL = (LeaseLost, ConfigError, LayoutTooNew)
@@ -73,6 +73,7 @@ class Reflector:
         self._sink = sink
         self._clock = clock
         self._on_error = on_error or self._log
+        self._pager = Pager(list_watch, sink, clock)
         self._backoff = Backoff(clock)
         self._was_known = False  # the API server once knew the resource
         self._answered = False  # it answered in the present attempt
@@ -143,7 +144,7 @@ class Reflector:
             if listed and self._stream_lists and self._watch_from_list(stop):
                 return
             if listed:
-                self._list(stop)
+                self._pager.list(stop)
             if not stop.is_set():
                 self._watch(stop)
         except Expired as error:
@@ -263,46 +264,10 @@ class Reflector:
                 logger.error("%s: unknown event type %r ignored", self._list_watch, event.type)
         return events, None
 
-    def _list(self, stop: threading.Event) -> None:
-        limit = PAGE_SIZE
-        with rare_collections():
-            while not stop.is_set() and not self._list_once(limit, stop):
-                # The token expired: a list must end before that, so the next has fewer pages.
-                limit *= 4
-                logger.info("%s: the list took too long; anew in pages of %d", self._list_watch, limit)
-
-    def _list_once(self, limit: int, stop: threading.Event) -> bool:
-        """Return whether all pages were of one version."""
-        self._sink.begin_list()
-        page = self._list_watch.page(limit=limit)
-        version = page.version
-        while not stop.is_set():
-            self._sink.page(page.objects)
-            if not page.next_token:
-                self._sink.end_list(version)
-                return True
-            try:
-                page = self._next_page(page.next_token, limit, stop)
-            except Expired:
-                return False
-            if page.version != version:
-                return False
-        return False
-
-    def _next_page(self, token: str, limit: int, stop: threading.Event) -> Page:
-        """Wait as long as the API server asks to: a list begun anew asks it, and the sink, for more."""
-        while True:
-            try:
-                return self._list_watch.page(token, limit=limit)
-            except TooManyRequests as error:
-                patience = min(error.retry_after, LONGEST_PATIENCE)
-                if patience <= 0 or self._clock.wait(stop, patience):
-                    raise
-
     def _back_off(self, error: Exception | None, stop: threading.Event) -> None:
         """Wait for the back-off's delay, or until lists are answered again where they were not."""
-        if isinstance(error, TooManyRequests) and error.retry_after > 0:
-            self._wait(min(error.retry_after, LONGEST_PATIENCE), stop)
+        if isinstance(error, TooManyRequests) and (asked := patience(error)) > 0:
+            self._wait(asked, stop)
             return
         until = self._clock.monotonic() + self._backoff.delay()
         while not stop.is_set() and (left := until - self._clock.monotonic()) > 0:

@@ -17,7 +17,7 @@ import tests
 from distq.client import Client
 from distq.controller.stream import Stream, StreamConfig
 from distq.controller.watches import For, Object, ResourceWatch, Watches, identities
-from distq.informer import reflector
+from distq.informer import pager
 from distq.leaderelection import LeaderElectionConfig, LeaderElector, LeaseLock
 from distq.redisio.connection import Connection
 from distq.redisio.stream_store import StreamStore
@@ -93,7 +93,7 @@ def struck_down(
 def main() -> None:
     """Lead until the term ends, or the signal comes."""
     task = json.loads(sys.argv[1])
-    vars(reflector)["PAGE_SIZE"] = PAGE_SIZE
+    vars(pager)["PAGE_SIZE"] = PAGE_SIZE
     answered = threading.Event()
     _strike(signal.Signals(task["signal"]), task["at"], answered)
     scene = Scene(Path(task["kubeconfig"]), Connection(task["redis"]), task["namespace"])

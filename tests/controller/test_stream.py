@@ -7,7 +7,7 @@ import pytest
 
 from distq.controller import stream as stream_module
 from distq.errors import LayoutTooNew, LeaseLost
-from distq.informer import reflector as reflector_module
+from distq.informer import pager as pager_module
 from distq.informer.wire import RawObject
 from distq.inspector import Inspector
 from distq.redisio.connection import Connection
@@ -120,7 +120,7 @@ def test_a_leader_killed_in_mid_list_loses_nothing(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, first: bool
 ) -> None:
     """A list that was begun moved no checkpoint: the next leader makes it again, first list or relist."""
-    monkeypatch.setattr(reflector_module, "PAGE_SIZE", 2)
+    monkeypatch.setattr(pager_module, "PAGE_SIZE", 2)
     create(scene, *"abcde")
     if not first:
         with scene.leading():

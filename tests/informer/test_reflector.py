@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from distq.errors import LeaseLost, NotFound
-from distq.informer import reflector as reflector_module
+from distq.informer import pager as pager_module
 from distq.informer.listwatch import ListWatch
 from distq.informer.reflector import Reflector
 from distq.informer.sink import PositionMoved
@@ -61,7 +61,7 @@ def test_lists_in_pages_of_one_version_then_watches(
     client: RecordingClient, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first list comes in pages, and events follow from its version on."""
-    monkeypatch.setattr(reflector_module, "PAGE_SIZE", 5)
+    monkeypatch.setattr(pager_module, "PAGE_SIZE", 5)
     for number in range(12):
         client.create(config_map(namespace, f"map-{number}"))
     client.asked.clear()

@@ -4,7 +4,7 @@ import pytest
 
 from distq.client import Client
 from distq.errors import ApiError, Expired
-from distq.informer import reflector as reflector_module
+from distq.informer import pager as pager_module
 from distq.informer.listwatch import ListWatch
 from distq.testing.fake_clock import FakeClock
 from tests.client.samples import config_map
@@ -57,7 +57,7 @@ def test_an_expired_token_restarts_the_list(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Pages of different versions make no list: the sink gets a new one, in fewer pages."""
-    monkeypatch.setattr(reflector_module, "PAGE_SIZE", 2)
+    monkeypatch.setattr(pager_module, "PAGE_SIZE", 2)
     api_version, _, kind = widgets.rpartition("/")
     for number in range(5):
         obj = config_map(namespace, f"map-{number}")
@@ -89,7 +89,7 @@ def test_pages_of_different_versions_make_no_list(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A page of another version than the first voids the list."""
-    monkeypatch.setattr(reflector_module, "PAGE_SIZE", 2)
+    monkeypatch.setattr(pager_module, "PAGE_SIZE", 2)
     for number in range(3):
         client.create(config_map(namespace, f"map-{number}"))
     stray = ok(b'{"metadata":{"resourceVersion":"1"},"items":null}')
@@ -139,7 +139,7 @@ def test_a_list_goes_on_where_the_api_server_asked_for_patience(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A 429 in mid-list costs the pause that it asks for and no page twice: long lists must end, too."""
-    monkeypatch.setattr(reflector_module, "PAGE_SIZE", 2)
+    monkeypatch.setattr(pager_module, "PAGE_SIZE", 2)
     for number in range(9):
         client.create(config_map(namespace, f"map-{number}"))
     asked: list[str] = []
