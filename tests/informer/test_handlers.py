@@ -126,6 +126,7 @@ def test_a_removed_handler_hears_nothing_more(source: FakeListWatch, make: Start
     notes.go_on.clear()
     source.add(pod("a"))
     other.hears("add a@1")
+    until(lambda: handler.pending == 0)
     waited = threading.Thread(target=informer.remove_event_handler, args=(handler,), kwargs={"wait": True})
     waited.start()
     source.add(pod("b"))
