@@ -21,7 +21,6 @@ from distq.testing.apiserver.selectors import Selector
 from distq.testing.apiserver.status import (
     StatusError,
     bad_request,
-    internal_error,
     invalid,
     method_not_allowed,
     not_found,
@@ -114,7 +113,7 @@ class Api:
 
     async def _get(self, request: web.BaseRequest, target: Target) -> web.Response:
         representation = _representation(request, target)
-        await reach(self._store, _version(request.query.get("resourceVersion", "")))
+        await reach(self._store, parse_version(request.query.get("resourceVersion", "")))
         return _bytes(representation.object(self._find(target)))
 
     async def _read_collection(self, request: web.BaseRequest, target: Target) -> web.StreamResponse:
@@ -256,13 +255,6 @@ async def _body(request: web.BaseRequest) -> bytes:
         message = f"Request entity too large: limit is {_MAX_BODY}"
         raise StatusError(413, "RequestEntityTooLarge", message)
     return body
-
-
-def _version(text: str) -> int:
-    try:
-        return parse_version(text)
-    except ValueError as error:
-        raise internal_error(str(error)) from None
 
 
 def _selector(request: web.BaseRequest, target: Target) -> Selector:

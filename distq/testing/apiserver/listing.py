@@ -14,7 +14,14 @@ from typing import Any, Self
 import msgspec
 
 from distq.testing.apiserver.selectors import Selector
-from distq.testing.apiserver.status import StatusError, bad_request, expired, invalid, too_large
+from distq.testing.apiserver.status import (
+    StatusError,
+    bad_request,
+    expired,
+    internal_error,
+    invalid,
+    too_large,
+)
 from distq.testing.apiserver.store import Collection, Store, Stored
 
 _WAIT_FOR_VERSION = 3.0
@@ -65,19 +72,18 @@ def _number(text: str) -> int:
 
 
 def parse_version(text: str) -> int:
-    """Return a resourceVersion as a number, empty as 0; raise ValueError worded as the server's."""
+    """Return a resourceVersion as a number, empty as 0."""
     if text and not text.isdecimal():
         cause = f'Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
-        raise ValueError(f"resourceVersion: {cause}")
+        raise internal_error(f"resourceVersion: {cause}")
     return int(text or 0)
 
 
-def version_of(text: str) -> int:
-    """Return the resourceVersion of a read."""
+def _version_of_list(text: str) -> int:
     try:
         return parse_version(text)
-    except ValueError as error:
-        raise bad_request(f"invalid resource version: {error}") from None
+    except StatusError as error:
+        raise bad_request(f"invalid resource version: {error.message}") from None
 
 
 def invalid_options(*causes: tuple[str, str, str]) -> StatusError:
@@ -117,7 +123,7 @@ class Page:
 async def list_page(store: Store, collection: Collection, options: ListOptions, selector: Selector) -> Page:
     """Read one page; waits up to 3 seconds for a version that is not reached yet."""
     _validate(options)
-    version = version_of(options.resource_version)
+    version = _version_of_list(options.resource_version)
     if options.continue_token:
         if version:
             raise bad_request("specifying resource version is not allowed when using continue")

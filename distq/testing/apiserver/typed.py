@@ -42,10 +42,10 @@ def decode(resource: Resource, content: Content) -> Content:
     known = _FIELDS.get(resource.identity, {"spec", "status"} if resource.status else set(content))
     kept = {field: value for field, value in content.items() if field in known and value is not None}
     for field, value in kept.items():
-        if (resource.identity, field) in _TEXTS:
+        place = resource.identity, field
+        if place in _TEXTS or place in _BYTES:
             kept[field] = texts(resource, f"{resource.kind}.{field}", value)
-        elif (resource.identity, field) in _BYTES:
-            kept[field] = texts(resource, f"{resource.kind}.{field}", value)
+        if place in _BYTES:
             _require_base64(resource, kept[field])
     if resource.identity == LEASES.identity:
         kept["spec"] = _lease_spec(kept.get("spec", {}))

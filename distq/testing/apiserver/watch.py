@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator
 from distq.testing.apiserver.listing import ListOptions, invalid_options, parse_version, reach
 from distq.testing.apiserver.representation import PARTIAL_LIST, Representation, error_event
 from distq.testing.apiserver.selectors import Selector
-from distq.testing.apiserver.status import StatusError, initializing, internal_error, too_old
+from distq.testing.apiserver.status import StatusError, initializing, too_old
 from distq.testing.apiserver.store import Collection, Event, Store, Stored
 
 _MAX_PENDING = 100_000
@@ -64,10 +64,7 @@ class Watch:
         self._collection = collection
         self._selector = selector
         self._representation = representation
-        try:
-            self._after = parse_version(options.resource_version)
-        except ValueError as error:
-            raise internal_error(str(error)) from None
+        self._after = parse_version(options.resource_version)
         self._initial = options.send_initial_events or (
             options.send_initial_events is None and self._after == 0
         )
