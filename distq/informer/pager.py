@@ -30,15 +30,13 @@ class Pager:
         """List until the sink has all, or until ``stop`` is set; raises ApiError and what the sink raises."""
         limit = PAGE_SIZE
         with rare_collections():
-            while not self._list_once(limit, stop):
-                if stop.is_set():
-                    return
+            while not (stop.is_set() or self._list_once(limit, stop)):
                 # The token expired: a list must end before that, so the next has fewer pages.
                 limit *= 4
                 logger.info("%s: the list took too long; anew in pages of %d", self._list_watch, limit)
 
     def _list_once(self, limit: int, stop: threading.Event) -> bool:
-        """Return whether there were all pages, of one version."""
+        """Return False where the list must begin anew, since its pages were not all of one version."""
         self._sink.begin_list()
         page = self._list_watch.page(limit=limit)
         version = page.version
@@ -53,7 +51,7 @@ class Pager:
                 return False
             if page.version != version:
                 return False
-        return False
+        return True  # stopped
 
     def _next(self, token: str, limit: int, stop: threading.Event) -> Page:
         """Wait as long as the API server asks to: a list begun anew asks it, and the sink, for more."""

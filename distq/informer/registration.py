@@ -93,7 +93,7 @@ class Notification:
 
 def validate_handler(handler: object) -> None:
     """Raise ConfigError for what is no ResourceEventHandler."""
-    methods = (getattr(handler, name, None) for name in ("on_add", "on_update", "on_delete"))
+    methods = (getattr(handler, f"on_{name}", None) for name in _HEARS)
     if isinstance(handler, type) or not all(map(callable, methods)):
         raise ConfigError(
             f"bad handler {handler!r:.80}: no object with on_add, on_update and on_delete. "
