@@ -154,7 +154,7 @@ class LeaderElector:
         """Renew until told to stop (True) or until the lease is lost (False)."""
         self._wake.clear()  # it may have heard of its own record
         while not self._told_to_stop(stop):
-            self._pause(min(self._config.retry_period, self._config.renew_deadline - self._age()))
+            self._pause(min(self._config.retry_period, self._left()))
             if self._told_to_stop(stop):
                 break
             try:
@@ -178,12 +178,11 @@ class LeaderElector:
     def _release(self, term: LeaderElectionRecord | None, work: threading.Thread) -> None:
         """Free the lease for others, if the work of the term has ended; within the renew deadline."""
         if work.ident is not None:
-            work.join(max(0.0, self._config.renew_deadline - self._age()))
+            work.join(max(0.0, self._left()))
         if work.is_alive():
             logger.warning("%s: not released, on_started_leading still runs; it will expire", self._name)
             return
-        deadline = self._renewed_at + self._config.renew_deadline
-        give_up_at = max(deadline, self._clock.monotonic() + SHORTEST_PATIENCE)
+        give_up_at = self._clock.monotonic() + max(self._left(), SHORTEST_PATIENCE)
         for attempt in count(1):
             try:
                 self._write_release(term, give_up_at)
@@ -273,9 +272,8 @@ class LeaderElector:
     def _timeout(self, give_up_at: float = float("inf")) -> float:
         """Return how long the store may take to answer: half the deadline, and never past a leader's own."""
         patience = max(SHORTEST_PATIENCE, self._config.renew_deadline / 2)
-        if self._term is not None:
-            give_up_at = self._renewed_at + self._config.renew_deadline
-        return max(0.05, min(patience, give_up_at - self._clock.monotonic()))
+        left = give_up_at - self._clock.monotonic() if self._term is None else self._left()
+        return max(0.05, min(patience, left))
 
     # What is known of the leader
 
@@ -306,6 +304,10 @@ class LeaderElector:
 
     def _age(self) -> float:
         return self._clock.monotonic() - self._renewed_at
+
+    def _left(self) -> float:
+        """Return in how many seconds the renew deadline is that follows the last renewal."""
+        return self._config.renew_deadline - self._age()
 
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._clock.now(), UTC)
