@@ -17,12 +17,6 @@ Make = Callable[..., SharedInformerFactory]
 
 
 @pytest.fixture
-def source() -> FakeListWatch:
-    """Give the Pods of the informers below."""
-    return FakeListWatch()
-
-
-@pytest.fixture
 def make(source: FakeListWatch) -> Iterator[Make]:
     """Give a maker of factories whose informers follow the source; they are shut down at the end."""
     factories = []
@@ -98,7 +92,7 @@ def test_a_factory_refuses_what_is_no_resource(make: Make) -> None:
 
 def test_an_informer_that_was_refused_does_not_run(make: Make, source: FakeListWatch) -> None:
     """Who got an error has no informer, and the API server is not asked for one."""
-    factory = make(new_list_watch=lambda *_, **__: source)
+    factory = make()
     with pytest.raises(ConfigError, match="indexer conflict: namespace"):
         factory.for_resource("v1/Pod", indexers={"namespace": lambda _: []})
     factory.start()

@@ -11,6 +11,7 @@ from distq.errors import ConfigError
 from distq.informer import (
     Registration,
     ResourceEventHandlerFuncs,
+    SharedInformer,
     registration,
 )
 from distq.informer.reflector import TICK
@@ -133,8 +134,7 @@ def test_a_removed_handler_hears_nothing_more(source: FakeListWatch, make: Start
     other.hears("add a@1", "add b@2")
     assert waited.is_alive()
     notes.go_on.set()
-    waited.join(30)
-    assert not waited.is_alive()
+    _assert_ends(waited)
     informer.remove_event_handler(handler)
     informer.remove_event_handler(stranger)
     source.add(pod("c"))
@@ -236,13 +236,10 @@ def test_run_returns_when_no_handler_is_being_told(
             source.add(pod(f"p{number}"))
             until(lambda: informer.last_sync_resource_version == str(number + 1) or number > 4)  # noqa: B023
         stop.set()
-        until(lambda: informer.stopped)
-        thread.join(0.2)
-        assert thread.is_alive()
+        _assert_waits(informer, thread)
     finally:
         stuck.go_on.set()
-    thread.join(30)
-    assert not thread.is_alive()
+    _assert_ends(thread)
     assert stuck.heard == ["add p0@1"]
 
 
@@ -260,13 +257,10 @@ def test_run_waits_for_a_handler_that_was_removed_while_it_is_told(
         until(lambda: place.pending == 0)
         informer.remove_event_handler(place)
         stop.set()
-        until(lambda: informer.stopped)
-        thread.join(0.2)
-        assert thread.is_alive()
+        _assert_waits(informer, thread)
     finally:
         stuck.go_on.set()
-    thread.join(30)
-    assert not thread.is_alive()
+    _assert_ends(thread)
     assert stuck.heard == ["add a@1 first"]
 
 
@@ -357,6 +351,17 @@ def test_handlers_come_and_go_while_the_resource_changes(
         until(handler.has_synced)
         until(partial(_heard_all, notes))
         _fits(notes.heard)
+
+
+def _assert_waits(informer: SharedInformer, thread: threading.Thread) -> None:
+    until(lambda: informer.stopped)
+    thread.join(0.2)
+    assert thread.is_alive()
+
+
+def _assert_ends(thread: threading.Thread) -> None:
+    thread.join(30)
+    assert not thread.is_alive()
 
 
 def _heard_all(notes: Notes) -> bool:

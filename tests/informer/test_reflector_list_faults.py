@@ -48,16 +48,25 @@ def expires(pages: ListWatch, token: str) -> bool:
     return False
 
 
+@pytest.fixture
+def pages_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let lists have two objects a page."""
+    monkeypatch.setattr(pager_module, "PAGE_SIZE", 2)
+
+
+def create_maps(client: RecordingClient, namespace: str, count: int) -> set[str]:
+    """Create ConfigMaps and return their keys."""
+    for number in range(count):
+        client.create(config_map(namespace, f"map-{number}"))
+    return {f"{namespace}/map-{number}" for number in range(count)}
+
+
+@pytest.mark.usefixtures("pages_of_two")
 @pytest.mark.conformance("RF-07")
 def test_an_expired_token_restarts_the_list(
-    api_server: ApiServer,
-    client: RecordingClient,
-    namespace: str,
-    widgets: str,
-    monkeypatch: pytest.MonkeyPatch,
+    api_server: ApiServer, client: RecordingClient, namespace: str, widgets: str
 ) -> None:
     """Pages of different versions make no list: the sink gets a new one, in fewer pages."""
-    monkeypatch.setattr(pager_module, "PAGE_SIZE", 2)
     api_version, _, kind = widgets.rpartition("/")
     for number in range(5):
         obj = config_map(namespace, f"map-{number}")
@@ -80,25 +89,20 @@ def test_an_expired_token_restarts_the_list(
     assert client.lists() == 3
 
 
+@pytest.mark.usefixtures("pages_of_two")
 @pytest.mark.conformance("RF-06")
 def test_pages_of_different_versions_make_no_list(
-    client: RecordingClient,
-    behind: RecordingClient,
-    faulty: FaultyProxy,
-    namespace: str,
-    monkeypatch: pytest.MonkeyPatch,
+    client: RecordingClient, behind: RecordingClient, faulty: FaultyProxy, namespace: str
 ) -> None:
     """A page of another version than the first voids the list."""
-    monkeypatch.setattr(pager_module, "PAGE_SIZE", 2)
-    for number in range(3):
-        client.create(config_map(namespace, f"map-{number}"))
+    keys = create_maps(client, namespace, 3)
     stray = ok(b'{"metadata":{"resourceVersion":"1"},"items":null}')
     faulty.fault = once(lambda path: "continue=" in path, lambda: stray)
     sink = Recorder()
     with running(ListWatch(behind, CONFIG_MAPS, namespace=namespace), sink):
         eventually(sink.heard("connected"))
     assert sink.told[:3] == ["begin", "begin", "end"]
-    assert sink.listed() == {f"{namespace}/map-{number}" for number in range(3)}
+    assert sink.listed() == keys
 
 
 @pytest.mark.conformance("RF-04", "RF-11")
@@ -130,18 +134,13 @@ def test_a_list_that_fails_is_made_again_after_a_while(
     assert behind.lists() == 2
 
 
+@pytest.mark.usefixtures("pages_of_two")
 @pytest.mark.conformance("RF-11")
 def test_a_list_goes_on_where_the_api_server_asked_for_patience(
-    client: RecordingClient,
-    behind: RecordingClient,
-    faulty: FaultyProxy,
-    namespace: str,
-    monkeypatch: pytest.MonkeyPatch,
+    client: RecordingClient, behind: RecordingClient, faulty: FaultyProxy, namespace: str
 ) -> None:
     """A 429 in mid-list costs the pause that it asks for and no page twice: long lists must end, too."""
-    monkeypatch.setattr(pager_module, "PAGE_SIZE", 2)
-    for number in range(9):
-        client.create(config_map(namespace, f"map-{number}"))
+    keys = create_maps(client, namespace, 9)
     asked: list[str] = []
 
     def fault(path: str) -> Answer | None:
@@ -156,4 +155,4 @@ def test_a_list_goes_on_where_the_api_server_asked_for_patience(
         eventually(stepping(clock, sink.heard("end", "connected")))
     assert clock.monotonic() >= 12
     assert sink.told[:2] == ["begin", "end"]
-    assert sink.listed() == {f"{namespace}/map-{number}" for number in range(9)}
+    assert sink.listed() == keys
