@@ -11,9 +11,9 @@ from typing import Any
 
 from benchmarks.servers import Server
 from benchmarks.subjects import Consumer, Distq, fill, new_keys
-from distq.redisio.queue_store import REPAIRED_AT_ONCE, QueueStore
+from distq.redisio.limits import COSTLY_LIMIT, REPAIR_LIMIT
+from distq.redisio.queue_store import QueueStore
 from distq.redisio.stream_store import StreamStore
-from distq.workqueue.turns import SLOW_LIMIT
 
 SECOND = 1_000_000
 LIMITER = "exp 5000 1000000000 bucket 10 100 maxof 2"
@@ -83,8 +83,11 @@ class _Calls:
             ("done", "", ""),
             ("park", "", TRACEBACK),
         ):
-            well, others = held[SLOW_LIMIT:], [(item, outcome, limiter, text) for item in held[:SLOW_LIMIT]]
-            name = f"turn: 200 successes, {SLOW_LIMIT} {outcome}, 250 claims"
+            well, others = (
+                held[COSTLY_LIMIT:],
+                [(item, outcome, limiter, text) for item in held[:COSTLY_LIMIT]],
+            )
+            name = f"turn: 200 successes, {COSTLY_LIMIT} {outcome}, 250 claims"
             held = self._noted(name, lambda well=well, others=others: turn(250, well, others))
         self._pass(90)
         held = self._noted("turn: 250 successes, 250 promotions and claims", lambda: turn(250, held))
@@ -102,7 +105,7 @@ class _Calls:
             self._time("heartbeat: 100 taken back", "heartbeat", **beat)
 
     def _people(self) -> None:
-        some = self._some(REPAIRED_AT_ONCE)
+        some = self._some(REPAIR_LIMIT)
         self.store.run("add_after", priority=0, max_length="", items=some, delay=60 * SECOND)
         self._time("park of 500", "park", why="by hand", items=some)
         self._time("requeue of 500", "requeue", state="", items=some)

@@ -5,11 +5,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 from distq.errors import InvalidKey
 from distq.redisio.keys import validate_key
+from distq.redisio.limits import BATCH_LIMIT
 
 logger = logging.getLogger(__name__)
-
-LIMIT = 1000
-"""Keys, known and gone objects that one commit takes together."""
 
 
 def known_line(version: str, keys: Iterable[str] | None) -> str:
@@ -57,13 +55,13 @@ class Batch:
 
     def add(self, name: str, line: str | None, keys: Sequence[str], version: str = "") -> None:
         """Add an object's keys and what to remember of it; None: it is gone."""
-        if self._size() + 1 + len(keys) > LIMIT:
+        if self._size() + 1 + len(keys) > BATCH_LIMIT:
             self.flush()
-        while len(keys) >= LIMIT:
-            self.keys = dict.fromkeys(keys[:LIMIT])
+        while len(keys) >= BATCH_LIMIT:
+            self.keys = dict.fromkeys(keys[:BATCH_LIMIT])
             self.version = ""
             self.flush()
-            keys = keys[LIMIT:]
+            keys = keys[BATCH_LIMIT:]
         self.keys.update(dict.fromkeys(keys))
         self.version = version
         self.known.pop(name, None)

@@ -14,11 +14,11 @@ from itertools import chain
 from typing import Any, Protocol, TypeVar
 
 from distq.clock import Clock
-from distq.controller.batch import LIMIT
 from distq.errors import LayoutTooNew, LeaseLost, RedisError
 from distq.informer.backoff import Backoff
 from distq.informer.objects import is_older
 from distq.informer.sink import PositionMoved
+from distq.redisio.limits import BATCH_LIMIT
 from distq.redisio.positions import MARK, step_of
 from distq.redisio.records import Stream as StreamRecord
 from distq.redisio.stream_store import Committed, Fenced, Mismatch, StreamStore
@@ -137,7 +137,7 @@ class Committer:
 
     def known_of(self, names: Sequence[str]) -> list[str | None]:
         """Return what was handed over of objects, None for those never seen."""
-        chunks = [names[start : start + LIMIT] for start in range(0, len(names), LIMIT)]
+        chunks = [names[start : start + BATCH_LIMIT] for start in range(0, len(names), BATCH_LIMIT)]
         lines = [self.patiently(partial(self.store.known_of, chunk)) for chunk in chunks]
         return list(chain.from_iterable(lines))
 

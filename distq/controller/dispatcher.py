@@ -21,10 +21,8 @@ from distq.controller.reconcile_recorder import ReconcileRecorder
 from distq.controller.slots import LoopSlots, Slots, ThreadSlots, is_async
 from distq.errors import LayoutTooNew, RedisError
 from distq.metrics import ACTIVE_WORKERS, MAX_CONCURRENT, MetricsProvider, Sample
+from distq.redisio.limits import TURN_LIMIT
 from distq.workqueue.interface import Outcome, Release, Request, Settlement, Success, Turn
-
-BATCH = 250
-"""Settlements and claims a turn, each way (a bound of the queue)."""
 
 QUICK = 0.001
 """Seconds; handlers that take less on average are fed ahead."""
@@ -221,7 +219,7 @@ class Dispatcher:
         ahead = 0
         if self._fleet_concurrency is None and self._typical < QUICK:  # what is claimed counts for the fleet
             ahead = int(self._concurrency * LOOK_AHEAD / max(self._typical, 1e-7))
-        return max(0, min(BATCH, self._concurrency + min(ahead, BATCH) - self._in_hand))
+        return max(0, min(TURN_LIMIT, self._concurrency + min(ahead, TURN_LIMIT) - self._in_hand))
 
     def _hand_over(self, requests: Sequence[Request]) -> None:
         if requests:
@@ -232,7 +230,7 @@ class Dispatcher:
 
     def _collect(self) -> list[Settlement]:
         """Take what handlers finished, at most a batch."""
-        finished = [self._finished.popleft() for _ in range(min(len(self._finished), BATCH))]
+        finished = [self._finished.popleft() for _ in range(min(len(self._finished), TURN_LIMIT))]
         if not finished:
             return []
         self._in_hand -= len(finished)
@@ -264,8 +262,8 @@ class Dispatcher:
 
     def _settle(self, settlements: Sequence[Settlement]) -> None:
         """Settle any number of claims without taking new ones."""
-        for start in range(0, len(settlements), BATCH):
-            self._turn(settlements[start : start + BATCH], 0)
+        for start in range(0, len(settlements), TURN_LIMIT):
+            self._turn(settlements[start : start + TURN_LIMIT], 0)
 
     def _turn(self, settlements: Sequence[Settlement], want: int) -> Turn:
         """Make one turn, however long Redis is away, and log what failed.

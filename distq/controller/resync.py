@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 
 from distq.clock import Clock
-from distq.controller.batch import LIMIT, Batch, parse_known
+from distq.controller.batch import Batch, parse_known
 from distq.controller.committer import Committer
 from distq.controller.event import Event
 from distq.controller.listing import Commit
@@ -21,6 +21,7 @@ from distq.errors import ApiError, Expired
 from distq.informer.listwatch import ListWatch
 from distq.informer.objects import is_older
 from distq.informer.wire import Page
+from distq.redisio.limits import BATCH_LIMIT
 from distq.redisio.positions import checkpoint_of
 
 logger = logging.getLogger(__name__)
@@ -55,7 +56,7 @@ class Resync:
         if self._known is None:
             self._take_page()
             return False
-        names = [name for name, _ in islice(self._known, LIMIT)]
+        names = [name for name, _ in islice(self._known, BATCH_LIMIT)]
         self._bury(names)
         return not names
 

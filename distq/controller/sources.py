@@ -15,14 +15,13 @@ from distq.controller.watches import LOW_PRIORITY, Every, For, Watch, identities
 from distq.errors import ApiError, LeaseLost, RedisError
 from distq.informer.backoff import Backoff
 from distq.informer.sink import PositionMoved
+from distq.redisio.limits import BATCH_LIMIT
 from distq.redisio.positions import MARK
 from distq.redisio.records import Stream as StreamRecord
 from distq.redisio.stream_store import StreamStore, stream_records
 from distq.workqueue.interface import WorkQueue
 
 logger = logging.getLogger(__name__)
-
-CHUNK = 1000  # keys an add
 
 
 class Source(Protocol):
@@ -76,7 +75,7 @@ class Period:
 
     def _enqueue(self) -> None:
         keys = iter(list_of_keys(self._every.keys()))
-        while chunk := list(islice(keys, CHUNK)):
+        while chunk := list(islice(keys, BATCH_LIMIT)):
             if not self._leadership.may_act():
                 raise LeaseLost(f"{self._queue.name}: the lease was not renewed in time.")
             self._queue.add(*chunk, priority=self._every.priority)

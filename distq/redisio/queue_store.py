@@ -9,13 +9,7 @@ from distq.errors import LayoutTooNew, RedisRefused
 from distq.redisio import scripts
 from distq.redisio.connection import Argument, Connection
 from distq.redisio.keys import LAYOUT, QUEUES, queue_key, validate_key, validate_queue_name
-
-BATCH = 1000
-"""The most items that one script takes, so that none runs for more than a few ms."""
-
-
-REPAIRED_AT_ONCE = 500
-"""The most items that a script requeues, deletes or parks, so that none takes longer than a turn."""
+from distq.redisio.limits import BATCH_LIMIT, REPAIR_LIMIT
 
 
 class QueueStore:
@@ -70,18 +64,18 @@ class QueueStore:
 
     def park(self, keys: Sequence[str], why: str) -> int:
         """Move ready and delayed items that nobody holds to the dead; return how many."""
-        return sum(self.run("park", why=why, items=batch) for batch in batches(keys, REPAIRED_AT_ONCE))
+        return sum(self.run("park", why=why, items=batch) for batch in batches(keys, REPAIR_LIMIT))
 
     def requeue(self, keys: Sequence[str], *, state: str | None = None) -> int:
         """Drop delay, failure record and death of items, all or those in a state; return how many changed."""
         return sum(
-            self.run("requeue", state=state or "", items=batch) for batch in batches(keys, REPAIRED_AT_ONCE)
+            self.run("requeue", state=state or "", items=batch) for batch in batches(keys, REPAIR_LIMIT)
         )
 
     def delete(self, keys: Sequence[str], *, state: str | None = None) -> int:
         """Drop what is pending or dead of items, all or that in a state; return how many changed."""
         return sum(
-            self.run("delete", state=state or "", items=batch) for batch in batches(keys, REPAIRED_AT_ONCE)
+            self.run("delete", state=state or "", items=batch) for batch in batches(keys, REPAIR_LIMIT)
         )
 
     def _register(self, *, again: bool) -> None:
@@ -102,7 +96,7 @@ class QueueStore:
         )
 
 
-def batches(keys: Sequence[str], size: int = BATCH) -> Iterator[list[bytes]]:
+def batches(keys: Sequence[str], size: int = BATCH_LIMIT) -> Iterator[list[bytes]]:
     """Validate all keys, then yield them once each, as bytes, in batches that a script takes."""
     valid = iter(dict.fromkeys(map(validate_key, keys)))
     while batch := list(islice(valid, size)):

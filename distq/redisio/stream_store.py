@@ -9,8 +9,9 @@ from typing import Any
 
 from distq.redisio.connection import Connection
 from distq.redisio.keys import queue_key, validate_key
+from distq.redisio.limits import BATCH_LIMIT
 from distq.redisio.positions import MARK
-from distq.redisio.queue_store import BATCH, QueueStore
+from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import Stream
 from distq.redisio.scores import validate_priority
 
@@ -74,7 +75,7 @@ class StreamStore:
         items = list(dict.fromkeys(map(validate_key, keys)))
         priority = validate_priority(priority)
         known = known or {}
-        if len(items) + len(known) + len(gone) > BATCH:
+        if len(items) + len(known) + len(gone) > BATCH_LIMIT:
             raise ValueError(f"a commit of {len(items)} keys, {len(known)} known and {len(gone)} gone")
         if any(text.split() != [text] for text in (epoch, batch, new or "-")):
             raise ValueError(f"epoch {epoch!r}, batch {batch!r} and position {new!r} must be single words")
@@ -118,7 +119,7 @@ class StreamStore:
         """Yield what was handed over of each object; an object may come twice (Redis HSCAN)."""
         cursor = b"0"
         while True:
-            ((cursor, flat),) = self._store.read(("HSCAN", "known", cursor, "COUNT", BATCH))
+            ((cursor, flat),) = self._store.read(("HSCAN", "known", cursor, "COUNT", BATCH_LIMIT))
             for name, value in zip(flat[::2], flat[1::2], strict=True):
                 yield name.decode(), value.decode()
             if cursor == b"0":

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from distq.errors import RedisError
+from distq.redisio.limits import TURN_LIMIT
 from distq.workqueue.interface import Fate, Request
-from distq.workqueue.turns import LIMIT, Entry
+from distq.workqueue.turns import Entry
 
 
 @dataclass(eq=False)
@@ -31,9 +32,10 @@ class Asks:
 
     def add(self, ask: Ask) -> None:
         """Let the ask travel in one of the next turns; raise ValueError for one that no turn can carry."""
-        if len(ask.entries) > LIMIT or ask.want > LIMIT:
+        if len(ask.entries) > TURN_LIMIT or ask.want > TURN_LIMIT:
             raise ValueError(
-                f"a turn of {len(ask.entries)} settlements and {ask.want} claims: at most {LIMIT} each way"
+                f"a turn of {len(ask.entries)} settlements and {ask.want} claims: "
+                f"at most {TURN_LIMIT} each way"
             )
         self._waiting.append(ask)
 
@@ -44,7 +46,7 @@ class Asks:
         while self._waiting:
             entries += len(self._waiting[0].entries)
             want += self._waiting[0].want
-            if entries > LIMIT or want > LIMIT:
+            if entries > TURN_LIMIT or want > TURN_LIMIT:
                 break
             taken.append(self._waiting.popleft())
         return taken

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from distq.clock import SYSTEM_CLOCK, Clock
 from distq.errors import DistqError, RedisError, RedisUnavailable
 from distq.redisio.keys import LAYOUT
+from distq.redisio.limits import TURN_LIMIT
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import Claim
 from distq.workqueue.asks import Ask, Asks
@@ -26,7 +27,6 @@ from distq.workqueue.heartbeat import Heartbeat
 from distq.workqueue.interface import Fate, Release, Request, Settlement, Turn
 from distq.workqueue.rate_limiters import microseconds
 from distq.workqueue.turns import (
-    LIMIT,
     REFUSED,
     Answer,
     Backoff,
@@ -347,10 +347,12 @@ class Session:
             self.interrupt()
 
     def _release(self, requests: Sequence[Request]) -> None:
-        for start in range(0, len(requests), LIMIT):
+        for start in range(0, len(requests), TURN_LIMIT):
             if self.id:
                 self._send(
-                    [Settlement(request, Release()) for request in requests[start : start + LIMIT]], 0, {}
+                    [Settlement(request, Release()) for request in requests[start : start + TURN_LIMIT]],
+                    0,
+                    {},
                 )
 
     # Beginning and end

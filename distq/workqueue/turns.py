@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
 
+from distq.redisio.limits import COSTLY_LIMIT
 from distq.redisio.records import Failure as FailureRecord
 from distq.redisio.scores import decode_order
 from distq.workqueue.interface import (
@@ -20,12 +21,6 @@ from distq.workqueue.interface import (
     Success,
 )
 from distq.workqueue.rate_limiters import Failure, Program, RateLimiter, fixed, program_of
-
-LIMIT = 250
-"""Settlements and claims a turn, each way, so that the script stays within 2 ms."""
-
-SLOW_LIMIT = 50
-"""Settlements other than successes a turn: each costs as much as ten successes."""
 
 ENDED, REFUSED, PENDING, PARKED = Fate("ended"), Fate("refused"), Fate("pending"), Fate("parked")
 
@@ -98,7 +93,7 @@ def parts(entries: Sequence[Entry]) -> list[list[int]]:
     """Part what one script would take too long for, as indexes; the last part, with the successes, claims."""
     quick = [index for index, entry in enumerate(entries) if _succeeded(entry)]
     slow = [index for index, entry in enumerate(entries) if not _succeeded(entry)]
-    some = [slow[start : start + SLOW_LIMIT] for start in range(0, len(slow), SLOW_LIMIT)] or [[]]
+    some = [slow[start : start + COSTLY_LIMIT] for start in range(0, len(slow), COSTLY_LIMIT)] or [[]]
     return [*some[:-1], quick + some[-1]]
 
 

@@ -10,13 +10,12 @@ from distq.errors import TerminalError
 from distq.inspector import Inspector
 from distq.redisio import scripts
 from distq.redisio.connection import Argument, Connection
-from distq.redisio.queue_store import BATCH, REPAIRED_AT_ONCE
+from distq.redisio.limits import BATCH_LIMIT, REPAIR_LIMIT, TURN_LIMIT
 from distq.redisio.stream_store import Committed, StreamStore
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.interface import Request, Retry, Settlement, Success
 from distq.workqueue.queue import Queue
 from distq.workqueue.rate_limiters import ItemExponentialFailureRateLimiter
-from distq.workqueue.turns import LIMIT
 
 KEYS = [f"key-{n:04}" for n in range(2300)]
 
@@ -50,9 +49,9 @@ def test_adds_go_in_steps(measured: Measured) -> None:
     assert queue.add(*KEYS) == len(KEYS)
     assert queue.add(*KEYS, after=100) == 0
     assert queue.add(*(f"later-{key}" for key in KEYS), after=100) == len(KEYS)
-    assert measured.items["add"] == [BATCH, BATCH, 300]
-    assert measured.items["add_after"] == [BATCH, BATCH, 300] * 2
-    assert BATCH == 1000
+    assert measured.items["add"] == [BATCH_LIMIT, BATCH_LIMIT, 300]
+    assert measured.items["add_after"] == [BATCH_LIMIT, BATCH_LIMIT, 300] * 2
+    assert BATCH_LIMIT == 1000
 
 
 @pytest.mark.parametrize("chosen", ["named", "by state"])
@@ -67,7 +66,7 @@ def test_repairs_go_in_steps(measured: Measured, chosen: str) -> None:
         assert eye.requeue("foos", state="dead") == eye.delete("foos", state="ready") == len(KEYS)
     for name in ("park", "requeue", "delete"):
         assert sum(measured.items[name]) >= len(KEYS)
-        assert max(measured.items[name]) <= REPAIRED_AT_ONCE <= 1000
+        assert max(measured.items[name]) <= REPAIR_LIMIT <= 1000
     assert eye.queues("foos")[0].ready == 0
 
 
@@ -76,13 +75,16 @@ def test_a_turn_of_many_threads_goes_in_steps(measured: Measured) -> None:
     nothing_comes_back = ItemExponentialFailureRateLimiter(base_delay=60)
     queue = Queue("foos", measured, rate_limiter=nothing_comes_back)
     queue.add(*KEYS[:1000])
-    for entries, want in (([], LIMIT + 1), ([Settlement(Request("a"), Success())] * (LIMIT + 1), 0)):
+    for entries, want in (
+        ([], TURN_LIMIT + 1),
+        ([Settlement(Request("a"), Success())] * (TURN_LIMIT + 1), 0),
+    ):
         with pytest.raises(ValueError, match="at most 250 each way"):
             queue.turn(entries, want)
     assert measured.items["turn"] == []
 
     def work() -> None:
-        requests = queue.turn([], LIMIT).requests
+        requests = queue.turn([], TURN_LIMIT).requests
         outcomes = [Success() if n % 2 else Retry("no luck") for n in range(len(requests))]
         turn = queue.turn([Settlement(*pair) for pair in zip(requests, outcomes, strict=True)], 0)
         assert {fate.kind for fate in turn.fates} == {"ended", "delayed"}

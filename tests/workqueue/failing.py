@@ -8,13 +8,13 @@ from distq.inspector import Inspector
 from distq.inspector.info import ItemInfo
 from distq.redisio import scripts
 from distq.redisio.connection import Connection
+from distq.redisio.limits import TURN_LIMIT
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.scores import decode_due
 from distq.workqueue.interface import Fate, Release, Request, Settlement
 from distq.workqueue.outcome import outcome_of
 from distq.workqueue.queue import Queue
 from distq.workqueue.rate_limiters import Program
-from distq.workqueue.turns import LIMIT
 
 _AROUND = """
 local meta, program, count, now = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -30,7 +30,7 @@ _LIMITER = Path(scripts.__file__).parent / "lua" / "include" / "limiter.lua"
 def fail(queue: Queue, key: str, error: BaseException | None = None) -> Fate:
     """Add an item, so that it is pending now, claim it and fail; return what became of it."""
     queue.add(key)
-    requests = {request.key: request for request in queue.turn([], LIMIT).requests}
+    requests = {request.key: request for request in queue.turn([], TURN_LIMIT).requests}
     failure = Settlement(requests.pop(key), outcome_of(error or ValueError("again")))
     others = [Settlement(request, Release()) for request in requests.values()]
     return queue.turn([failure, *others], 0).fates[0]
@@ -87,11 +87,11 @@ def fail_many(queue: Queue, keys: list[str]) -> list[float]:
     """Claim all items, then fail one after another; return after how many seconds each comes back."""
     queue.add(*keys)
     held: list[Request] = []
-    while requests := queue.turn([], LIMIT).requests:
+    while requests := queue.turn([], TURN_LIMIT).requests:
         held += requests
     failures = [Settlement(request, outcome_of(ValueError("again"))) for request in held]
     fates: list[Fate] = []
-    for start in range(0, len(failures), LIMIT):
-        fates += queue.turn(failures[start : start + LIMIT], 0).fates
+    for start in range(0, len(failures), TURN_LIMIT):
+        fates += queue.turn(failures[start : start + TURN_LIMIT], 0).fates
     now = queue.connection.server_time / 1e6
     return [round(fate.due - now, 3) for fate in fates if fate.due is not None]

@@ -8,10 +8,11 @@ import pytest
 from distq.errors import RedisUnavailable
 from distq.redisio import scripts
 from distq.redisio.connection import Argument, Connection
+from distq.redisio.limits import COSTLY_LIMIT
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.interface import Outcome, Release, Request, Retry, Settlement, Success
 from distq.workqueue.queue import Queue
-from distq.workqueue.turns import SLOW_LIMIT, parts
+from distq.workqueue.turns import parts
 
 
 class Turns(Connection):
@@ -69,7 +70,7 @@ def test_much_is_settled_in_parts(turns: Turns) -> None:
     turn = queue.turn(_settlements(requests), 1)
     assert [fate.kind for fate in turn.fates] == 50 * ["ended", "delayed", "pending", "delayed", "pending"]
     assert len(turn.requests) == 1
-    assert turns.turns == 200 / SLOW_LIMIT
+    assert turns.turns == 200 / COSTLY_LIMIT
     assert len(queue.turn([], 250).requests) == 100  # the released, and the one more
     queue.close()
 
@@ -94,4 +95,4 @@ def test_successes_need_no_parts() -> None:
     assert parts([Settlement(request, Success()) for request in requests]) == [[*range(250)]]
     assert parts([]) == [[]]
     slow = [Settlement(request, Release()) for request in requests]
-    assert [len(part) for part in parts(slow)] == 250 // SLOW_LIMIT * [SLOW_LIMIT]
+    assert [len(part) for part in parts(slow)] == 250 // COSTLY_LIMIT * [COSTLY_LIMIT]

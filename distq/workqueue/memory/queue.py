@@ -8,6 +8,7 @@ from distq.clock import SYSTEM_CLOCK, Clock
 from distq.errors import ConfigError, Empty, ShutDown
 from distq.metrics import MetricsProvider
 from distq.redisio.keys import validate_key, validate_queue_name
+from distq.redisio.limits import TURN_LIMIT
 from distq.redisio.scores import validate_priority
 from distq.workqueue.interface import (
     Done,
@@ -31,7 +32,7 @@ from distq.workqueue.rate_limiters import (
     validate_rate_limiter,
 )
 from distq.workqueue.recorder import Recorder
-from distq.workqueue.turns import LIMIT, Policy
+from distq.workqueue.turns import Policy
 
 _logger = logging.getLogger("distq.queue")
 
@@ -232,9 +233,9 @@ class MemoryQueue:
 
     def turn(self, settlements: Sequence[Settlement], want: int) -> Turn:
         """Settle claims and take up to ``want`` new ones in one step; see ``TurnQueue.turn``."""
-        if len(settlements) > LIMIT or want > LIMIT:
+        if len(settlements) > TURN_LIMIT or want > TURN_LIMIT:
             raise ValueError(
-                f"a turn of {len(settlements)} settlements and {want} claims: at most {LIMIT} each way"
+                f"a turn of {len(settlements)} settlements and {want} claims: at most {TURN_LIMIT} each way"
             )
         turn = self._claims.turn(settlements, 0 if self._shutting_down else want)
         if self._recorder is not None:
