@@ -34,9 +34,9 @@ from distq.errors import ApiError, ConfigError, TooManyRequests
 from distq.informer.listwatch import PAGE_SIZE
 from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore
-from tests.client.samples import custom_resource, wait_until_served
 from tests.controller.leading import Term
-from tests.informer.recording import DEFINITIONS, change_schema
+from tests.support.recording import DEFINITIONS, change_schema
+from tests.support.samples import custom_resource, wait_until_served
 
 QUEUE = "failover"
 WRITERS = 6

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import tests
 from distq.client import Client
 from distq.controller.stream import Stream, StreamConfig
 from distq.controller.watches import For, Object, ResourceWatch, Watches, identities
@@ -21,6 +20,7 @@ from distq.informer import pager
 from distq.leaderelection import LeaderElectionConfig, LeaderElector, LeaseLock
 from distq.redisio.connection import Connection
 from distq.redisio.stream_store import StreamStore
+from tests import ROOT
 from tests.controller.leading import QUEUE, Scene
 
 LEASE = "distq-foos"
@@ -79,7 +79,7 @@ def struck_down(
     }
     process = subprocess.Popen(
         [sys.executable, "-c", "from tests.controller.leader_process import main; main()", json.dumps(task)],
-        cwd=Path(tests.__file__).parent.parent,
+        cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
     )

@@ -18,9 +18,9 @@ from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import Stream as StreamRecord
 from distq.redisio.scores import decode_order
 from distq.redisio.stream_store import StreamStore, stream_records
-from tests.controller.eventually import eventually
-from tests.fixtures.api_servers import ApiServer, EmulatedServer
-from tests.informer.recording import RecordingClient
+from tests.support.api_servers import ApiServer, EmulatedServer
+from tests.support.eventually import eventually
+from tests.support.recording import RecordingClient
 
 QUEUE = "foos"
 

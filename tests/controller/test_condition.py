@@ -18,8 +18,8 @@ from distq.metrics import Sample
 from distq.redisio.connection import Connection
 from distq.testing import EmulatedApiServer
 from distq.workqueue.queue import Queue
-from tests.controller.eventually import eventually
-from tests.controller.running import running
+from tests.support.dispatchers import running
+from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True)
 

@@ -16,10 +16,10 @@ from distq.redisio.queue_store import QueueStore
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
-from tests.controller.eventually import eventually
-from tests.controller.running import running
 from tests.controller.test_dispatcher import left_over
-from tests.fixtures.tcp_proxy import TcpProxy
+from tests.support.dispatchers import running
+from tests.support.eventually import eventually
+from tests.support.tcp_proxy import TcpProxy
 
 
 def test_an_async_handler_past_the_timeout_is_cancelled_and_fails(

@@ -14,7 +14,7 @@ from distq.controller.watches import For, Owns
 from distq.redisio.connection import Connection
 from distq.testing import EmulatedApiServer
 from distq.workqueue.queue import Queue
-from tests.controller.eventually import eventually
+from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True)
 

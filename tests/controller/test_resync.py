@@ -19,9 +19,9 @@ from distq.informer.wire import Page
 from distq.redisio.stream_store import StreamStore, stream_records
 from distq.testing.fake_clock import FakeClock
 from distq.workqueue.queue import Queue
-from tests.controller.eventually import eventually
 from tests.controller.leading import QUEUE, Leader, Scene
 from tests.controller.test_stream import CONFIG_MAPS, LOW, change, create, delete
+from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True)
 

@@ -18,10 +18,10 @@ from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import Failure
 from distq.workqueue.queue import Queue
-from tests.client.samples import wait_until_served
-from tests.controller.eventually import eventually
 from tests.controller.test_manager import Running
-from tests.fixtures.api_servers import ApiServer
+from tests.support.api_servers import ApiServer
+from tests.support.eventually import eventually
+from tests.support.samples import wait_until_served
 from workers import sample_controller as sample
 
 FOLDER = Path(workers.__file__).parent

@@ -15,9 +15,9 @@ from distq.errors import LeaseLost
 from distq.redisio.stream_store import StreamStore, stream_records
 from distq.testing.fake_clock import FakeClock
 from distq.workqueue.queue import Queue
-from tests.client.samples import config_map
-from tests.controller.eventually import eventually
 from tests.controller.leading import QUEUE, Scene, Term
+from tests.support.eventually import eventually
+from tests.support.samples import config_map
 
 pytestmark = pytest.mark.parametrize("redis_server", ["redis7"], indirect=True)
 

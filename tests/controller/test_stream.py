@@ -16,10 +16,10 @@ from distq.redisio.stream_store import Committed, StreamStore
 from distq.testing import EmbeddedValkey
 from distq.testing.fake_clock import FakeClock
 from distq.workqueue.queue import Queue
-from tests.client.samples import config_map
-from tests.controller.eventually import eventually
 from tests.controller.leading import ON_ALL_SERVERS, QUEUE, Scene
-from tests.fixtures.tcp_proxy import TcpProxy
+from tests.support.eventually import eventually
+from tests.support.samples import config_map
+from tests.support.tcp_proxy import TcpProxy
 
 pytestmark = ON_ALL_SERVERS
 

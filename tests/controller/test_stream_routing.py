@@ -9,9 +9,9 @@ from distq.controller.committer import Committer
 from distq.controller.event import Event
 from distq.controller.predicate import Predicate, labels_changed, matches_labels
 from distq.controller.watches import For, Object, Owns, Watches
-from tests.client.samples import config_map
-from tests.controller.eventually import eventually
 from tests.controller.leading import ON_ALL_SERVERS, Scene
+from tests.support.eventually import eventually
+from tests.support.samples import config_map
 
 pytestmark = ON_ALL_SERVERS
 

@@ -18,7 +18,7 @@ from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.refusals import typed_error
 from distq.testing.embedded_valkey import EmbeddedValkey
-from tests.fixtures.tcp_proxy import TcpProxy
+from tests.support.tcp_proxy import TcpProxy
 
 StartServer = Callable[..., EmbeddedValkey]
 SECRET = "s3cr3t"

@@ -16,7 +16,7 @@ from distq.redisio import scripts
 from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore, queue_names
 from distq.testing.embedded_valkey import EmbeddedValkey
-from tests.redisio.populated import NAMES, SECOND, Populated, key
+from tests.support.populated import NAMES, SECOND, Populated, key
 from tests.workqueue.machine import QueueMachine, run
 
 SCRIPTS = [

@@ -15,7 +15,7 @@ from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.asks import Ask
 from distq.workqueue.interface import Release, Request, Settlement, Success
 from distq.workqueue.queue import Queue
-from tests.fixtures.tcp_proxy import TcpProxy
+from tests.support.tcp_proxy import TcpProxy
 from tests.workqueue.conftest import ServerTime, SteppedClock, beat
 
 Make = Callable[..., Queue]

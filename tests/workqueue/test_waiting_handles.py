@@ -21,7 +21,7 @@ from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
 from distq.workqueue.waiting import Waiting
-from tests.fixtures.tcp_proxy import TcpProxy
+from tests.support.tcp_proxy import TcpProxy
 
 WAKE = "distq:{foos}:wake"
 LONG, SOON = 100.0, 10.0
