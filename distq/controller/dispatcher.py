@@ -292,9 +292,9 @@ class Dispatcher:
         if away_since is not None:
             _logger.warning("%s: Redis answers again after %.1f s", self._name, time.monotonic() - away_since)
         verbose = _logger.isEnabledFor(logging.DEBUG)
-        for settlement, fate in zip(settlements, turn.fates, strict=True):
+        for settlement, disposition in zip(settlements, turn.dispositions, strict=True):
             if verbose or not isinstance(settlement.outcome, Success):
-                log_reconcile(self._name, settlement, fate)
+                log_reconcile(self._name, settlement, disposition)
         return turn
 
     def _pause(self, seconds: float) -> None:

@@ -3,12 +3,12 @@
 import logging
 import time
 
-from distq.workqueue.interface import Fate, Park, Retry, Settlement
+from distq.workqueue.interface import Disposition, Park, Retry, Settlement
 
 _logger = logging.getLogger("distq")
 
 
-def log_reconcile(name: str, settlement: Settlement, fate: Fate) -> None:
+def log_reconcile(name: str, settlement: Settlement, disposition: Disposition) -> None:
     """Log how the reconcile of one request ended and what comes next, in one line."""
     request, outcome = settlement.request, settlement.outcome
     if isinstance(outcome, Retry | Park):
@@ -26,7 +26,7 @@ def log_reconcile(name: str, settlement: Settlement, fate: Fate) -> None:
         request.key,
         request.attempt,
         what,
-        _next(name, settlement, fate),
+        _next(name, settlement, disposition),
     )
     if isinstance(outcome, Retry | Park) and outcome.traceback:
         _logger.debug("%s %s %s", name, request.key, outcome.traceback)
@@ -36,10 +36,10 @@ def _one_line(error: str) -> str:
     return " ".join(error.split())
 
 
-def _next(name: str, settlement: Settlement, fate: Fate) -> str:
-    match fate.kind:
-        case "delayed" if fate.due is not None:
-            return f"next in {max(0.0, fate.due - time.time()):.3g} s"
+def _next(name: str, settlement: Settlement, disposition: Disposition) -> str:
+    match disposition.kind:
+        case "delayed" if disposition.due is not None:
+            return f"next in {max(0.0, disposition.due - time.time()):.3g} s"
         case "pending":
             return "next as soon as a slot is free"
         case "parked":

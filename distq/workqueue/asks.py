@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from distq.errors import RedisError
 from distq.redisio.limits import TURN_LIMIT
-from distq.workqueue.interface import Fate, Request
+from distq.workqueue.interface import Disposition, Request
 from distq.workqueue.turns import Entry
 
 
@@ -17,7 +17,7 @@ class Ask:
     entries: Sequence[Entry]
     want: int
     requests: list[Request] = field(default_factory=list)
-    fates: list[Fate] = field(default_factory=list)
+    dispositions: list[Disposition] = field(default_factory=list)
     wait: float = 0.0
     promoted: int = 0
     answered: bool = False

@@ -275,8 +275,8 @@ class Queue:
         turn = self._turns.turn(settlements, want)
         if self._recorder is not None:
             self._recorder.turned(settlements, turn)
-        for settlement, fate in zip(settlements, turn.fates, strict=True):
-            if fate.kind == "refused":
+        for settlement, disposition in zip(settlements, turn.dispositions, strict=True):
+            if disposition.kind == "refused":
                 _logger.warning(
                     "queue %s: %s not settled: its claim had ended", self.name, settlement.request.key
                 )
@@ -299,8 +299,8 @@ class Queue:
             self._session.close()
 
     def _settle(self, request: Request, outcome: Outcome) -> bool:
-        (fate,) = self.turn([Settlement(request, outcome)], 0).fates
-        return fate.kind != "refused"
+        (disposition,) = self.turn([Settlement(request, outcome)], 0).dispositions
+        return disposition.kind != "refused"
 
     @property
     def _redis(self) -> QueueStore:

@@ -24,7 +24,7 @@ from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import Claim
 from distq.workqueue.asks import Ask, Asks
 from distq.workqueue.heartbeat import Heartbeat
-from distq.workqueue.interface import Fate, Release, Request, Settlement, Turn
+from distq.workqueue.interface import Disposition, Release, Request, Settlement, Turn
 from distq.workqueue.rate_limiters import microseconds
 from distq.workqueue.turns import (
     REFUSED,
@@ -55,7 +55,7 @@ class _Sent:
     entries: list[Entry]
     encoded: Encoded
     policy: Policy
-    before: Mapping[tuple[str, int], Fate]
+    before: Mapping[tuple[str, int], Disposition]
     """What parts of the same turn, which were answered, made of their claims."""
 
 
@@ -94,7 +94,7 @@ class Session:
         """Counts the begins and ends of turns: odd while one is under way."""
         self._held: dict[str, Request] = {}
         self._spare: deque[Request] = deque()
-        self._late: dict[tuple[str, int], Fate] = {}
+        self._late: dict[tuple[str, int], Disposition] = {}
         self._unanswered: _Sent | None = None
         self._op = 0
         self._alone = False
@@ -114,7 +114,7 @@ class Session:
             raise ask.error
         if self._ended:
             self.close_when_idle()
-        return Turn(ask.requests, ask.fates, ask.wait, ask.promoted)
+        return Turn(ask.requests, ask.dispositions, ask.wait, ask.promoted)
 
     def wait(self, seconds: float, at_most: float | None = None) -> None:
         """Sleep until there may be work, at most ``at_most`` seconds.
@@ -237,11 +237,12 @@ class Session:
         answer, told = self._send_in_parts(ours, max(0, want - len(self._spare)))
         self._spare.extend(answer.requests)
         self._spare = deque(request for request in self._spare if not request.cancelled.is_set())
-        fates = iter(told)
+        dispositions = iter(told)
         sent = set(map(id, ours))
         for ask in asks:
-            ask.fates = [
-                next(fates) if id(entry) in sent else self._late_fate(entry) for entry in ask.entries
+            ask.dispositions = [
+                next(dispositions) if id(entry) in sent else self._late_disposition(entry)
+                for entry in ask.entries
             ]
             ask.requests = [self._spare.popleft() for _ in range(min(ask.want, len(self._spare)))]
             ask.wait = _ALONE_WAIT if self._rests else answer.wait
@@ -258,28 +259,28 @@ class Session:
         held = self._held.get(entry.request.key)
         return held is not None and held.fence == entry.request.fence
 
-    def _late_fate(self, entry: Entry) -> Fate:
+    def _late_disposition(self, entry: Entry) -> Disposition:
         """Return what a turn whose reply came late made of a claim; one that we do not hold is refused."""
         if not isinstance(entry, Settlement):
             return REFUSED
         return self._late.pop((entry.request.key, entry.request.fence), REFUSED)
 
-    def _send_in_parts(self, entries: list[Entry], want: int) -> tuple[Answer, list[Fate]]:
+    def _send_in_parts(self, entries: list[Entry], want: int) -> tuple[Answer, list[Disposition]]:
         """Send one turn, or several where one would keep the server for too long; the last one claims."""
-        fates = [REFUSED] * len(entries)
-        before: dict[tuple[str, int], Fate] = {}
+        dispositions = [REFUSED] * len(entries)
+        before: dict[tuple[str, int], Disposition] = {}
         *first, last = parts(entries)
         for places in (*first, last):
             part = [entries[place] for place in places]
             answer = self._send(part, want if places is last else 0, dict(before))
-            before.update(_by_claim(part, answer.fates))
-            for place, fate in zip(places, answer.fates, strict=True):
-                fates[place] = fate
-        return answer, fates
+            before.update(_by_claim(part, answer.dispositions))
+            for place, disposition in zip(places, answer.dispositions, strict=True):
+                dispositions[place] = disposition
+        return answer, dispositions
 
     # One turn of the script
 
-    def _send(self, entries: list[Entry], want: int, before: Mapping[tuple[str, int], Fate]) -> Answer:
+    def _send(self, entries: list[Entry], want: int, before: Mapping[tuple[str, int], Disposition]) -> Answer:
         back_offs: list[Entry] = [entry for entry in entries if isinstance(entry, Backoff)]
         if not self.id and self._ended and not back_offs:
             return Answer([], [REFUSED] * len(entries), 0.0, alone=False)
@@ -295,9 +296,9 @@ class Session:
         anew = self._send(
             back_offs, want, before
         )  # the claims ended with the session, what needs none goes on
-        told = dict(zip(map(id, back_offs), anew.fates, strict=True))
-        fates = [told.get(id(entry), REFUSED) for entry in entries]
-        return Answer(anew.requests, fates, anew.wait, anew.alone)
+        told = dict(zip(map(id, back_offs), anew.dispositions, strict=True))
+        dispositions = [told.get(id(entry), REFUSED) for entry in entries]
+        return Answer(anew.requests, dispositions, anew.wait, anew.alone)
 
     def _ask_redis(self, sent: _Sent) -> Answer | None:
         """Run the script; return None where the session was lost. Without a reply the turn is kept."""
@@ -327,19 +328,19 @@ class Session:
         return answer
 
     def _ask_again(self, sent: _Sent) -> None:
-        """Ask for a reply that was lost; keep its fates and claims for those who come back for them."""
+        """Ask for a reply that was lost; keep what it answers for those who come back for it."""
         answer = self._ask_redis(sent)
         if answer is None:
             self._late.update(sent.before)
             return
-        self._late = {**sent.before, **_by_claim(sent.entries, answer.fates)}
+        self._late = {**sent.before, **_by_claim(sent.entries, answer.dispositions)}
         self._spare.extend(answer.requests)
 
     def _note(self, sent: _Sent, answer: Answer) -> None:
-        for entry, fate in zip(sent.entries, answer.fates, strict=True):
+        for entry, disposition in zip(sent.entries, answer.dispositions, strict=True):
             if isinstance(entry, Settlement):
                 self._held.pop(entry.request.key, None)
-                self.worker.count(entry.outcome, fate)
+                self.worker.count(entry.outcome, disposition)
         self._held.update((request.key, request) for request in answer.requests)
         self._promoted += answer.promoted
         was_alone, self._alone = self._alone, (self._alone or answer.alone) and bool(self._held)
@@ -391,10 +392,12 @@ class Session:
         self._on_cancel(request)
 
 
-def _by_claim(entries: Sequence[Entry], fates: Sequence[Fate]) -> dict[tuple[str, int], Fate]:
+def _by_claim(
+    entries: Sequence[Entry], dispositions: Sequence[Disposition]
+) -> dict[tuple[str, int], Disposition]:
     return {
-        (entry.request.key, entry.request.fence): fate
-        for entry, fate in zip(entries, fates, strict=True)
+        (entry.request.key, entry.request.fence): disposition
+        for entry, disposition in zip(entries, dispositions, strict=True)
         if isinstance(entry, Settlement)
     }
 

@@ -1,4 +1,4 @@
-"""How a turn travels: settlements into the script's inputs, its reply into claims and fates."""
+"""How a turn travels: settlements into the script's inputs, its reply into claims and dispositions."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from distq.redisio.records import Failure as FailureRecord
 from distq.redisio.scores import decode_order
 from distq.workqueue.interface import (
     After,
+    Disposition,
     Done,
-    Fate,
     Outcome,
     Park,
     Release,
@@ -22,7 +22,12 @@ from distq.workqueue.interface import (
 )
 from distq.workqueue.rate_limiters import Failure, Program, RateLimiter, fixed, program_of
 
-ENDED, REFUSED, PENDING, PARKED = Fate("ended"), Fate("refused"), Fate("pending"), Fate("parked")
+ENDED, REFUSED, PENDING, PARKED = (
+    Disposition("ended"),
+    Disposition("refused"),
+    Disposition("pending"),
+    Disposition("parked"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,14 +133,14 @@ def _outcome(request: Request, outcome: Outcome, policy: Policy) -> tuple[str | 
 
 @dataclass(frozen=True)
 class Answer:
-    """What the script said; fates in the order of the entries, ``wait`` in seconds.
+    """What the script said; dispositions in the order of the entries, ``wait`` in seconds.
 
     ``alone``: a suspect is held or stands first; ask for nothing until nothing is held. ``promoted``: how
     many delayed items became pending now.
     """
 
     requests: list[Request]
-    fates: list[Fate]
+    dispositions: list[Disposition]
     wait: float
     alone: bool
     promoted: int = 0
@@ -144,19 +149,19 @@ class Answer:
 def decode(reply: Sequence[Any], encoded: Encoded) -> Answer:
     """Read the script's reply."""
     fence, wait, alone, refusals, told, popped, records, promoted = reply
-    fates = [ENDED] * encoded.n_ok + [_fate(text) for text in told or ()]
+    dispositions = [ENDED] * encoded.n_ok + [_disposition(text) for text in told or ()]
     for index in refusals.split(b",") if refusals else ():
-        fates[int(index) - 1] = REFUSED
-    in_order = [ENDED] * len(fates)
-    for place, fate in zip(encoded.order, fates, strict=True):
-        in_order[place] = fate
+        dispositions[int(index) - 1] = REFUSED
+    in_order = [ENDED] * len(dispositions)
+    for place, disposition in zip(encoded.order, dispositions, strict=True):
+        in_order[place] = disposition
     return Answer(_requests(int(fence), popped, records), in_order, wait / 1e6, bool(alone), promoted)
 
 
-def _fate(text: bytes) -> Fate:
+def _disposition(text: bytes) -> Disposition:
     if text == b"parked":
         return PARKED
-    return PENDING if text == b"pending" else Fate("delayed", int(text) / 1000)
+    return PENDING if text == b"pending" else Disposition("delayed", int(text) / 1000)
 
 
 def _requests(fence: int, popped: Sequence[bytes], records: Sequence[bytes | None] | None) -> list[Request]:

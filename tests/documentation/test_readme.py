@@ -204,10 +204,10 @@ def the_limiter_decides(text: str, reader: Reader) -> None:
     inspector = Inspector(reader.sandbox.redis)
     for request in queue.turn([], len(errors)).requests:
         error, delay = errors[request.key]
-        (fate,) = queue.turn([Settlement(request, outcome_of(error))], 0).fates
+        (disposition,) = queue.turn([Settlement(request, outcome_of(error))], 0).dispositions
         item = inspector.item("orders", request.key)
         assert item is not None
-        assert fate.due == pytest.approx((item.last_error_at or 0) + delay, abs=0.001)
+        assert disposition.due == pytest.approx((item.last_error_at or 0) + delay, abs=0.001)
     for _ in range(19):
         queue.add_rate_limited("asked")
     queue.add("asked")

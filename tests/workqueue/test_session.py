@@ -154,7 +154,7 @@ def test_a_lost_session_cancels_all_and_the_handle_goes_on_with_a_new_one(
     connection.execute("FLUSHALL")
     queue.add("b")
     turn = queue.turn([Settlement(request, Success())], 1)
-    assert [fate.kind for fate in turn.fates] == ["refused"]
+    assert [disposition.kind for disposition in turn.dispositions] == ["refused"]
     assert request.cancelled.is_set()
     assert [request.key for request in turn.requests] == ["b"]
 

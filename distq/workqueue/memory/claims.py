@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from distq.workqueue.interface import Request, Settlement, Turn
 from distq.workqueue.memory import entries
-from distq.workqueue.memory.endings import REFUSED, ending_of, fates_of, requests_of
+from distq.workqueue.memory.endings import REFUSED, dispositions_of, ending_of, requests_of
 from distq.workqueue.memory.entries import Answer, Ending
 from distq.workqueue.memory.room import Room
 from distq.workqueue.rate_limiters import Failure, program_of
@@ -49,21 +49,21 @@ class Claims:
                 if is_ours
             ]
             answer = self._send(endings, 0 if self._alone else want)
-            requests, told = requests_of(answer), iter(fates_of(endings, answer))
+            requests, told = requests_of(answer), iter(dispositions_of(endings, answer))
             for ending in endings:
                 self.held.pop(ending.item, None)
             self.held.update((request.key, request) for request in requests)
             self._alone = (self._alone or answer.alone) and bool(self.held)
             self._thread.seen = self._room.changes
-            fates = [next(told) if is_ours else REFUSED for is_ours in ours]
-            return Turn(requests, fates, self._patience(), answer.promoted)
+            dispositions = [next(told) if is_ours else REFUSED for is_ours in ours]
+            return Turn(requests, dispositions, self._patience(), answer.promoted)
 
     def back_off(self, key: str, attempt: int) -> Turn:
         """Count a failure of a key that nobody needs to hold, and delay it."""
         endings = [Ending(key, 0, "limit", self._limiter(Failure(key, attempt, None)))]
         with self._room.lock:
             answer = self._send(endings, 0)
-            return Turn([], fates_of(endings, answer), 0.0, answer.promoted)
+            return Turn([], dispositions_of(endings, answer), 0.0, answer.promoted)
 
     def _limiter(self, failure: Failure) -> str:
         policy = self._policy()

@@ -185,9 +185,9 @@ class MemoryQueue:
         return self._settle(request, Release())
 
     def _settle(self, request: Request, outcome: Outcome) -> bool:
-        (fate,) = self.turn([Settlement(request, outcome)], 0).fates
+        (disposition,) = self.turn([Settlement(request, outcome)], 0).dispositions
         self._close_if_idle()
-        return fate.kind != "refused"
+        return disposition.kind != "refused"
 
     # Shutdown is this handle's
 
@@ -240,8 +240,8 @@ class MemoryQueue:
         turn = self._claims.turn(settlements, 0 if self._shutting_down else want)
         if self._recorder is not None:
             self._recorder.turned(settlements, turn)
-        for settlement, fate in zip(settlements, turn.fates, strict=True):
-            if fate.kind == "refused":
+        for settlement, disposition in zip(settlements, turn.dispositions, strict=True):
+            if disposition.kind == "refused":
                 _logger.warning(
                     "queue %s: %s not settled: its claim had ended", self.name, settlement.request.key
                 )

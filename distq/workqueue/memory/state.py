@@ -46,7 +46,7 @@ class QueueState:
         refused = [
             place for place, ending in enumerate(endings, 1) if not self._end(now, number, ending, policy)
         ]
-        fates = self._fates(endings)
+        dispositions = self._dispositions(endings)
         session.op, session.fence, session.refused = op, fence, refused
         if policy.fleet_concurrency is not None:
             want = min(want, policy.fleet_concurrency - len(self.items.claims))
@@ -54,21 +54,23 @@ class QueueState:
         if want > 0 and self.paused is None:
             promoted = self.items.promote(now, want)
             names, alone = self._claim(number, fence, want)
-        return replace(self._answer(session, alone, fates, names), promoted=promoted)
+        return replace(self._answer(session, alone, dispositions, names), promoted=promoted)
 
     def _answered_before(self, number: int, session: Session, endings: Sequence[Ending]) -> Answer:
         """Answer from what stands: nothing happens twice."""
         held = self.items.held_by(number)
         names = [item for item in held if self.items.claims[item].fence == session.fence]
         alone = any(map(self.items.is_suspect, names))
-        return self._answer(session, alone, self._fates(endings), names)
+        return self._answer(session, alone, self._dispositions(endings), names)
 
-    def _answer(self, session: Session, alone: bool, fates: Sequence[str], names: Sequence[Item]) -> Answer:
+    def _answer(
+        self, session: Session, alone: bool, dispositions: Sequence[str], names: Sequence[Item]
+    ) -> Answer:
         claimed = [(item, self.items.claims[item].stood) for item in names]
         failures = [self.items.failures.get(item) for item in names]
-        return Answer(session.fence, alone, session.refused, fates, claimed, failures)
+        return Answer(session.fence, alone, session.refused, dispositions, claimed, failures)
 
-    def _fates(self, endings: Sequence[Ending]) -> list[str]:
+    def _dispositions(self, endings: Sequence[Ending]) -> list[str]:
         """Tell where items stand whose claim ended in no success: due time in ms, parked or pending."""
         return [
             str(entry.due_ms)
