@@ -20,7 +20,7 @@ from distq.informer.objects import is_older
 from distq.informer.sink import PositionMoved
 from distq.redisio.limits import BATCH_LIMIT
 from distq.redisio.positions import MARK, step_of
-from distq.redisio.records import Stream as StreamRecord
+from distq.redisio.records import StreamRecord
 from distq.redisio.stream_store import Committed, Fenced, Mismatch, StreamStore
 
 logger = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from distq.informer.backoff import Backoff
 from distq.informer.sink import PositionMoved
 from distq.redisio.limits import BATCH_LIMIT
 from distq.redisio.positions import MARK
-from distq.redisio.records import Stream as StreamRecord
+from distq.redisio.records import StreamRecord
 from distq.redisio.stream_store import StreamStore, stream_records
 from distq.workqueue.interface import WorkQueue
 

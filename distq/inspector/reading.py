@@ -8,7 +8,7 @@ from typing import Any
 from distq.inspector.info import ItemInfo, QueueInfo, State, StreamInfo, Timestamp, WorkerInfo
 from distq.redisio.positions import is_listing
 from distq.redisio.queue_store import QueueStore
-from distq.redisio.records import Claim, Failure
+from distq.redisio.records import ClaimRecord, FailureRecord
 from distq.redisio.scores import decode_due, decode_order
 from distq.redisio.stream_store import stream_records
 
@@ -101,12 +101,12 @@ def describe(store: QueueStore, keys: Sequence[str]) -> Iterator[ItemInfo]:
         ("HMGET", "claims", *keys),
         ("HMGET", "failures", *keys),
     )
-    held = [Claim.parse(claim) if claim else None for claim in claims]
+    held = [ClaimRecord.parse(claim) if claim else None for claim in claims]
     holders = _holders(store, {claim.session for claim in held if claim})
     for key, ready, dirty, delayed, dead, claim, failure in zip(keys, *places, held, failures, strict=True):
         place = _place(_number(ready), _number(dirty), _number(delayed), _number(dead), claim)
         if place:
-            record = Failure.parse(failure) if failure else Failure(0, 0, 0, "", "", "")
+            record = FailureRecord.parse(failure) if failure else FailureRecord(0, 0, 0, "", "", "")
             holder = holders.get(claim.session, _Holder()) if claim else _Holder()
             yield _item_info(store.name, key, place, record, holder)
 
@@ -131,7 +131,11 @@ class _Holder:
 
 
 def _place(
-    ready: float | None, dirty: float | None, delayed: float | None, dead: float | None, claim: Claim | None
+    ready: float | None,
+    dirty: float | None,
+    delayed: float | None,
+    dead: float | None,
+    claim: ClaimRecord | None,
 ) -> _Place | None:
     due_priority, due_us = decode_due(delayed) if delayed is not None else (0, None)
     if claim:
@@ -145,7 +149,7 @@ def _place(
     return None
 
 
-def _item_info(queue: str, key: str, place: _Place, failure: Failure, holder: _Holder) -> ItemInfo:
+def _item_info(queue: str, key: str, place: _Place, failure: FailureRecord, holder: _Holder) -> ItemInfo:
     failed_at = failure.failed_at_us or None
     return ItemInfo(
         queue=queue,

@@ -12,7 +12,7 @@ from distq.redisio.keys import queue_key, validate_key
 from distq.redisio.limits import BATCH_LIMIT
 from distq.redisio.positions import MARK
 from distq.redisio.queue_store import QueueStore
-from distq.redisio.records import Stream
+from distq.redisio.records import StreamRecord
 from distq.redisio.scores import validate_priority
 
 
@@ -44,10 +44,10 @@ class StreamStore:
         self.stream = stream
         self._store = _StreamKeys(connection, queue, stream)
 
-    def load(self) -> Stream | None:
+    def load(self) -> StreamRecord | None:
         """Return the stream's record, None where nothing was ever committed."""
         (text,) = self._store.read(("HGET", "streams", self.stream))
-        return None if text is None else Stream.parse(text)
+        return None if text is None else StreamRecord.parse(text)
 
     def commit(
         self,
@@ -137,10 +137,10 @@ class StreamStore:
         return [None if value is None else value.decode() for value in values]
 
 
-def stream_records(connection: Connection, queue: str) -> dict[str, Stream]:
+def stream_records(connection: Connection, queue: str) -> dict[str, StreamRecord]:
     """Return the records of all streams of a queue, by their names."""
     (flat,) = QueueStore(connection, queue).read(("HGETALL", "streams"))
-    return {name.decode(): Stream.parse(text) for name, text in zip(flat[::2], flat[1::2], strict=True)}
+    return {name.decode(): StreamRecord.parse(text) for name, text in zip(flat[::2], flat[1::2], strict=True)}
 
 
 class _StreamKeys(QueueStore):

@@ -12,7 +12,7 @@ from distq.metrics import MetricsProvider
 from distq.redisio.connection import Connection, shared_connection
 from distq.redisio.keys import validate_key, validate_queue_name
 from distq.redisio.queue_store import QueueStore, batches
-from distq.redisio.records import Failure as FailureRecord
+from distq.redisio.records import FailureRecord
 from distq.redisio.scores import validate_priority
 from distq.workqueue.interface import (
     Done,

@@ -21,7 +21,7 @@ from distq.errors import DistqError, RedisError, RedisUnavailable
 from distq.redisio.keys import LAYOUT
 from distq.redisio.limits import TURN_LIMIT
 from distq.redisio.queue_store import QueueStore
-from distq.redisio.records import Claim
+from distq.redisio.records import ClaimRecord
 from distq.workqueue.asks import Ask, Asks
 from distq.workqueue.heartbeat import Heartbeat
 from distq.workqueue.interface import Disposition, Release, Request, Settlement, Turn
@@ -205,7 +205,9 @@ class Session:
         (items,) = self.store.read(("ZRANGEBYSCORE", "processing", number, number))
         (claims,) = self.store.read(("HMGET", "claims", *items)) if items else ((),)
         return {
-            item.decode(): Claim.parse(text).fence for item, text in zip(items, claims, strict=True) if text
+            item.decode(): ClaimRecord.parse(text).fence
+            for item, text in zip(items, claims, strict=True)
+            if text
         }
 
     # One turn for all who ask

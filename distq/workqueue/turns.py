@@ -6,7 +6,7 @@ from itertools import repeat
 from typing import Any
 
 from distq.redisio.limits import COSTLY_LIMIT
-from distq.redisio.records import Failure as FailureRecord
+from distq.redisio.records import FailureRecord
 from distq.redisio.scores import decode_order
 from distq.workqueue.interface import (
     After,

@@ -15,7 +15,7 @@ from distq.controller.watches import For, ResourceWatch, identities
 from distq.errors import Expired
 from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore
-from distq.redisio.records import Stream as StreamRecord
+from distq.redisio.records import StreamRecord
 from distq.redisio.scores import decode_order
 from distq.redisio.stream_store import StreamStore, stream_records
 from tests.support.api_servers import ApiServer, EmulatedServer
