@@ -9,7 +9,6 @@ import os
 import re
 import runpy
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -39,6 +38,7 @@ from distq.workqueue.interface import Settlement
 from distq.workqueue.outcome import outcome_of
 from tests import ROOT
 from tests.support.api_servers import RealApiServer, real_api_server_assets, write_kubeconfig
+from tests.support.parts import program
 
 README = (ROOT / "README.md").read_text()
 PROGRAMS = Path(sys.executable).parent
@@ -226,7 +226,7 @@ def the_limiter_decides(text: str, reader: Reader) -> None:
 
 def the_tour_works(text: str, reader: Reader) -> None:
     """Give the whole block to one shell, and wait where a person would."""
-    needs("kubectl")
+    program("kubectl", package="kubernetes-client")
     look = "kubectl get deployment web --output jsonpath='{.spec.replicas}'"
     wait = f"until {look} | grep -q %s; do sleep 0.1; done\n"
     script = text.replace(look, wait % 5 + look).replace("kubectl patch", wait % 2 + "kubectl patch")
@@ -303,12 +303,6 @@ def parses(words: list[str]) -> click.Context:
     """Return the context of a distq command line that its own parser takes."""
     assert words[0] == "distq"
     return main.commands[words[1]].make_context(words[1], words[2:])
-
-
-def needs(program: str) -> None:
-    """Skip without a program of the machine's; in CI fail."""
-    if shutil.which(program) is None:
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(f"no {program} on PATH. Install it.")
 
 
 # The manifest

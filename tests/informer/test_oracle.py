@@ -1,6 +1,5 @@
 """client-go's informer and ours follow the same changes, and tell their handlers the same."""
 
-import os
 import random
 import threading
 from collections import Counter
@@ -18,10 +17,10 @@ from tests.informer.original import OriginalInformer
 from tests.informer.pods import Notes, until
 from tests.support.api_servers import ApiServer, EmulatedServer
 from tests.support.go_programs import require
+from tests.support.parts import IN_CI
 from tests.support.recording import RecordingClient, change_schema, create_when_served
 from tests.support.tcp_proxy import TcpProxy
 
-IN_CI = os.environ.get("CI") == "true"
 NAMES = ["a", "b", "c", "d", "e", "f"]
 
 
