@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -38,6 +37,7 @@ from distq.workqueue.interface import Settlement
 from distq.workqueue.outcome import outcome_of
 from tests import ROOT
 from tests.support.api_servers import RealApiServer, real_api_server_assets, write_kubeconfig
+from tests.support.eventually import eventually
 from tests.support.parts import program
 
 README = (ROOT / "README.md").read_text()
@@ -104,14 +104,6 @@ class Reader:
 def reader(folder: Path, sandbox: Sandbox) -> Reader:
     """Give someone who follows the README."""
     return Reader(folder, sandbox)
-
-
-def eventually(look: Callable[[], object]) -> None:
-    """Look again and again until it is so."""
-    deadline = time.monotonic() + TIMEOUT
-    while not look():
-        assert time.monotonic() < deadline, f"not so after {TIMEOUT:g} s: {look}"
-        time.sleep(0.05)
 
 
 def commands(text: str) -> list[list[str]]:
