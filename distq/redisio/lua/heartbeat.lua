@@ -7,9 +7,9 @@ local call = redis.call
 --- @include now
 local number, nonce = string.match(session, '^(%d+)-(.+)$')
 local seen, paused, record = unpack(call('HMGET', meta, 'seen', 'paused', number))
---- @include look
+--- @include check_types
 call('HLEN', workers)
---- @include tick
+--- @include advance_clock
 if not record or string.match(record, '^%S+') ~= nonce then return 'LOST' end
 call('ZADD', sessions, call('HGET', meta, 'clock') + claim_duration, number)
 call('HSET', workers, number, worker)

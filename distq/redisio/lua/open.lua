@@ -9,10 +9,10 @@ local stamp, seen, paused, stored_layout = unpack(call('HMGET', meta, 'stamp', '
 if stored_layout and tonumber(stored_layout) > tonumber(layout) then
   return redis.error_reply('LAYOUT ' .. stored_layout)
 end
---- @include look
+--- @include check_types
 call('HLEN', workers)
 local number, record
---- @include tick
+--- @include advance_clock
 stamp = math.max(tonumber(stamp or 0) + 1, now)
 number = string.format('%d', stamp)
 call('HSET', meta, 'layout', layout, 'stamp', stamp, number, nonce .. ' - - ')

@@ -16,7 +16,7 @@ local call = redis.call
 local number, nonce = string.match(session, '^(%d+)-(.+)$')
 local stamp, seen, paused, record = unpack(call('HMGET', meta, 'stamp', 'seen', 'paused', number))
 local others = 2 * n_ok
---- @include look
+--- @include check_types
 if n_ok == 0 then call('HLEN', claims) end
 if #settlements > others then call('ZCARD', dead) end
 local ours = nonce .. ' '
@@ -25,7 +25,7 @@ if record and string.find(record, this_turn, 1, true) == 1 then
   --- @include replay
 end
 
---- @include tick
+--- @include advance_clock
 if not record or string.find(record, ours, 1, true) ~= 1 then return 'LOST' end
 stamp = tonumber(stamp or 0)
 if stamp < now then stamp = now else stamp = stamp + 1 end
@@ -41,7 +41,7 @@ local refusals = #refused > 0 and table.concat(refused, ',') or ''
 --- @include claim
 local found_less, wait = #popped / 2 < asked, 0
 if found_less or tokens == 0 or (first[2] and call('HGET', meta, 'coverer') == number) then
-  --- @include waiting
+  --- @include waking
 end
 call('HSET', meta, 'stamp', fence, number, this_turn .. fence .. ' ' .. refusals)
 return { fence, wait, alone, refusals, fates, popped, records, promoted }

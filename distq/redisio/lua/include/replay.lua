@@ -14,6 +14,6 @@
     end
   end
   if #settlements > others then
-    --- @include fates
+    --- @include dispositions
   end
   return { fence, 0, alone, refusals, fates, popped, records, 0 }

@@ -7,7 +7,7 @@ if ticks then
   call('HSET', meta, 'seen', now, 'clock', clock)
   local lapsed = call('ZRANGEBYSCORE', sessions, '-inf', clock, 'LIMIT', '0', '100')
   if #lapsed > 0 then
-    --- @include reclaim
+    --- @include expire_sessions
     local room = 100
     local who_covers, uncovered = call('HGET', meta, 'coverer'), false
     for _, who in ipairs(lapsed) do
