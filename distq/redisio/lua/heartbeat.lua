@@ -2,7 +2,7 @@
 -- Returns the number of claims held, for the client to compare, or LOST.
 local ready, dirty, processing, claims, delayed, failures = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local dead, sessions, workers, meta, wake = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
-local time, session, claim_duration, gap, worker = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local time, session, claim_duration, max_clock_step, worker = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local call = redis.call
 --- @include now
 local number, nonce = string.match(session, '^(%d+)-(.+)$')
