@@ -60,8 +60,8 @@ return names
 """
 
 
-GAP = 10_000_000
-"""How far one look may move the claim clock, µs, as with the default claim duration."""
+MAX_CLOCK_STEP = 10_000_000
+"""How far one call may advance the claim clock, µs, as with the default claim duration."""
 
 
 class Subject(Protocol):
@@ -105,7 +105,12 @@ class Consumer:
         self._inputs = Policy(ItemExponentialFailureRateLimiter(), max_retries=10).inputs()
         nonce, duration = secrets.token_urlsafe(16), int(claim_duration * 1e6)
         self.session = store.run(
-            "open", layout=LAYOUT, nonce=nonce, claim_duration=duration, gap=GAP, worker="{}"
+            "open",
+            layout=LAYOUT,
+            nonce=nonce,
+            claim_duration=duration,
+            max_clock_step=MAX_CLOCK_STEP,
+            worker="{}",
         )
         self.fence = 0
 
@@ -119,7 +124,7 @@ class Consumer:
             session=self.session,
             op=next(self._turns),
             want=want,
-            gap=GAP,
+            max_clock_step=MAX_CLOCK_STEP,
             n_ok=len(settled),
             settlements=settlements,
             **self._inputs,

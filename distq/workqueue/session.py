@@ -311,7 +311,7 @@ class Session:
                 session=self.id,
                 op=sent.op,
                 want=sent.want,
-                gap=self.gap,
+                max_clock_step=self.max_clock_step,
                 n_ok=sent.encoded.n_ok,
                 settlements=sent.encoded.settlements,
                 **sent.policy.inputs(),
@@ -361,8 +361,8 @@ class Session:
     # Beginning and end
 
     @property
-    def gap(self) -> int:
-        """Return how far one look may move the claim clock, µs."""
+    def max_clock_step(self) -> int:
+        """Return how far one call may advance the claim clock, µs."""
         return microseconds(min(self.claim_duration / 3, 10.0))
 
     def _open(self) -> None:
@@ -371,7 +371,7 @@ class Session:
             layout=LAYOUT,
             nonce=secrets.token_urlsafe(16),
             claim_duration=microseconds(self.claim_duration),
-            gap=self.gap,
+            max_clock_step=self.max_clock_step,
             worker=self.worker.describe(self.clock),
         ).decode()
         self._op = 0

@@ -18,8 +18,8 @@ _logger = logging.getLogger("distq.queue")
 _POLL = 1.0
 """Seconds after which who waits looks again: the clock may have been set, or a suspect may have ended."""
 
-_GAP = 10_000_000
-"""How far one look moves the claim clock, µs; nobody's claims end by it here."""
+_MAX_CLOCK_STEP = 10_000_000
+"""How far one call advances the claim clock, µs; nobody's claims end by it here."""
 
 
 class Claims:
@@ -73,7 +73,9 @@ class Claims:
         """Make a turn, in a new session where there is none."""
         state, now, policy = self._room.state, self._room.now(), self._policy()
         if self._session is None:
-            self._session = state.sessions.open(now, "", "", claim_duration=math.inf, gap=_GAP)
+            self._session = state.sessions.open(
+                now, "", "", claim_duration=math.inf, max_clock_step=_MAX_CLOCK_STEP
+            )
         self._turns += 1
         answer = state.turn(
             now=now,
@@ -83,7 +85,7 @@ class Claims:
             endings=endings,
             want=want,
             policy=entries.Policy("", policy.max_retries, policy.fleet_concurrency),
-            gap=_GAP,
+            max_clock_step=_MAX_CLOCK_STEP,
         )
         assert answer is not None  # noqa: S101  # only its handle ends a session
         if endings:

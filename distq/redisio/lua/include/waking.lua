@@ -12,7 +12,7 @@
     cover = tonumber(cover or 0)
     covered = next_due > now + poll_at_most or (cover > now and cover <= next_due and coverer ~= number)
   end
-  local room = not paused and (not fleet or call('ZCARD', processing) < fleet)
+  local may_claim = not paused and (not fleet or call('ZCARD', processing) < fleet)
   if found_less then
     -- chance from the stamp: math.random repeats itself in 6.2
     wait = POLL_AT_LEAST + (poll_at_most - POLL_AT_LEAST) * (stamp % 997 / 997)
@@ -20,7 +20,7 @@
       call('DEL', wake)
       tokens = 0
     end
-    covers = room and not covered and alone == 0
+    covers = may_claim and not covered and alone == 0
     if covers then
       covered = true
       call('HSET', meta, 'cover', next_due, 'coverer', number)
@@ -28,4 +28,4 @@
     end
   end
   if coverer == number and not covers then call('HDEL', meta, 'cover', 'coverer') end
-  if room and tokens == 0 and (left > 0 or not covered) then call('RPUSH', wake, '1') end
+  if may_claim and tokens == 0 and (left > 0 or not covered) then call('RPUSH', wake, '1') end
