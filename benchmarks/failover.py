@@ -28,7 +28,7 @@ from benchmarks.report import Row, publish
 from benchmarks.servers import programs, started
 from distq.client import Client
 from distq.client.raw import Stream as Lines
-from distq.controller.stream import Stream, StreamConfig
+from distq.controller.stream.stream_source import Stream, StreamConfig
 from distq.controller.watches import For, identities
 from distq.errors import ApiError, ConfigError, TooManyRequests
 from distq.informer.listwatch import PAGE_SIZE

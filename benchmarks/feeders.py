@@ -12,7 +12,7 @@ from benchmarks.followers import PODS, Begin, new_client, run, say, until
 from distq.config import Settings
 from distq.controller.controller import Controller
 from distq.controller.manager import Manager
-from distq.controller.stream import Stream, StreamConfig
+from distq.controller.stream.stream_source import Stream, StreamConfig
 from distq.controller.watches import For, identities
 from distq.informer.objects import is_older
 from distq.redisio.connection import Connection

@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from distq.controller.slots import Reconcile
+from distq.controller.worker.executors import Reconcile
 from distq.errors import ConfigError
 from distq.workqueue.interface import TurnQueue
 from distq.workqueue.queue import Queue

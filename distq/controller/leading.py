@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from distq.client.client import Client
 from distq.config import Settings
 from distq.controller.controller import Controller
-from distq.controller.sources import Source, sources
-from distq.controller.stream import Stream, StreamConfig
+from distq.controller.stream.sources import Source, sources
+from distq.controller.stream.stream_source import Stream, StreamConfig
 from distq.errors import ApiError, LeaseLost
 from distq.leaderelection import LeaderElectionConfig, LeaderElector, LeaseLock
 from distq.metrics import STREAM_LAG, STREAM_SYNCED, MetricsProvider, Sample

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from distq.redisio.checkpoints import MARK
 from distq.redisio.connection import Connection
 from distq.redisio.keys import queue_key, validate_key
 from distq.redisio.limits import BATCH_LIMIT
-from distq.redisio.positions import MARK
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import Stream
 from distq.redisio.scores import validate_priority

@@ -15,7 +15,7 @@ from typing import Any
 
 import tests
 from distq.client import Client
-from distq.controller.stream import Stream, StreamConfig
+from distq.controller.stream.stream_source import Stream, StreamConfig
 from distq.controller.watches import For, Object, ResourceWatch, Watches, identities
 from distq.informer import pager
 from distq.leaderelection import LeaderElectionConfig, LeaderElector, LeaseLock

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from distq.clock import SYSTEM_CLOCK, Clock
-from distq.controller.stream import Stream, StreamConfig
+from distq.controller.stream.stream_source import Stream, StreamConfig
 from distq.controller.watches import For, ResourceWatch, identities
 from distq.errors import Expired
 from distq.redisio.connection import Connection

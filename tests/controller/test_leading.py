@@ -9,7 +9,7 @@ from distq.client import Client
 from distq.config import Settings
 from distq.controller.controller import Controller
 from distq.controller.leading import Candidate
-from distq.controller.stream import Stream
+from distq.controller.stream.stream_source import Stream
 from distq.controller.watches import For, Owns
 from distq.redisio.connection import Connection
 from distq.testing import EmulatedApiServer

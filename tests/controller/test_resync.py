@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from distq.controller import resync
-from distq.controller import stream as stream_module
 from distq.controller.event import Event
 from distq.controller.predicate import labels_changed
+from distq.controller.stream import resync
+from distq.controller.stream import stream_source as stream_module
 from distq.controller.watches import For, Watches
 from distq.errors import ApiError, Expired
 from distq.informer.listwatch import ListWatch

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from distq.controller import batch
-from distq.controller.sources import Period, Source, WindUp, sources
-from distq.controller.stream import Stream, StreamConfig
+from distq.controller.stream import batch
+from distq.controller.stream.sources import Period, Source, WindUp, sources
+from distq.controller.stream.stream_source import Stream, StreamConfig
 from distq.controller.watches import Every, For, Object, Watch, Watches
 from distq.errors import LeaseLost
 from distq.redisio.stream_store import StreamStore, stream_records
@@ -137,7 +137,7 @@ def test_a_stream_watched_again_in_mid_wind_up_knows_everything_again(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its known set is no longer whole, so that deletions would be missed: it is listed."""
-    monkeypatch.setattr(batch, "LIMIT", 2)
+    monkeypatch.setattr(batch, "BATCH_LIMIT", 2)
     here = [scene.namespace]
     watch = For("v1/ConfigMap", namespaces=here)
     client = scene.leader().client

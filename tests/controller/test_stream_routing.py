@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from distq.controller.committer import Committer
 from distq.controller.event import Event
 from distq.controller.predicate import Predicate, labels_changed, matches_labels
+from distq.controller.stream.committer import Committer
 from distq.controller.watches import For, Object, Owns, Watches
 from tests.client.samples import config_map
 from tests.controller.eventually import eventually

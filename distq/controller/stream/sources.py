@@ -8,15 +8,15 @@ from functools import partial
 from itertools import islice
 from typing import Any, Protocol
 
-from distq.controller.batch import Batch, parse_known, possible_keys
-from distq.controller.committer import Committer
-from distq.controller.stream import Stream, StreamConfig
+from distq.controller.stream.batch import Batch, parse_known, possible_keys
+from distq.controller.stream.committer import Committer
+from distq.controller.stream.stream_source import Stream, StreamConfig
 from distq.controller.watches import LOW_PRIORITY, Every, For, Watch, identities, list_of_keys
 from distq.errors import ApiError, LeaseLost, RedisError
 from distq.informer.backoff import Backoff
 from distq.informer.sink import PositionMoved
+from distq.redisio.checkpoints import MARK
 from distq.redisio.limits import BATCH_LIMIT
-from distq.redisio.positions import MARK
 from distq.redisio.records import Stream as StreamRecord
 from distq.redisio.stream_store import StreamStore, stream_records
 from distq.workqueue.interface import WorkQueue

@@ -11,18 +11,18 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 
 from distq.clock import Clock
-from distq.controller.batch import Batch, parse_known
-from distq.controller.committer import Committer
 from distq.controller.event import Event
-from distq.controller.listing import Commit
-from distq.controller.routing import Router, RoutingError
+from distq.controller.stream.batch import Batch, parse_known
+from distq.controller.stream.committer import Committer
+from distq.controller.stream.relist import Commit
+from distq.controller.stream.routing import Router, RoutingError
 from distq.controller.watches import LOW_PRIORITY
 from distq.errors import ApiError, Expired
 from distq.informer.listwatch import ListWatch
 from distq.informer.objects import is_older
 from distq.informer.wire import Page
+from distq.redisio.checkpoints import checkpoint_of
 from distq.redisio.limits import BATCH_LIMIT
-from distq.redisio.positions import checkpoint_of
 
 logger = logging.getLogger(__name__)
 

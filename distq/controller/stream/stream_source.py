@@ -15,20 +15,20 @@ from typing import Any
 
 from distq.client.client import Client
 from distq.clock import SYSTEM_CLOCK, Clock
-from distq.controller.batch import Batch, parse_known
-from distq.controller.committer import Committer, Leadership
 from distq.controller.event import Event, EventType
-from distq.controller.listing import Listing
-from distq.controller.resync import Resync, Resyncs
-from distq.controller.routing import Router
+from distq.controller.stream.batch import Batch, parse_known
+from distq.controller.stream.committer import Committer, Leadership
+from distq.controller.stream.relist import Listing
+from distq.controller.stream.resync import Resync, Resyncs
+from distq.controller.stream.routing import Router
 from distq.controller.watches import KeysOf, Owns, ResourceWatch, Watches, function_keys, own_key, owner_keys
 from distq.informer.listwatch import PAGE_SIZE, ListWatch
 from distq.informer.reflector import Reflector
 from distq.informer.sink import PositionMoved
 from distq.informer.wire import RawObject, WatchEvent
 from distq.metrics import ADDS, STREAM_COMMITS, MetricsProvider
+from distq.redisio.checkpoints import MARK, checkpoint_of
 from distq.redisio.connection import Connection
-from distq.redisio.positions import MARK, checkpoint_of
 from distq.redisio.stream_store import StreamStore
 
 logger = logging.getLogger(__name__)

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from distq.controller.batch import Batch, parse_known
-from distq.controller.committer import Committer
 from distq.controller.event import Event
-from distq.controller.routing import Router
+from distq.controller.stream.batch import Batch, parse_known
+from distq.controller.stream.committer import Committer
+from distq.controller.stream.routing import Router
 from distq.controller.watches import LOW_PRIORITY
 from distq.errors import RedisError
 from distq.informer.wire import RawObject
-from distq.redisio.positions import MARK
+from distq.redisio.checkpoints import MARK
 
 SCANS = 4
 """How often the known set is looked through for what vanished."""

@@ -3,8 +3,8 @@
 import logging
 from dataclasses import dataclass
 
-from distq.controller.batch import known_line, parse_known, possible_keys
 from distq.controller.event import Event
+from distq.controller.stream.batch import known_line, parse_known, possible_keys
 from distq.controller.watches import KeysOf, ResourceWatch
 from distq.errors import DistqError
 from distq.informer.objects import Metadata

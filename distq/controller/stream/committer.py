@@ -18,8 +18,8 @@ from distq.errors import LayoutTooNew, LeaseLost, RedisError
 from distq.informer.backoff import Backoff
 from distq.informer.objects import is_older
 from distq.informer.sink import PositionMoved
+from distq.redisio.checkpoints import MARK, step_of
 from distq.redisio.limits import BATCH_LIMIT
-from distq.redisio.positions import MARK, step_of
 from distq.redisio.records import Stream as StreamRecord
 from distq.redisio.stream_store import Committed, Fenced, Mismatch, StreamStore
 
