@@ -1,81 +1,67 @@
-"""What one commit carries, and how a known set remembers an object."""
+"""What one commit carries."""
 
-import logging
-from collections.abc import Callable, Iterable, Sequence
-
-from distq.errors import InvalidKey
-from distq.redisio.keys import validate_key
+from distq.controller.stream.committer import Committer
+from distq.controller.stream.routing import Route
 from distq.redisio.limits import BATCH_LIMIT
-
-logger = logging.getLogger(__name__)
-
-
-def known_line(version: str, keys: Iterable[str] | None) -> str:
-    """Return what the known set holds of an object: its version, then the keys that are not its own."""
-    return "\n".join((version, *(keys or ())))
-
-
-def parse_known(line: str | None) -> tuple[str | None, list[str]]:
-    """Return version and mapped keys; None for an object that was never handed over."""
-    if line is None:
-        return None, []
-    version, *keys = line.split("\n")
-    return version, keys
-
-
-def possible_keys(names: Iterable[str]) -> list[str]:
-    """Return the objects' names that can be keys of a queue; say which cannot.
-
-    API servers let objects of few kinds, such as Role, have any name, and one must not stop the others.
-    """
-    possible = []
-    for name in names:
-        try:
-            validate_key(name)
-        except InvalidKey as error:
-            logger.warning("an object is left out: %s", error)
-        else:
-            possible.append(name)
-    return possible
 
 
 class Batch:
-    """Collects what happened to objects, in order, and commits whenever a commit is full.
+    """Collects routes in their order, and commits them whenever a commit is full.
 
-    ``commit`` takes this batch; ``version`` is then the version up to which it is whole, "" where a part of
-    an event is still to come.
+    ``keep_pending`` leaves delayed and dead items alone; without ``moves`` the stream stays where it stands.
     """
 
-    def __init__(self, commit: Callable[["Batch"], None]) -> None:
-        self._commit = commit
-        self.keys: dict[str, None] = {}
-        self.known: dict[str, str] = {}
-        self.gone: dict[str, None] = {}
-        self.version = ""
+    def __init__(
+        self, committer: Committer, *, priority: int = 0, keep_pending: bool = False, moves: bool = True
+    ) -> None:
+        self._committer = committer
+        self._priority = priority
+        self._keep_pending = keep_pending
+        self._moves = moves
+        self._keys: dict[bytes, None] = {}
+        self._known: dict[str, str] = {}
+        self._gone: dict[str, None] = {}
+        self._version = ""
 
-    def add(self, name: str, line: str | None, keys: Sequence[str], version: str = "") -> None:
-        """Add an object's keys and what to remember of it; None: it is gone."""
+    def add(self, route: Route, version: str = "") -> None:
+        """Add a route; ``version`` is where the stream stands after it, "" where more is to come first.
+
+        A route with more keys than a commit takes is a chain of commits, of which the last is at the version.
+        """
+        keys = route.keys
         if self._size() + 1 + len(keys) > BATCH_LIMIT:
             self.flush()
         while len(keys) >= BATCH_LIMIT:
-            self.keys = dict.fromkeys(keys[:BATCH_LIMIT])
-            self.version = ""
+            self._keys, self._version = dict.fromkeys(keys[:BATCH_LIMIT]), ""
             self.flush()
             keys = keys[BATCH_LIMIT:]
-        self.keys.update(dict.fromkeys(keys))
-        self.version = version
-        self.known.pop(name, None)
-        self.gone.pop(name, None)
-        if line is None:
-            self.gone[name] = None
+        self._keys.update(dict.fromkeys(keys))
+        self._version = version
+        self._known.pop(route.name, None)
+        self._gone.pop(route.name, None)
+        if route.known is None:
+            self._gone[route.name] = None
         else:
-            self.known[name] = line
+            self._known[route.name] = route.known.line()
 
     def flush(self) -> None:
-        """Commit what was added, if anything."""
-        if self._size():
-            self._commit(self)
-            self.keys, self.known, self.gone = {}, {}, {}
+        """Commit what was added, if anything; raises what ``Committer.commit`` raises."""
+        if not self._size():
+            return
+        self._committer.commit(
+            self._position(),
+            keys=list(self._keys),
+            known=self._known,
+            gone=list(self._gone),
+            priority=self._priority,
+            keep_pending=self._keep_pending,
+        )
+        self._keys, self._known, self._gone = {}, {}, {}
+
+    def _position(self) -> str:
+        if not self._moves:
+            return self._committer.position
+        return self._version or self._committer.step()
 
     def _size(self) -> int:
-        return len(self.keys) + len(self.known) + len(self.gone)
+        return len(self._keys) + len(self._known) + len(self._gone)

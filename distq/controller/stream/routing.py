@@ -1,36 +1,40 @@
 """From what happened to an object to the keys that it means and what to remember of it."""
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from distq.controller.event import Event
-from distq.controller.stream.batch import known_line, parse_known, possible_keys
-from distq.controller.watches import KeysOf, ResourceWatch
+from distq.controller.event import Event, EventType
+from distq.controller.stream.known import Known
+from distq.controller.stream.mapping import KeysOf
+from distq.controller.watches import ResourceWatch
 from distq.errors import DistqError
 from distq.informer.objects import Metadata
-from distq.informer.wire import RawObject
-from distq.redisio.keys import validate_key
+from distq.informer.wire import RawObject, WatchEvent
 
 logger = logging.getLogger(__name__)
 
+EVENT_TYPES: dict[str, EventType] = {"ADDED": "create", "MODIFIED": "update", "DELETED": "delete"}
+
 
 class RoutingError(DistqError):
-    """A predicate or mapping function raised, or gave what cannot be a key."""
+    """A predicate or mapping function raised, or returned what cannot be a key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The keys to enqueue, and the known set's line; None: the object is gone."""
+    """The keys to enqueue for an object, and what is known of it from then on; None: it is gone."""
 
-    keys: list[str]
-    line: str | None
+    name: str
+    keys: Sequence[bytes]
+    known: Known | None
 
 
 class Router:
     """Applies a watch's predicates and mapping.
 
     A filtered event leaves the keys alone that were handed over for the object before: should it vanish
-    unseen, these are what must hear of it.
+    unseen, these are to be enqueued.
     """
 
     def __init__(self, watch: ResourceWatch, keys_of: KeysOf) -> None:
@@ -40,10 +44,53 @@ class Router:
         self._predicate = watch.predicate
         self._last: dict[str, Metadata] = {}
 
-    def route(self, event: Event, obj: RawObject, before: list[str]) -> Route:
-        """Return where an event leads; ``before`` are the mapped keys last handed over for its object."""
+    def route(self, event: WatchEvent, before: Known) -> Route:
+        """Return where an event of the watch leads; ``before`` is what is known of its object.
+
+        Raises RoutingError.
+        """
+        obj = event.object
+        kind = EVENT_TYPES[event.type]
+        last = self._last.get(obj.key) if kind == "update" else None
+        old = {"metadata": last} if last else None
+        return self._route(Event(kind, obj, old), obj, before)
+
+    def route_listed(self, obj: RawObject, before: Known) -> Route:
+        """Return where an object leads that came with a list; raises RoutingError."""
+        kind: EventType = "create" if before.version is None else "update"
+        return self._route(Event(kind, obj, in_initial_list=True), obj, before)
+
+    def remember(self, obj: RawObject) -> None:
+        """Keep the object's metadata where a predicate compares."""
+        if self._predicate.compares:
+            self._last[obj.key] = obj.metadata
+
+    def forget(self, obj: RawObject) -> None:
+        """Drop the object's metadata: an event that is still to come would be compared with itself."""
+        self._last.pop(obj.key, None)
+
+    def forget_all(self) -> None:
+        """Drop all metadata, for the same reason."""
+        self._last.clear()
+
+    def _route(self, event: Event, obj: RawObject, before: Known) -> Route:
+        keys = self._keys(event, obj)
+        if gone := event.type == "delete":
+            self.forget(obj)
+        else:
+            self.remember(obj)
+        if keys is None:
+            enqueued, kept = [], before.keys
+        elif self._watch.mapped:
+            enqueued, kept = list(dict.fromkeys([*before.keys, *keys])), keys
+        else:
+            enqueued, kept = keys, ()
+        return Route(obj.key, enqueued, None if gone else Known(obj.version, kept))
+
+    def _keys(self, event: Event, obj: RawObject) -> list[bytes] | None:
+        """Return the event's keys, None where it is filtered."""
         try:
-            keys = self._new_keys(event)
+            return list(dict.fromkeys(self._keys_of(event))) if self._predicate(event) else None
         except Exception as error:
             self.failures += 1
             logger.exception(
@@ -54,43 +101,3 @@ class Router:
                 obj.version,
             )
             raise RoutingError(f"no keys of {obj.key}: {type(error).__name__}: {error}") from error
-        self.remember(obj, gone=event.type == "delete")
-        if keys is None:
-            enqueued, kept = [], before
-        elif self._watch.mapped:
-            enqueued, kept = list(dict.fromkeys([*before, *keys])), keys
-        else:
-            enqueued, kept = keys, []
-        return Route(enqueued, None if event.type == "delete" else known_line(obj.version, kept))
-
-    def keys_of_known(self, name: str, line: str) -> list[str]:
-        """Return the keys that must hear of a known object that vanished."""
-        return parse_known(line)[1] if self._watch.mapped else possible_keys([name])
-
-    def last(self, obj: RawObject) -> Metadata | None:
-        """Return the metadata that the object had before, where a predicate needs it and it is known."""
-        return self._last.get(obj.key)
-
-    def remember(self, obj: RawObject, *, gone: bool = False) -> None:
-        """Keep the object's metadata where a predicate compares."""
-        if not self._predicate.compares:
-            return
-        if gone:
-            self._last.pop(obj.key, None)
-        else:
-            self._last[obj.key] = obj.metadata
-
-    def forget(self) -> None:
-        """Drop all metadata: an event that comes again would be compared with itself."""
-        self._last.clear()
-
-    def _new_keys(self, event: Event) -> list[str] | None:
-        """Return the event's keys, None where it is filtered."""
-        if not self._predicate(event):
-            return None
-        keys = list(dict.fromkeys(self._keys_of(event)))
-        if not self._watch.mapped:
-            return possible_keys(keys)
-        for key in keys:
-            validate_key(key)
-        return keys
