@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from distq.inspector.info import ItemInfo, QueueInfo, State, StreamInfo, Timestamp, WorkerInfo
-from distq.redisio.positions import is_listing
+from distq.redisio.checkpoints import is_listing
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import ClaimRecord, FailureRecord
 from distq.redisio.scores import decode_due, decode_order

@@ -9,66 +9,32 @@ import hashlib
 import logging
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
-from distq.client.client import Client
-from distq.clock import SYSTEM_CLOCK, Clock
-from distq.controller.batch import Batch, parse_known
-from distq.controller.committer import Committer, Leadership
-from distq.controller.event import Event, EventType
-from distq.controller.listing import Listing
-from distq.controller.resync import Resync, Resyncs
-from distq.controller.routing import Router
-from distq.controller.watches import KeysOf, Owns, ResourceWatch, Watches, function_keys, own_key, owner_keys
-from distq.informer.listwatch import PAGE_SIZE, ListWatch
+from distq.controller.stream.batch import Batch
+from distq.controller.stream.committer import Committer
+from distq.controller.stream.known import NEVER, Known
+from distq.controller.stream.mapping import keys_of
+from distq.controller.stream.relist import Replacement, Resync
+from distq.controller.stream.resync_schedule import ResyncSchedule
+from distq.controller.stream.routing import Router, RoutingError
+from distq.controller.stream.source_config import SourceConfig
+from distq.controller.watches import ResourceWatch
+from distq.informer.listwatch import ListWatch
 from distq.informer.reflector import Reflector
-from distq.informer.sink import PositionMoved
 from distq.informer.wire import RawObject, WatchEvent
-from distq.metrics import ADDS, STREAM_COMMITS, MetricsProvider
-from distq.redisio.connection import Connection
-from distq.redisio.positions import MARK, checkpoint_of
+from distq.redisio.checkpoints import MARK, checkpoint_of
 from distq.redisio.stream_store import StreamStore
 
 logger = logging.getLogger(__name__)
 
 PROBE_INTERVAL = 1.0  # seconds
-EVENT_TYPES: dict[str, EventType] = {"ADDED": "create", "MODIFIED": "update", "DELETED": "delete"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class StreamConfig:
-    """What all streams of one controller share.
-
-    ``owner`` names the group of processes of which one leads, so that it finds the streams that it no longer
-    watches; ``owned_by`` is the For's resource, which Owns needs. ``resync_period`` in seconds, 0 for never.
-    ``metrics`` hears of commits.
-    """
-
-    queue: str
-    connection: Connection
-    client: Client
-    leadership: Leadership
-    owner: str = ""
-    owned_by: str = ""
-    revision: str = ""
-    resync_period: float = 36000.0
-    metrics: MetricsProvider | None = None
-    clock: Clock = SYSTEM_CLOCK
-
-    def count_commit(self, resource: str, added: int) -> None:
-        """Tell of a commit; what it added are adds of the queue, as those of other producers."""
-        if self.metrics is not None:
-            self.metrics.count(STREAM_COMMITS, (self.queue, resource), 1)
-            if added:
-                self.metrics.count(ADDS, (self.queue, self.queue), added)
-
-
-class Stream:
+class StreamSource:
     """A checkpointed stream, in the process that leads: the sink of one Reflector.
 
-    ``identity`` tells the watch from the queue's others, see ``watches.identities``.
+    ``identity`` is a text that no other watch of the queue has, see ``watches.identities``.
 
     For people: ``synced`` (it resumed, or its first list was committed), ``resumed_at`` (the version, where
     no list was needed), ``lists`` (whole ones), ``objects``, ``enqueued`` (keys that were not pending
@@ -76,7 +42,7 @@ class Stream:
     """
 
     def __init__(
-        self, watch: ResourceWatch, config: StreamConfig, *, identity: str, namespace: str | None = None
+        self, watch: ResourceWatch, config: SourceConfig, *, identity: str, namespace: str | None = None
     ) -> None:
         self.resource = watch.resource
         self.namespace = namespace
@@ -99,13 +65,12 @@ class Stream:
         )
         self._stop = threading.Event()
         self._opened = False  # the position is known
-        self._moved = False  # it has to be read again
         self._must_list = False
         self._connected_at = ""  # the version from which the present watch began
         self._bookmark = ""  # a version to commit with the next probe
         self._oldest: float | None = None  # when the oldest event not yet committed came
         self._revision = ""
-        self._resyncs = Resyncs(config.resync_period, self._new_resync, self._clock)
+        self._resyncs = ResyncSchedule(config.resync_period, self._new_resync, self._clock)
 
     def run(self, stop: threading.Event) -> None:
         """Feed the queue until ``stop`` is set.
@@ -145,31 +110,23 @@ class Stream:
         """Return the version to resume from; "" asks for a list."""
         if not self._opened:
             self._open()
-        if self._moved:
+        if self._committer.moved:
             self._load()
         checkpoint = checkpoint_of(self._committer.position)
         return "" if self._must_list or checkpoint == MARK else checkpoint
 
     def connected(self) -> None:
-        """Tell Redis who leads, and learn whether it still stands where we think."""
+        """Show in Redis who leads, and learn whether it still stands where we think."""
         self._connected_at, self._bookmark = checkpoint_of(self._committer.position), ""
-        self._commit(self._committer.position)
+        self._committer.confirm()
 
     def events(self, events: Sequence[WatchEvent], since: float) -> None:
         """Hand over events in their order, in as few commits as they fit."""
         self._oldest = since if self._oldest is None else min(self._oldest, since)
-        batch = Batch(lambda full: self._commit(full.version or self._committer.step(), full))
         try:
-            before = self._keys_before(events)
-            for event in events:
-                if event.type == "BOOKMARK":
-                    self._bookmark = event.version
-                else:
-                    self._bookmark = ""
-                    self._hand_over(event, batch, before)
-            batch.flush()
+            self._hand_over(events)
         except BaseException:
-            self._router.forget()
+            self._router.forget_all()
             raise
         self._oldest = None
         self._probe()
@@ -177,14 +134,12 @@ class Stream:
     def begin_list(self) -> None:
         """Begin a chain of commits that leaves the checkpoint where it is."""
         self._lose_touch()
-        self._router.forget()
-        checkpoint = checkpoint_of(self._committer.position)
-        self._listing = Listing(checkpoint, self._committer, self._router, self._commit)
-        self._commit(self._committer.step())
+        self._list = Replacement(self._committer, self._router)
+        self._committer.commit(self._committer.step())
 
     def page(self, objects: Sequence[RawObject]) -> None:
         """Hand over what changed since it was last handed over, or everything."""
-        self._listing.page(objects)
+        self._list.page(objects)
         self._probe()
 
     def unlist(self, obj: RawObject) -> None:
@@ -192,15 +147,13 @@ class Stream:
 
     def end_list(self, version: str) -> None:
         """Enqueue the keys of what vanished, then move the checkpoint to the list's version."""
-        self._listing.bury_the_vanished()
+        self.objects = self._list.end(mapped=self._watch.mapped)
         self.lists += 1
-        self.objects = len(self._listing.listed)
         self.synced, self._must_list = True, False
-        self._listing.listed.clear()
-        if self._listing.everything:
+        if self._list.everything:
             self._resyncs.plan(self._clock.now())
         self._oldest = None
-        self._commit(version)
+        self._committer.commit(version)
         logger.info("%s: listed at version %s, objects: %d", self._list_watch, version, self.objects)
 
     def expired(self) -> None:
@@ -211,120 +164,104 @@ class Stream:
     def rewound(self, version: str) -> None:  # noqa: ARG002 - any list will do
         """List next, and enqueue everything: what was handed over may never have happened."""
         self._lose_touch()
-        self._commit(MARK)
+        self._committer.commit(MARK)
 
     def tick(self) -> None:
         """Look whether Redis still stands where we think, each second; resync when it is time."""
-        if not self._opened or self._moved:
+        if not self._opened or self._committer.moved:
             return
         if self._connected_at and not self.synced:  # "too old" would have come by now
-            self._tell_resumed()
+            self._note_resumed()
         self._probe()
         if self.synced and self._resyncs.due() and self._resyncs.step():
             self.lists += 1
-            self._commit(self._committer.position)
+            self._committer.confirm()
 
     # How it does it.
 
     def _open(self) -> None:
         config = self._config
-        store = StreamStore(config.connection, config.queue, self.name())
-        self._router = Router(self._watch, self._keys_function())
+        self._router = Router(self._watch, keys_of(self._watch, config.client, config.owned_by))
         self._committer = Committer(
-            store,
+            StreamStore(config.connection, config.queue, self.name()),
             config.leadership,
-            self._list_watch.version,
             self._clock,
             self._stop,
-            committed=partial(config.count_commit, self.resource),
+            about=self._about,
+            present_version=self._list_watch.version,
+            committed=self._count,
         )
         self._load()
         self._opened = True
-
-    def _keys_function(self) -> KeysOf:
-        watch, owner = self._watch, self._config.owned_by
-        if isinstance(watch, Watches):
-            return function_keys(watch.keys)
-        if isinstance(watch, Owns):
-            namespaced = self._config.client.resolve(owner).namespaced
-            return owner_keys(owner, namespaced=namespaced, only_controller=watch.only_controller)
-        return own_key
 
     def _load(self) -> None:
         """Stand where Redis stands."""
         record = self._committer.load()
         about = record.about if record else {}
         self._lose_touch()
-        self._moved = self._must_list = False
+        self._must_list = False
         self._oldest = None
         self._resyncs.plan(float(about.get("resynced", self._clock.now())))
         had = str(about.get("revision", ""))
         self._revision = self._config.revision or had
         if record and self._revision != had:
             logger.info("%s: revision %s, was %s: all again", self._list_watch, self._revision, had or "none")
-            self._commit(MARK)
+            self._committer.commit(MARK)
 
-    def _tell_resumed(self) -> None:
+    def _note_resumed(self) -> None:
         self.objects, self.resumed_at = self._committer.known_count(), self._connected_at
         self.synced = True  # last: who sees this reads the rest
         logger.info("%s: resumed at version %s", self._list_watch, self.resumed_at)
-        self._commit(self._committer.position)
+        self._committer.confirm()
 
     def _lose_touch(self) -> None:
         self.synced, self.resumed_at, self._connected_at, self._bookmark = False, "", "", ""
+        self._router.forget_all()
         self._resyncs.interrupt()
 
     def _new_resync(self) -> Resync:
-        return Resync(self._list_watch, self._committer, self._router, self._commit, limit=PAGE_SIZE)
+        return Resync(self._list_watch, self._committer, self._router, mapped=self._watch.mapped)
 
-    def _keys_before(self, events: Sequence[WatchEvent]) -> dict[str, list[str]]:
-        """Return the mapped keys last handed over for the objects; none where keys are the objects' own."""
+    def _hand_over(self, events: Sequence[WatchEvent]) -> None:
+        batch, known = Batch(self._committer), self._known_before(events)
+        for event in events:
+            if event.type == "BOOKMARK":
+                self._bookmark = event.version
+                continue
+            self._bookmark = ""
+            name = event.object.key
+            try:
+                route = self._router.route(event, known.get(name, NEVER))
+            except RoutingError:
+                batch.flush()  # what came before it is whole
+                raise
+            batch.add(route, event.version)
+            known[name] = route.known or NEVER
+        batch.flush()
+
+    def _known_before(self, events: Sequence[WatchEvent]) -> dict[str, Known]:
+        """Return what is known of the objects; nothing is looked up where keys are the objects' own."""
         if not self._watch.mapped:
             return {}
         names = list(dict.fromkeys(event.object.key for event in events if event.type != "BOOKMARK"))
-        lines = self._committer.known_of(names)
-        return {name: parse_known(line)[1] for name, line in zip(names, lines, strict=True)}
-
-    def _hand_over(self, event: WatchEvent, batch: Batch, before: dict[str, list[str]]) -> None:
-        obj = event.object
-        last = self._router.last(obj) if event.type == "MODIFIED" else None
-        change = Event(EVENT_TYPES[event.type], obj, old={"metadata": last} if last else None)
-        try:
-            route = self._router.route(change, obj, before.get(obj.key, []))
-        except Exception:
-            batch.flush()  # what came before it is whole
-            raise
-        before[obj.key] = parse_known(route.line)[1]
-        batch.add(obj.key, route.line, route.keys, event.version)
-
-    def _commit(
-        self, new: str, batch: Batch | None = None, *, priority: int = 0, keep_pending: bool = False
-    ) -> None:
-        if not new:  # nothing was ever committed, and there is nothing to say yet
-            return
-        try:
-            self.enqueued += self._committer.commit(
-                new,
-                keys=list(batch.keys) if batch else (),
-                known=batch.known if batch else None,
-                gone=list(batch.gone) if batch else (),
-                priority=priority,
-                keep_pending=keep_pending,
-                about=self._about(),
-            )
-        except PositionMoved:
-            self._moved = True
-            self._router.forget()
-            raise
+        return dict(zip(names, self._committer.known_of(names), strict=True))
 
     def _probe(self) -> None:
         """Commit nothing, each second: it carries bookmarks, and notices a Redis that went back in time."""
-        if self._clock.monotonic() - self._committer.committed_at >= PROBE_INTERVAL:
-            bookmark, self._bookmark = self._bookmark, ""
-            self._commit(bookmark or self._committer.position)
+        if self._clock.monotonic() - self._committer.committed_at < PROBE_INTERVAL:
+            return
+        bookmark, self._bookmark = self._bookmark, ""
+        if bookmark:
+            self._committer.commit(bookmark)
+        else:
+            self._committer.confirm()
+
+    def _count(self, added: int) -> None:
+        self.enqueued += added
+        self._config.count_commit(self.resource, added)
 
     def _about(self) -> dict[str, Any]:
-        """Return what people are told of the stream, and what the next leader wants to know."""
+        """Return what people can see of the stream, and what the next leader wants to know."""
         return {
             "resource": self.resource,
             "namespace": self.namespace,

@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from distq.controller.dispatcher import Dispatcher
 from distq.controller.endpoints import Endpoints
+from distq.controller.worker.dispatcher import Dispatcher
 from distq.errors import RedisError
 from distq.metrics import MetricsProvider, Sample
 from distq.redisio.connection import Connection

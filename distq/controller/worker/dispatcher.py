@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from distq.controller.controller import Controller
-from distq.controller.reconcile_log import log_reconcile
-from distq.controller.reconcile_recorder import ReconcileRecorder
-from distq.controller.slots import LoopSlots, Slots, ThreadSlots, is_async
+from distq.controller.worker.executors import LoopSlots, Slots, ThreadSlots, is_async
+from distq.controller.worker.reconcile_log import log_reconcile
+from distq.controller.worker.reconcile_recorder import ReconcileRecorder
 from distq.errors import LayoutTooNew, RedisError
 from distq.metrics import ACTIVE_WORKERS, MAX_CONCURRENT, MetricsProvider, Sample
 from distq.redisio.limits import TURN_LIMIT

@@ -15,14 +15,13 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from distq.workqueue.interface import Outcome, Request, Result
+from distq.controller.controller import Reconcile
+from distq.workqueue.interface import Outcome, Request
 from distq.workqueue.outcome import outcome_of
-
-Reconcile = Callable[[Request], Result | None] | Callable[[Request], Awaitable[Result | None]]
 
 WARN_EVERY = 60.0
 """Seconds between warnings about a plain handler past its reconciliation timeout."""

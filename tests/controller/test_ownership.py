@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from distq.controller.references import add_finalizer, remove_finalizer, set_controller_reference
+from distq.controller.ownership import add_finalizer, remove_finalizer, set_controller_reference
 from distq.errors import ConfigError
 
 

@@ -8,11 +8,11 @@ import pytest
 
 from distq.client.client import Client
 from distq.config import Settings
-from distq.controller.condition import Condition
 from distq.controller.controller import Controller
-from distq.controller.dispatcher import Dispatcher
 from distq.controller.leading import Candidate
+from distq.controller.process_health import Condition
 from distq.controller.watches import For
+from distq.controller.worker.dispatcher import Dispatcher
 from distq.leaderelection import LeaderElector
 from distq.metrics import Sample
 from distq.redisio.connection import Connection
