@@ -55,6 +55,13 @@ class Connection:
         """Return host:port or the socket's path, for messages."""
         return self._address.where
 
+    def now(self) -> float:
+        """Return the server's time, seconds since the epoch; raise RedisUnavailable or RedisRefused."""
+        if self.server_time:
+            return self.server_time / 1e6
+        seconds, microseconds = self.execute("TIME")
+        return int(seconds) + int(microseconds) / 1e6
+
     def execute(self, *command: Argument) -> Any:
         """Run one command that may safely run twice; raise RedisUnavailable or RedisRefused."""
         return self._repeat(self._ready_pool(), lambda connection: _converse(connection, [command])[0])
