@@ -31,8 +31,7 @@ from distq import Client, Controller, Manager, Queue
 from distq.cli.program import main
 from distq.config import Settings
 from distq.errors import ApiError, Conflict, TerminalError, TooManyRequests
-from distq.inspector import Inspector
-from distq.inspector.info import State
+from distq.inspector import Inspector, State
 from distq.redisio import keys
 from distq.testing import Sandbox
 from distq.workqueue.interface import Settlement

@@ -13,14 +13,14 @@ from distq.redisio.keys import validate_key
 
 
 @dataclass(frozen=True, slots=True)
-class Versioned:
+class VersionedRecord:
     """A record and its version; a later version is a longer text, or a greater one of the same length."""
 
     version: str
     record: bytes
 
 
-class RecordStore:
+class CompareAndSetRecord:
     """The record of one name; each call takes ``timeout`` seconds at most, and is not repeated."""
 
     def __init__(self, connection: Connection, name: str) -> None:
@@ -29,18 +29,18 @@ class RecordStore:
         self._impatient = connection
         self._timeout = 0.0
 
-    def load(self, *, timeout: float) -> Versioned | None:
+    def load(self, *, timeout: float) -> VersionedRecord | None:
         """Return the record, None where there is none."""
         version, record = self._within(timeout).execute("HMGET", self._key, "version", "record")
-        return None if version is None else Versioned(version.decode(), record)
+        return None if version is None else VersionedRecord(version.decode(), record)
 
-    def replace(self, seen: str, record: str, *, timeout: float) -> Versioned | None:
+    def replace(self, seen: str, record: str, *, timeout: float) -> VersionedRecord | None:
         """Store the record in place of the version seen, "" for none; return None where it is another."""
         script = scripts.load("election/write")
         inputs = {"time": self._connection.server_time, "seen": seen, "record": record}
         bound = script.bind(lambda _: self._key, inputs)
         version = self._within(timeout).evaluate(script.source, script.sha, bound)
-        return None if version is None else Versioned(version.decode(), record.encode())
+        return None if version is None else VersionedRecord(version.decode(), record.encode())
 
     def close(self) -> None:
         """Close the connections of its own."""

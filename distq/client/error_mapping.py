@@ -31,7 +31,7 @@ _REMEDIES = {
 _KINDS: dict[int, type[ApiError]] = {404: NotFound, 409: Conflict, 410: Expired}
 
 
-def refusal(what: str, response: urllib3.BaseHTTPResponse) -> ApiError:
+def response_error(what: str, response: urllib3.BaseHTTPResponse) -> ApiError:
     """Return the error for an answer of 300 or more; ``what`` was asked for."""
     body = _status_object(response.data)
     reason = str(body.get("reason") or response.reason or "")
