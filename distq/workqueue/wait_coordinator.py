@@ -8,7 +8,7 @@ from distq.redisio.queue_store import QueueStore
 from distq.redisio.sleeper import Sleeper
 
 
-class Waiting:
+class WaitCoordinator:
     """The waiting room of one handle."""
 
     def __init__(self, store: QueueStore) -> None:

@@ -6,7 +6,7 @@ from distq.clock import Clock
 from distq.workqueue.memory.state import QueueState
 
 
-class Room:
+class MemoryEngine:
     """One queue in this process; hold ``lock`` while you look at its state or change it."""
 
     def __init__(self, clock: Clock) -> None:

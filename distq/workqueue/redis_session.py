@@ -22,22 +22,22 @@ from distq.redisio.keys import LAYOUT
 from distq.redisio.limits import TURN_LIMIT
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import ClaimRecord
-from distq.workqueue.asks import Ask, Asks
+from distq.workqueue.call_combiner import CallCombiner, PendingCall
 from distq.workqueue.heartbeat import Heartbeat
 from distq.workqueue.interface import Disposition, Release, Request, Settlement, Turn
 from distq.workqueue.rate_limiters import microseconds
 from distq.workqueue.turns import (
     REFUSED,
-    Answer,
     Backoff,
     Encoded,
     Entry,
-    Policy,
+    TurnReply,
+    TurnSettings,
     decode,
     encode,
     parts,
 )
-from distq.workqueue.waiting import Waiting
+from distq.workqueue.wait_coordinator import WaitCoordinator
 from distq.workqueue.worker import Worker
 
 _logger = logging.getLogger("distq.queue")
@@ -54,19 +54,19 @@ class _Sent:
     want: int
     entries: list[Entry]
     encoded: Encoded
-    policy: Policy
+    policy: TurnSettings
     before: Mapping[tuple[str, int], Disposition]
     """What parts of the same turn, which were answered, made of their claims."""
 
 
-class Session:
+class RedisSession:
     """All that one process holds of one queue; opened by its first turn, safe for threads and forks."""
 
     def __init__(
         self,
         store: QueueStore,
         *,
-        policy: Callable[[], Policy],
+        policy: Callable[[], TurnSettings],
         claim_duration: float,
         on_cancel: Callable[[Request], None],
         clock: Clock = SYSTEM_CLOCK,
@@ -83,8 +83,8 @@ class Session:
     def _begin(self) -> None:
         """Start from nothing; in the child of a fork, too, since what the parent held is the parent's."""
         self._lock = threading.Lock()
-        self._asks = Asks()
-        self._waiting = Waiting(self.store)
+        self._asks = CallCombiner()
+        self._waiting = WaitCoordinator(self.store)
         self._forget()
 
     def _forget(self) -> None:
@@ -105,7 +105,7 @@ class Session:
 
     def turn(self, entries: Sequence[Entry], want: int) -> Turn:
         """Settle and claim, together with what other threads ask; see ``TurnQueue.turn``."""
-        ask = Ask(entries, want)
+        ask = PendingCall(entries, want)
         self._asks.add(ask)
         with self._lock:
             while not ask.answered:
@@ -231,7 +231,7 @@ class Session:
             for ask in asks:
                 ask.answered = True
 
-    def _serve(self, asks: Sequence[Ask]) -> None:
+    def _serve(self, asks: Sequence[PendingCall]) -> None:
         ours = [entry for ask in asks for entry in ask.entries if self._is_held(entry)]
         want = sum(ask.want for ask in asks)
         if self._rests or self._ended:
@@ -267,7 +267,7 @@ class Session:
             return REFUSED
         return self._late.pop((entry.request.key, entry.request.fence), REFUSED)
 
-    def _send_in_parts(self, entries: list[Entry], want: int) -> tuple[Answer, list[Disposition]]:
+    def _send_in_parts(self, entries: list[Entry], want: int) -> tuple[TurnReply, list[Disposition]]:
         """Send one turn, or several where one would keep the server for too long; the last one claims."""
         dispositions = [REFUSED] * len(entries)
         before: dict[tuple[str, int], Disposition] = {}
@@ -282,10 +282,12 @@ class Session:
 
     # One turn of the script
 
-    def _send(self, entries: list[Entry], want: int, before: Mapping[tuple[str, int], Disposition]) -> Answer:
+    def _send(
+        self, entries: list[Entry], want: int, before: Mapping[tuple[str, int], Disposition]
+    ) -> TurnReply:
         back_offs: list[Entry] = [entry for entry in entries if isinstance(entry, Backoff)]
         if not self.id and self._ended and not back_offs:
-            return Answer([], [REFUSED] * len(entries), 0.0, alone=False)
+            return TurnReply([], [REFUSED] * len(entries), 0.0, alone=False)
         if not self.id:
             self._open()
         self._op += 1
@@ -294,15 +296,15 @@ class Session:
         if answer is not None:
             return answer
         if not want and not back_offs:
-            return Answer([], [REFUSED] * len(entries), 0.0, alone=False)
+            return TurnReply([], [REFUSED] * len(entries), 0.0, alone=False)
         anew = self._send(
             back_offs, want, before
         )  # the claims ended with the session, what needs none goes on
         told = dict(zip(map(id, back_offs), anew.dispositions, strict=True))
         dispositions = [told.get(id(entry), REFUSED) for entry in entries]
-        return Answer(anew.requests, dispositions, anew.wait, anew.alone)
+        return TurnReply(anew.requests, dispositions, anew.wait, anew.alone)
 
-    def _ask_redis(self, sent: _Sent) -> Answer | None:
+    def _ask_redis(self, sent: _Sent) -> TurnReply | None:
         """Run the script; return None where the session was lost. Without a reply the turn is kept."""
         self._unanswered = sent
         try:
@@ -330,7 +332,7 @@ class Session:
         return answer
 
     def _ask_again(self, sent: _Sent) -> None:
-        """Ask for a reply that was lost; keep what it answers for those who come back for it."""
+        """PendingCall for a reply that was lost; keep what it answers for those who come back for it."""
         answer = self._ask_redis(sent)
         if answer is None:
             self._late.update(sent.before)
@@ -338,7 +340,7 @@ class Session:
         self._late = {**sent.before, **_by_claim(sent.entries, answer.dispositions)}
         self._spare.extend(answer.requests)
 
-    def _note(self, sent: _Sent, answer: Answer) -> None:
+    def _note(self, sent: _Sent, answer: TurnReply) -> None:
         for entry, disposition in zip(sent.entries, answer.dispositions, strict=True):
             if isinstance(entry, Settlement):
                 self._held.pop(entry.request.key, None)
@@ -404,7 +406,7 @@ def _by_claim(
     }
 
 
-_sessions: "weakref.WeakSet[Session]" = weakref.WeakSet()
+_sessions: "weakref.WeakSet[RedisSession]" = weakref.WeakSet()
 
 
 def _after_fork_in_child() -> None:

@@ -11,7 +11,7 @@ from distq.workqueue.turns import Entry
 
 
 @dataclass(eq=False)
-class Ask:
+class PendingCall:
     """What one thread wants of the next turn, and what it got."""
 
     entries: Sequence[Entry]
@@ -24,13 +24,13 @@ class Ask:
     error: RedisError | None = None
 
 
-class Asks:
+class CallCombiner:
     """The asks that no turn has taken; any thread adds, one at a time takes."""
 
     def __init__(self) -> None:
-        self._waiting: deque[Ask] = deque()
+        self._waiting: deque[PendingCall] = deque()
 
-    def add(self, ask: Ask) -> None:
+    def add(self, ask: PendingCall) -> None:
         """Let the ask travel in one of the next turns; raise ValueError for one that no turn can carry."""
         if len(ask.entries) > TURN_LIMIT or ask.want > TURN_LIMIT:
             raise ValueError(
@@ -39,9 +39,9 @@ class Asks:
             )
         self._waiting.append(ask)
 
-    def take(self) -> list[Ask]:
+    def take(self) -> list[PendingCall]:
         """Take as many asks, from the first, as one turn carries."""
-        taken: list[Ask] = []
+        taken: list[PendingCall] = []
         entries = want = 0
         while self._waiting:
             entries += len(self._waiting[0].entries)
