@@ -17,14 +17,14 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from benchmarks.subjects import GAP, Floor
+from benchmarks.subjects import MAX_CLOCK_STEP, Floor
 from distq.redisio.connection import Connection
 from distq.redisio.keys import LAYOUT
 from distq.redisio.queue_store import QueueStore
 from distq.workqueue.interface import Request, Settlement, Success
 from distq.workqueue.queue import Queue
 from distq.workqueue.rate_limiters import ItemExponentialFailureRateLimiter
-from distq.workqueue.turns import Policy, decode, encode
+from distq.workqueue.turns import TurnSettings, decode, encode
 
 QUEUE = "waiting"
 FLOOR_WAKE = "floor:wake"
@@ -94,7 +94,7 @@ class Crowd:
     def __init__(self, url: str, size: int) -> None:
         self._connection = Connection(url)
         self._store = QueueStore(self._connection, QUEUE)
-        self._policy = Policy(ItemExponentialFailureRateLimiter(), None)
+        self._policy = TurnSettings(ItemExponentialFailureRateLimiter(), None)
         host, _, port = self._connection.address.rpartition(":")
         self._address = host, int(port)
         wake = self._store.key("wake")
@@ -135,7 +135,12 @@ class Crowd:
             self._turns.clear()
 
     def _join(self, first_beat: float) -> Consumer:
-        inputs: dict[str, Any] = {"layout": LAYOUT, "claim_duration": 30_000_000, "gap": GAP, "worker": "{}"}
+        inputs: dict[str, Any] = {
+            "layout": LAYOUT,
+            "claim_duration": 30_000_000,
+            "max_clock_step": MAX_CLOCK_STEP,
+            "worker": "{}",
+        }
         session = self._store.run("open", nonce=f"nonce-of-{next(self._number)}", **inputs).decode()
         own = socket.create_connection(self._address)
         own.sendall(b"*2\r\n$6\r\nCLIENT\r\n$2\r\nID\r\n")
@@ -155,7 +160,7 @@ class Crowd:
                 session=consumer.session,
                 op=next(consumer.ops),
                 want=1,
-                gap=GAP,
+                max_clock_step=MAX_CLOCK_STEP,
                 n_ok=encoded.n_ok,
                 settlements=encoded.settlements,
                 **self._policy.inputs(),
@@ -188,7 +193,11 @@ class Crowd:
 
     def _beat(self, consumer: Consumer) -> None:
         self._store.run(
-            "heartbeat", session=consumer.session, claim_duration=30_000_000, gap=GAP, worker="{}"
+            "heartbeat",
+            session=consumer.session,
+            claim_duration=30_000_000,
+            max_clock_step=MAX_CLOCK_STEP,
+            worker="{}",
         )
         self._at(HEARTBEAT, lambda: self._beat(consumer))
 

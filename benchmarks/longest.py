@@ -97,7 +97,7 @@ class _Calls:
         beat = {
             "session": consumer.session,
             "claim_duration": 3600 * SECOND,
-            "gap": 10 * SECOND,
+            "max_clock_step": 10 * SECOND,
             "worker": "{}",
         }
         for _ in range(6):

@@ -14,7 +14,7 @@ from distq.redisio.connection import Connection
 from distq.redisio.keys import LAYOUT
 from distq.redisio.queue_store import QueueStore
 from distq.workqueue.rate_limiters import ItemExponentialFailureRateLimiter
-from distq.workqueue.turns import Policy
+from distq.workqueue.turns import TurnSettings
 
 _FLOOR_ADD = """
 local queue, dirty, processing, sequence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -60,8 +60,8 @@ return names
 """
 
 
-GAP = 10_000_000
-"""How far one look may move the claim clock, µs, as with the default claim duration."""
+MAX_CLOCK_STEP = 10_000_000
+"""How far one call may advance the claim clock, µs, as with the default claim duration."""
 
 
 class Subject(Protocol):
@@ -102,10 +102,15 @@ class Consumer:
     def __init__(self, store: QueueStore, claim_duration: float = 3600.0) -> None:
         self._store = store
         self._turns = count(1)
-        self._inputs = Policy(ItemExponentialFailureRateLimiter(), max_retries=10).inputs()
+        self._inputs = TurnSettings(ItemExponentialFailureRateLimiter(), max_retries=10).inputs()
         nonce, duration = secrets.token_urlsafe(16), int(claim_duration * 1e6)
         self.session = store.run(
-            "open", layout=LAYOUT, nonce=nonce, claim_duration=duration, gap=GAP, worker="{}"
+            "open",
+            layout=LAYOUT,
+            nonce=nonce,
+            claim_duration=duration,
+            max_clock_step=MAX_CLOCK_STEP,
+            worker="{}",
         )
         self.fence = 0
 
@@ -119,7 +124,7 @@ class Consumer:
             session=self.session,
             op=next(self._turns),
             want=want,
-            gap=GAP,
+            max_clock_step=MAX_CLOCK_STEP,
             n_ok=len(settled),
             settlements=settlements,
             **self._inputs,

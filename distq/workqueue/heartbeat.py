@@ -26,8 +26,8 @@ class Kept(Protocol):
     worker: Worker
 
     @property
-    def gap(self) -> int:
-        """Return how far one look may move the claim clock, µs."""
+    def max_clock_step(self) -> int:
+        """Return how far one call may advance the claim clock, µs."""
 
     def held(self) -> list[Request]:
         """Return the requests that it holds."""
@@ -99,7 +99,7 @@ class Heartbeat:
                 "heartbeat",
                 session=identity,
                 claim_duration=microseconds(session.claim_duration),
-                gap=session.gap,
+                max_clock_step=session.max_clock_step,
                 worker=session.worker.describe(session.clock),
             )
         except RedisError:

@@ -33,8 +33,8 @@ from distq.workqueue.rate_limiters import (
     validate_rate_limiter,
 )
 from distq.workqueue.recorder import Recorder
-from distq.workqueue.session import Session
-from distq.workqueue.turns import Backoff, Policy
+from distq.workqueue.redis_session import RedisSession
+from distq.workqueue.turns import Backoff, TurnSettings
 
 _logger = logging.getLogger("distq.queue")
 _OUTAGE_PAUSE = 1.0
@@ -79,7 +79,7 @@ class Queue:
             self.measure(metrics)
         self._connection = Connection(redis) if isinstance(redis, str) else redis
         self._owns_connection = redis is not None
-        self._session: Session | None = None
+        self._session: RedisSession | None = None
         self._store: QueueStore | None = None
         self._lock = threading.Lock()
         self._shutting_down = threading.Event()
@@ -309,7 +309,7 @@ class Queue:
         return self._store
 
     @property
-    def _turns(self) -> Session:
+    def _turns(self) -> RedisSession:
         if self._session is None:
             with self._lock:
                 self._session = self._session or self._new_session()
@@ -317,8 +317,8 @@ class Queue:
                 self._session.end()
         return self._session
 
-    def _new_session(self) -> Session:
-        return Session(
+    def _new_session(self) -> RedisSession:
+        return RedisSession(
             self._redis,
             policy=self._policy,
             claim_duration=self._claim_duration,
@@ -326,8 +326,8 @@ class Queue:
             clock=self._clock,
         )
 
-    def _policy(self) -> Policy:
-        return Policy(
+    def _policy(self) -> TurnSettings:
+        return TurnSettings(
             self._rate_limiter, self._max_retries, self.fleet_concurrency, self._count_limiter_error
         )
 

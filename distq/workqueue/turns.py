@@ -42,7 +42,7 @@ Entry = Settlement | Backoff
 
 
 @dataclass(frozen=True)
-class Policy:
+class TurnSettings:
     """What a queue's handle says with each turn about failures and the fleet."""
 
     rate_limiter: RateLimiter
@@ -79,7 +79,7 @@ class Encoded:
     order: list[int]
 
 
-def encode(entries: Sequence[Entry], policy: Policy) -> Encoded:
+def encode(entries: Sequence[Entry], policy: TurnSettings) -> Encoded:
     """Write entries as the script takes them: the successes first, since they are many and cheap."""
     successes, others = [], []
     flat: list[str | int] = []
@@ -106,7 +106,7 @@ def _succeeded(entry: Entry) -> bool:
     return isinstance(entry, Settlement) and isinstance(entry.outcome, Success)
 
 
-def _other(entry: Entry, policy: Policy) -> tuple[str | int, ...]:
+def _other(entry: Entry, policy: TurnSettings) -> tuple[str | int, ...]:
     """Return (item, fence, outcome, limiter, priority, text)."""
     if isinstance(entry, Backoff):
         limiter = policy.own_limiter(Failure(entry.key, entry.attempt, None), None)
@@ -115,7 +115,7 @@ def _other(entry: Entry, policy: Policy) -> tuple[str | int, ...]:
     return request.key, request.fence, *_outcome(request, entry.outcome, policy)
 
 
-def _outcome(request: Request, outcome: Outcome, policy: Policy) -> tuple[str | int, ...]:
+def _outcome(request: Request, outcome: Outcome, policy: TurnSettings) -> tuple[str | int, ...]:
     match outcome:
         case Retry(error, traceback, delay, cause):
             limiter = policy.own_limiter(Failure(request.key, request.attempt, cause), delay)
@@ -132,7 +132,7 @@ def _outcome(request: Request, outcome: Outcome, policy: Policy) -> tuple[str | 
 
 
 @dataclass(frozen=True)
-class Answer:
+class TurnReply:
     """What the script said; dispositions in the order of the entries, ``wait`` in seconds.
 
     ``alone``: a suspect is held or stands first; ask for nothing until nothing is held. ``promoted``: how
@@ -146,7 +146,7 @@ class Answer:
     promoted: int = 0
 
 
-def decode(reply: Sequence[Any], encoded: Encoded) -> Answer:
+def decode(reply: Sequence[Any], encoded: Encoded) -> TurnReply:
     """Read the script's reply."""
     fence, wait, alone, refusals, told, popped, records, promoted = reply
     dispositions = [ENDED] * encoded.n_ok + [_disposition(text) for text in told or ()]
@@ -155,7 +155,7 @@ def decode(reply: Sequence[Any], encoded: Encoded) -> Answer:
     in_order = [ENDED] * len(dispositions)
     for place, disposition in zip(encoded.order, dispositions, strict=True):
         in_order[place] = disposition
-    return Answer(_requests(int(fence), popped, records), in_order, wait / 1e6, bool(alone), promoted)
+    return TurnReply(_requests(int(fence), popped, records), in_order, wait / 1e6, bool(alone), promoted)
 
 
 def _disposition(text: bytes) -> Disposition:

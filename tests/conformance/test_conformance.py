@@ -1,4 +1,4 @@
-"""Every promise of the originals is covered by a test, and told in the README where ours is another."""
+"""Every promise of the originals is covered by a test, and documented where ours is another."""
 
 import json
 import subprocess
@@ -7,7 +7,7 @@ import sys
 from tests import ROOT
 from tests.conformance.coverage import Coverage, record, summary, uncovered, unknown
 from tests.conformance.promises import REDIS, SERVERS, different, load, not_applicable, same
-from tests.documentation.test_readme import README
+from tests.docs.pages import table
 
 BEYOND_THE_QUEUE = {
     "`Get` returns an item and whether the queue shut down",
@@ -15,7 +15,7 @@ BEYOND_THE_QUEUE = {
     "the client reads from a cache",
     "one reconcile at a time by default",
 }
-"""Rows of the README about what has no id: Python's way to say it, controllers and clients."""
+"""Rows of the table about what has no id: Python's way to say it, controllers and clients."""
 
 
 def test_every_promise_is_covered_on_every_server_that_it_needs() -> None:
@@ -41,13 +41,12 @@ def test_the_table_has_all_ids() -> None:
     assert all(row.why for row in rows.values() if row.kind == "not applicable")
 
 
-def test_what_is_different_is_told_in_the_readme() -> None:
+def test_what_is_different_is_documented() -> None:
     """Each difference has its row there, and each row is about an id or about what has none."""
-    table = README[README.index("\n| client-go, controller-runtime | distq |") :].partition("\n\n")[0]
-    told = {line.strip("| ").split(" | ")[0] for line in table.strip().splitlines()[2:]}
-    named = {row.readme for row in load().values() if row.kind == "different"}
-    assert named - told == set()
-    assert told - named == BEYOND_THE_QUEUE
+    documented = {row[0] for row in table("client-go, controller-runtime", "distq")}
+    named = {row.documented for row in load().values() if row.kind == "different"}
+    assert named - documented == set()
+    assert documented - named == BEYOND_THE_QUEUE
 
 
 def test_what_is_missing_is_named() -> None:

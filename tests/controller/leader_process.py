@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from distq.client import Client
-from distq.controller.stream import Stream, StreamConfig
+from distq.controller.stream.source_config import SourceConfig
+from distq.controller.stream.stream_source import StreamSource
 from distq.controller.watches import For, Object, ResourceWatch, Watches, identities
 from distq.informer import pager
 from distq.leaderelection import LeaderElectionConfig, LeaderElector, LeaseLock
@@ -43,9 +44,9 @@ def compete(scene: Scene, watch: ResourceWatch, stop: threading.Event) -> None:
     """Compete for the Lease, and feed the queue while leading."""
 
     def lead(over: threading.Event) -> None:
-        config = StreamConfig(queue=QUEUE, connection=scene.connection, client=client, leadership=elector)
+        config = SourceConfig(queue=QUEUE, connection=scene.connection, client=client, leadership=elector)
         (identity,) = identities([watch])
-        Stream(watch, config, identity=identity, namespace=scene.namespace).run(over)
+        StreamSource(watch, config, identity=identity, namespace=scene.namespace).run(over)
 
     client = Client(scene.kubeconfig)
     elector = LeaderElector(

@@ -235,7 +235,7 @@ class TestEndToEnd:
         with managing(Manager([controller], redis=connection, client=api_server.client(), settings=settings)):
             eventually(lambda: len(seen) >= 3)
 
-    def test_a_controller_without_watches_any_more_is_wound_up(
+    def test_a_controller_without_watches_any_more_is_cleaned_up(
         self, api_server: ApiServer, connection: Connection, namespace: str, settings: Settings
     ) -> None:
         """Another controller's watches make somebody lead, who ends what the first left behind."""

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from distq.controller import stream as stream_module
+from distq.controller.stream import stream_source as stream_module
 from distq.errors import LayoutTooNew, LeaseLost
 from distq.informer import pager as pager_module
 from distq.informer.wire import RawObject
 from distq.inspector import Inspector
+from distq.redisio.checkpoints import MARK
 from distq.redisio.connection import Connection
-from distq.redisio.positions import MARK
 from distq.redisio.stream_store import Committed, StreamStore
 from distq.testing import EmbeddedValkey
 from distq.testing.fake_clock import FakeClock

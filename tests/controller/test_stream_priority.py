@@ -6,7 +6,7 @@ import pytest
 
 from distq.errors import RetryAfter, TerminalError
 from distq.inspector import Inspector
-from distq.redisio.positions import MARK
+from distq.redisio.checkpoints import MARK
 from distq.workqueue.queue import Queue
 from tests.controller.leading import ON_ALL_SERVERS, QUEUE, Scene
 from tests.controller.test_stream import LOW, change, create, delete, stand

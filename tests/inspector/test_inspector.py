@@ -3,16 +3,27 @@
 import contextlib
 import random
 import threading
+from collections.abc import Callable
 
 import pytest
 
-from distq.errors import ConfigError, Empty, InvalidKey, InvalidQueueName, ShutDown, TerminalError
+from distq.errors import (
+    ConfigError,
+    Empty,
+    InvalidKey,
+    InvalidQueueName,
+    RedisRefused,
+    ShutDown,
+    TerminalError,
+)
 from distq.inspector import Inspector, ItemInfo, Timestamp
 from distq.redisio.connection import Connection
 from distq.redisio.keys import queue_key
+from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.interface import Result
 from distq.workqueue.queue import Queue
 from distq.workqueue.rate_limiters import ItemExponentialFailureRateLimiter
+from tests.support.counting_connection import CountingConnection
 from tests.support.eventually import eventually
 
 
@@ -500,3 +511,59 @@ def test_a_reason_is_one_printable_line(connection: Connection, inspector: Inspe
         inspector.park("foos", "a", "")
     assert _item(inspector, "a").state == "ready"
     assert inspector.park("foos", "a", reason="ä" * 128) == 1
+
+
+@pytest.mark.parametrize(("workers", "priorities"), [(3, 1), (3, 30), (200, 1), (200, 30)])
+def test_reads_cost_the_same_round_trips_whatever_there_is(
+    redis_server: EmbeddedValkey, connection: Connection, workers: int, priorities: int
+) -> None:
+    """However many workers, priorities and queues: those that see much come with those that see little."""
+    handles = [_queue(connection) for _ in range(workers)]
+    handles[0].add(*(f"held-{n}" for n in range(workers)))
+    for handle in handles:
+        handle.turn([], 1)
+    for priority in range(priorities):
+        handles[0].add(f"a-{priority}", f"b-{priority}", priority=50 * priority - 800)
+    Queue("bars", connection).add("a")
+    counting = CountingConnection(redis_server.url)
+    inspector = Inspector(counting)
+    bars, foos = inspector.queues()
+    assert (foos.ready, foos.processing, foos.workers) == (2 * priorities, workers, workers)
+    assert (bars.ready, bars.workers) == (1, 0)
+    assert [worker.processing for worker in inspector.workers()] == [1] * workers
+    reads: dict[Callable[[], object], int] = {
+        inspector.queues: 5 if priorities == 1 else 7,
+        inspector.workers: 3,
+        inspector.streams: 2,
+        lambda: inspector.item("foos", "held-0"): 2,
+        lambda: inspector.items("foos"): 4,
+    }
+    for read, round_trips in reads.items():
+        counting.round_trips = 0
+        read()
+        assert counting.round_trips == round_trips
+    counting.close()
+    for handle in handles:
+        handle.close()
+
+
+def test_who_may_only_read_may_inspect(redis_server: EmbeddedValkey, connection: Connection) -> None:
+    """No read needs a right to run scripts, or to write."""
+    queue = _queue(connection)
+    queue.add("held", "dirty", "ready")
+    queue.get()
+    rights = ("resetkeys", "~distq:*", "-@all", "+@read", "+@connection", "+time", "+info")
+    connection.execute("ACL", "SETUSER", "viewer", "on", ">PASSWORD", *rights)
+    viewing = Connection(f"redis://viewer:PASSWORD@127.0.0.1:{redis_server.port}/0")
+    inspector = Inspector(viewing)
+    assert [info.ready for info in inspector.queues()] == [2]
+    assert [worker.processing for worker in inspector.workers()] == [1]
+    assert inspector.streams() == []
+    assert inspector.item("foos", "held") is not None
+    assert len(inspector.items("foos")) == len(inspector.items("foos", match="*d*")) == 3
+    assert inspector.count("foos", state="ready", match="*") == 2
+    with pytest.raises(RedisRefused, match="denied"):
+        inspector.pause("foos")
+    viewing.close()
+    connection.execute("ACL", "DELUSER", "viewer")
+    queue.close()

@@ -29,10 +29,13 @@ from distq.metrics import (
     Metric,
 )
 from distq.redisio.connection import Connection
+from distq.redisio.queue_store import QueueStore
 from distq.testing import FakeClock
+from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.gauges import EXCEEDED, LEVELS, PAGE, UNKNOWN, QueueGauges
 from distq.workqueue.interface import Request, Result
 from distq.workqueue.queue import Queue
+from tests.support.counting_connection import CountingConnection
 from tests.support.recorded_metrics import RecordedMetrics
 
 NAME = ("foos",)
@@ -325,6 +328,28 @@ def test_a_look_costs_no_more_for_a_longer_queue(scene: Scene) -> None:
     scene.queue.add(*map(str, range(5000)))
     scene.queue.add(*map(str, range(9000, 9900)), after=100)
     assert cost() == short
+
+
+@pytest.mark.parametrize("priorities", [1, 24])
+def test_gauges_cost_the_same_round_trips_for_many_priorities_and_claims(
+    scene: Scene, redis_server: EmbeddedValkey, priorities: int
+) -> None:
+    """Once the priorities are known; to find out about those that turn up takes some more."""
+    counting = CountingConnection(redis_server.url)
+    counting.server_time = scene.connection.server_time
+    scene.gauges._store = QueueStore(counting, "foos")
+    for priority in range(priorities):
+        scene.queue.add(f"a-{priority}", f"b-{priority}", priority=-priority)
+    for _ in range(priorities):
+        scene.get()
+    scene.metrics.gauges()
+    assert counting.round_trips == (3 if priorities == 1 else 6)
+    counting.round_trips = 0
+    assert sum(scene.depth().values()) == priorities
+    assert counting.round_trips == 3
+    scene.queue.add("c", priority=7)
+    assert scene.depth()["7"] == 1
+    assert counting.round_trips == 9
 
 
 def test_many_claims_are_all_counted(scene: Scene) -> None:

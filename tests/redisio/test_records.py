@@ -72,12 +72,14 @@ def test_scripts_write_claims_as_we_read_them(connection: Connection) -> None:
     store = QueueStore(connection, "foos")
     connection.server_time = 1_795_000_000_000_001
     store.run("add", items=["a"], priority=-7, max_length="")
-    opened = store.run("open", layout=1, nonce="n", claim_duration=30_000_000, gap=10_000_000, worker="{}")
+    opened = store.run(
+        "open", layout=1, nonce="n", claim_duration=30_000_000, max_clock_step=10_000_000, worker="{}"
+    )
     policy: dict[str, str | int] = {
         "max_retries": "",
         "limiter": "",
         "fleet_concurrency": "",
-        "gap": 10_000_000,
+        "max_clock_step": 10_000_000,
     }
     turn = store.run("turn", session=opened, op=1, want=1, n_ok=0, settlements=[], **policy)
     (text,) = store.read(("HGET", "claims", "a"))

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from distq.controller.controller import Controller
-from distq.controller.dispatcher import Dispatcher
+from distq.controller.worker.dispatcher import Dispatcher
 
 
 @contextmanager

@@ -93,7 +93,8 @@ class Populated:
         record = {"epoch": "8", "replaces": "", "after": "b0", "new": "101", "batch": "b1", "about": "{}"}
         return {
             "open": _OPEN | {"nonce": "third"},
-            "heartbeat": session | {"claim_duration": 90 * SECOND, "gap": 10 * SECOND, "worker": "me"},
+            "heartbeat": session
+            | {"claim_duration": 90 * SECOND, "max_clock_step": 10 * SECOND, "worker": "me"},
             "close": session,
             "add": pending | {"items": ["new", "again", "later", "poison"]},
             "add_after": pending | {"items": ["new", "ready", "later", "poison"], "delay": SECOND},
@@ -109,10 +110,10 @@ class Populated:
 
     def _turn(self, op: str, session: str) -> dict[str, Any]:
         policy = {"max_retries": 3, "limiter": "exp 5000 1000000000", "fleet_concurrency": ""}
-        return {"session": session, "op": op, "gap": 10 * SECOND, "n_ok": 0} | policy
+        return {"session": session, "op": op, "max_clock_step": 10 * SECOND, "n_ok": 0} | policy
 
 
-_OPEN = {"layout": 1, "claim_duration": 600 * SECOND, "gap": 10 * SECOND, "worker": "somebody"}
+_OPEN = {"layout": 1, "claim_duration": 600 * SECOND, "max_clock_step": 10 * SECOND, "worker": "somebody"}
 
 
 def key(name: str) -> str:

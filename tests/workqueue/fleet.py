@@ -20,13 +20,13 @@ from distq.redisio.keys import LAYOUT
 from distq.redisio.queue_store import QueueStore
 from distq.workqueue.interface import Request, Settlement, Success
 from distq.workqueue.rate_limiters import ItemExponentialFailureRateLimiter
-from distq.workqueue.turns import Policy, decode, encode
+from distq.workqueue.turns import TurnSettings, decode, encode
 
 BEGIN = 1_795_000_000_000_000
 LATENCY = 500
 """µs until a token has woken its consumer; meanwhile others act."""
 
-CLAIM_DURATION, HEARTBEAT, GAP = 30_000_000, 10_000_000, 10_000_000
+CLAIM_DURATION, HEARTBEAT, MAX_CLOCK_STEP = 30_000_000, 10_000_000, 10_000_000
 PEERS = 20
 """So many consumers that joined one after another beat at once."""
 
@@ -70,7 +70,7 @@ class Fleet:
         self.last_token_taker: Consumer | None = None
         self._connection = connection
         self._store = QueueStore(connection, "foos")
-        self._policy = Policy(ItemExponentialFailureRateLimiter(), None)
+        self._policy = TurnSettings(ItemExponentialFailureRateLimiter(), None)
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._number = itertools.count()
         self._listeners: deque[Consumer] = deque()
@@ -172,7 +172,7 @@ class Fleet:
             session=consumer.session,
             op=consumer.ops,
             want=want,
-            gap=GAP,
+            max_clock_step=MAX_CLOCK_STEP,
             n_ok=encoded.n_ok,
             settlements=encoded.settlements,
             **self._policy.inputs(),
@@ -236,14 +236,19 @@ class Fleet:
 
     def _beat(self, peers: Sequence[Consumer]) -> None:
         beating = [each for each in peers if each.alive and not each.frozen]
-        common = {"claim_duration": CLAIM_DURATION, "gap": GAP, "worker": "{}"}
+        common = {"claim_duration": CLAIM_DURATION, "max_clock_step": MAX_CLOCK_STEP, "worker": "{}"}
         held = self._run_all("heartbeat", [{"session": each.session, **common} for each in beating])
         for consumer, claims in zip(beating, held, strict=True):
             assert claims in {b"LOST", len(consumer.held)}
         self._at(self.now + HEARTBEAT, partial(self._beat, peers))
 
     def _open(self) -> str:
-        inputs = {"layout": LAYOUT, "claim_duration": CLAIM_DURATION, "gap": GAP, "worker": "{}"}
+        inputs = {
+            "layout": LAYOUT,
+            "claim_duration": CLAIM_DURATION,
+            "max_clock_step": MAX_CLOCK_STEP,
+            "worker": "{}",
+        }
         return str(self._run("open", nonce=f"n{len(self.consumers)}", **inputs).decode())
 
     def _run(self, script: str, **inputs: Any) -> Any:

@@ -38,7 +38,7 @@ MUTANTS = [
     Mutant(
         "done forgets what backs off", "elseif not pending and not call('ZSCORE', delayed, item) then", "else"
     ),
-    Mutant("clock without a gap", "math.min(now - seen, tonumber(gap))", "now - seen"),
+    Mutant("clock without a greatest step", "math.min(now - seen, tonumber(max_clock_step))", "now - seen"),
     Mutant("suspects not alone", "is_suspect(failure) then\n      keep", "false then\n      keep"),
     Mutant(
         "suspect beside others",
@@ -78,7 +78,9 @@ MUTANTS = [
     Mutant("kept pending overrun", "if not (keep_pending and (due[i] or parked[i])) then", "if true then"),
     Mutant("last batch not compared", "if (last_batch or '') ~= after then", "if false then"),
     Mutant("epochs compared as text", "#a < #b or (#a == #b and a < b)", "a < b"),
-    Mutant("nobody woken", "if room and tokens == 0 and (left > 0 or not covered) then", "if false then"),
+    Mutant(
+        "nobody woken", "if may_claim and tokens == 0 and (left > 0 or not covered) then", "if false then"
+    ),
     Mutant(
         "token heap",
         "if newly_ready > 0 and tokens == 0 and call('HEXISTS', meta, 'paused') == 0 then",
@@ -101,7 +103,7 @@ MUTANTS = [
         "to[#to + 1] = order(priority, now)",
     ),
     Mutant("sessions lapse at once", ") + claim_duration, number", ") + 0, number"),
-    Mutant("unbounded take-back", "local room = 100", "local room = 1000", many=True),
+    Mutant("unbounded take-back", "local at_most = 100", "local at_most = 1000", many=True),
     Mutant("unbounded promotion", "math.max(want, 100))", "1000)", many=True),
 ]
 

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore
 from distq.workqueue.memory.entries import Answer, Ending, Item, Policy
-from tests.workqueue.side_by_side import STREAM, SideBySide, gap_of
+from tests.workqueue.side_by_side import STREAM, SideBySide, max_clock_step_of
 
 T = TypeVar("T")
 
@@ -243,7 +243,7 @@ class Players:
         self.fleet_concurrency = None
         while items.pending or items.claims or {*sessions.all} != {player.number for player in self.all}:
             self.wait_for_due(0)
-            self.pass_time(gap_of(CLAIM_DURATIONS[0]))
+            self.pass_time(max_clock_step_of(CLAIM_DURATIONS[0]))
             for who in range(len(self.all)):
                 self.beat(who)
                 self.finish(who, 50)

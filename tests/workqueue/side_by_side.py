@@ -32,7 +32,7 @@ class SideBySide:
 
     def open(self, nonce: str, claim_duration: int) -> int:
         """Open a session; return its number."""
-        times = {"claim_duration": claim_duration, "gap": gap_of(claim_duration)}
+        times = {"claim_duration": claim_duration, "max_clock_step": max_clock_step_of(claim_duration)}
         number = self.state.sessions.open(self.now, nonce, f"worker {nonce}", **times)
         session = self._run("open", layout=1, nonce=nonce, worker=f"worker {nonce}", **times)
         assert session == f"{number}-{nonce}".encode()
@@ -40,7 +40,7 @@ class SideBySide:
 
     def heartbeat(self, number: int, nonce: str, worker: str, claim_duration: int) -> int | None:
         """Send a heartbeat; return the number of claims, None where the session is lost."""
-        times = {"claim_duration": claim_duration, "gap": gap_of(claim_duration)}
+        times = {"claim_duration": claim_duration, "max_clock_step": max_clock_step_of(claim_duration)}
         reply = self._run("heartbeat", session=f"{number}-{nonce}", worker=worker, **times)
         told = self.state.sessions.heartbeat(self.now, number, nonce, worker, **times)
         assert (None if reply == b"LOST" else reply) == told
@@ -129,7 +129,7 @@ class SideBySide:
         record = self.state.sessions.live(number, nonce)
         resent = record is not None and record.op == str(op)
         endings = sorted(endings, key=lambda each: each.outcome != "success")
-        gap = gap_of(claim_duration)
+        max_clock_step = max_clock_step_of(claim_duration)
         told = self.state.turn(
             now=self.now,
             number=number,
@@ -138,14 +138,14 @@ class SideBySide:
             endings=endings,
             want=want,
             policy=policy,
-            gap=gap,
+            max_clock_step=max_clock_step,
         )
         reply = self._run(
             "turn",
             session=f"{number}-{nonce}",
             op=op,
             want=want,
-            gap=gap,
+            max_clock_step=max_clock_step,
             max_retries=_text(policy.max_retries),
             limiter=policy.limiter,
             fleet_concurrency=_text(policy.fleet_concurrency),
@@ -200,8 +200,8 @@ class SideBySide:
         assert tokens or covered, f"due at {due}, now {self.now}, covered {cover}: nobody wakes"
 
 
-def gap_of(claim_duration: int) -> int:
-    """Return how far one look of such a session moves the claim clock."""
+def max_clock_step_of(claim_duration: int) -> int:
+    """Return how far one call of such a session advances the claim clock."""
     return min(claim_duration // 3, 10_000_000)
 
 

@@ -9,7 +9,7 @@ local call = redis.call
 local stamp = tonumber(call('HGET', meta, 'stamp') or 0)
 local tokens, fitted = call('LLEN', wake), #items
 if max_length ~= '' then
-  --- @include room
+  --- @include capacity
   fitted = fitting(items, tonumber(max_length))
   if fitted == 0 then return { 0, 0 } end
   if fitted < #items then items = { unpack(items, 1, fitted) } end

@@ -11,7 +11,7 @@ stamp, cover = math.max(tonumber(stamp or 0) + 1, now), tonumber(cover or 0)
 call('ZCARD', dead)
 local first, tokens = call('ZRANGE', delayed, '0', '0', 'WITHSCORES'), call('LLEN', wake)
 if max_length ~= '' then
-  --- @include room
+  --- @include capacity
   local fitted = fitting(items, tonumber(max_length))
   if fitted == 0 then return { 0, 0 } end
   if fitted < #items then items = { unpack(items, 1, fitted) } end

@@ -2,14 +2,14 @@
 -- Returns the number of claims held, for the client to compare, or LOST.
 local ready, dirty, processing, claims, delayed, failures = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local dead, sessions, workers, meta, wake = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
-local time, session, claim_duration, gap, worker = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local time, session, claim_duration, max_clock_step, worker = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local call = redis.call
 --- @include now
 local number, nonce = string.match(session, '^(%d+)-(.+)$')
 local seen, paused, record = unpack(call('HMGET', meta, 'seen', 'paused', number))
---- @include look
+--- @include check_types
 call('HLEN', workers)
---- @include tick
+--- @include advance_clock
 if not record or string.match(record, '^%S+') ~= nonce then return 'LOST' end
 call('ZADD', sessions, call('HGET', meta, 'clock') + claim_duration, number)
 call('HSET', workers, number, worker)

@@ -1,18 +1,19 @@
--- Open a session, after a look at the clock and at who lapsed.
+-- Open a session, after the claim clock has advanced and what lapsed was taken back.
 -- Returns its id, `<number>-<nonce>`; an error LAYOUT where the queue was written by a newer distq.
 local ready, dirty, processing, claims, delayed, failures = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local dead, sessions, workers, meta, wake = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
-local time, layout, nonce, claim_duration, gap, worker = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local time, layout, nonce, claim_duration, max_clock_step, worker =
+  ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local call = redis.call
 --- @include now
 local stamp, seen, paused, stored_layout = unpack(call('HMGET', meta, 'stamp', 'seen', 'paused', 'layout'))
 if stored_layout and tonumber(stored_layout) > tonumber(layout) then
   return redis.error_reply('LAYOUT ' .. stored_layout)
 end
---- @include look
+--- @include check_types
 call('HLEN', workers)
 local number, record
---- @include tick
+--- @include advance_clock
 stamp = math.max(tonumber(stamp or 0) + 1, now)
 number = string.format('%d', stamp)
 call('HSET', meta, 'layout', layout, 'stamp', stamp, number, nonce .. ' - - ')

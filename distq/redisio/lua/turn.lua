@@ -1,12 +1,12 @@
 -- Settle claims, take back what the dead held, promote what is due, and claim up to `want` items: one step.
 -- Settlements are n_ok times (item, fence), then for the other outcomes (item, fence, outcome, limiter, priority,
 -- text) each; an outcome limit counts a failure without a claim.
--- Returns {fence, wait in µs, alone, indexes of refused settlements, fate of each other settlement,
--- {item, order, ...}, {failure record or false, ...}, promoted}, or LOST; fates and records are nil where there
+-- Returns {fence, wait in µs, alone, indexes of refused settlements, disposition of each other settlement,
+-- {item, order, ...}, {failure record or false, ...}, promoted}, or LOST; dispositions and records are nil where there
 -- are none. A resent turn changes nothing and answers the same, save for how many it promoted.
 local ready, dirty, processing, claims, delayed, failures = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local dead, sessions, workers, meta, wake = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
-local time, session, op, want, gap = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
+local time, session, op, want, max_clock_step = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
 local max_retries, limiter, fleet_concurrency, n_ok = ARGV[6], ARGV[7], ARGV[8], tonumber(ARGV[9])
 local settlements = { unpack(ARGV, 10) }
 local call = redis.call
@@ -16,7 +16,7 @@ local call = redis.call
 local number, nonce = string.match(session, '^(%d+)-(.+)$')
 local stamp, seen, paused, record = unpack(call('HMGET', meta, 'stamp', 'seen', 'paused', number))
 local others = 2 * n_ok
---- @include look
+--- @include check_types
 if n_ok == 0 then call('HLEN', claims) end
 if #settlements > others then call('ZCARD', dead) end
 local ours = nonce .. ' '
@@ -25,12 +25,12 @@ if record and string.find(record, this_turn, 1, true) == 1 then
   --- @include replay
 end
 
---- @include tick
+--- @include advance_clock
 if not record or string.find(record, ours, 1, true) ~= 1 then return 'LOST' end
 stamp = tonumber(stamp or 0)
 if stamp < now then stamp = now else stamp = stamp + 1 end
 local fence = string.format('%d', stamp)
-local refused, fates = {}, false
+local refused, dispositions = {}, false
 
 --- @include settle
 if #settlements > others then
@@ -41,7 +41,7 @@ local refusals = #refused > 0 and table.concat(refused, ',') or ''
 --- @include claim
 local found_less, wait = #popped / 2 < asked, 0
 if found_less or tokens == 0 or (first[2] and call('HGET', meta, 'coverer') == number) then
-  --- @include waiting
+  --- @include waking
 end
 call('HSET', meta, 'stamp', fence, number, this_turn .. fence .. ' ' .. refusals)
-return { fence, wait, alone, refusals, fates, popped, records, promoted }
+return { fence, wait, alone, refusals, dispositions, popped, records, promoted }

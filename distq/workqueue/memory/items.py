@@ -46,14 +46,14 @@ class Items:
         return new, len(fitted)
 
     def _fitting(self, items: Sequence[Item], max_length: int | None) -> Sequence[Item]:
-        """Return the items before the first that finds no room; what is pending needs none."""
+        """Return the items before the first that does not fit; what is pending takes no more."""
         if max_length is None:
             return items
-        room = max_length - len(self.pending)
+        free = max_length - len(self.pending)
         for place, item in enumerate(items):
             if item not in self.pending:
-                room -= 1
-                if room < 0:
+                free -= 1
+                if free < 0:
                     return items[:place]
         return items
 

@@ -3,15 +3,15 @@
 from distq.workqueue.memory.entries import Session
 from distq.workqueue.memory.items import Items
 
-_BETWEEN_LOOKS = 100_000
+_BETWEEN_STEPS = 100_000
 _TAKEN_BACK_AT_ONCE = 100
 
 
 class Sessions:
     """The sessions of one queue, by number.
 
-    ``clock`` is the claim clock: it runs only while somebody looks, at most ``gap`` µs between two
-    looks, so that neither silence nor a step of the server's clock expires anybody.
+    ``clock`` is the claim clock: it advances only while somebody calls, at most ``max_clock_step`` µs each
+    time, so that neither silence nor a step of the server's clock expires anybody.
     """
 
     def __init__(self, items: Items) -> None:
@@ -20,18 +20,18 @@ class Sessions:
         self.clock = 0
         self.seen: int | None = None
 
-    def open(self, now: int, nonce: str, worker: str, *, claim_duration: float, gap: int) -> int:
+    def open(self, now: int, nonce: str, worker: str, *, claim_duration: float, max_clock_step: int) -> int:
         """Begin a session; return its number."""
-        self.look(now, gap)
+        self.advance_clock(now, max_clock_step)
         number = self._items.next_stamp(now)
         self.all[number] = Session(nonce, self.clock + claim_duration, worker)
         return number
 
     def heartbeat(
-        self, now: int, number: int, nonce: str, worker: str, *, claim_duration: float, gap: int
+        self, now: int, number: int, nonce: str, worker: str, *, claim_duration: float, max_clock_step: int
     ) -> int | None:
         """Keep a session alive; return how many claims it has, None where it is lost."""
-        self.look(now, gap)
+        self.advance_clock(now, max_clock_step)
         session = self.live(number, nonce)
         if session is None:
             return None
@@ -53,18 +53,18 @@ class Sessions:
         session = self.all.get(number)
         return session if session and session.nonce == nonce and not session.ended else None
 
-    def look(self, now: int, gap: int) -> None:
-        """Let the claim clock run, ten times a second at most, and take back what lapsed sessions held."""
+    def advance_clock(self, now: int, max_clock_step: int) -> None:
+        """Advance the claim clock, ten times a second at most, and take back what lapsed sessions held."""
         if self.seen is not None:
-            if 0 <= now - self.seen < _BETWEEN_LOOKS:
+            if 0 <= now - self.seen < _BETWEEN_STEPS:
                 return
-            self.clock += max(0, min(now - self.seen, gap))
+            self.clock += max(0, min(now - self.seen, max_clock_step))
         self.seen = now
-        room = _TAKEN_BACK_AT_ONCE
+        at_most = _TAKEN_BACK_AT_ONCE
         lapsed = sorted((each.deadline, number) for number, each in self.all.items())
         for deadline, number in lapsed[:100]:
-            if deadline <= self.clock and room > 0:
-                room -= self._take_back(number, room, now)
+            if deadline <= self.clock and at_most > 0:
+                at_most -= self._take_back(number, at_most, now)
 
     def lapse(self, number: int, now: int) -> None:
         """Let a session lapse at once, whatever the claim clock says."""
@@ -72,18 +72,18 @@ class Sessions:
             self.all[number].deadline = 0
             self._take_back(number, len(self._items.claims) + 1, now)
 
-    def _take_back(self, number: int, room: int, now: int) -> int:
-        """Put back up to ``room`` items of a lapsed session; return how many. It ends when none is left."""
+    def _take_back(self, number: int, at_most: int, now: int) -> int:
+        """Put back up to ``at_most`` items of a lapsed session, which ends with its last; return how many."""
         session = self.all[number]
         if not session.ended:
             session.ended = session.crashed = True
         if not any(each.deadline > self.clock for each in self.all.values()):
             session.crashed = False  # it is no crash when everybody was away
-        items = self._items.held_by(number)[:room]
+        items = self._items.held_by(number)[:at_most]
         for item in items:
             claim = self._items.claims.pop(item)
             if not (session.crashed and self._items.crash(item, now)):
                 self._items.put_back(item, claim.stood)
-        if len(items) < room:
+        if len(items) < at_most:
             del self.all[number]
         return len(items)

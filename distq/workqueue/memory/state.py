@@ -32,13 +32,13 @@ class QueueState:
         endings: Sequence[Ending],
         want: int,
         policy: Policy,
-        gap: int,
+        max_clock_step: int,
     ) -> Answer | None:
         """End claims and take new ones; None where the session is lost. A resent turn changes nothing."""
         session = self.sessions.live(number, nonce)
         if session is not None and session.op == op:
             return self._answered_before(number, session, endings)
-        self.sessions.look(now, gap)
+        self.sessions.advance_clock(now, max_clock_step)
         session = self.sessions.live(number, nonce)
         if session is None:
             return None

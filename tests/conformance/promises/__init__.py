@@ -21,15 +21,15 @@ Kind = Literal["same", "different", "not applicable"]
 class Row:
     """One promise: what holds in distq, and on which servers a test has to show it.
 
-    A difference is told by the row of the README's table that begins with ``readme``; what does not
-    apply says ``why``.
+    A difference is documented by the row of docs/coming-from/client-go.md that begins with ``documented``;
+    what does not apply says ``why``.
     """
 
     id: str
     kind: Kind
     rule: str
     on: tuple[str, ...] = REDIS
-    readme: str = ""
+    documented: str = ""
     why: str = ""
 
 
@@ -38,9 +38,9 @@ def same(identity: str, rule: str, *, on: tuple[str, ...] = REDIS) -> Row:
     return Row(identity, "same", rule, on)
 
 
-def different(identity: str, rule: str, readme: str, *, on: tuple[str, ...] = REDIS) -> Row:
-    """Describe what holds in distq instead of the original's rule, which a row of the README names."""
-    return Row(identity, "different", rule, on, readme)
+def different(identity: str, rule: str, documented: str, *, on: tuple[str, ...] = REDIS) -> Row:
+    """Describe what holds in distq instead of the original's rule, which a row of the table names."""
+    return Row(identity, "different", rule, on, documented)
 
 
 def not_applicable(identity: str, rule: str, why: str) -> Row:

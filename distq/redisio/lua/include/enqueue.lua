@@ -38,7 +38,7 @@ local function enqueue(items, priority, keep_pending)
       end
     end
   end
-  if to_dirty then call('ZCARD', dirty) end -- the last of the keys to look at: from here on it writes
+  if to_dirty then call('ZCARD', dirty) end -- the last of the types to check: from here on it writes
   local newly_ready = n > 3 and call(unpack(to_ready)) or 0
   local newly_dirty = to_dirty and call(unpack(to_dirty)) or 0
   if undelay then call(unpack(undelay)) end

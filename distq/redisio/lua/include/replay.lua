@@ -3,7 +3,7 @@
   --- @include suspect
   local fence, refusals = string.match(record, '^%S+ %S+ (%S+) (.*)$')
   local prefix = number .. ' ' .. fence .. ' '
-  local popped, records, fates, alone = {}, {}, false, 0
+  local popped, records, dispositions, alone = {}, {}, false, 0
   for _, item in ipairs(call('ZRANGEBYSCORE', processing, number, number)) do
     local claim = call('HGET', claims, item)
     if claim and string.sub(claim, 1, #prefix) == prefix then
@@ -14,6 +14,6 @@
     end
   end
   if #settlements > others then
-    --- @include fates
+    --- @include dispositions
   end
-  return { fence, 0, alone, refusals, fates, popped, records, 0 }
+  return { fence, 0, alone, refusals, dispositions, popped, records, 0 }

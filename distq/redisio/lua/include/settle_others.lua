@@ -83,6 +83,6 @@
     call(unpack(let_go))
   end
   keep_buckets()
-  --- @include fates
+  --- @include dispositions
   n_failures = call('HLEN', failures)
   first = call('ZRANGE', delayed, '0', '0', 'WITHSCORES')

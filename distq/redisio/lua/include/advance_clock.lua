@@ -1,0 +1,27 @@
+-- Ten times a second at most, move the claim clock and take back what lapsed sessions held.
+-- The clock advances at most `max_clock_step` each time, so that silence (an outage, a freeze, a step of TIME)
+-- expires nobody.
+if ticks then
+  local clock = tonumber(call('HGET', meta, 'clock') or 0)
+  if seen and now > seen then clock = clock + math.min(now - seen, tonumber(max_clock_step)) end
+  call('HSET', meta, 'seen', now, 'clock', clock)
+  local lapsed = call('ZRANGEBYSCORE', sessions, '-inf', clock, 'LIMIT', '0', '100')
+  if #lapsed > 0 then
+    --- @include expire_sessions
+    local at_most = 100
+    local who_covers, uncovered = call('HGET', meta, 'coverer'), false
+    for _, who in ipairs(lapsed) do
+      if who == who_covers then
+        call('HDEL', meta, 'cover', 'coverer')
+        uncovered = true
+      end
+      at_most = at_most - take_back(who, at_most)
+      if at_most == 0 then break end
+    end
+    if (at_most < 100 or uncovered) and not paused and tokens == 0 then tokens = call('RPUSH', wake, '1') end
+    -- what was read before may have changed
+    n_sessions, n_dirty, n_failures = call('ZCARD', sessions), call('ZCARD', dirty), call('HLEN', failures)
+    first = call('ZRANGE', delayed, '0', '0', 'WITHSCORES')
+    record = number and call('HGET', meta, number)
+  end
+end

@@ -1,0 +1,14 @@
+-- How many of the items, from the first, fit into a queue of at most `max_length`; what is pending takes no more.
+local function fitting(items, max_length)
+  local free = max_length - call('ZCARD', ready) - call('ZCARD', dirty) - call('ZCARD', delayed)
+  if #items <= free then return #items end
+  local now_ready, now_dirty = call('ZMSCORE', ready, unpack(items)), call('ZMSCORE', dirty, unpack(items))
+  local later = call('ZMSCORE', delayed, unpack(items))
+  for i = 1, #items do
+    if not (now_ready[i] or now_dirty[i] or later[i]) then
+      free = free - 1
+      if free < 0 then return i - 1 end
+    end
+  end
+  return #items
+end

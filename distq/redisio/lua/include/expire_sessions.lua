@@ -1,0 +1,37 @@
+    --- @include order
+    --- @include failure
+    --- @include put_back
+    local now_text = string.format('%.0f', now)
+    local others_live = call('ZCOUNT', sessions, '(' .. string.format('%.0f', clock), '+inf') > 0
+    local function crash(item)
+      local count, crashes, failed_at, reason, text = read_failure(item)
+      crashes = crashes + 1
+      local parked = crashes >= 3 and park(item)
+      if parked then
+        failed_at, reason, text = now_text, 'crashes', 'its workers died ' .. crashes .. ' times'
+      end
+      write_failure(item, count, crashes, failed_at, reason, text)
+      return parked
+    end
+    -- Take back up to `at_most` items of a session that lapsed; it ends when nothing is left of it.
+    local function take_back(who, at_most)
+      -- closing a session drops its record: that is no crash; nor is it one when everybody was away
+      local crashed = others_live and call('HEXISTS', meta, who) == 1
+      local items = call('ZRANGEBYSCORE', processing, who, who, 'LIMIT', 0, at_most)
+      for _, item in ipairs(items) do
+        local score = string.match(call('HGET', claims, item) or '', '%S+$') or order(0, now)
+        call('HDEL', claims, item)
+        call('ZREM', processing, item)
+        if not (crashed and crash(item)) then put_back(item, score) end
+      end
+      if #items < at_most then
+        call('ZREM', sessions, who)
+        call('HDEL', meta, who)
+        call('HDEL', workers, who)
+      elseif crashed then
+        call('HSET', meta, who, 'lapsed') -- the rest of it crashed, too
+      else
+        call('HDEL', meta, who)
+      end
+      return #items
+    end

@@ -1,0 +1,31 @@
+  -- Who sleeps how long, and who is woken: a token in `wake` for one sleeper where work is left. One consumer covers
+  -- the next due time; the others poll, the whole fleet about ten times a second whatever its size. Large fleets
+  -- spread their polls widely, so that the next comes soon also where all fell asleep at once.
+  local POLL_AT_LEAST = 750000
+  local poll_at_most = 2 * math.max(1000000, n_sessions * 100000) - POLL_AT_LEAST
+  local left = call('ZCARD', ready)
+  local next_due, covered, covers = 0, true, false
+  local cover, coverer = unpack(call('HMGET', meta, 'cover', 'coverer'))
+  if first[2] then
+    --- @include due
+    next_due = split_due(tonumber(first[2]))
+    cover = tonumber(cover or 0)
+    covered = next_due > now + poll_at_most or (cover > now and cover <= next_due and coverer ~= number)
+  end
+  local may_claim = not paused and (not fleet or call('ZCARD', processing) < fleet)
+  if found_less then
+    -- chance from the stamp: math.random repeats itself in 6.2
+    wait = POLL_AT_LEAST + (poll_at_most - POLL_AT_LEAST) * (stamp % 997 / 997)
+    if left == 0 then
+      call('DEL', wake)
+      tokens = 0
+    end
+    covers = may_claim and not covered and alone == 0
+    if covers then
+      covered = true
+      call('HSET', meta, 'cover', next_due, 'coverer', number)
+      wait = math.max(next_due - now, 1000)
+    end
+  end
+  if coverer == number and not covers then call('HDEL', meta, 'cover', 'coverer') end
+  if may_claim and tokens == 0 and (left > 0 or not covered) then call('RPUSH', wake, '1') end
