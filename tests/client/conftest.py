@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -16,16 +15,6 @@ from tests.support.tcp_proxy import TcpProxy
 def client(api_server: ApiServer) -> Client:
     """Give a Client of an administrator."""
     return api_server.client()
-
-
-@pytest.fixture
-def proxy(api_server: ApiServer) -> Iterator[TcpProxy]:
-    """Give a proxy in front of the API server."""
-    address = urlsplit(api_server.url)
-    assert address.hostname is not None
-    assert address.port is not None
-    with TcpProxy((address.hostname, address.port)) as proxy:
-        yield proxy
 
 
 @pytest.fixture

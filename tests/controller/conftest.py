@@ -4,7 +4,7 @@ import pytest
 
 from distq.redisio.connection import Connection
 from tests.controller.leading import Scene
-from tests.informer.conftest import proxied, proxy  # noqa: F401 - fixtures
+from tests.informer.conftest import proxied  # noqa: F401  a fixture
 from tests.support.api_servers import ApiServer
 
 

@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -23,14 +22,6 @@ from tests.support.tcp_proxy import TcpProxy
 def client(api_server: ApiServer) -> RecordingClient:
     """Give a Client of an administrator that notes its lists and watches."""
     return RecordingClient(api_server.kubeconfig)
-
-
-@pytest.fixture
-def proxy(api_server: ApiServer) -> Iterator[TcpProxy]:
-    """Give a proxy in front of the API server."""
-    address = urlsplit(api_server.url)
-    with TcpProxy((address.hostname or "", address.port or 0)) as proxy:
-        yield proxy
 
 
 @pytest.fixture

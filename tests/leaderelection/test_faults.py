@@ -4,7 +4,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -22,14 +21,6 @@ from tests.leaderelection.participants import (
 from tests.support.api_servers import ApiServer, kubeconfig_through
 from tests.support.eventually import eventually
 from tests.support.tcp_proxy import Mode, TcpProxy
-
-
-@pytest.fixture
-def proxy(api_server: ApiServer) -> Iterator[TcpProxy]:
-    """Give a proxy in front of the API server."""
-    address = urlsplit(api_server.url)
-    with TcpProxy((address.hostname or "", address.port or 0)) as proxy:
-        yield proxy
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ import urllib3
 
 from tests.go import envtest
 from tests.support.parts import missing
+from tests.support.tcp_proxy import TcpProxy
 
 if TYPE_CHECKING:
     from distq.client import Client
@@ -306,6 +307,14 @@ def namespace(api_server: ApiServer) -> str:
     name = f"test-{uuid.uuid4().hex[:10]}"
     api_server.client().create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     return name
+
+
+@pytest.fixture
+def proxy(api_server: ApiServer) -> Iterator[TcpProxy]:
+    """Give a proxy in front of the API server."""
+    address = urlsplit(api_server.url)
+    with TcpProxy((address.hostname or "", address.port or 0)) as proxy:
+        yield proxy
 
 
 def _client(kubeconfig: Path) -> "Client":
