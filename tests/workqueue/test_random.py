@@ -61,6 +61,7 @@ def any_connection() -> Iterator[Connection]:
         connection.close()
 
 
+@pytest.mark.slow
 @pytest.mark.conformance("PQ-20")
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name.replace(" ", "-"))
 def test_a_mistake_in_the_scripts_is_caught(

@@ -10,7 +10,7 @@ import pytest
 from distq.redisio.connection import Connection
 from tests.workqueue.fleet import HEARTBEAT, LATENCY, Consumer, Fleet
 
-FEW, MANY = 3, 2000
+FEW, MANY = 3, pytest.param(2000, marks=pytest.mark.slow)
 AT_ONCE = LATENCY
 ON_TIME = 1000 + LATENCY
 """µs: who is told of two due times within a ms looks once, and then another is woken."""
@@ -114,7 +114,9 @@ def test_a_delay_wakes_nobody_where_another_comes_first(make_fleet: MakeFleet) -
     assert fleet.turns["token"] == 1
 
 
-@pytest.mark.parametrize(("size", "rate"), [(1, 1), (FEW, 3), (100, 10), (MANY, 10)])
+@pytest.mark.parametrize(
+    ("size", "rate"), [(1, 1), (FEW, 3), (100, 10), pytest.param(2000, 10, marks=pytest.mark.slow)]
+)
 def test_an_idle_fleet_polls_at_the_same_rate_whatever_its_size(
     make_fleet: MakeFleet, connection: Connection, size: int, rate: float
 ) -> None:
