@@ -19,8 +19,8 @@ import msgspec
 from distq.client import Client
 from distq.errors import ApiError, ConfigError, Expired
 from distq.informer import ListWatch
-from tests.envtest import MODULE, assets
-from tests.fixtures.api_servers import RealApiServer
+from tests.go.envtest import MODULE, assets
+from tests.support.api_servers import RealApiServer
 
 WRITERS = 4
 """Threads that write; more of them only wait for the API server."""

@@ -24,7 +24,7 @@ from distq.redisio.queue_store import QueueStore
 from distq.workqueue.interface import Request, Settlement, Success
 from distq.workqueue.queue import Queue
 from distq.workqueue.rate_limiters import ItemExponentialFailureRateLimiter
-from distq.workqueue.turns import Policy, decode, encode
+from distq.workqueue.turns import TurnSettings, decode, encode
 
 QUEUE = "waiting"
 FLOOR_WAKE = "floor:wake"
@@ -94,7 +94,7 @@ class Crowd:
     def __init__(self, url: str, size: int) -> None:
         self._connection = Connection(url)
         self._store = QueueStore(self._connection, QUEUE)
-        self._policy = Policy(ItemExponentialFailureRateLimiter(), None)
+        self._policy = TurnSettings(ItemExponentialFailureRateLimiter(), None)
         host, _, port = self._connection.address.rpartition(":")
         self._address = host, int(port)
         wake = self._store.key("wake")

@@ -28,15 +28,16 @@ from benchmarks.report import Row, publish
 from benchmarks.servers import programs, started
 from distq.client import Client
 from distq.client.raw import Stream as Lines
-from distq.controller.stream import Stream, StreamConfig
+from distq.controller.stream.source_config import SourceConfig
+from distq.controller.stream.stream_source import StreamSource
 from distq.controller.watches import For, identities
 from distq.errors import ApiError, ConfigError, TooManyRequests
 from distq.informer.listwatch import PAGE_SIZE
 from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore
-from tests.client.samples import custom_resource, wait_until_served
 from tests.controller.leading import Term
-from tests.informer.recording import DEFINITIONS, change_schema
+from tests.support.recording import DEFINITIONS, change_schema
+from tests.support.samples import custom_resource, wait_until_served
 
 QUEUE = "failover"
 WRITERS = 6
@@ -158,14 +159,14 @@ class Leader:
         self._stop = threading.Event()
         self._failure: BaseException | None = None
         watch = For(widgets.resource)
-        config = StreamConfig(
+        config = SourceConfig(
             queue=QUEUE,
             connection=connection,
             client=self.client,
             leadership=Term(str(term), f"leader-{term}"),
         )
         (identity,) = identities([watch])
-        self.stream = Stream(watch, config, identity=identity, namespace=widgets.namespace)
+        self.stream = StreamSource(watch, config, identity=identity, namespace=widgets.namespace)
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def is_synced(self) -> bool:

@@ -12,7 +12,8 @@ from benchmarks.followers import PODS, Begin, new_client, run, say, until
 from distq.config import Settings
 from distq.controller.controller import Controller
 from distq.controller.manager import Manager
-from distq.controller.stream import Stream, StreamConfig
+from distq.controller.stream.source_config import SourceConfig
+from distq.controller.stream.stream_source import StreamSource
 from distq.controller.watches import For, identities
 from distq.informer.objects import is_older
 from distq.redisio.connection import Connection
@@ -38,10 +39,10 @@ def stream(kubeconfig: str, namespace: str, versions: str, redis: str) -> Begin:
     version, last = versions.split("-")
     connection = Connection(redis)
     watch = For(PODS, namespaces=[namespace])
-    config = StreamConfig(
+    config = SourceConfig(
         queue=QUEUE, connection=connection, client=new_client(kubeconfig), leadership=_Term(), resync_period=0
     )
-    followed = Stream(watch, config, identity=identities([watch])[0], namespace=namespace)
+    followed = StreamSource(watch, config, identity=identities([watch])[0], namespace=namespace)
     store = StreamStore(connection, QUEUE, followed.name())
     store.commit(epoch="1", after="", new=version, batch="benchmark")
 

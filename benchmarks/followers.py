@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.followers SUBJECT ARGUMENTS`` prints "ready" when all is imported, waits for a line,
 begins, prints "synced N" when all is there, and ends with its standard input. So does client-go's
-(``tests.clientgo``). Those that tell of single events print "heard NAME TIME", on the monotonic clock.
+(``tests.go.clientgo``). Those that tell of single events print "heard NAME TIME", on the monotonic clock.
 """
 
 import sys

@@ -21,7 +21,7 @@ from benchmarks.report import Row, publish
 from distq.client import Client
 from distq.errors import DistqError
 from distq.testing.embedded_valkey import EmbeddedValkey
-from tests.clientgo import MODULE
+from tests.go.clientgo import MODULE
 
 SETTLE = 1.0
 """Seconds after the list, in which garbage is collected and threads come to rest."""

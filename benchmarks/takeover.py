@@ -20,7 +20,7 @@ from benchmarks.cluster import cluster, namespace
 from benchmarks.report import Row, publish
 from distq.client import Client
 from distq.errors import ConfigError
-from tests.clientgo import MODULE
+from tests.go.clientgo import MODULE
 from tests.leaderelection.competitor import Competitor, Kind
 from tests.leaderelection.participants import eventually
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from distq.client.client import Client
     from distq.controller.controller import Controller
     from distq.controller.manager import Manager
-    from distq.controller.references import add_finalizer, remove_finalizer, set_controller_reference
+    from distq.controller.ownership import add_finalizer, remove_finalizer, set_controller_reference
     from distq.controller.watches import Every, For, Owns, Watches
     from distq.errors import DistqError, Empty, RetryAfter, ShutDown, TerminalError
     from distq.inspector import Inspector
@@ -58,9 +58,9 @@ _HOMES = {
     "ShutDown": "distq.errors",
     "TerminalError": "distq.errors",
     "Watches": "distq.controller.watches",
-    "add_finalizer": "distq.controller.references",
-    "remove_finalizer": "distq.controller.references",
-    "set_controller_reference": "distq.controller.references",
+    "add_finalizer": "distq.controller.ownership",
+    "remove_finalizer": "distq.controller.ownership",
+    "set_controller_reference": "distq.controller.ownership",
 }
 
 __all__ = [

@@ -1,7 +1,7 @@
 """Loads the fixtures that start real servers."""
 
 pytest_plugins = [
-    "tests.fixtures.redis_servers",
-    "tests.fixtures.api_servers",
-    "tests.fixtures.servers_report",
+    "tests.support.redis_servers",
+    "tests.support.api_servers",
+    "tests.support.servers_report",
 ]

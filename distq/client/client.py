@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from distq.client.error_mapping import missing_object
 from distq.client.objects import Object, metadata, resource_text, title
 from distq.client.raw import RawClient
-from distq.client.refusals import missing_object
 from distq.client.resources import Discovery, Resource
 from distq.errors import ApiError, ConfigError, Expired, NotFound
 

@@ -18,7 +18,7 @@ import urllib3
 from urllib3.exceptions import HTTPError, ProtocolError, SSLError
 
 from distq.client import credentials
-from distq.client.refusals import no_answer, refusal
+from distq.client.error_mapping import no_answer, response_error
 from distq.config import kubeconfig_variable
 from distq.errors import ApiError, ConfigError
 
@@ -114,7 +114,7 @@ class RawClient:
             transport = self._reconnected(transport)
             response = transport.send(method, path, **options)
         if response.status >= 300:
-            raise refusal(f"{method} {path}", response)
+            raise response_error(f"{method} {path}", response)
         return response
 
     def _connected(self) -> "_Transport":

@@ -5,16 +5,17 @@ leads, the worker side in as many as there are.
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from distq.controller.slots import Reconcile
 from distq.errors import ConfigError
-from distq.workqueue.interface import TurnQueue
+from distq.workqueue.interface import Request, Result, TurnQueue
 from distq.workqueue.queue import Queue
 
 if TYPE_CHECKING:
     from distq.controller.watches import Watch
+
+Reconcile = Callable[[Request], Result | None] | Callable[[Request], Awaitable[Result | None]]
 
 
 class Controller:

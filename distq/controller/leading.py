@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from distq.client.client import Client
 from distq.config import Settings
 from distq.controller.controller import Controller
-from distq.controller.sources import Source, sources
-from distq.controller.stream import Stream, StreamConfig
+from distq.controller.stream.source_config import SourceConfig
+from distq.controller.stream.sources import Source, sources
+from distq.controller.stream.stream_source import StreamSource
 from distq.errors import ApiError, LeaseLost
 from distq.leaderelection import LeaderElectionConfig, LeaderElector, LeaseLock
 from distq.metrics import STREAM_LAG, STREAM_SYNCED, MetricsProvider, Sample
@@ -134,7 +135,7 @@ class Candidate:
 
     def _feed(self, controller: Controller) -> "_Feed":
         assert isinstance(controller.queue, Queue)  # noqa: S101  # the Manager gives no other
-        config = StreamConfig(
+        config = SourceConfig(
             queue=controller.name,
             connection=controller.queue.connection,
             client=self._client,
@@ -157,7 +158,7 @@ class _Feed:
     def __init__(self, name: str, sources: Sequence[Source], *, sync_by: float) -> None:
         self.name = name
         self.sources = sources
-        self._streams = [source for source in sources if isinstance(source, Stream)]
+        self._streams = [source for source in sources if isinstance(source, StreamSource)]
         self._sync_by = sync_by
         self._synced = False
         self._failure: BaseException | None = None

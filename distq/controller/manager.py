@@ -17,9 +17,9 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from distq.config import Settings
-from distq.controller.condition import Condition
 from distq.controller.controller import Controller
-from distq.controller.dispatcher import Dispatcher
+from distq.controller.process_health import Condition
+from distq.controller.worker.dispatcher import Dispatcher
 from distq.errors import ConfigError
 from distq.metrics import MetricsProvider
 from distq.redisio.connection import Connection

@@ -1,6 +1,5 @@
-"""What a controller watches, and which keys an event means (controller-runtime's builder and handlers)."""
+"""What a controller watches (controller-runtime pkg/builder)."""
 
-import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -10,15 +9,10 @@ from typing import Any
 from distq.client.resources import parse_resource
 from distq.controller.event import Event
 from distq.controller.predicate import Predicate, all_of
-from distq.errors import ConfigError, InvalidKey
-from distq.informer.objects import OwnerReference, key_of
-from distq.redisio.keys import validate_key
+from distq.errors import ConfigError
 from distq.redisio.scores import validate_priority
 
-logger = logging.getLogger(__name__)
-
 Object = dict[str, Any]
-KeysOf = Callable[[Event], list[str]]
 
 LOW_PRIORITY = -100
 """The priority of what no event asked for: lists, resyncs, periods (controller-runtime LowPriority)."""
@@ -61,7 +55,7 @@ class _Watch:
 
     @property
     def mapping(self) -> str:
-        """Return what tells this watch's keys from those of another watch of the same resource."""
+        """Return what distinguishes this watch's keys from those of another watch of the same resource."""
         return ""
 
     @property
@@ -97,7 +91,7 @@ class Owns(_Watch):
 
 @dataclass(frozen=True, kw_only=True)
 class Watches(_Watch):
-    """Watch objects of which a function tells the keys (controller-runtime EnqueueRequestsFromMapFunc).
+    """Watch objects whose keys a function returns (controller-runtime EnqueueRequestsFromMapFunc).
 
     ``keys`` gets the whole object and returns any number of keys; of an update the old object's are added.
     """
@@ -139,41 +133,15 @@ def group_kind(resource: str) -> tuple[str, str]:
     return api_version.rpartition("/")[0], kind
 
 
-def own_key(event: Event) -> list[str]:
-    """Return the object's own key (controller-runtime EnqueueRequestForObject)."""
-    return [key_of(event.metadata)]
-
-
-def owner_keys(owner: str, *, namespaced: bool, only_controller: bool) -> KeysOf:
-    """Return the function from an object to its owners of one group and kind, whatever their version.
-
-    What cannot be an object's name is left out. Source: controller-runtime EnqueueRequestForOwner.
-    """
-    wanted = group_kind(owner)
-
-    def keys(event: Event) -> list[str]:
-        owners = event.metadata.get("ownerReferences") or []
-        names = [one["name"] for one in owners if _is(one, wanted, only_controller)]
-        prefix = f"{event.namespace}/" if namespaced and event.namespace else ""
-        return [prefix + name for name in names if _may_exist(prefix, name, event)]
-
-    return keys
-
-
-def function_keys(function: Callable[[Object], Iterable[str]]) -> KeysOf:
-    """Return the user's function, of an event."""
-    return lambda event: list(list_of_keys(function(event.object)))
-
-
-def list_of_keys(answer: Iterable[str] | None) -> Iterable[str]:
-    """Return what a user's function gave, refusing the one answer that only looks right; None is nothing."""
+def require_list(answer: Iterable[str] | None) -> Iterable[str]:
+    """Refuse a text, of which each letter would be a key; None is no keys."""
     if isinstance(answer, str):
         raise TypeError(f"a function returned the text {answer!r:.80}; return a list of keys")
     return answer or ()
 
 
 def identities(watches: Sequence[ResourceWatch]) -> list[str]:
-    """Return a text for each watch that tells it from the others, and is the same in each process."""
+    """Return a text for each watch that no other has, and that is the same in each process."""
     texts = [f"{'/'.join(group_kind(watch.resource))} {watch.mapping}" for watch in watches]
     seen: Counter[str] = Counter()
     numbered = []
@@ -182,30 +150,6 @@ def identities(watches: Sequence[ResourceWatch]) -> list[str]:
         seen[whole] += 1
         numbered.append(whole if seen[whole] == 1 else f"{whole} #{seen[whole]}")
     return numbered
-
-
-def _is(owner: OwnerReference, wanted: tuple[str, str], only_controller: bool) -> bool:
-    if only_controller and not owner.get("controller"):
-        return False
-    group, slash, _ = owner.get("apiVersion", "").rpartition("/")
-    return (group if slash else "", owner.get("kind", "")) == wanted
-
-
-def _may_exist(prefix: str, name: str, owned: Event) -> bool:
-    """Return whether an owner may have the name; API servers take any text for one in a reference.
-
-    So anybody who may write an owned object could stop its stream.
-    Source: apimachinery IsValidPathSegmentName.
-    """
-    try:
-        validate_key(prefix + name)
-    except InvalidKey as error:
-        logger.warning("%r: its owner cannot exist: %s", owned, error)
-        return False
-    if name in {".", ".."} or not {"/", "%"}.isdisjoint(name):
-        logger.warning("%r: its owner cannot exist: %r is no name", owned, name)
-        return False
-    return True
 
 
 def _namespaces(resource: str, namespaces: Sequence[str]) -> tuple[str, ...]:

@@ -14,12 +14,49 @@ from distq.informer.wire import Page
 logger = logging.getLogger(__name__)
 
 
-class Pager:
-    """Hand a list over to a sink, page by page, all of one version.
+class Pages:
+    """One list, a page at a time, all of one version.
 
     Different: where the token expires the list begins anew, in larger pages, since a list without pages
     takes all its memory at once.
     """
+
+    def __init__(self, list_watch: ListerWatcher) -> None:
+        self.version = ""
+        self.ended = False
+        self._list_watch = list_watch
+        self._token = ""
+        self._limit = PAGE_SIZE
+
+    @property
+    def at_start(self) -> bool:
+        """Return whether the next page is the list's first."""
+        return not self.version
+
+    def turn(self) -> Page | None:
+        """Return the next page, None where the list has to begin anew; raises ApiError."""
+        try:
+            page = self._list_watch.page(self._token, limit=self._limit)
+        except Expired:
+            if self.at_start:
+                raise
+            self._begin_anew()
+            return None
+        if not self.at_start and page.version != self.version:
+            self._begin_anew()
+            return None
+        self.version, self._token, self.ended = page.version, page.next_token, not page.next_token
+        return page
+
+    def _begin_anew(self) -> None:
+        """Ask for larger pages from now on: a list must end before its token expires."""
+        self.version = self._token = ""
+        self._limit *= 4
+        logger.info("%s: the list took too long; anew in pages of %d", self._list_watch, self._limit)
+
+
+class Pager:
+    """Hands lists over to a sink, page by page."""
 
     def __init__(self, list_watch: ListerWatcher, sink: Sink, clock: Clock) -> None:
         self._list_watch = list_watch
@@ -28,37 +65,25 @@ class Pager:
 
     def list(self, stop: threading.Event) -> None:
         """List until the sink has all, or until ``stop`` is set; raises ApiError and what the sink raises."""
-        limit = PAGE_SIZE
+        pages = Pages(self._list_watch)
         with rare_collections():
-            while not (stop.is_set() or self._list_once(limit, stop)):
-                # The token expired: a list must end before that, so the next has fewer pages.
-                limit *= 4
-                logger.info("%s: the list took too long; anew in pages of %d", self._list_watch, limit)
+            while not stop.is_set():
+                if pages.at_start:
+                    self._sink.begin_list()
+                page = self._turn(pages, stop)
+                if page is None or stop.is_set():
+                    continue
+                self._sink.page(page.objects)
+                if pages.ended:
+                    self._sink.end_list(pages.version)
+                    return
 
-    def _list_once(self, limit: int, stop: threading.Event) -> bool:
-        """Return False where the list must begin anew, since its pages were not all of one version."""
-        self._sink.begin_list()
-        page = self._list_watch.page(limit=limit)
-        version = page.version
-        while not stop.is_set():
-            self._sink.page(page.objects)
-            if not page.next_token:
-                self._sink.end_list(version)
-                return True
-            try:
-                page = self._next(page.next_token, limit, stop)
-            except Expired:
-                return False
-            if page.version != version:
-                return False
-        return True  # stopped
-
-    def _next(self, token: str, limit: int, stop: threading.Event) -> Page:
+    def _turn(self, pages: Pages, stop: threading.Event) -> Page | None:
         """Wait as long as the API server asks to: a list begun anew asks it, and the sink, for more."""
         while True:
             try:
-                return self._list_watch.page(token, limit=limit)
+                return pages.turn()
             except TooManyRequests as error:
                 asked = patience(error)
-                if not asked or self._clock.wait(stop, asked):
+                if pages.at_start or not asked or self._clock.wait(stop, asked):
                     raise

@@ -1,13 +1,12 @@
-"""What an Inspector tells: frozen records whose fields are also the keys of the command line's JSON."""
+"""What an Inspector returns: frozen records whose fields are also the keys of the command line's JSON."""
 
 from dataclasses import dataclass
 from typing import Literal, NewType
 
+from distq.redisio.queue_reads import State
+
 Timestamp = NewType("Timestamp", float)
 """Seconds since the epoch by the Redis server's clock."""
-
-State = Literal["ready", "delayed", "processing", "dead"]
-"""Where an item is; *dirty* is a flag of processing."""
 
 Listing = Literal["ready", "delayed", "processing", "dead", "dirty"]
 """What can be listed: the states, and the processing items that were added again."""

@@ -1,18 +1,22 @@
 """The operator's view of all queues on one Redis, and the repairs.
 
 Everything here works beside running informers and workers. Reads look at one moment per round
-trip, not per answer; repairs check each item's state again inside Redis.
+trip, not per answer: a fixed number of them for however many queues, workers and priorities, and
+more only where a queue is scanned. Repairs check each item's state again inside Redis.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 
 from distq.errors import ConfigError
 from distq.inspector import reading
-from distq.inspector.info import ItemInfo, Listing, QueueInfo, State, StreamInfo, Timestamp, WorkerInfo
+from distq.inspector.info import ItemInfo, Listing, QueueInfo, StreamInfo, Timestamp, WorkerInfo
+from distq.redisio import queue_reads
 from distq.redisio.connection import Connection, shared_connection
 from distq.redisio.keys import validate_key, validate_queue_name
+from distq.redisio.queue_reads import State
 from distq.redisio.queue_store import QueueStore, queue_names
+from distq.redisio.round_trips import gather, run
 from distq.redisio.stream_store import StreamStore, stream_records
 
 REASON_BYTES = 256
@@ -34,27 +38,27 @@ class Inspector:
 
     def now(self) -> Timestamp:
         """Return the Redis server's time, by which all moments here are stamped."""
-        if self._redis.server_time:
-            return Timestamp(self._redis.server_time / 1e6)
-        seconds, microseconds = self._redis.execute("TIME")
-        return Timestamp(int(seconds) + int(microseconds) / 1e6)
+        return Timestamp(self._redis.now())
 
     def queues(self, queue: str | None = None) -> list[QueueInfo]:
         """Describe all queues by name, or one; a queue that does not exist is left out."""
-        return [reading.queue_info(store) for store in self._stores(queue)]
+        stores, now = self._stores(queue), self._redis.now()
+        return run(self._redis, gather(reading.queue_info(store, now) for store in stores))
 
     def workers(self, queue: str | None = None) -> list[WorkerInfo]:
         """Describe the open handles of all queues, or of one."""
-        return [worker for store in self._stores(queue) for worker in reading.workers(store)]
+        found = run(self._redis, gather(map(reading.worker_infos, self._stores(queue))))
+        return list(chain.from_iterable(found))
 
     def streams(self, queue: str | None = None) -> list[StreamInfo]:
         """Describe the watched resources that feed all queues, or one."""
-        return [stream for store in self._stores(queue) for stream in reading.streams(store)]
+        found = run(self._redis, gather(map(reading.stream_infos, self._stores(queue))))
+        return list(chain.from_iterable(found))
 
     def item(self, queue: str, key: str) -> ItemInfo | None:
         """Describe one item; None where it is in no state. Raises InvalidKey."""
         validate_key(key)
-        return next(iter(reading.describe(self._store(queue), [key])), None)
+        return next(iter(run(self._redis, reading.item_infos(self._store(queue), [key]))), None)
 
     def items(
         self,
@@ -75,8 +79,7 @@ class Inspector:
         _check_state(state)
         store = self._store(queue)
         if match == "*" and not failing:
-            keys = reading.page(store, [state] if state else _STATES, offset, limit)
-            return list(reading.describe(store, keys))
+            return run(self._redis, reading.page(store, [state] if state else _STATES, offset, limit))
         return list(islice(self._scan_items(store, state, match, failing), offset, offset + limit))
 
     def requeue(self, queue: str, *keys: str, state: Listing | None = None, match: str | None = None) -> int:
@@ -144,7 +147,7 @@ class Inspector:
         _check_state(state)
         store = self._store(queue)
         if match == "*":
-            return reading.size(store, state)
+            return queue_reads.size(store, state)
         return sum(len(batch) for batch in reading.scan(store, state, match))
 
     def _store(self, queue: str) -> QueueStore:
@@ -157,12 +160,11 @@ class Inspector:
             raise ConfigError(f'no queue "{queue}": nothing was ever added to it. See "distq queues".')
         return store
 
-    def _stores(self, queue: str | None) -> Iterator[QueueStore]:
+    def _stores(self, queue: str | None) -> list[QueueStore]:
+        """Return the stores of all queues, or of one; none where it does not exist."""
         if queue is not None:
             validate_queue_name(queue)
-        for name in queue_names(self._redis):
-            if queue in {None, name}:
-                yield self._store(name)
+        return [self._store(name) for name in queue_names(self._redis) if queue in {None, name}]
 
     def _scan_items(
         self, store: QueueStore, state: str | None, match: str, failing: bool
@@ -176,7 +178,7 @@ class Inspector:
                 for batch in reading.scan(store, name, match)
             )
         for batch in batches:
-            for item in reading.describe(store, batch):
+            for item in run(self._redis, reading.item_infos(store, batch)):
                 if state in {None, item.state} or (state == "dirty" and item.dirty):
                     yield item
 

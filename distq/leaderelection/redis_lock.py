@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from distq.errors import Conflict, RedisRefused
 from distq.leaderelection.lock import LeaderElectionRecord, new_identity
 from distq.leaderelection.record_fields import fields_of, record_from
+from distq.redisio.compare_and_set import CompareAndSetRecord, VersionedRecord
 from distq.redisio.connection import Connection, shared_connection
-from distq.redisio.record_store import RecordStore, Versioned
 
 LOOK_EVERY = 0.1
 """Seconds between a follower's looks at the record; one read of a small hash each."""
@@ -39,7 +39,7 @@ class RedisLock:
         self._identity = new_identity() if identity is None else identity
         connection = Connection(redis) if isinstance(redis, str) else redis
         self._connection = connection or shared_connection()
-        self._store = RecordStore(self._connection, name)
+        self._store = CompareAndSetRecord(self._connection, name)
         self._seen = ""
 
     @property
@@ -82,7 +82,7 @@ class RedisLock:
         """Tell nobody: what the elector logs is all that is said."""
 
     def _look(self, on_record: Callable[[LeaderElectionRecord], None], closed: threading.Event) -> None:
-        store, seen = RecordStore(self._connection, self._name), ""
+        store, seen = CompareAndSetRecord(self._connection, self._name), ""
         while not closed.wait(LOOK_EVERY):
             try:
                 found = store.load(timeout=LOOK_TIMEOUT)
@@ -101,7 +101,7 @@ class RedisLock:
         self._seen = written.version
         return self._read(written)
 
-    def _read(self, found: Versioned) -> LeaderElectionRecord:
+    def _read(self, found: VersionedRecord) -> LeaderElectionRecord:
         try:
             return record_from(json.loads(found.record), version=found.version, transitions=_TRANSITIONS)
         except (ValueError, TypeError, AttributeError) as error:

@@ -16,9 +16,9 @@ from redis.connection import AbstractConnection, ConnectionPool
 
 from distq.config import Settings
 from distq.errors import RedisRefused
-from distq.redisio import requirements
+from distq.redisio import server_checks
 from distq.redisio.address import Address
-from distq.redisio.refusals import typed_error
+from distq.redisio.error_mapping import typed_error
 
 Argument = str | bytes | int | float
 Reply = TypeVar("Reply")
@@ -54,6 +54,13 @@ class Connection:
     def address(self) -> str:
         """Return host:port or the socket's path, for messages."""
         return self._address.where
+
+    def now(self) -> float:
+        """Return the server's time, seconds since the epoch; raise RedisUnavailable or RedisRefused."""
+        if self.server_time:
+            return self.server_time / 1e6
+        seconds, microseconds = self.execute("TIME")
+        return int(seconds) + int(microseconds) / 1e6
 
     def execute(self, *command: Argument) -> Any:
         """Run one command that may safely run twice; raise RedisUnavailable or RedisRefused."""
@@ -98,7 +105,7 @@ class Connection:
         """Return what ``distq check`` says of this server; each line begins with OK, WARN or FAIL."""
         pool = self._address.pool(self._timeout)
         try:
-            return requirements.findings(self._executor(pool), self._address)
+            return server_checks.findings(self._executor(pool), self._address)
         finally:
             pool.disconnect()
 
@@ -117,7 +124,7 @@ class Connection:
             if self._pool is None:
                 pool = self._address.pool(self._timeout)
                 try:
-                    requirements.enforce(self._executor(pool), self._address)
+                    server_checks.enforce(self._executor(pool), self._address)
                 except BaseException:
                     pool.disconnect()
                     raise

@@ -39,16 +39,15 @@ class QueueStore:
 
     def read(self, *commands: Sequence[Argument]) -> list[Any]:
         """Run plain reads in one round trip; the second word of each is the name of a structure."""
-        return self.connection.pipeline(
-            [(command, self.key(str(name)), *rest) for command, name, *rest in commands]
-        )
+        return self.connection.pipeline(self.commands(*commands))
+
+    def commands(self, *commands: Sequence[Argument]) -> list[Sequence[Argument]]:
+        """Return the commands with the key of the structure that their second word names."""
+        return [(command, self.key(str(name)), *rest) for command, name, *rest in commands]
 
     def now(self) -> float:
         """Return the server's time, seconds since the epoch."""
-        if self.connection.server_time:
-            return self.connection.server_time / 1e6
-        seconds, microseconds = self.connection.execute("TIME")
-        return int(seconds) + int(microseconds) / 1e6
+        return self.connection.now()
 
     def exists(self) -> bool:
         """Return whether the queue was ever used."""

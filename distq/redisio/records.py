@@ -8,7 +8,7 @@ from distq.redisio.scores import decode_order
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class ClaimRecord:
     """A value of ``claims``: who holds the item, since which turn, and where it stood before."""
 
     session: int
@@ -24,7 +24,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class FailureRecord:
     """A value of ``failures``; ``reason`` tells why the item was parked after its last failure, if it was."""
 
     count: int
@@ -43,7 +43,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
+class StreamRecord:
     """A value of ``streams``: how far a watched resource was handed over, and who says so."""
 
     epoch: str

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from distq.redisio.checkpoints import MARK
 from distq.redisio.connection import Connection
 from distq.redisio.keys import queue_key, validate_key
 from distq.redisio.limits import BATCH_LIMIT
-from distq.redisio.positions import MARK
 from distq.redisio.queue_store import QueueStore
-from distq.redisio.records import Stream
+from distq.redisio.records import StreamRecord
 from distq.redisio.scores import validate_priority
 
 
@@ -44,10 +44,10 @@ class StreamStore:
         self.stream = stream
         self._store = _StreamKeys(connection, queue, stream)
 
-    def load(self) -> Stream | None:
+    def load(self) -> StreamRecord | None:
         """Return the stream's record, None where nothing was ever committed."""
         (text,) = self._store.read(("HGET", "streams", self.stream))
-        return None if text is None else Stream.parse(text)
+        return None if text is None else StreamRecord.parse(text)
 
     def commit(
         self,
@@ -56,7 +56,7 @@ class StreamStore:
         after: str,
         new: str,
         batch: str,
-        keys: Sequence[str] = (),
+        keys: Sequence[str | bytes] = (),
         priority: int = 0,
         keep_pending: bool = False,
         known: Mapping[str, str] | None = None,
@@ -69,17 +69,18 @@ class StreamStore:
         Nothing is done unless ``after`` was the last batch, "" for the first: so a Redis that lost anything
         of the stream is noticed.
 
-        At most 1000 of keys, known and gone together; ``new`` "" removes the record. ``keep_pending``
-        leaves delayed and dead items alone. ``replaces`` names an epoch that may be higher than ours.
+        At most 1000 of keys, known and gone together; keys in bytes are what ``validate_key`` returned.
+        ``new`` "" removes the record. ``keep_pending`` leaves delayed and dead items alone. ``replaces``
+        names an epoch that may be higher than ours.
         """
-        items = list(dict.fromkeys(map(validate_key, keys)))
+        items = list(dict.fromkeys(key if isinstance(key, bytes) else validate_key(key) for key in keys))
         priority = validate_priority(priority)
         known = known or {}
         if len(items) + len(known) + len(gone) > BATCH_LIMIT:
             raise ValueError(f"a commit of {len(items)} keys, {len(known)} known and {len(gone)} gone")
         if any(text.split() != [text] for text in (epoch, batch, new or "-")):
             raise ValueError(f"epoch {epoch!r}, batch {batch!r} and position {new!r} must be single words")
-        kind, told = self._store.run(
+        kind, detail = self._store.run(
             "commit",
             stream=self.stream,
             epoch=epoch,
@@ -95,8 +96,8 @@ class StreamStore:
             rest=[*items, *chain.from_iterable(known.items()), *gone],
         )
         if kind == b"FENCED":
-            return Fenced(told.decode())
-        return Mismatch(told.decode()) if kind == b"MISMATCH" else Committed(told)
+            return Fenced(detail.decode())
+        return Mismatch(detail.decode()) if kind == b"MISMATCH" else Committed(detail)
 
     def list_all(self) -> bool:
         """Make whoever leads list and enqueue everything; return False where nothing was ever committed.
@@ -116,12 +117,15 @@ class StreamStore:
         return False
 
     def known(self) -> Iterator[tuple[str, str]]:
-        """Yield what was handed over of each object; an object may come twice (Redis HSCAN)."""
+        """Yield what was handed over of each object; an object may come twice."""
+        return chain.from_iterable(self.known_pages())
+
+    def known_pages(self) -> Iterator[list[tuple[str, str]]]:
+        """Yield the same some thousand objects at a time, as they are when asked for (Redis HSCAN)."""
         cursor = b"0"
         while True:
             ((cursor, flat),) = self._store.read(("HSCAN", "known", cursor, "COUNT", BATCH_LIMIT))
-            for name, value in zip(flat[::2], flat[1::2], strict=True):
-                yield name.decode(), value.decode()
+            yield [(name.decode(), value.decode()) for name, value in zip(flat[::2], flat[1::2], strict=True)]
             if cursor == b"0":
                 return
 
@@ -137,10 +141,10 @@ class StreamStore:
         return [None if value is None else value.decode() for value in values]
 
 
-def stream_records(connection: Connection, queue: str) -> dict[str, Stream]:
+def stream_records(connection: Connection, queue: str) -> dict[str, StreamRecord]:
     """Return the records of all streams of a queue, by their names."""
     (flat,) = QueueStore(connection, queue).read(("HGETALL", "streams"))
-    return {name.decode(): Stream.parse(text) for name, text in zip(flat[::2], flat[1::2], strict=True)}
+    return {name.decode(): StreamRecord.parse(text) for name, text in zip(flat[::2], flat[1::2], strict=True)}
 
 
 class _StreamKeys(QueueStore):

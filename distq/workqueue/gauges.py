@@ -1,13 +1,13 @@
-"""What a queue holds, for all its processes together, read from Redis when somebody looks.
+"""What a queue holds, for all its processes together, read from Redis when somebody asks for its metrics.
 
-So one process of a fleet is enough to tell it: the leader, or whoever watches over the queue. A look costs
-a few round trips whatever the queue holds, and one more for each thousand items that are held.
+So one process of a fleet is enough to report it: the leader, or whoever watches over the queue. It costs
+four round trips, up to six more where priorities turn up, and one for each thousand items that are held.
 """
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Protocol, TypeVar
 
 from distq.errors import RedisError
 from distq.metrics import (
@@ -24,11 +24,17 @@ from distq.metrics import (
     REDIS_UP,
     UNFINISHED_WORK,
     WORKERS,
+    Metric,
     Sample,
 )
+from distq.redisio import queue_reads
 from distq.redisio.connection import Connection
+from distq.redisio.queue_reads import Counts, Level, heads
 from distq.redisio.queue_store import QueueStore
-from distq.redisio.scores import decode_due, decode_order, due_by, orders_of
+from distq.redisio.records import ClaimRecord
+from distq.redisio.round_trips import Read, gather, run
+
+T = TypeVar("T")
 
 LEVELS = 25
 """Priorities that are told apart, as by controller-runtime; the others share one label."""
@@ -61,7 +67,7 @@ class Handle(Protocol):
 class QueueGauges:
     """Reads a queue's gauges: ``metrics.expose(QueueGauges(queue))``.
 
-    Without an answer it tells that alone, and nothing once the handle is shut down.
+    Without an answer it reports that alone, and nothing once the handle is shut down.
     """
 
     def __init__(self, queue: Handle) -> None:
@@ -71,85 +77,54 @@ class QueueGauges:
         self._one_at_a_time = threading.Lock()
 
     def __call__(self) -> list[Sample]:
-        """Look, and return what was found."""
+        """Read the gauges."""
         name = self._queue.name
         if self._queue.shutting_down:
             return []
         with self._one_at_a_time:
             try:
-                return [*self._look(), (REDIS_UP, (name,), 1.0)]
+                return [*self._samples(), (REDIS_UP, (name,), 1.0)]
             except RedisError:
                 return [(REDIS_UP, (name,), 0.0)]
 
     def close(self) -> None:
-        """Close the connection; another look would open one."""
+        """Close the connection; another call would open one."""
         self._store.connection.close()
 
-    def _look(self) -> Iterator[Sample]:
-        name, now = (self._queue.name,), self._store.now()
+    def _samples(self) -> Iterator[Sample]:
+        name, now = (self._queue.name,), self._store.connection.now()
         both = name * 2
-        *sizes, paused = self._store.read(*_SIZES, ("HGET", "meta", "paused"))
-        for metric, size in zip(_SIZED, sizes, strict=True):
-            yield metric, name, size
-        yield PAUSED, name, float(bool(paused))
-        depths, oldest = self._pending(now)
+        counts = self._run(queue_reads.counts(self._store, now, first_due=PAGE))
+        for metric, count in _COUNTS.items():
+            yield metric, name, count(counts)
+        depths, oldest_us = self._pending(counts)
         for label, depth in depths.items():
-            yield DEPTH, (*both, label), depth
-        yield OLDEST_READY, name, max(0.0, now - oldest)
+            yield DEPTH, (*both, str(label)), depth
+        yield OLDEST_READY, name, 0.0 if oldest_us is None else max(0.0, now - oldest_us / 1e6)
         ages = [max(0.0, now - fence / 1e6) for fence in self._fences()]
         yield UNFINISHED_WORK, both, sum(ages)
         yield LONGEST_RUNNING, both, max(ages, default=0.0)
 
-    def _pending(self, now: float) -> tuple[dict[str, int], float]:
-        """Return how many items are pending at each priority, and since when the first of them, seconds."""
-        edge = f"({due_by(now)}"
-        n_ready, n_dirty, n_due, due = self._store.read(
-            ("ZCARD", "ready"),
-            ("ZCARD", "dirty"),
-            ("ZCOUNT", "delayed", "-inf", edge),
-            ("ZRANGEBYSCORE", "delayed", "-inf", edge, "WITHSCORES", "LIMIT", 0, PAGE),
-        )
-        first_due = [decode_due(score) for score in due[1::2]]
-        self._learn(priority for priority, _ in first_due)
-        depths, oldest = self._levels()
-        if sum(depths.values()) < n_ready + n_dirty and len(self._priorities) < LEVELS:
-            self._learn(self._present("ready"))
-            self._learn(self._present("dirty"))
-            depths, oldest = self._levels()
-        exceeding = n_ready + n_dirty - sum(depths.values())
-        for priority, _ in first_due:
+    def _pending(self, counts: Counts) -> tuple[dict[int | str, int], int | None]:
+        """Return how many items are pending at each priority, and since when (µs) the first of them is."""
+        self._learn(priority for priority, _ in counts.first_due)
+        levels = self._levels()
+        if _total(levels) < counts.ready + counts.dirty and len(self._priorities) < LEVELS:
+            for present in self._run(gather([heads(self._store, "ready"), heads(self._store, "dirty")])):
+                self._learn(present)
+            levels = self._levels()
+        depths: Counter[int | str] = Counter({at: level.ready + level.dirty for at, level in levels.items()})
+        for priority, _ in counts.first_due:
             depths[priority if priority in self._priorities else EXCEEDED] += 1
-        if exceeding > 0:
+        if (exceeding := counts.ready + counts.dirty - _total(levels)) > 0:
             depths[EXCEEDED] += exceeding
-        if n_due > len(first_due):
-            depths[UNKNOWN] = n_due - len(first_due)
-        since = [since_us / 1e6 for since_us in (*oldest, *(due_us for _, due_us in first_due[:1]))]
-        return {str(level): depth for level, depth in depths.items()}, min(since, default=now)
+        if (unknown := counts.due - len(counts.first_due)) > 0:
+            depths[UNKNOWN] = unknown
+        since = [level.since_us for level in levels.values() if level.since_us is not None]
+        return depths, min((*since, *(due_us for _, due_us in counts.first_due[:1])), default=None)
 
-    def _levels(self) -> tuple[Counter[int | str], list[int]]:
-        """Count what is ready or dirty at the known priorities; return since when the first is ready, too."""
-        commands: list[Sequence[Any]] = []
-        for priority in self._priorities:
-            lowest, beyond = orders_of(priority)
-            commands += (
-                ("ZCOUNT", "ready", lowest, f"({beyond}"),
-                ("ZCOUNT", "dirty", lowest, f"({beyond}"),
-                ("ZRANGEBYSCORE", "ready", lowest, f"({beyond}", "WITHSCORES", "LIMIT", 0, 1),
-            )
-        replies = self._store.read(*commands)
-        counts = zip(self._priorities, replies[::3], replies[1::3], strict=True)
-        heads = [decode_order(head[1])[1] for head in replies[2::3] if head]
-        return Counter({priority: ready + dirty for priority, ready, dirty in counts}), heads
-
-    def _present(self, state: str) -> Iterator[int]:
-        """Yield the priorities in ``ready`` or ``dirty``, from the highest."""
-        lowest = "-inf"
-        while head := self._store.read(("ZRANGEBYSCORE", state, lowest, "+inf", "WITHSCORES", "LIMIT", 0, 1))[
-            0
-        ]:
-            priority, _ = decode_order(head[1])
-            yield priority
-            lowest = orders_of(priority)[1]
+    def _levels(self) -> dict[int, Level]:
+        return self._run(queue_reads.levels(self._store, self._priorities))
 
     def _learn(self, priorities: Iterable[int]) -> None:
         """Tell these apart from now on, as many as there is room for, also when nothing has them any more."""
@@ -158,21 +133,27 @@ class QueueGauges:
                 return
             self._priorities.add(priority)
 
-    def _fences(self) -> list[int]:
+    def _fences(self) -> Iterable[int]:
         """Return the fences of all claims, the µs at which they began."""
-        fences: dict[bytes, int] = {}  # a scan may repeat
-        cursor = b"0"
-        while True:
-            ((cursor, flat),) = self._store.read(("HSCAN", "claims", cursor, "COUNT", PAGE))
-            for item, text in zip(flat[::2], flat[1::2], strict=True):
-                fences[item] = int(text.split(b" ", 2)[1])
-            if cursor == b"0":
-                return list(fences.values())
+        batches = queue_reads.scan(self._store, "claims", count=PAGE)
+        fences = {item: ClaimRecord.parse(text).fence for batch in batches for item, text in batch}
+        return fences.values()  # each once, though a scan may repeat
+
+    def _run(self, read: Read[T]) -> T:
+        return run(self._store.connection, read)
 
 
-_SIZED = (READY, DELAYED, PROCESSING, DIRTY, DEAD, FAILING, WORKERS)
-_SIZES = (
-    *(("ZCARD", state) for state in ("ready", "delayed", "processing", "dirty", "dead")),
-    ("HLEN", "failures"),
-    ("HLEN", "workers"),
-)
+def _total(levels: Mapping[int, Level]) -> int:
+    return sum(level.ready + level.dirty for level in levels.values())
+
+
+_COUNTS: Mapping[Metric, Callable[[Counts], float]] = {
+    READY: lambda counts: counts.ready,
+    DELAYED: lambda counts: counts.delayed,
+    PROCESSING: lambda counts: counts.processing,
+    DIRTY: lambda counts: counts.dirty,
+    DEAD: lambda counts: counts.dead,
+    FAILING: lambda counts: counts.failing,
+    WORKERS: lambda counts: counts.workers,
+    PAUSED: lambda counts: float(counts.paused_us is not None),
+}

@@ -103,7 +103,7 @@ class Settlement:
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
+class Disposition:
     """What became of a settled item.
 
     ``refused``: the claim had ended before, nothing changed. ``ended``: nothing is pending.
@@ -118,14 +118,14 @@ class Fate:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What a turn did: the new claims, a fate a settlement in their order, and how long to wait.
+    """What a turn did: the new claims, a disposition for each settlement in order, and how long to wait.
 
     ``wait`` is in seconds: how long a consumer that wants more may sleep unless it is woken.
     ``promoted`` counts the delayed items that became pending.
     """
 
     requests: Sequence[Request]
-    fates: Sequence[Fate]
+    dispositions: Sequence[Disposition]
     wait: float
     promoted: int = 0
 

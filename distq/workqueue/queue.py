@@ -12,7 +12,7 @@ from distq.metrics import MetricsProvider
 from distq.redisio.connection import Connection, shared_connection
 from distq.redisio.keys import validate_key, validate_queue_name
 from distq.redisio.queue_store import QueueStore, batches
-from distq.redisio.records import Failure as FailureRecord
+from distq.redisio.records import FailureRecord
 from distq.redisio.scores import validate_priority
 from distq.workqueue.interface import (
     Done,
@@ -33,8 +33,8 @@ from distq.workqueue.rate_limiters import (
     validate_rate_limiter,
 )
 from distq.workqueue.recorder import Recorder
-from distq.workqueue.session import Session
-from distq.workqueue.turns import Backoff, Policy
+from distq.workqueue.redis_session import RedisSession
+from distq.workqueue.turns import Backoff, TurnSettings
 
 _logger = logging.getLogger("distq.queue")
 _OUTAGE_PAUSE = 1.0
@@ -79,7 +79,7 @@ class Queue:
             self.measure(metrics)
         self._connection = Connection(redis) if isinstance(redis, str) else redis
         self._owns_connection = redis is not None
-        self._session: Session | None = None
+        self._session: RedisSession | None = None
         self._store: QueueStore | None = None
         self._lock = threading.Lock()
         self._shutting_down = threading.Event()
@@ -275,8 +275,8 @@ class Queue:
         turn = self._turns.turn(settlements, want)
         if self._recorder is not None:
             self._recorder.turned(settlements, turn)
-        for settlement, fate in zip(settlements, turn.fates, strict=True):
-            if fate.kind == "refused":
+        for settlement, disposition in zip(settlements, turn.dispositions, strict=True):
+            if disposition.kind == "refused":
                 _logger.warning(
                     "queue %s: %s not settled: its claim had ended", self.name, settlement.request.key
                 )
@@ -299,8 +299,8 @@ class Queue:
             self._session.close()
 
     def _settle(self, request: Request, outcome: Outcome) -> bool:
-        (fate,) = self.turn([Settlement(request, outcome)], 0).fates
-        return fate.kind != "refused"
+        (disposition,) = self.turn([Settlement(request, outcome)], 0).dispositions
+        return disposition.kind != "refused"
 
     @property
     def _redis(self) -> QueueStore:
@@ -309,7 +309,7 @@ class Queue:
         return self._store
 
     @property
-    def _turns(self) -> Session:
+    def _turns(self) -> RedisSession:
         if self._session is None:
             with self._lock:
                 self._session = self._session or self._new_session()
@@ -317,8 +317,8 @@ class Queue:
                 self._session.end()
         return self._session
 
-    def _new_session(self) -> Session:
-        return Session(
+    def _new_session(self) -> RedisSession:
+        return RedisSession(
             self._redis,
             policy=self._policy,
             claim_duration=self._claim_duration,
@@ -326,8 +326,8 @@ class Queue:
             clock=self._clock,
         )
 
-    def _policy(self) -> Policy:
-        return Policy(
+    def _policy(self) -> TurnSettings:
+        return TurnSettings(
             self._rate_limiter, self._max_retries, self.fleet_concurrency, self._count_limiter_error
         )
 

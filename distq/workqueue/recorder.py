@@ -46,7 +46,7 @@ class Recorder:
 
     def backed_off(self, turn: Turn) -> None:
         """Count what ``add_rate_limited`` took, by a turn of its own."""
-        self._count(RETRIES, sum(fate.kind != "refused" for fate in turn.fates))
+        self._count(RETRIES, sum(disposition.kind != "refused" for disposition in turn.dispositions))
         self._count(ADDS, turn.promoted)
 
     def turned(self, settlements: Sequence[Settlement], turn: Turn) -> None:
@@ -71,15 +71,15 @@ class Recorder:
 
     def _settled(self, settlements: Sequence[Settlement], turn: Turn, now: float) -> None:
         held, delayed, refused = [], 0, 0
-        for settlement, fate in zip(settlements, turn.fates, strict=True):
+        for settlement, disposition in zip(settlements, turn.dispositions, strict=True):
             outcome = settlement.outcome
-            if fate.kind == "refused":
+            if disposition.kind == "refused":
                 refused += 1
                 continue
             claimed_at = self._claimed_at.pop(settlement.request.key, now)
             if type(outcome) is not Release:  # no work was done
                 held.append(now - claimed_at)
-            if type(outcome) is not Success and fate.kind in {"delayed", "pending"}:
+            if type(outcome) is not Success and disposition.kind in {"delayed", "pending"}:
                 delayed += _asks_for_delay(outcome)
         self._provider.observe(WORK_DURATION, self._both, held)
         self._count(RETRIES, delayed)

@@ -1,4 +1,4 @@
-"""How a turn travels: settlements into the script's inputs, its reply into claims and fates."""
+"""How a turn travels: settlements into the script's inputs, its reply into claims and dispositions."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,12 +6,12 @@ from itertools import repeat
 from typing import Any
 
 from distq.redisio.limits import COSTLY_LIMIT
-from distq.redisio.records import Failure as FailureRecord
+from distq.redisio.records import FailureRecord
 from distq.redisio.scores import decode_order
 from distq.workqueue.interface import (
     After,
+    Disposition,
     Done,
-    Fate,
     Outcome,
     Park,
     Release,
@@ -22,7 +22,12 @@ from distq.workqueue.interface import (
 )
 from distq.workqueue.rate_limiters import Failure, Program, RateLimiter, fixed, program_of
 
-ENDED, REFUSED, PENDING, PARKED = Fate("ended"), Fate("refused"), Fate("pending"), Fate("parked")
+ENDED, REFUSED, PENDING, PARKED = (
+    Disposition("ended"),
+    Disposition("refused"),
+    Disposition("pending"),
+    Disposition("parked"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +42,7 @@ Entry = Settlement | Backoff
 
 
 @dataclass(frozen=True)
-class Policy:
+class TurnSettings:
     """What a queue's handle says with each turn about failures and the fleet."""
 
     rate_limiter: RateLimiter
@@ -74,7 +79,7 @@ class Encoded:
     order: list[int]
 
 
-def encode(entries: Sequence[Entry], policy: Policy) -> Encoded:
+def encode(entries: Sequence[Entry], policy: TurnSettings) -> Encoded:
     """Write entries as the script takes them: the successes first, since they are many and cheap."""
     successes, others = [], []
     flat: list[str | int] = []
@@ -101,7 +106,7 @@ def _succeeded(entry: Entry) -> bool:
     return isinstance(entry, Settlement) and isinstance(entry.outcome, Success)
 
 
-def _other(entry: Entry, policy: Policy) -> tuple[str | int, ...]:
+def _other(entry: Entry, policy: TurnSettings) -> tuple[str | int, ...]:
     """Return (item, fence, outcome, limiter, priority, text)."""
     if isinstance(entry, Backoff):
         limiter = policy.own_limiter(Failure(entry.key, entry.attempt, None), None)
@@ -110,7 +115,7 @@ def _other(entry: Entry, policy: Policy) -> tuple[str | int, ...]:
     return request.key, request.fence, *_outcome(request, entry.outcome, policy)
 
 
-def _outcome(request: Request, outcome: Outcome, policy: Policy) -> tuple[str | int, ...]:
+def _outcome(request: Request, outcome: Outcome, policy: TurnSettings) -> tuple[str | int, ...]:
     match outcome:
         case Retry(error, traceback, delay, cause):
             limiter = policy.own_limiter(Failure(request.key, request.attempt, cause), delay)
@@ -127,36 +132,36 @@ def _outcome(request: Request, outcome: Outcome, policy: Policy) -> tuple[str | 
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What the script said; fates in the order of the entries, ``wait`` in seconds.
+class TurnReply:
+    """What the script said; dispositions in the order of the entries, ``wait`` in seconds.
 
     ``alone``: a suspect is held or stands first; ask for nothing until nothing is held. ``promoted``: how
     many delayed items became pending now.
     """
 
     requests: list[Request]
-    fates: list[Fate]
+    dispositions: list[Disposition]
     wait: float
     alone: bool
     promoted: int = 0
 
 
-def decode(reply: Sequence[Any], encoded: Encoded) -> Answer:
+def decode(reply: Sequence[Any], encoded: Encoded) -> TurnReply:
     """Read the script's reply."""
     fence, wait, alone, refusals, told, popped, records, promoted = reply
-    fates = [ENDED] * encoded.n_ok + [_fate(text) for text in told or ()]
+    dispositions = [ENDED] * encoded.n_ok + [_disposition(text) for text in told or ()]
     for index in refusals.split(b",") if refusals else ():
-        fates[int(index) - 1] = REFUSED
-    in_order = [ENDED] * len(fates)
-    for place, fate in zip(encoded.order, fates, strict=True):
-        in_order[place] = fate
-    return Answer(_requests(int(fence), popped, records), in_order, wait / 1e6, bool(alone), promoted)
+        dispositions[int(index) - 1] = REFUSED
+    in_order = [ENDED] * len(dispositions)
+    for place, disposition in zip(encoded.order, dispositions, strict=True):
+        in_order[place] = disposition
+    return TurnReply(_requests(int(fence), popped, records), in_order, wait / 1e6, bool(alone), promoted)
 
 
-def _fate(text: bytes) -> Fate:
+def _disposition(text: bytes) -> Disposition:
     if text == b"parked":
         return PARKED
-    return PENDING if text == b"pending" else Fate("delayed", int(text) / 1000)
+    return PENDING if text == b"pending" else Disposition("delayed", int(text) / 1000)
 
 
 def _requests(fence: int, popped: Sequence[bytes], records: Sequence[bytes | None] | None) -> list[Request]:

@@ -7,7 +7,7 @@ import socket
 from importlib.metadata import PackageNotFoundError, version
 
 from distq.clock import Clock
-from distq.workqueue.interface import Fate, Outcome, Park, Retry
+from distq.workqueue.interface import Disposition, Outcome, Park, Retry
 
 _SMOOTHING = 0.5
 """How much of the rate shown is that since the last heartbeat."""
@@ -36,9 +36,9 @@ class Worker:
             "version": VERSION,
         }
 
-    def count(self, outcome: Outcome, fate: Fate) -> None:
+    def count(self, outcome: Outcome, disposition: Disposition) -> None:
         """Count one settlement: done, failed, or refused."""
-        if fate.kind == "refused":
+        if disposition.kind == "refused":
             self.refused += 1
         elif isinstance(outcome, Retry | Park):
             self.failed += 1

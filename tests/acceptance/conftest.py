@@ -10,7 +10,7 @@ from distq.testing.embedded_valkey import EmbeddedValkey
 from tests.acceptance.audit import Audit
 from tests.acceptance.outsider import Outsider
 from tests.acceptance.scene import Scene
-from tests.fixtures.api_servers import (
+from tests.support.api_servers import (
     EmulatedServer,
     RealApiServer,
     real_api_server_assets,

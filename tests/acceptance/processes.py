@@ -8,12 +8,11 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-import tests
 from distq.cli.demo.journal import Entry, read_journal
+from tests import ROOT
 from tests.acceptance.journaled_sample import HOLD
 
 TARGET = "tests.acceptance.journaled_sample"
-ROOT = Path(tests.__file__).parent.parent
 
 
 class Process:

@@ -13,7 +13,7 @@ from tests.acceptance.journaled_sample import CLAIM_DURATION, QUEUE
 from tests.acceptance.outsider import Change, Load, Outsider
 from tests.acceptance.processes import Process
 from tests.acceptance.scene import Scene
-from tests.fixtures.redis_servers import KINDS, server_of
+from tests.support.redis_servers import KINDS, server_of
 
 NAMES = [f"foo-{number:04}" for number in range(100)]
 PER_SECOND = 50.0

@@ -10,7 +10,7 @@ import pytest
 
 from distq.redisio.connection import Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
-from tests.fixtures.redis_servers import server_of
+from tests.support.redis_servers import server_of
 
 TIMEOUT = 60.0
 

@@ -10,7 +10,7 @@ from distq.redisio.connection import Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.queue import Queue
 from tests.cli.conftest import CommandLine
-from tests.redisio.populated import Populated
+from tests.support.populated import Populated
 
 
 def test_the_proposed_user_is_enough_and_not_more(

@@ -18,8 +18,8 @@ from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.queue import Queue
 from tests.cli.conftest import CommandLine
 from tests.cli.test_run import WATCHER, WORKER
-from tests.controller.eventually import eventually
-from tests.fixtures.tcp_proxy import Mode, TcpProxy
+from tests.support.eventually import eventually
+from tests.support.tcp_proxy import Mode, TcpProxy
 
 WITHOUT_METRICS = "import sys; sys.modules['prometheus_client'] = None\n"
 ANY = {"DISTQ_HTTP_ADDRESS": "127.0.0.1:0"}

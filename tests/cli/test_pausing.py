@@ -11,7 +11,7 @@ from distq.inspector import Inspector
 from distq.redisio.connection import Connection
 from distq.workqueue.queue import Queue
 from tests.cli.conftest import CommandLine
-from tests.controller.eventually import eventually
+from tests.support.eventually import eventually
 
 
 @pytest.fixture

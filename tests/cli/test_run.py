@@ -15,7 +15,7 @@ from distq.redisio.connection import Connection
 from distq.testing import EmulatedApiServer
 from distq.workqueue.queue import Queue
 from tests.cli.conftest import CommandLine
-from tests.fixtures.api_servers import ApiServer, RealApiServer, write_kubeconfig
+from tests.support.api_servers import ApiServer, RealApiServer, write_kubeconfig
 
 WORKER = """
 from distq import Controller

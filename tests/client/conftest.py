@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from distq.client import Client
-from tests.client.samples import custom_resource, wait_until_served
-from tests.fixtures.api_servers import ApiServer, kubeconfig_through
-from tests.fixtures.tcp_proxy import TcpProxy
+from tests.support.api_servers import ApiServer, kubeconfig_through
+from tests.support.samples import custom_resource, wait_until_served
+from tests.support.tcp_proxy import TcpProxy
 
 
 @pytest.fixture

@@ -11,14 +11,14 @@ import pytest
 from distq.client import Client, Object
 from distq.client import client as client_module
 from distq.errors import ApiError, ConfigError, Conflict, Expired, NotFound
-from tests.client.samples import config_map, custom_resource, wait_until_served
-from tests.fixtures.api_servers import (
+from tests.support.api_servers import (
     ApiServer,
     EmulatedServer,
     RealApiServer,
     real_api_server_assets,
     write_kubeconfig,
 )
+from tests.support.samples import config_map, custom_resource, wait_until_served
 
 DEFINITIONS = "apiextensions.k8s.io/v1/CustomResourceDefinition"
 

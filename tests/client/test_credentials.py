@@ -10,7 +10,7 @@ import pytest
 
 from distq.client import Client, credentials
 from distq.errors import ApiError, ConfigError
-from tests.fixtures.api_servers import RealApiServer, real_api_server_assets, write_kubeconfig
+from tests.support.api_servers import RealApiServer, real_api_server_assets, write_kubeconfig
 
 SECRET = "s3cr3t-t0ken"
 

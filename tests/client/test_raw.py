@@ -15,9 +15,9 @@ import pytest
 
 from distq.client import Client
 from distq.errors import ApiError, ConfigError, Expired, NotFound, TooManyRequests
-from tests.client.samples import config_map
-from tests.fixtures.api_servers import ApiServer, write_kubeconfig
-from tests.fixtures.tcp_proxy import TcpProxy
+from tests.support.api_servers import ApiServer, write_kubeconfig
+from tests.support.samples import config_map
+from tests.support.tcp_proxy import TcpProxy
 
 SILENCE = 0.5
 PROMPT = 10.0

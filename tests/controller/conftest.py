@@ -4,8 +4,8 @@ import pytest
 
 from distq.redisio.connection import Connection
 from tests.controller.leading import Scene
-from tests.fixtures.api_servers import ApiServer
 from tests.informer.conftest import proxied, proxy  # noqa: F401 - fixtures
+from tests.support.api_servers import ApiServer
 
 
 @pytest.fixture

@@ -13,14 +13,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import tests
 from distq.client import Client
-from distq.controller.stream import Stream, StreamConfig
+from distq.controller.stream.source_config import SourceConfig
+from distq.controller.stream.stream_source import StreamSource
 from distq.controller.watches import For, Object, ResourceWatch, Watches, identities
 from distq.informer import pager
 from distq.leaderelection import LeaderElectionConfig, LeaderElector, LeaseLock
 from distq.redisio.connection import Connection
 from distq.redisio.stream_store import StreamStore
+from tests import ROOT
 from tests.controller.leading import QUEUE, Scene
 
 LEASE = "distq-foos"
@@ -43,9 +44,9 @@ def compete(scene: Scene, watch: ResourceWatch, stop: threading.Event) -> None:
     """Compete for the Lease, and feed the queue while leading."""
 
     def lead(over: threading.Event) -> None:
-        config = StreamConfig(queue=QUEUE, connection=scene.connection, client=client, leadership=elector)
+        config = SourceConfig(queue=QUEUE, connection=scene.connection, client=client, leadership=elector)
         (identity,) = identities([watch])
-        Stream(watch, config, identity=identity, namespace=scene.namespace).run(over)
+        StreamSource(watch, config, identity=identity, namespace=scene.namespace).run(over)
 
     client = Client(scene.kubeconfig)
     elector = LeaderElector(
@@ -79,7 +80,7 @@ def struck_down(
     }
     process = subprocess.Popen(
         [sys.executable, "-c", "from tests.controller.leader_process import main; main()", json.dumps(task)],
-        cwd=Path(tests.__file__).parent.parent,
+        cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
     )

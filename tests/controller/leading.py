@@ -10,17 +10,18 @@ from typing import Any
 import pytest
 
 from distq.clock import SYSTEM_CLOCK, Clock
-from distq.controller.stream import Stream, StreamConfig
+from distq.controller.stream.source_config import SourceConfig
+from distq.controller.stream.stream_source import StreamSource
 from distq.controller.watches import For, ResourceWatch, identities
 from distq.errors import Expired
 from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore
-from distq.redisio.records import Stream as StreamRecord
+from distq.redisio.records import StreamRecord
 from distq.redisio.scores import decode_order
 from distq.redisio.stream_store import StreamStore, stream_records
-from tests.controller.eventually import eventually
-from tests.fixtures.api_servers import ApiServer, EmulatedServer
-from tests.informer.recording import RecordingClient
+from tests.support.api_servers import ApiServer, EmulatedServer
+from tests.support.eventually import eventually
+from tests.support.recording import RecordingClient
 
 QUEUE = "foos"
 
@@ -49,7 +50,7 @@ class Term:
 class Leader:
     """One process's stream, in a thread; it ends with an error or when stopped."""
 
-    stream: Stream
+    stream: StreamSource
     client: RecordingClient
     term: Term
     error: BaseException | None = None
@@ -108,7 +109,7 @@ class Scene:
             client.refusals.append(Expired("too old resource version", status=410, reason="Expired"))
             self._expired = False
         term = Term(epoch, f"leader-{epoch}")
-        settings = StreamConfig(
+        settings = SourceConfig(
             connection=connection or self.connection,
             client=client,
             leadership=term,
@@ -116,7 +117,9 @@ class Scene:
             **{"queue": QUEUE, "owner": "default/distq-foos", **config},
         )
         (identity,) = identities([watch])
-        return Leader(Stream(watch, settings, identity=identity, namespace=self.namespace), client, term)
+        return Leader(
+            StreamSource(watch, settings, identity=identity, namespace=self.namespace), client, term
+        )
 
     @contextmanager
     def leading(self, watch: ResourceWatch | None = None, **options: Any) -> Iterator[Leader]:

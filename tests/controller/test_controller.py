@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from distq.controller.controller import Controller
-from distq.controller.slots import is_async
 from distq.controller.watches import Every, For, Owns, Watch, Watches
+from distq.controller.worker.executors import is_async
 from distq.errors import ConfigError, InvalidQueueName
 from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue

@@ -18,8 +18,8 @@ from distq.redisio.queue_store import QueueStore
 from distq.workqueue.interface import Request, Result, Settlement, Turn
 from distq.workqueue.queue import Queue
 from distq.workqueue.rate_limiters import ItemExponentialFailureRateLimiter
-from tests.controller.eventually import eventually
-from tests.controller.running import running
+from tests.support.dispatchers import running
+from tests.support.eventually import eventually
 
 KINDS = pytest.mark.parametrize("kind", ["plain", "async"])
 

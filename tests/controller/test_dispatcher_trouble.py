@@ -7,19 +7,19 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from distq.controller import slots
 from distq.controller.controller import Controller
-from distq.controller.dispatcher import Dispatcher
+from distq.controller.worker import executors
+from distq.controller.worker.dispatcher import Dispatcher
 from distq.errors import LayoutTooNew
 from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
-from tests.controller.eventually import eventually
-from tests.controller.running import running
 from tests.controller.test_dispatcher import left_over
-from tests.fixtures.tcp_proxy import TcpProxy
+from tests.support.dispatchers import running
+from tests.support.eventually import eventually
+from tests.support.tcp_proxy import TcpProxy
 
 
 def test_an_async_handler_past_the_timeout_is_cancelled_and_fails(
@@ -45,7 +45,7 @@ def test_a_plain_handler_past_the_timeout_keeps_its_claim_and_fails_when_it_retu
     connection: Connection, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody else may run the item meanwhile; it is told to stop, and warned of each minute."""
-    monkeypatch.setattr(slots, "WARN_EVERY", 0.05)
+    monkeypatch.setattr(executors, "WARN_EVERY", 0.05)
     attempts: list[int] = []
     go = threading.Event()
 
@@ -204,7 +204,7 @@ class TestStop:
         self, connection: Connection, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A running handler keeps its own item only, not those that wait behind it."""
-        monkeypatch.setattr("distq.controller.dispatcher.STALE", 1000.0)
+        monkeypatch.setattr("distq.controller.worker.dispatcher.STALE", 1000.0)
         blocked, go = threading.Event(), threading.Event()
 
         def reconcile(request: Request) -> None:

@@ -9,17 +9,17 @@ from distq.client import Client
 from distq.config import Settings
 from distq.controller.controller import Controller
 from distq.controller.leading import Candidate
-from distq.controller.stream import Stream
+from distq.controller.stream.stream_source import StreamSource
 from distq.controller.watches import For, Owns
 from distq.redisio.connection import Connection
 from distq.testing import EmulatedApiServer
 from distq.workqueue.queue import Queue
-from tests.controller.eventually import eventually
+from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True)
 
 
-def wait_for_the_end(_: Stream, stop: threading.Event) -> None:
+def wait_for_the_end(_: StreamSource, stop: threading.Event) -> None:
     """Do nothing, as a stream of what never changes."""
     stop.wait()
 
@@ -39,7 +39,7 @@ def test_a_stream_does_not_outlive_a_term_in_which_another_could_not_start(
         start(thread)
 
     monkeypatch.setattr(threading.Thread, "start", start_one)
-    monkeypatch.setattr(Stream, "run", wait_for_the_end)
+    monkeypatch.setattr(StreamSource, "run", wait_for_the_end)
     failures: list[BaseException] = []
     with EmulatedApiServer() as server:
         client = Client(server.kubeconfig(tmp_path / "kubeconfig"))

@@ -25,11 +25,11 @@ from distq.redisio.stream_store import stream_records
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
-from tests.client.samples import config_map
-from tests.controller.eventually import eventually
 from tests.controller.test_dispatcher import left_over
-from tests.fixtures.api_servers import ApiServer
-from tests.fixtures.tcp_proxy import TcpProxy
+from tests.support.api_servers import ApiServer
+from tests.support.eventually import eventually
+from tests.support.samples import config_map
+from tests.support.tcp_proxy import TcpProxy
 
 LEASE = "coordination.k8s.io/v1/Lease"
 CONFIG_MAP = "v1/ConfigMap"
@@ -235,7 +235,7 @@ class TestEndToEnd:
         with managing(Manager([controller], redis=connection, client=api_server.client(), settings=settings)):
             eventually(lambda: len(seen) >= 3)
 
-    def test_a_controller_without_watches_any_more_is_wound_up(
+    def test_a_controller_without_watches_any_more_is_cleaned_up(
         self, api_server: ApiServer, connection: Connection, namespace: str, settings: Settings
     ) -> None:
         """Another controller's watches make somebody lead, who ends what the first left behind."""

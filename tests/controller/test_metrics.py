@@ -39,13 +39,13 @@ from distq.testing import EmulatedApiServer
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.interface import Request, Result
 from distq.workqueue.queue import Queue
-from tests.client.samples import config_map
-from tests.controller.eventually import eventually
-from tests.controller.running import running
 from tests.controller.test_dispatcher import handler, left_over
 from tests.controller.test_manager import managing
-from tests.fixtures.tcp_proxy import TcpProxy
-from tests.recorded_metrics import RecordedMetrics
+from tests.support.dispatchers import running
+from tests.support.eventually import eventually
+from tests.support.recorded_metrics import RecordedMetrics
+from tests.support.samples import config_map
+from tests.support.tcp_proxy import TcpProxy
 
 one_redis = pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True)
 CONFIG_MAP = "v1/ConfigMap"

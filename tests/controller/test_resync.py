@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
-from distq.controller import resync
-from distq.controller import stream as stream_module
 from distq.controller.event import Event
 from distq.controller.predicate import labels_changed
+from distq.controller.stream import resync_schedule
 from distq.controller.watches import For, Watches
-from distq.errors import ApiError, Expired
+from distq.errors import ApiError, Expired, TooManyRequests
+from distq.informer import pager
 from distq.informer.listwatch import ListWatch
 from distq.informer.wire import Page
 from distq.redisio.stream_store import StreamStore, stream_records
 from distq.testing.fake_clock import FakeClock
 from distq.workqueue.queue import Queue
-from tests.controller.eventually import eventually
 from tests.controller.leading import QUEUE, Leader, Scene
 from tests.controller.test_stream import CONFIG_MAPS, LOW, change, create, delete
+from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True)
 
@@ -31,7 +31,7 @@ PERIOD = 100.0
 @pytest.fixture(autouse=True)
 def pages_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make resyncs of few objects take several steps."""
-    monkeypatch.setattr(stream_module, "PAGE_SIZE", 2)
+    monkeypatch.setattr(pager, "PAGE_SIZE", 2)
 
 
 @contextmanager
@@ -156,7 +156,7 @@ def test_a_resync_that_fails_disturbs_no_watch(scene: Scene, monkeypatch: pytest
         create(scene, "b")
         eventually(lambda: scene.take() == {scene.key("b"): 0})
         broken = False
-        clock.step(resync.RETRY)
+        clock.step(resync_schedule.RETRY)
         finish(leader, clock, lists=2)
         assert scene.pending() == {scene.key("a"): LOW, scene.key("b"): LOW}
         assert leader.client.watches() == 1
@@ -183,6 +183,38 @@ def test_a_resync_whose_token_expires_begins_anew_in_greater_pages(
         finish(leader, clock, lists=2)
         assert limits == [2, 2, 8]
         assert scene.pending() == {scene.key(name): LOW for name in "abcdef"}
+
+
+def test_a_resync_goes_on_where_the_api_server_was_busy(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A 429 between two pages costs the time that it asks for, and no page twice."""
+    create(scene, *"abcdef")
+    clock = FakeClock()
+    page, tokens = ListWatch.page, list[str]()
+
+    def busy(list_watch: ListWatch, next_token: str = "", *, limit: int = 500) -> Page:
+        tokens.append(next_token)
+        if len(tokens) == 2:
+            raise TooManyRequests("busy", retry_after=30.0)
+        return page(list_watch, next_token, limit=limit)
+
+    with leading(scene, clock) as leader:
+        scene.take()
+        monkeypatch.setattr(ListWatch, "page", busy)
+        due(clock)
+        eventually(lambda: len(tokens) == 1 and scene.pending())
+        clock.step(resync_schedule.PAUSE)
+        eventually(lambda: len(tokens) == 2)
+        clock.step(29)
+        create(scene, "new")
+        eventually(lambda: scene.key("new") in scene.known())
+        assert len(tokens) == 2
+        clock.step(1)
+        finish(leader, clock, lists=2)
+        assert tokens[1] == tokens[2]
+        assert len(tokens) == 4
+        assert {scene.key(name) for name in "abcdef"} <= scene.pending().keys()
 
 
 def test_a_resync_amid_random_changes_leaves_what_is_true(scene: Scene) -> None:
@@ -234,13 +266,13 @@ def test_a_scan_that_misses_what_vanished_is_repeated(scene: Scene, monkeypatch:
     assert record is not None
     store = StreamStore(scene.connection, QUEUE, scene.leader().stream.name())
     store.commit(epoch="1", after=record.batch, new="1~as:if", batch="as-if", about=record.about)
-    known, scans = StreamStore.known, list[int]()
+    known, scans = StreamStore.known_pages, list[int]()
 
-    def missing(store: StreamStore) -> Iterator[tuple[str, str]]:
+    def missing(store: StreamStore) -> Iterator[list[tuple[str, str]]]:
         scans.append(1)
         return iter(()) if len(scans) == 1 else known(store)
 
-    monkeypatch.setattr(StreamStore, "known", missing)
+    monkeypatch.setattr(StreamStore, "known_pages", missing)
     monkeypatch.setattr(ListWatch, "watch", _too_old_once(ListWatch.watch))
     with scene.leading(For(CONFIG_MAPS), epoch="2") as leader:
         eventually(lambda: leader.stream.lists == 1 and leader.stream.synced)

@@ -16,12 +16,12 @@ from distq.controller.manager import Manager
 from distq.errors import Conflict
 from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore
-from distq.redisio.records import Failure
+from distq.redisio.records import FailureRecord
 from distq.workqueue.queue import Queue
-from tests.client.samples import wait_until_served
-from tests.controller.eventually import eventually
 from tests.controller.test_manager import Running
-from tests.fixtures.api_servers import ApiServer
+from tests.support.api_servers import ApiServer
+from tests.support.eventually import eventually
+from tests.support.samples import wait_until_served
 from workers import sample_controller as sample
 
 FOLDER = Path(workers.__file__).parent
@@ -141,6 +141,6 @@ def test_an_empty_deployment_name_is_terminal_until_the_foo_changes(
     eventually(lambda: _failure(connection, key) is None)
 
 
-def _failure(connection: Connection, key: str) -> Failure | None:
+def _failure(connection: Connection, key: str) -> FailureRecord | None:
     (record,) = QueueStore(connection, "foos").read(("HGET", "failures", key))
-    return Failure.parse(record) if record else None
+    return FailureRecord.parse(record) if record else None

@@ -7,17 +7,20 @@ from typing import Any
 
 import pytest
 
-from distq.controller import batch
-from distq.controller.sources import Period, Source, WindUp, sources
-from distq.controller.stream import Stream, StreamConfig
+from distq.controller.stream import batch
+from distq.controller.stream.periodic_source import PeriodicSource
+from distq.controller.stream.source_config import SourceConfig
+from distq.controller.stream.sources import Source, sources
+from distq.controller.stream.stream_cleanup import StreamCleanup
+from distq.controller.stream.stream_source import StreamSource
 from distq.controller.watches import Every, For, Object, Watch, Watches
 from distq.errors import LeaseLost
 from distq.redisio.stream_store import StreamStore, stream_records
 from distq.testing.fake_clock import FakeClock
 from distq.workqueue.queue import Queue
-from tests.client.samples import config_map
-from tests.controller.eventually import eventually
 from tests.controller.leading import QUEUE, Scene, Term
+from tests.support.eventually import eventually
+from tests.support.samples import config_map
 
 pytestmark = pytest.mark.parametrize("redis_server", ["redis7"], indirect=True)
 
@@ -26,9 +29,9 @@ LOW = -100
 
 def config(
     scene: Scene, *, epoch: str = "1", owner: str = "default/distq-foos", **rest: object
-) -> StreamConfig:
+) -> SourceConfig:
     """Return what the streams of one controller share."""
-    return StreamConfig(
+    return SourceConfig(
         queue=QUEUE,
         connection=scene.connection,
         client=scene.leader().client,
@@ -40,7 +43,7 @@ def config(
 
 @contextmanager
 def led(scene: Scene, watches: Sequence[Watch], **options: object) -> Iterator[list[Source]]:
-    """Run all sources of these watches until they are synced and wound up, and stop them at the end."""
+    """Run all sources of these watches until they are synced and cleaned up, and stop them at the end."""
     queue = Queue(QUEUE, scene.connection)
     found = sources(watches, queue, config(scene, **options))  # type: ignore[arg-type]  # a test's own
     stop = threading.Event()
@@ -50,8 +53,10 @@ def led(scene: Scene, watches: Sequence[Watch], **options: object) -> Iterator[l
     try:
         eventually(
             lambda: (
-                all(source.synced for source in found if isinstance(source, Stream))
-                and not any(threads[source].is_alive() for source in found if isinstance(source, WindUp))
+                all(source.synced for source in found if isinstance(source, StreamSource))
+                and not any(
+                    threads[source].is_alive() for source in found if isinstance(source, StreamCleanup)
+                )
             )
         )
         yield found
@@ -85,13 +90,13 @@ def test_each_watch_and_namespace_is_a_stream(scene: Scene) -> None:
     for namespace in both:
         client.create(config_map(namespace, "a"))
     with led(scene, watches) as found:
-        streams = [source for source in found if isinstance(source, Stream)]
+        streams = [source for source in found if isinstance(source, StreamSource)]
         assert len({stream.name() for stream in streams}) == 4
         assert scene.pending() == {f"{scene.namespace}/a": LOW, f"{other}/a": LOW, "secret-of-a": LOW}
         assert set(stream_records(scene.connection, QUEUE)) == {stream.name() for stream in streams}
 
 
-def test_streams_no_longer_watched_are_wound_up(scene: Scene) -> None:
+def test_streams_no_longer_watched_are_cleaned_up(scene: Scene) -> None:
     """Their objects' keys come once more, then nothing is left of them; other owners' stay."""
     client = scene.leader().client
     client.create(config_map(scene.namespace, "a"))
@@ -116,7 +121,7 @@ def test_streams_no_longer_watched_are_wound_up(scene: Scene) -> None:
         assert scene.take() == {scene.key("a"): LOW, "secret-of-s": LOW}
 
 
-def test_many_known_objects_are_wound_up_in_steps(scene: Scene) -> None:
+def test_many_known_objects_are_cleaned_up_in_steps(scene: Scene) -> None:
     """More than a commit takes is no obstacle."""
     watch = Watches(
         "v1/ConfigMap",
@@ -133,11 +138,11 @@ def test_many_known_objects_are_wound_up_in_steps(scene: Scene) -> None:
         assert len(stream_records(scene.connection, QUEUE)) == 1
 
 
-def test_a_stream_watched_again_in_mid_wind_up_knows_everything_again(
+def test_a_stream_watched_again_in_mid_cleanup_knows_everything_again(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its known set is no longer whole, so that deletions would be missed: it is listed."""
-    monkeypatch.setattr(batch, "LIMIT", 2)
+    monkeypatch.setattr(batch, "BATCH_LIMIT", 2)
     here = [scene.namespace]
     watch = For("v1/ConfigMap", namespaces=here)
     client = scene.leader().client
@@ -146,7 +151,7 @@ def test_a_stream_watched_again_in_mid_wind_up_knows_everything_again(
     with led(scene, [watch]):
         scene.take()
     settings = config(scene, epoch="2")
-    wind_up, term = WindUp([], settings), settings.leadership
+    cleanup, term = StreamCleanup([], settings), settings.leadership
     assert isinstance(term, Term)
     commit = StreamStore.commit
 
@@ -156,14 +161,14 @@ def test_a_stream_watched_again_in_mid_wind_up_knows_everything_again(
 
     monkeypatch.setattr(StreamStore, "commit", last_commit)
     with pytest.raises(LeaseLost):
-        wind_up.run(threading.Event())
+        cleanup.run(threading.Event())
     monkeypatch.undo()
     assert len(scene.known()) == 2
     with led(scene, [watch], epoch="3"):
         assert set(scene.known()) == {scene.key(name) for name in "abc"}
 
 
-def test_winding_up_leaves_out_what_cannot_be_a_key(scene: Scene) -> None:
+def test_cleaning_up_leaves_out_what_cannot_be_a_key(scene: Scene) -> None:
     """A Role may have any name; the stream that knew of one goes all the same."""
     watch = For("rbac.authorization.k8s.io/v1/Role", namespaces=[scene.namespace])
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role"}
@@ -172,26 +177,26 @@ def test_winding_up_leaves_out_what_cannot_be_a_key(scene: Scene) -> None:
     with led(scene, [watch]):
         scene.take()
         assert len(scene.known()) == 2
-    WindUp([], config(scene, epoch="2")).run(threading.Event())
+    StreamCleanup([], config(scene, epoch="2")).run(threading.Event())
     assert scene.has("good")
     assert scene.record() is None
 
 
-def test_winding_up_misses_nothing_that_a_scan_misses(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cleaning_up_misses_nothing_that_a_scan_misses(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """Redis restarted in mid-scan shows less than it has; all of it is enqueued before the stream goes."""
     watch = For("v1/ConfigMap", namespaces=[scene.namespace])
     for name in "ab":
         scene.leader().client.create(config_map(scene.namespace, name))
     with led(scene, [watch]):
         scene.take()
-    known, scans = StreamStore.known, list[int]()
+    known, scans = StreamStore.known_pages, list[int]()
 
-    def scan(store: StreamStore) -> Iterator[tuple[str, str]]:
+    def scan(store: StreamStore) -> Iterator[list[tuple[str, str]]]:
         scans.append(1)
         return iter(()) if len(scans) == 1 else known(store)
 
-    monkeypatch.setattr(StreamStore, "known", scan)
-    WindUp([], config(scene, epoch="2")).run(threading.Event())
+    monkeypatch.setattr(StreamStore, "known_pages", scan)
+    StreamCleanup([], config(scene, epoch="2")).run(threading.Event())
     assert scene.has("a", "b")
     assert not scene.connection.execute("KEYS", "*known*")
 
@@ -206,7 +211,7 @@ def test_every_enqueues_each_period(scene: Scene) -> None:
         return (f"key-{number}" for number in range(1500))
 
     queue = Queue(QUEUE, scene.connection)
-    period = Period(Every(60, keys), queue, config(scene, clock=clock))
+    period = PeriodicSource(Every(60, keys), queue, config(scene, clock=clock))
     stop = threading.Event()
     thread = threading.Thread(target=period.run, args=(stop,), daemon=True)
     thread.start()
@@ -232,7 +237,7 @@ def test_every_outlives_its_function(scene: Scene) -> None:
             raise ValueError("a bug")
         return ["a"]
 
-    period = Period(Every(3600, keys), Queue(QUEUE, scene.connection), config(scene, clock=clock))
+    period = PeriodicSource(Every(3600, keys), Queue(QUEUE, scene.connection), config(scene, clock=clock))
     stop = threading.Event()
     thread = threading.Thread(target=period.run, args=(stop,), daemon=True)
     thread.start()
@@ -247,7 +252,9 @@ def test_every_outlives_its_function(scene: Scene) -> None:
 def test_every_refuses_a_text_for_a_list(scene: Scene) -> None:
     """Its letters would be enqueued, and nobody would hear of it."""
     clock = FakeClock()
-    period = Period(Every(60, lambda: "abc"), Queue(QUEUE, scene.connection), config(scene, clock=clock))
+    period = PeriodicSource(
+        Every(60, lambda: "abc"), Queue(QUEUE, scene.connection), config(scene, clock=clock)
+    )
     stop = threading.Event()
     thread = threading.Thread(target=period.run, args=(stop,), daemon=True)
     thread.start()
@@ -263,7 +270,7 @@ def test_every_is_for_the_leader_alone(scene: Scene) -> None:
     settings = config(scene)
     assert isinstance(settings.leadership, Term)
     settings.leadership.lasts = False
-    period = Period(Every(60, lambda: ["a"]), Queue(QUEUE, scene.connection), settings)
+    period = PeriodicSource(Every(60, lambda: ["a"]), Queue(QUEUE, scene.connection), settings)
     with pytest.raises(LeaseLost):
         period.run(threading.Event())
     assert scene.pending() == {}

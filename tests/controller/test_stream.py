@@ -5,21 +5,21 @@ from collections.abc import Sequence
 
 import pytest
 
-from distq.controller import stream as stream_module
+from distq.controller.stream import stream_source as stream_module
 from distq.errors import LayoutTooNew, LeaseLost
 from distq.informer import pager as pager_module
 from distq.informer.wire import RawObject
 from distq.inspector import Inspector
+from distq.redisio.checkpoints import MARK
 from distq.redisio.connection import Connection
-from distq.redisio.positions import MARK
 from distq.redisio.stream_store import Committed, StreamStore
 from distq.testing import EmbeddedValkey
 from distq.testing.fake_clock import FakeClock
 from distq.workqueue.queue import Queue
-from tests.client.samples import config_map
-from tests.controller.eventually import eventually
 from tests.controller.leading import ON_ALL_SERVERS, QUEUE, Scene
-from tests.fixtures.tcp_proxy import TcpProxy
+from tests.support.eventually import eventually
+from tests.support.samples import config_map
+from tests.support.tcp_proxy import TcpProxy
 
 pytestmark = ON_ALL_SERVERS
 

@@ -15,12 +15,12 @@ from distq.controller.watches import For
 from distq.informer.objects import is_older
 from distq.redisio.connection import Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
-from tests.client.samples import config_map, custom_resource, wait_until_served
-from tests.controller.eventually import eventually
 from tests.controller.leader_process import compete, struck_down, watch_of
 from tests.controller.leading import Leader, Scene
-from tests.fixtures.api_servers import RealApiServer, real_api_server_assets
-from tests.informer.recording import DEFINITIONS, change_schema, create_when_served
+from tests.support.api_servers import RealApiServer, real_api_server_assets
+from tests.support.eventually import eventually
+from tests.support.recording import DEFINITIONS, change_schema, create_when_served
+from tests.support.samples import config_map, custom_resource, wait_until_served
 
 pytestmark = [
     pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True),

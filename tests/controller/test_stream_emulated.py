@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from distq.testing import EmulatedApiServer
-from tests.client.samples import config_map
-from tests.controller.eventually import eventually
 from tests.controller.leading import Scene
 from tests.controller.test_stream import change, create, position
-from tests.fixtures.api_servers import EmulatedServer
+from tests.support.api_servers import EmulatedServer
+from tests.support.eventually import eventually
+from tests.support.samples import config_map
 
 pytestmark = [
     pytest.mark.parametrize("api_server", ["emulator"], indirect=True),

@@ -6,11 +6,11 @@ import pytest
 
 from distq.errors import RetryAfter, TerminalError
 from distq.inspector import Inspector
-from distq.redisio.positions import MARK
+from distq.redisio.checkpoints import MARK
 from distq.workqueue.queue import Queue
-from tests.controller.eventually import eventually
 from tests.controller.leading import ON_ALL_SERVERS, QUEUE, Scene
 from tests.controller.test_stream import LOW, change, create, delete, stand
+from tests.support.eventually import eventually
 
 pytestmark = ON_ALL_SERVERS
 

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from distq.controller.committer import Committer
 from distq.controller.event import Event
 from distq.controller.predicate import Predicate, labels_changed, matches_labels
+from distq.controller.stream.committer import Committer
 from distq.controller.watches import For, Object, Owns, Watches
-from tests.client.samples import config_map
-from tests.controller.eventually import eventually
 from tests.controller.leading import ON_ALL_SERVERS, Scene
+from tests.support.eventually import eventually
+from tests.support.samples import config_map
 
 pytestmark = ON_ALL_SERVERS
 
@@ -104,10 +104,10 @@ def test_an_event_with_more_keys_than_a_commit_takes(scene: Scene, monkeypatch: 
     positions: list[str] = []
     commit = Committer.commit
 
-    def noted(committer: Committer, new: str, **batch: Any) -> int:
+    def noted(committer: Committer, new: str, **batch: Any) -> None:
         if batch.get("keys"):
             positions.append(new)
-        return commit(committer, new, **batch)
+        commit(committer, new, **batch)
 
     monkeypatch.setattr(Committer, "commit", noted)
     watch = Watches(CONFIG_MAPS, lambda obj: [f"key-{number}" for number in range(int(obj["data"]["count"]))])

@@ -11,11 +11,11 @@ from distq.errors import NotFound
 from distq.redisio.connection import Connection
 from distq.redisio.stream_store import stream_records
 from distq.testing.embedded_valkey import EmbeddedValkey
-from tests.client.samples import config_map, custom_resource, wait_until_served
-from tests.controller.eventually import eventually
 from tests.controller.leading import Leader, Scene
-from tests.fixtures.tcp_proxy import TcpProxy
-from tests.informer.recording import DEFINITIONS, RecordingClient, change_schema, create_when_served
+from tests.support.eventually import eventually
+from tests.support.recording import DEFINITIONS, RecordingClient, change_schema, create_when_served
+from tests.support.samples import config_map, custom_resource, wait_until_served
+from tests.support.tcp_proxy import TcpProxy
 
 pytestmark = pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True)
 

@@ -10,12 +10,12 @@ import pytest
 from distq.informer import SharedInformer
 from distq.testing.fake_clock import FakeClock
 from distq.testing.fake_list_watch import FakeListWatch
-from tests.client.samples import custom_resource, wait_until_served
-from tests.fixtures.api_servers import ApiServer, kubeconfig_through
-from tests.fixtures.tcp_proxy import TcpProxy
 from tests.informer.faulty_proxy import FaultyProxy
 from tests.informer.pods import Run, Start, until
-from tests.informer.recording import DEFINITIONS, RecordingClient
+from tests.support.api_servers import ApiServer, kubeconfig_through
+from tests.support.recording import DEFINITIONS, RecordingClient
+from tests.support.samples import custom_resource, wait_until_served
+from tests.support.tcp_proxy import TcpProxy
 
 
 @pytest.fixture

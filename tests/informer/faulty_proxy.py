@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
-from tests.fixtures.api_servers import ApiServer
+from tests.support.api_servers import ApiServer
 
 Answer = tuple[int, dict[str, str], bytes]
 Fault = Callable[[str], Answer | None]

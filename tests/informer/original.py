@@ -6,7 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.clientgo import MODULE
+from tests.go.clientgo import MODULE
 from tests.informer.pods import until
 
 

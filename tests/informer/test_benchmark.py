@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 
-from tests.fixtures.api_servers import EmulatedServer
+from tests.support.api_servers import EmulatedServer
 
 
 def test_the_benchmark_of_informers_ends_with_one_object_of_rows() -> None:

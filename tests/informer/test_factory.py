@@ -10,8 +10,8 @@ from distq.client import Client, Object
 from distq.errors import ConfigError, ShutDown
 from distq.informer import ListWatch, SharedInformer, SharedInformerFactory, wait_for_cache_sync
 from distq.testing import FakeClock, FakeListWatch
-from tests.fixtures.api_servers import ApiServer
 from tests.informer.pods import Notes, pod, until
+from tests.support.api_servers import ApiServer
 
 Make = Callable[..., SharedInformerFactory]
 

@@ -11,11 +11,11 @@ from distq.client.raw import Stream
 from distq.errors import ApiError, ConfigError, NotFound
 from distq.informer.listwatch import ListWatch
 from distq.testing.fake_list_watch import FakeListWatch
-from tests.client.samples import config_map
-from tests.controller.eventually import eventually
-from tests.fixtures.api_servers import ApiServer
 from tests.informer.pods import pod
-from tests.informer.recording import CONFIG_MAPS, Recorder, RecordingClient, running
+from tests.support.api_servers import ApiServer
+from tests.support.eventually import eventually
+from tests.support.recording import CONFIG_MAPS, Recorder, RecordingClient, running
+from tests.support.samples import config_map
 
 
 class Asking(RecordingClient):

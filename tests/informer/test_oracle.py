@@ -13,13 +13,13 @@ import pytest
 
 from distq.client import Client, Object
 from distq.informer import ListWatch, SharedInformer
-from tests.clientgo import MODULE
-from tests.fixtures.api_servers import ApiServer, EmulatedServer
-from tests.fixtures.go_programs import require
-from tests.fixtures.tcp_proxy import TcpProxy
+from tests.go.clientgo import MODULE
 from tests.informer.original import OriginalInformer
 from tests.informer.pods import Notes, until
-from tests.informer.recording import RecordingClient, change_schema, create_when_served
+from tests.support.api_servers import ApiServer, EmulatedServer
+from tests.support.go_programs import require
+from tests.support.recording import RecordingClient, change_schema, create_when_served
+from tests.support.tcp_proxy import TcpProxy
 
 IN_CI = os.environ.get("CI") == "true"
 NAMES = ["a", "b", "c", "d", "e", "f"]

@@ -8,7 +8,7 @@ import pytest
 from distq.clock import SYSTEM_CLOCK
 from distq.informer import read_ahead
 from distq.informer.read_ahead import ReadAhead
-from tests.controller.eventually import eventually
+from tests.support.eventually import eventually
 
 
 def take_all(reader: ReadAhead, taken: list[bytes], *, wanted: int = 1) -> None:

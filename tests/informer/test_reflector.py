@@ -14,11 +14,10 @@ from distq.informer.sink import PositionMoved
 from distq.informer.wire import WatchEvent
 from distq.testing.fake_clock import FakeClock
 from distq.testing.fake_list_watch import FakeListWatch
-from tests.client.samples import config_map, custom_resource, wait_until_served
-from tests.controller.eventually import eventually
-from tests.fixtures.api_servers import ApiServer
 from tests.informer.pods import stepping
-from tests.informer.recording import (
+from tests.support.api_servers import ApiServer
+from tests.support.eventually import eventually
+from tests.support.recording import (
     CONFIG_MAPS,
     DEFINITIONS,
     Recorder,
@@ -27,6 +26,7 @@ from tests.informer.recording import (
     create_when_served,
     running,
 )
+from tests.support.samples import config_map, custom_resource, wait_until_served
 
 
 def config_maps(client: RecordingClient, namespace: str) -> ListWatch:

@@ -8,12 +8,12 @@ import pytest
 from distq.informer import listwatch as listwatch_module
 from distq.informer.listwatch import ListWatch
 from distq.testing.fake_clock import FakeClock
-from tests.client.samples import config_map
-from tests.controller.eventually import eventually
-from tests.fixtures.tcp_proxy import Mode, TcpProxy
 from tests.informer.faulty_proxy import Answer, FaultyProxy, is_watch, ok, once, refusal
 from tests.informer.pods import stepping
-from tests.informer.recording import CONFIG_MAPS, Recorder, RecordingClient, running
+from tests.support.eventually import eventually
+from tests.support.recording import CONFIG_MAPS, Recorder, RecordingClient, running
+from tests.support.samples import config_map
+from tests.support.tcp_proxy import Mode, TcpProxy
 
 
 def config_maps(client: RecordingClient, namespace: str) -> ListWatch:

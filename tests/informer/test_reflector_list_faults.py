@@ -7,12 +7,11 @@ from distq.errors import ApiError, Expired
 from distq.informer import pager as pager_module
 from distq.informer.listwatch import ListWatch
 from distq.testing.fake_clock import FakeClock
-from tests.client.samples import config_map
-from tests.controller.eventually import eventually
-from tests.fixtures.api_servers import ApiServer, EmulatedServer, RealApiServer
 from tests.informer.faulty_proxy import Answer, FaultyProxy, ok, once, refusal
 from tests.informer.pods import stepping
-from tests.informer.recording import (
+from tests.support.api_servers import ApiServer, EmulatedServer, RealApiServer
+from tests.support.eventually import eventually
+from tests.support.recording import (
     CONFIG_MAPS,
     DEFINITIONS,
     Recorder,
@@ -20,6 +19,7 @@ from tests.informer.recording import (
     change_schema,
     running,
 )
+from tests.support.samples import config_map
 
 
 def compact(api_server: ApiServer, client: Client, definition: str) -> None:

@@ -10,10 +10,10 @@ from distq.informer.listwatch import ListWatch
 from distq.informer.wire import ENDS_LIST
 from distq.testing.fake_clock import FakeClock
 from distq.testing.fake_list_watch import FakeListWatch
-from tests.client.samples import config_map
-from tests.controller.eventually import eventually
 from tests.informer.pods import Notes, pod, step_until, until
-from tests.informer.recording import CONFIG_MAPS, Recorder, RecordingClient, running
+from tests.support.eventually import eventually
+from tests.support.recording import CONFIG_MAPS, Recorder, RecordingClient, running
+from tests.support.samples import config_map
 
 
 @pytest.mark.conformance("RF-09")

@@ -1,4 +1,4 @@
-"""A process that competes for a Lease by distq's election, as ``tests/clientgo/elector`` does by client-go's.
+"""A process that competes for a Lease by our election, as ``tests/go/clientgo/elector`` does by client-go's.
 
 It takes the same flags and prints the same lines, with times in ns of the machine's monotonic clock:
 "NS leading", "NS working" whenever it acts, "NS stopped", "NS sees IDENTITY". A line on standard input, or

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, Self
 
-from tests.clientgo import MODULE
+from tests.go.clientgo import MODULE
 
 Kind = Literal["ours", "client-go"]
 

@@ -7,8 +7,8 @@ import pytest
 
 from distq.client import Client
 from distq.leaderelection import LeaseLock
-from tests.fixtures.api_servers import ApiServer
 from tests.leaderelection.participants import LEASE, Enter, Participant, PausableClock, end_all
+from tests.support.api_servers import ApiServer
 
 
 @pytest.fixture

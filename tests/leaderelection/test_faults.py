@@ -10,8 +10,6 @@ import pytest
 
 from distq.client import Client
 from distq.leaderelection import LeaseLock
-from tests.fixtures.api_servers import ApiServer, kubeconfig_through
-from tests.fixtures.tcp_proxy import Mode, TcpProxy
 from tests.leaderelection.competitor import Competitor
 from tests.leaderelection.participants import (
     LEASE,
@@ -22,6 +20,8 @@ from tests.leaderelection.participants import (
     eventually,
     one_acts_at_most,
 )
+from tests.support.api_servers import ApiServer, kubeconfig_through
+from tests.support.tcp_proxy import Mode, TcpProxy
 
 
 @pytest.fixture

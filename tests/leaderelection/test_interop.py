@@ -12,10 +12,10 @@ from itertools import pairwise
 
 import pytest
 
-from tests.clientgo import MODULE
-from tests.fixtures.api_servers import ApiServer
-from tests.fixtures.go_programs import require
+from tests.go.clientgo import MODULE
 from tests.leaderelection.contest import TIMES, Contest, Entry
+from tests.support.api_servers import ApiServer
+from tests.support.go_programs import require
 
 CONTESTS, HANDOVERS = (5, 20) if os.environ.get("CI") == "true" else (3, 2)
 SIX_DECIMALS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")

@@ -19,7 +19,6 @@ from distq.leaderelection import LeaderElectionRecord, LeaseLock
 from distq.leaderelection.legacy import ANNOTATION, UNKNOWN_LEADER, ConfigMapLock, EndpointsLock, MultiLock
 from distq.leaderelection.object_watch import ObjectWatch
 from distq.testing import FakeLock
-from tests.fixtures.api_servers import ApiServer
 from tests.leaderelection.participants import (
     LEASE,
     LEASES,
@@ -31,6 +30,7 @@ from tests.leaderelection.participants import (
     one_acts_at_most,
     pass_time,
 )
+from tests.support.api_servers import ApiServer
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* is for migration:DeprecationWarning")
 

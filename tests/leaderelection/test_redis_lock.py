@@ -15,7 +15,6 @@ from distq.errors import Conflict, InvalidKey, RedisError
 from distq.leaderelection import LeaderElectionRecord, RedisLock
 from distq.redisio.connection import Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
-from tests.fixtures.tcp_proxy import Mode, TcpProxy
 from tests.leaderelection.participants import (
     SHORT,
     Participant,
@@ -26,6 +25,7 @@ from tests.leaderelection.participants import (
     one_acts_at_most,
     pass_time,
 )
+from tests.support.tcp_proxy import Mode, TcpProxy
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
 RECORD = LeaderElectionRecord(

@@ -19,7 +19,7 @@ from tests.leaderelection.participants import (
     eventually,
     pass_time,
 )
-from tests.recorded_metrics import RecordedMetrics
+from tests.support.recorded_metrics import RecordedMetrics
 
 Enter = Callable[..., Participant]
 CONFLICT = Conflict("the record changed", status=409)

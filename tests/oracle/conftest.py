@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from distq.testing.embedded_valkey import EmbeddedValkey
-from tests.fixtures.go_programs import require
-from tests.oracle import MODULE
+from tests.go.oracle import MODULE
 from tests.oracle.original import Original
 from tests.oracle.ours import Ours
+from tests.support.go_programs import require
 
 MakeOurs = Callable[[], Ours]
 

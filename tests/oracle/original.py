@@ -5,7 +5,7 @@ import subprocess
 from dataclasses import dataclass
 from typing import Any, Self
 
-from tests.oracle import MODULE
+from tests.go.oracle import MODULE
 
 MICROSECOND = 1000
 """Go counts ns, we count µs."""

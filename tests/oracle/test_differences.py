@@ -11,7 +11,7 @@ from distq.workqueue.rate_limiters import (
 from tests.oracle.duel import MS
 from tests.oracle.original import Original
 from tests.oracle.ours import Ours
-from tests.workqueue.claims import claim, finish_all, nothing_to_claim
+from tests.support.claims import claim, finish_all, nothing_to_claim
 from tests.workqueue.conftest import anywhere
 
 DAY = 86_400_000 * MS

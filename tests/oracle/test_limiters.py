@@ -48,13 +48,13 @@ class LimiterDuel:
         """Count a failure of each key, in this order; compare the delays and return the original's, µs."""
         self.queue.add(*keys)
         requests = self.queue.turn([], len(keys)).requests
-        fates = self.queue.turn([Settlement(each, Retry("no")) for each in requests], 0).fates
+        dispositions = self.queue.turn([Settlement(each, Retry("no")) for each in requests], 0).dispositions
         delays = []
-        for request, fate in zip(requests, fates, strict=True):
+        for request, disposition in zip(requests, dispositions, strict=True):
             delays.append(self.original.do("when", request.key).delay)
             delay = min(delays[-1], TEN_YEARS * 1e6)
-            assert fate.due is not None
-            late = since_began(fate.due) - self.ours.now - delay
+            assert disposition.due is not None
+            late = since_began(disposition.due) - self.ours.now - delay
             assert -TIME_RESOLUTION <= late < MS + TIME_RESOLUTION, f"{request.key}: {late} µs after {delay}"
         return delays
 

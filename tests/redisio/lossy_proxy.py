@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable
 
 from distq.redisio import scripts
-from tests.fixtures.tcp_proxy import TcpProxy
+from tests.support.tcp_proxy import TcpProxy
 
 
 class LossyProxy(TcpProxy):

@@ -87,7 +87,7 @@ def test_a_turn_of_many_threads_goes_in_steps(measured: Measured) -> None:
         requests = queue.turn([], TURN_LIMIT).requests
         outcomes = [Success() if n % 2 else Retry("no luck") for n in range(len(requests))]
         turn = queue.turn([Settlement(*pair) for pair in zip(requests, outcomes, strict=True)], 0)
-        assert {fate.kind for fate in turn.fates} == {"ended", "delayed"}
+        assert {disposition.kind for disposition in turn.dispositions} == {"ended", "delayed"}
 
     with ThreadPoolExecutor(4) as threads:
         for done in [threads.submit(work) for _ in range(4)]:

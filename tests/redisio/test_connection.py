@@ -12,13 +12,13 @@ import redis
 
 from distq.config import Settings
 from distq.errors import ConfigError, RedisRefused, RedisUnavailable
-from distq.redisio import address, requirements
+from distq.redisio import address, server_checks
 from distq.redisio.address import Address
 from distq.redisio.connection import Connection
+from distq.redisio.error_mapping import typed_error
 from distq.redisio.queue_store import QueueStore
-from distq.redisio.refusals import typed_error
 from distq.testing.embedded_valkey import EmbeddedValkey
-from tests.fixtures.tcp_proxy import TcpProxy
+from tests.support.tcp_proxy import TcpProxy
 
 StartServer = Callable[..., EmbeddedValkey]
 SECRET = "s3cr3t"
@@ -156,13 +156,13 @@ def test_an_old_server_is_refused() -> None:
     """Redis before 6.2 lacks what the scripts need."""
     for info in (b"redis_version:6.0.16", b"redis_version:7.2.4\r\nvalkey_version:7.1.0"):
         with pytest.raises(ConfigError, match=r"is too old: .* Use Redis 6\.2, Valkey 7\.2 or newer\."):
-            requirements.enforce(lambda *_, info=info: info, Address("redis://db", Settings()))
+            server_checks.enforce(lambda *_, info=info: info, Address("redis://db", Settings()))
     for info in (
         b"redis_version:6.2.0",
         b"redis_version:7.2.4\r\nvalkey_version:7.2.0",
         b"redis_version:10.0",
     ):
-        requirements.enforce(lambda *_, info=info: info, Address("redis://db", Settings()))
+        server_checks.enforce(lambda *_, info=info: info, Address("redis://db", Settings()))
 
 
 # Who we are

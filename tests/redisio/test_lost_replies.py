@@ -24,8 +24,8 @@ from distq.workqueue.rate_limiters import (
     ItemExponentialFailureRateLimiter,
     MaxOfRateLimiter,
 )
-from tests.controller.eventually import eventually
 from tests.redisio.lossy_proxy import LossyProxy
+from tests.support.eventually import eventually
 
 NOW = 1_795_000_000_000_000
 LIMITER = MaxOfRateLimiter(ItemExponentialFailureRateLimiter(5.0, 1000.0), BucketRateLimiter(10.0, 100))

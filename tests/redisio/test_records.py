@@ -12,7 +12,7 @@ from distq.errors import InvalidKey, InvalidQueueName
 from distq.redisio.connection import Connection
 from distq.redisio.keys import validate_key, validate_queue_name
 from distq.redisio.queue_store import QueueStore
-from distq.redisio.records import Claim, Failure, Stream
+from distq.redisio.records import ClaimRecord, FailureRecord, StreamRecord
 from distq.redisio.scores import decode_due, decode_order
 
 YEAR_2100 = 4_102_444_800_000_000
@@ -84,29 +84,29 @@ def test_scripts_write_claims_as_we_read_them(connection: Connection) -> None:
     turn = store.run("turn", session=opened, op=1, want=1, n_ok=0, settlements=[], **policy)
     (text,) = store.read(("HGET", "claims", "a"))
     session = int(opened.partition(b"-")[0])
-    assert Claim.parse(text) == Claim(session, int(turn[0]), -7, 1_795_000_000_000_001)
+    assert ClaimRecord.parse(text) == ClaimRecord(session, int(turn[0]), -7, 1_795_000_000_000_001)
 
 
 @pytest.mark.parametrize(
     ("text", "failure"),
     [
-        (b"3 0 1795 - boom: a b", Failure(3, 0, 1795, "", "boom: a b", "")),
-        (b"0 2 0 - ", Failure(0, 2, 0, "", "", "")),
-        (b"9 1 5 terminal no\nline 1\nline 2", Failure(9, 1, 5, "terminal", "no", "line 1\nline 2")),
-        (b"1 3 5 crashes its workers died", Failure(1, 3, 5, "crashes", "its workers died", "")),
-        (b"1 0 5 - caf\xc3", Failure(1, 0, 5, "", "caf\N{REPLACEMENT CHARACTER}", "")),
+        (b"3 0 1795 - boom: a b", FailureRecord(3, 0, 1795, "", "boom: a b", "")),
+        (b"0 2 0 - ", FailureRecord(0, 2, 0, "", "", "")),
+        (b"9 1 5 terminal no\nline 1\nline 2", FailureRecord(9, 1, 5, "terminal", "no", "line 1\nline 2")),
+        (b"1 3 5 crashes its workers died", FailureRecord(1, 3, 5, "crashes", "its workers died", "")),
+        (b"1 0 5 - caf\xc3", FailureRecord(1, 0, 5, "", "caf\N{REPLACEMENT CHARACTER}", "")),
     ],
 )
-def test_failures_are_read(text: bytes, failure: Failure) -> None:
+def test_failures_are_read(text: bytes, failure: FailureRecord) -> None:
     """With and without reason, text and traceback; a text that was cut within a letter, too."""
-    assert Failure.parse(text) == failure
+    assert FailureRecord.parse(text) == failure
 
 
 def test_streams_are_read() -> None:
     """Whatever is said about them."""
     about = {"leader": "a b", "lag": None}
     text = f"12 5~r1:3 b-7 {json.dumps(about)}".encode()
-    assert Stream.parse(text) == Stream("12", "5~r1:3", "b-7", about)
+    assert StreamRecord.parse(text) == StreamRecord("12", "5~r1:3", "b-7", about)
 
 
 @given(st.text(max_size=600))

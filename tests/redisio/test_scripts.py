@@ -16,7 +16,7 @@ from distq.redisio import scripts
 from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore, queue_names
 from distq.testing.embedded_valkey import EmbeddedValkey
-from tests.redisio.populated import NAMES, SECOND, Populated, key
+from tests.support.populated import NAMES, SECOND, Populated, key
 from tests.workqueue.machine import QueueMachine, run
 
 SCRIPTS = [
@@ -241,11 +241,11 @@ def _same_but_for_clocks(now: dict[str, Any], then: dict[str, Any]) -> None:
 
 def _answer(reply: list[Any]) -> tuple[Any, ...]:
     """Return what of a turn's reply must be the same; its claims come in another order."""
-    fence, _, alone, refused, fates, popped, records, _ = reply
+    fence, _, alone, refused, dispositions, popped, records, _ = reply
     claimed = dict(
         zip(popped[::2], zip(popped[1::2], records or [None] * len(popped), strict=False), strict=True)
     )
-    return fence, alone, refused, fates, claimed
+    return fence, alone, refused, dispositions, claimed
 
 
 def test_scripts_that_the_server_forgot_are_loaded_again(populated: Populated) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from distq.client import Client
 from distq.errors import ApiError, NotFound
-from tests.client.samples import custom_resource, wait_until_served
-from tests.fixtures.api_servers import ApiServer
+from tests.support.api_servers import ApiServer
+from tests.support.samples import custom_resource, wait_until_served
 
 PARTIAL = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 PARTIAL_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"

@@ -3,8 +3,8 @@
 import uuid
 
 from distq.client import Client
-from tests.client.samples import custom_resource, wait_until_served
-from tests.fixtures.api_servers import ApiServer
+from tests.support.api_servers import ApiServer
+from tests.support.samples import custom_resource, wait_until_served
 from tests.testing.conftest import Api, changes, version_of, wait_until_gone
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures.api_servers import ApiServer
+from tests.support.api_servers import ApiServer
 from tests.testing.conftest import Api, config_map, widget
 
 Kubectl = Callable[..., str]

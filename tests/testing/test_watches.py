@@ -7,7 +7,7 @@ import pytest
 
 from distq.client import Client
 from distq.errors import TooManyRequests
-from tests.fixtures.api_servers import ApiServer
+from tests.support.api_servers import ApiServer
 from tests.testing.conftest import (
     PARTIAL,
     PARTIAL_LIST,

@@ -15,7 +15,7 @@ from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.testing.fake_clock import FakeClock
 from distq.workqueue.memory import MemoryQueue
 from distq.workqueue.queue import Queue
-from tests.fixtures.redis_servers import KINDS
+from tests.support.redis_servers import KINDS
 
 anywhere = pytest.mark.parametrize("redis_server", ["memory", *KINDS], indirect=True, scope="session")
 

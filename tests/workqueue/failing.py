@@ -11,7 +11,7 @@ from distq.redisio.connection import Connection
 from distq.redisio.limits import TURN_LIMIT
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.scores import decode_due
-from distq.workqueue.interface import Fate, Release, Request, Settlement
+from distq.workqueue.interface import Disposition, Release, Request, Settlement
 from distq.workqueue.outcome import outcome_of
 from distq.workqueue.queue import Queue
 from distq.workqueue.rate_limiters import Program
@@ -27,13 +27,13 @@ return string.format('%.17g', delay)
 _LIMITER = Path(scripts.__file__).parent / "lua" / "include" / "limiter.lua"
 
 
-def fail(queue: Queue, key: str, error: BaseException | None = None) -> Fate:
+def fail(queue: Queue, key: str, error: BaseException | None = None) -> Disposition:
     """Add an item, so that it is pending now, claim it and fail; return what became of it."""
     queue.add(key)
     requests = {request.key: request for request in queue.turn([], TURN_LIMIT).requests}
     failure = Settlement(requests.pop(key), outcome_of(error or ValueError("again")))
     others = [Settlement(request, Release()) for request in requests.values()]
-    return queue.turn([failure, *others], 0).fates[0]
+    return queue.turn([failure, *others], 0).dispositions[0]
 
 
 def back_off(queue: Queue, key: str, error: BaseException | None = None) -> float:
@@ -90,8 +90,8 @@ def fail_many(queue: Queue, keys: list[str]) -> list[float]:
     while requests := queue.turn([], TURN_LIMIT).requests:
         held += requests
     failures = [Settlement(request, outcome_of(ValueError("again"))) for request in held]
-    fates: list[Fate] = []
+    dispositions: list[Disposition] = []
     for start in range(0, len(failures), TURN_LIMIT):
-        fates += queue.turn(failures[start : start + TURN_LIMIT], 0).fates
+        dispositions += queue.turn(failures[start : start + TURN_LIMIT], 0).dispositions
     now = queue.connection.server_time / 1e6
-    return [round(fate.due - now, 3) for fate in fates if fate.due is not None]
+    return [round(disposition.due - now, 3) for disposition in dispositions if disposition.due is not None]

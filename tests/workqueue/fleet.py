@@ -20,7 +20,7 @@ from distq.redisio.keys import LAYOUT
 from distq.redisio.queue_store import QueueStore
 from distq.workqueue.interface import Request, Settlement, Success
 from distq.workqueue.rate_limiters import ItemExponentialFailureRateLimiter
-from distq.workqueue.turns import Policy, decode, encode
+from distq.workqueue.turns import TurnSettings, decode, encode
 
 BEGIN = 1_795_000_000_000_000
 LATENCY = 500
@@ -70,7 +70,7 @@ class Fleet:
         self.last_token_taker: Consumer | None = None
         self._connection = connection
         self._store = QueueStore(connection, "foos")
-        self._policy = Policy(ItemExponentialFailureRateLimiter(), None)
+        self._policy = TurnSettings(ItemExponentialFailureRateLimiter(), None)
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._number = itertools.count()
         self._listeners: deque[Consumer] = deque()

@@ -194,7 +194,7 @@ class HandleMachine(RuleBasedStateMachine):
         chosen = list(zip(held, map(outcome_of, outcomes), strict=False))
         redis = pair.redis.turn([Settlement(claim.redis, outcome) for claim, outcome in chosen], want)
         memory = pair.memory.turn([Settlement(claim.memory, outcome) for claim, outcome in chosen], want)
-        pair.compare(list(redis.fates), list(memory.fates))
+        pair.compare(list(redis.dispositions), list(memory.dispositions))
         pair.compare(redis.promoted, memory.promoted)
         pair.compare([each.key for each in redis.requests], [each.key for each in memory.requests])
         claims = len(self.claims)

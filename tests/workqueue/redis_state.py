@@ -133,12 +133,14 @@ class RedisState:
 
 def answer_of(reply: Sequence[Any]) -> Answer:
     """Put a turn's reply into the words of the specification."""
-    fence, _, alone, refused, fates, popped, records, promoted = reply
+    fence, _, alone, refused, dispositions, popped, records, promoted = reply
     claimed = [(_name(item), now_of(order)) for item, order in zip(popped[::2], popped[1::2], strict=True)]
     records = records or [None] * len(claimed)  # it says nothing where there is nothing to say
     failures = [None if text is None else failure_of(text) for text in records]
     places = [int(place) for place in (refused or b"").split(b",") if place]
-    return Answer(int(fence), bool(alone), places, list(map(_name, fates or [])), claimed, failures, promoted)
+    return Answer(
+        int(fence), bool(alone), places, list(map(_name, dispositions or [])), claimed, failures, promoted
+    )
 
 
 def _pairs(flat: Sequence[bytes]) -> Pairs:

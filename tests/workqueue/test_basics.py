@@ -12,7 +12,7 @@ from distq.redisio.connection import Connection
 from distq.workqueue.interface import Request, WorkQueue
 from distq.workqueue.memory import MemoryQueue
 from distq.workqueue.queue import Queue
-from tests.workqueue.claims import claim, finish_all, nothing_to_claim
+from tests.support.claims import claim, finish_all, nothing_to_claim
 from tests.workqueue.conftest import ServerTime, anywhere
 
 Make = Callable[..., Queue]

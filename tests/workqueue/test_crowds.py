@@ -11,7 +11,7 @@ import pytest
 from distq.errors import ShutDown
 from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
-from tests.workqueue.claims import finish_all
+from tests.support.claims import finish_all
 from tests.workqueue.conftest import anywhere
 
 Make = Callable[..., Queue]

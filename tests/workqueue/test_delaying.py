@@ -8,7 +8,7 @@ import pytest
 from distq.inspector.inspector import Inspector
 from distq.redisio.connection import Connection
 from distq.workqueue.queue import Queue
-from tests.workqueue.claims import claim, finish_all, nothing_to_claim
+from tests.support.claims import claim, finish_all, nothing_to_claim
 from tests.workqueue.conftest import ServerTime, anywhere
 
 Make = Callable[..., Queue]

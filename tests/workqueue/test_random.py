@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine
 
 from distq.redisio.connection import Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
-from tests.fixtures.redis_servers import server_of
+from tests.support.redis_servers import server_of
 from tests.workqueue.machine import ManyMachine, QueueMachine, examples_of, run
 from tests.workqueue.mutants import MUTANTS, Mutant, planted
 

@@ -13,8 +13,8 @@ from distq.redisio.stream_store import StreamStore
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.interface import Request, Result
 from distq.workqueue.queue import Queue
-from tests.controller.eventually import eventually
-from tests.controller.running import running
+from tests.support.dispatchers import running
+from tests.support.eventually import eventually
 from tests.workqueue.conftest import ServerTime
 from tests.workqueue.failing import back_off, due_in, fail, item_of, nothing_to_claim, raised
 from tests.workqueue.test_session import Unheard

@@ -12,10 +12,10 @@ import pytest
 from distq.errors import Empty, RedisUnavailable
 from distq.redisio.connection import Argument, Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
-from distq.workqueue.asks import Ask
+from distq.workqueue.call_combiner import PendingCall
 from distq.workqueue.interface import Release, Request, Settlement, Success
 from distq.workqueue.queue import Queue
-from tests.fixtures.tcp_proxy import TcpProxy
+from tests.support.tcp_proxy import TcpProxy
 from tests.workqueue.conftest import ServerTime, SteppedClock, beat
 
 Make = Callable[..., Queue]
@@ -154,7 +154,7 @@ def test_a_lost_session_cancels_all_and_the_handle_goes_on_with_a_new_one(
     connection.execute("FLUSHALL")
     queue.add("b")
     turn = queue.turn([Settlement(request, Success())], 1)
-    assert [fate.kind for fate in turn.fates] == ["refused"]
+    assert [disposition.kind for disposition in turn.dispositions] == ["refused"]
     assert request.cancelled.is_set()
     assert [request.key for request in turn.requests] == ["b"]
 
@@ -322,7 +322,7 @@ def test_what_threads_ask_meanwhile_travels_in_one_turn(make_queue: Make) -> Non
     queue.add(*(f"k{number}" for number in range(10)))
     session = queue._session
     assert session is not None
-    asks = [Ask([], 1) for _ in range(10)]
+    asks = [PendingCall([], 1) for _ in range(10)]
     for ask in asks:
         session._asks.add(ask)
     turns = session._op

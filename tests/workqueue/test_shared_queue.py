@@ -6,7 +6,6 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,8 +20,9 @@ from distq.redisio.stream_store import Committed, Fenced, StreamStore, stream_re
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.interface import Request, Result, Settlement, Success
 from distq.workqueue.queue import Queue
-from tests.controller.eventually import eventually
-from tests.controller.running import running
+from tests import ROOT
+from tests.support.dispatchers import running
+from tests.support.eventually import eventually
 from tests.workqueue.conftest import ServerTime, beat
 from tests.workqueue.failing import nothing_to_claim
 
@@ -38,7 +38,7 @@ class Holder:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            cwd=Path(__file__).parents[2],
+            cwd=ROOT,
         )
         key, fence = self.hear().split()
         self.request = Request(key, fence=int(fence))

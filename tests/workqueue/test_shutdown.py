@@ -11,7 +11,7 @@ from distq.errors import ShutDown
 from distq.redisio.connection import Connection
 from distq.workqueue.queue import Queue
 from distq.workqueue.rate_limiters import Failure
-from tests.workqueue.claims import claim, finish_all
+from tests.support.claims import claim, finish_all
 from tests.workqueue.conftest import ServerTime, anywhere
 
 Make = Callable[..., Queue]

@@ -64,11 +64,17 @@ def _settlements(requests: Sequence[Request]) -> list[Settlement]:
 
 
 def test_much_is_settled_in_parts(turns: Turns) -> None:
-    """Each fate is that of its settlement, and the last part claims."""
+    """Each disposition is that of its settlement, and the last part claims."""
     queue, requests = _holding(turns, 250)
     turns.turns = 0
     turn = queue.turn(_settlements(requests), 1)
-    assert [fate.kind for fate in turn.fates] == 50 * ["ended", "delayed", "pending", "delayed", "pending"]
+    assert [disposition.kind for disposition in turn.dispositions] == 50 * [
+        "ended",
+        "delayed",
+        "pending",
+        "delayed",
+        "pending",
+    ]
     assert len(turn.requests) == 1
     assert turns.turns == 200 / COSTLY_LIMIT
     assert len(queue.turn([], 250).requests) == 100  # the released, and the one more
@@ -77,15 +83,21 @@ def test_much_is_settled_in_parts(turns: Turns) -> None:
 
 @pytest.mark.parametrize("lost", [1, 2, 4])
 def test_a_reply_that_is_lost_between_the_parts_is_asked_for_again(turns: Turns, lost: int) -> None:
-    """Called again with the same settlements, each is told its fate once, and then no more."""
+    """Called again with the same settlements, each is told its disposition once, and then no more."""
     queue, requests = _holding(turns, 250)
     settlements = _settlements(requests)
     turns.lost = lost
     with pytest.raises(RedisUnavailable):
         queue.turn(settlements, 0)
     turn = queue.turn(settlements, 0)
-    assert [fate.kind for fate in turn.fates] == 50 * ["ended", "delayed", "pending", "delayed", "pending"]
-    assert {fate.kind for fate in queue.turn(settlements, 0).fates} == {"refused"}
+    assert [disposition.kind for disposition in turn.dispositions] == 50 * [
+        "ended",
+        "delayed",
+        "pending",
+        "delayed",
+        "pending",
+    ]
+    assert {disposition.kind for disposition in queue.turn(settlements, 0).dispositions} == {"refused"}
     queue.close()
 
 

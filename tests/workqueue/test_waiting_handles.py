@@ -20,8 +20,8 @@ from distq.redisio.queue_store import QueueStore
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
-from distq.workqueue.waiting import Waiting
-from tests.fixtures.tcp_proxy import TcpProxy
+from distq.workqueue.wait_coordinator import WaitCoordinator
+from tests.support.tcp_proxy import TcpProxy
 
 WAKE = "distq:{foos}:wake"
 LONG, SOON = 100.0, 10.0
@@ -47,7 +47,7 @@ class Waiters:
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        self.room = Waiting(QueueStore(connection, "foos"))
+        self.room = WaitCoordinator(QueueStore(connection, "foos"))
         self.ended: list[str] = []
         self._threads: list[threading.Thread] = []
 
@@ -131,7 +131,7 @@ def test_an_interrupt_ends_all_waits_of_a_handle_or_the_next_one(waiters: Waiter
 
 def test_no_interrupt_is_lost_however_it_meets_the_sleep(connection: Connection) -> None:
     """What was noted before an interrupt is seen: it comes while one falls asleep, sleeps, or wakes."""
-    room = Waiting(QueueStore(connection, "foos"))
+    room = WaitCoordinator(QueueStore(connection, "foos"))
     noted, seen = 0, 0
     changed = threading.Condition()
 

@@ -2,12 +2,22 @@
 
 from collections.abc import Callable, Sequence
 
-from distq.workqueue.interface import After, Done, Fate, Park, Release, Request, Retry, Settlement, Success
+from distq.workqueue.interface import (
+    After,
+    Disposition,
+    Done,
+    Park,
+    Release,
+    Request,
+    Retry,
+    Settlement,
+    Success,
+)
 from distq.workqueue.memory.entries import Answer, Ending
 from distq.workqueue.rate_limiters import Failure, fixed
 
-_TOLD = {"ended": Fate("ended"), "pending": Fate("pending"), "parked": Fate("parked")}
-REFUSED = Fate("refused")
+_TOLD = {"ended": Disposition("ended"), "pending": Disposition("pending"), "parked": Disposition("parked")}
+REFUSED = Disposition("refused")
 
 
 def ending_of(settlement: Settlement, limiter_of: Callable[[Failure], str]) -> Ending:
@@ -30,12 +40,12 @@ def ending_of(settlement: Settlement, limiter_of: Callable[[Failure], str]) -> E
             return Ending(key, fence, "retry", limiter, text=f"{error}\n{traceback}")
 
 
-def fates_of(endings: Sequence[Ending], answer: Answer) -> list[Fate]:
-    """Return a fate for each ending."""
-    others = iter(answer.fates)
+def dispositions_of(endings: Sequence[Ending], answer: Answer) -> list[Disposition]:
+    """Return a disposition for each ending."""
+    others = iter(answer.dispositions)
     told = ["ended" if ending.outcome == "success" else next(others) for ending in endings]
     return [
-        REFUSED if place in answer.refused else _TOLD.get(text) or Fate("delayed", int(text) / 1000)
+        REFUSED if place in answer.refused else _TOLD.get(text) or Disposition("delayed", int(text) / 1000)
         for place, text in enumerate(told, 1)
     ]
 

@@ -21,9 +21,9 @@ from distq.workqueue.interface import (
     queue_full,
     require_settings,
 )
-from distq.workqueue.memory.claims import Claims
+from distq.workqueue.memory.engine import MemoryEngine
 from distq.workqueue.memory.entries import Now
-from distq.workqueue.memory.room import Room
+from distq.workqueue.memory.memory_session import MemorySession
 from distq.workqueue.outcome import outcome_of
 from distq.workqueue.rate_limiters import (
     ItemExponentialFailureRateLimiter,
@@ -32,7 +32,7 @@ from distq.workqueue.rate_limiters import (
     validate_rate_limiter,
 )
 from distq.workqueue.recorder import Recorder
-from distq.workqueue.turns import Policy
+from distq.workqueue.turns import TurnSettings
 
 _logger = logging.getLogger("distq.queue")
 
@@ -70,8 +70,8 @@ class MemoryQueue:
         )
         self._max_retries = max_retries
         self._max_length = max_length
-        self._room: Room = shares._room if shares is not None else Room(clock)  # noqa: SLF001  # our own
-        self._claims = Claims(self._room, name, self._policy, self._cancelled)
+        self._engine: MemoryEngine = shares._engine if shares is not None else MemoryEngine(clock)  # noqa: SLF001  # our own
+        self._claims = MemorySession(self._engine, name, self._policy, self._cancelled)
         self._shutting_down = False
         self._shut_downs = 0
         self._recorder: Recorder | None = None
@@ -81,7 +81,7 @@ class MemoryQueue:
     def measure(self, metrics: MetricsProvider) -> None:
         """Tell this provider what the handle does from now on, unless it has one already."""
         if self._recorder is None:
-            self._recorder = Recorder(metrics, self.name, self._room.clock)
+            self._recorder = Recorder(metrics, self.name, self._engine.clock)
 
     # Producers
 
@@ -93,13 +93,13 @@ class MemoryQueue:
         priority = validate_priority(priority)
         delay = 0 if after is None else microseconds(after)
         items = list(dict.fromkeys(validate_key(key).decode() for key in keys))
-        with self._room.lock:
-            queue, now = self._room.state.items, self._room.now()
+        with self._engine.lock:
+            queue, now = self._engine.state.items, self._engine.now()
             if delay > 0:
                 added, fitted = queue.add_after(now, items, priority, delay, self._max_length)
             else:
                 added, fitted = queue.add(now, items, priority, self._max_length)
-            self._room.changed()
+            self._engine.changed()
         if self._recorder is not None:
             self._recorder.accepted(added, fitted, delayed=delay > 0)
         if fitted < len(items):
@@ -113,7 +113,7 @@ class MemoryQueue:
     def add_rate_limited(self, key: str) -> None:
         """Count a failure of the key and make it pending after the limiter's delay."""
         validate_key(key)
-        with self._room.lock:
+        with self._engine.lock:
             turn = self._claims.back_off(key, self.num_requeues(key) + 1)
             self._close_if_idle()
         if self._recorder is not None:
@@ -122,37 +122,37 @@ class MemoryQueue:
     def forget(self, key: str) -> None:
         """Drop the key's failure record, unless it is dead."""
         validate_key(key)
-        with self._room.lock:
-            self._room.state.items.forget([key])
+        with self._engine.lock:
+            self._engine.state.items.forget([key])
 
     # Looking
 
     def num_requeues(self, key: str) -> int:
         """Return how many failures the key has."""
         validate_key(key)
-        with self._room.lock:
-            record = self._room.state.items.failures.get(key)
+        with self._engine.lock:
+            record = self._engine.state.items.failures.get(key)
             return record.count if record is not None else 0
 
     def is_dirty(self, key: str) -> bool:
         """Return whether the key was added again while claimed."""
         validate_key(key)
-        with self._room.lock:
-            items = self._room.state.items
+        with self._engine.lock:
+            items = self._engine.state.items
             return key in items.claims and isinstance(items.pending.get(key), Now)
 
     def depth(self) -> int:
         """Return how many items wait now: ready, dirty, and delayed ones that are due."""
-        with self._room.lock:
-            due_ms = self._room.now() // 1000
-            entries = self._room.state.items.pending.values()
+        with self._engine.lock:
+            due_ms = self._engine.now() // 1000
+            entries = self._engine.state.items.pending.values()
             return sum(isinstance(entry, Now) or entry.due_ms <= due_ms for entry in entries)
 
     # Consumers
 
     def get(self, timeout: float | None = None) -> Request:
         """Claim the next item; wait for one, at most ``timeout`` seconds. Raises Empty, ShutDown."""
-        clock = self._room.clock
+        clock = self._engine.clock
         deadline = math.inf if timeout is None else clock.monotonic() + timeout
         while not self.shutting_down:
             turn = self.turn([], 1)
@@ -185,9 +185,9 @@ class MemoryQueue:
         return self._settle(request, Release())
 
     def _settle(self, request: Request, outcome: Outcome) -> bool:
-        (fate,) = self.turn([Settlement(request, outcome)], 0).fates
+        (disposition,) = self.turn([Settlement(request, outcome)], 0).dispositions
         self._close_if_idle()
-        return fate.kind != "refused"
+        return disposition.kind != "refused"
 
     # Shutdown is this handle's
 
@@ -206,20 +206,20 @@ class MemoryQueue:
 
         A later ``shut_down`` ends the waiting.
         """
-        clock, shut_downs = self._room.clock, self._shut_downs
+        clock, shut_downs = self._engine.clock, self._shut_downs
         deadline = math.inf if timeout is None else clock.monotonic() + timeout
         self._stop_claiming()
         while True:
-            seen, remaining = self._room.changes, deadline - clock.monotonic()
+            seen, remaining = self._engine.changes, deadline - clock.monotonic()
             if not self.held() or self._shut_downs != shut_downs or remaining <= 0:
                 return not self.held()
             self._claims.sleep(remaining, seen)
 
     def _stop_claiming(self) -> None:
-        with self._room.lock:
+        with self._engine.lock:
             self._shutting_down = True
             self._close_if_idle()
-            self._room.changed()
+            self._engine.changed()
 
     # The core
 
@@ -240,8 +240,8 @@ class MemoryQueue:
         turn = self._claims.turn(settlements, 0 if self._shutting_down else want)
         if self._recorder is not None:
             self._recorder.turned(settlements, turn)
-        for settlement, fate in zip(settlements, turn.fates, strict=True):
-            if fate.kind == "refused":
+        for settlement, disposition in zip(settlements, turn.dispositions, strict=True):
+            if disposition.kind == "refused":
                 _logger.warning(
                     "queue %s: %s not settled: its claim had ended", self.name, settlement.request.key
                 )
@@ -267,8 +267,8 @@ class MemoryQueue:
         """
         self._claims.abandon()
 
-    def _policy(self) -> Policy:
-        return Policy(
+    def _policy(self) -> TurnSettings:
+        return TurnSettings(
             self._rate_limiter, self._max_retries, self.fleet_concurrency, self._count_limiter_error
         )
 

@@ -63,7 +63,7 @@ class QueueState:
         refused = [
             place for place, ending in enumerate(endings, 1) if not self._end(now, number, ending, policy)
         ]
-        fates = self._fates(endings)
+        dispositions = self._dispositions(endings)
         session.op, session.fence, session.refused = op, fence, refused
         if policy.fleet_concurrency is not None:
             want = min(want, policy.fleet_concurrency - len(self.items.claims))
@@ -72,20 +72,20 @@ class QueueState:
             promoted = self.items.promote(now, want)
             names, alone = self._claim(now, number, fence, want)
         session.alone = alone
-        return replace(self._answer(session, fates, names), promoted=promoted)
+        return replace(self._answer(session, dispositions, names), promoted=promoted)
 
     def _answered_before(self, number: int, session: Session, endings: Sequence[Ending]) -> Answer:
         """Answer from what stands: nothing happens twice."""
         held = self.items.held_by(number)
         names = [item for item in held if self.items.claims[item].fence == session.fence]
-        return self._answer(session, self._fates(endings), names)
+        return self._answer(session, self._dispositions(endings), names)
 
-    def _answer(self, session: Session, fates: Sequence[str], names: Sequence[Item]) -> Answer:
+    def _answer(self, session: Session, dispositions: Sequence[str], names: Sequence[Item]) -> Answer:
         claimed = [(item, self.items.claims[item].stood) for item in names]
         failures = [self.items.failures.get(item) for item in names]
-        return Answer(session.fence, session.alone, session.refused, fates, claimed, failures)
+        return Answer(session.fence, session.alone, session.refused, dispositions, claimed, failures)
 
-    def _fates(self, endings: Sequence[Ending]) -> list[str]:
+    def _dispositions(self, endings: Sequence[Ending]) -> list[str]:
         """Tell where items stand whose claim ended in no success: due time in ms, parked or pending."""
         return [
             str(entry.due_ms)

@@ -1,0 +1,106 @@
+"""How answers of the API server, and their absence, become typed errors of one line."""
+
+import email.utils
+import math
+import ssl
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import urllib3
+from urllib3.exceptions import (
+    ConnectTimeoutError,
+    HTTPError,
+    NameResolutionError,
+    NewConnectionError,
+    ReadTimeoutError,
+)
+
+from distq.errors import ApiError, Conflict, Expired, NotFound, TooManyRequests
+
+_REMEDIES = {
+    400: "Correct the request.",
+    401: "Check the credentials.",
+    403: "Grant it by a Role or ClusterRole.",
+    404: "Check the name.",
+    409: "Read it again and repeat.",
+    410: "List again.",
+    422: "Correct the object.",
+}
+_KINDS: dict[int, type[ApiError]] = {404: NotFound, 409: Conflict, 410: Expired}
+
+
+def response_error(what: str, response: urllib3.BaseHTTPResponse) -> ApiError:
+    """Return the error for an answer of 300 or more; ``what`` was asked for."""
+    body = _status_object(response.data)
+    reason = str(body.get("reason") or response.reason or "")
+    cause = _one_line(str(body.get("message") or _text(response.data) or response.reason or "no message"))
+    message = f"{what}: {response.status} {cause.rstrip('.')}. "
+    seconds = _retry_after(response.headers.get("Retry-After"), body)
+    if response.status == 429:
+        seconds = 1.0 if seconds is None else seconds
+        message += f"Repeat after {seconds:g} s."
+        return TooManyRequests(message, status=429, reason=reason, answer=body, retry_after=seconds)
+    message += _REMEDIES.get(response.status, "Repeat later.")
+    kind = _KINDS.get(response.status, ApiError)
+    return kind(message, status=response.status, reason=reason, answer=body, retry_after=seconds)
+
+
+def no_answer(what: str, error: Exception, address: str, origin: str) -> ApiError:
+    """Return the error for a request that got no answer, or only a part of one."""
+    remedy = f"Check that the API server runs and that {origin} is right."
+    return ApiError(f"{what}: no answer from {address}: {_cause(error)}. {remedy}")
+
+
+def missing_object(error: NotFound) -> bool:
+    """Return whether only the object is missing, not the resource that serves it."""
+    return bool((error.answer.get("details") or {}).get("name"))
+
+
+def _cause(error: BaseException) -> str:
+    if isinstance(error, NameResolutionError):
+        return "unknown host"
+    if isinstance(error, ReadTimeoutError):
+        return "silence for too long"
+    if isinstance(error, ConnectTimeoutError) and not isinstance(error, NewConnectionError):
+        return "no connection in time"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"certificate not trusted, {error.verify_message}"
+    inner = error.__cause__ or next((arg for arg in error.args if isinstance(arg, BaseException)), None)
+    if isinstance(error, HTTPError) and inner is not None:
+        return _cause(inner)
+    if isinstance(error, OSError) and error.strerror:
+        return _one_line(error.strerror).lower()
+    return _one_line(str(error)).rstrip(".") or type(error).__name__
+
+
+def _status_object(data: bytes) -> Mapping[str, Any]:
+    try:
+        body = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return {}
+    return body if isinstance(body, dict) and body.get("kind") == "Status" else {}
+
+
+def _retry_after(header: str | None, body: Mapping[str, Any]) -> float | None:
+    """Return the seconds of a Retry-After header, a number or a date; None where it makes no sense."""
+    stated = header or (body.get("details") or {}).get("retryAfterSeconds")
+    if not stated:
+        return None
+    try:
+        seconds = float(stated)
+    except ValueError:
+        try:
+            seconds = email.utils.parsedate_to_datetime(str(stated)).timestamp() - time.time()
+        except ValueError:
+            return None
+    return max(0.0, seconds) if math.isfinite(seconds) else None
+
+
+def _text(data: bytes) -> str:
+    return data[:200].decode(errors="replace")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,98 @@
+"""How a process that runs controllers is: what its gauges say, and whether it is alive and ready.
+
+What a queue holds is told by one process of a fleet, since it is the same for all: the one that leads. Where
+nothing is watched nobody leads; then it is whoever runs the informer's side all the same.
+"""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+from distq.controller.endpoints import Endpoints
+from distq.controller.worker.dispatcher import Dispatcher
+from distq.errors import RedisError
+from distq.metrics import MetricsProvider, Sample
+from distq.redisio.connection import Connection
+from distq.workqueue.gauges import QueueGauges
+from distq.workqueue.queue import Queue
+
+if TYPE_CHECKING:
+    from distq.controller.leading import Candidate
+
+PATIENCE = 0.8
+"""Seconds that Redis gets to answer a probe; the kubelet gives up after one."""
+
+
+class Condition:
+    """Tells of the parts of one Manager while it runs them.
+
+    ``queues`` are those to watch over, none in a process that only works; ``connection`` is None where no
+    queue is in Redis.
+    """
+
+    def __init__(
+        self,
+        *,
+        connection: Connection | None,
+        dispatchers: Sequence[Dispatcher],
+        candidate: "Candidate | None",
+        queues: Sequence[Queue],
+    ) -> None:
+        self._connection = connection and connection.impatient(PATIENCE)
+        self._dispatchers = dispatchers
+        self._candidate = candidate
+        self._queues = [QueueGauges(queue) for queue in queues]
+        self.stopping = False
+
+    @contextmanager
+    def told(self, metrics: MetricsProvider | None, http_address: str | None) -> Iterator[None]:
+        """Tell the provider, and whoever asks at the address, until the block ends."""
+        with ExitStack() as stack:
+            stack.callback(self._close)
+            if metrics is not None:
+                stack.callback(metrics.expose(self.gauges))
+            if http_address is not None:
+                page = getattr(metrics, "page", None)  # of a provider that can be scraped
+                endpoints = Endpoints(
+                    http_address, health=self.health, readiness=self.readiness, metrics=page
+                )
+                stack.callback(endpoints.close)
+                endpoints.start()
+            yield
+
+    def gauges(self) -> Iterator[Sample]:
+        """Yield the gauges of this process, and those of the queues if it is its turn to tell them."""
+        for dispatcher in self._dispatchers:
+            yield from dispatcher.gauges()
+        if self._candidate is not None:
+            yield from self._candidate.gauges()
+        if self._queues and (self._candidate is None or self._candidate.is_leader()):
+            with ThreadPoolExecutor(len(self._queues)) as pool:  # a silent Redis costs one patience for all
+                for samples in pool.map(QueueGauges.__call__, self._queues):
+                    yield from samples
+
+    def health(self) -> list[str]:
+        """Return why the process should be started again; no outage of others is a reason."""
+        problems = [dispatcher.problem() for dispatcher in self._dispatchers]
+        if self._candidate is not None:
+            problems.append(self._candidate.problem())
+        return [problem for problem in problems if problem]
+
+    def readiness(self) -> list[str]:
+        """Return why the process cannot do its work now."""
+        problems = ["stopping"] if self.stopping else self.health()
+        try:
+            if self._connection is not None:
+                self._connection.execute("PING")
+        except RedisError as error:
+            problems.append(str(error))
+        if self._candidate is not None and (problem := self._candidate.unready()):
+            problems.append(problem)
+        return problems
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        for queue in self._queues:
+            queue.close()

@@ -1,0 +1,1 @@
+"""What the leading process runs: from a line of a watch, or a period, to keys in a queue."""

@@ -1,0 +1,67 @@
+"""What one commit carries."""
+
+from distq.controller.stream.committer import Committer
+from distq.controller.stream.routing import Route
+from distq.redisio.limits import BATCH_LIMIT
+
+
+class Batch:
+    """Collects routes in their order, and commits them whenever a commit is full.
+
+    ``keep_pending`` leaves delayed and dead items alone; without ``moves`` the stream stays where it stands.
+    """
+
+    def __init__(
+        self, committer: Committer, *, priority: int = 0, keep_pending: bool = False, moves: bool = True
+    ) -> None:
+        self._committer = committer
+        self._priority = priority
+        self._keep_pending = keep_pending
+        self._moves = moves
+        self._keys: dict[bytes, None] = {}
+        self._known: dict[str, str] = {}
+        self._gone: dict[str, None] = {}
+        self._version = ""
+
+    def add(self, route: Route, version: str = "") -> None:
+        """Add a route; ``version`` is where the stream stands after it, "" where more is to come first.
+
+        A route with more keys than a commit takes is a chain of commits, of which the last is at the version.
+        """
+        keys = route.keys
+        if self._size() + 1 + len(keys) > BATCH_LIMIT:
+            self.flush()
+        while len(keys) >= BATCH_LIMIT:
+            self._keys, self._version = dict.fromkeys(keys[:BATCH_LIMIT]), ""
+            self.flush()
+            keys = keys[BATCH_LIMIT:]
+        self._keys.update(dict.fromkeys(keys))
+        self._version = version
+        self._known.pop(route.name, None)
+        self._gone.pop(route.name, None)
+        if route.known is None:
+            self._gone[route.name] = None
+        else:
+            self._known[route.name] = route.known.line()
+
+    def flush(self) -> None:
+        """Commit what was added, if anything; raises what ``Committer.commit`` raises."""
+        if not self._size():
+            return
+        self._committer.commit(
+            self._position(),
+            keys=list(self._keys),
+            known=self._known,
+            gone=list(self._gone),
+            priority=self._priority,
+            keep_pending=self._keep_pending,
+        )
+        self._keys, self._known, self._gone = {}, {}, {}
+
+    def _position(self) -> str:
+        if not self._moves:
+            return self._committer.position
+        return self._version or self._committer.step()
+
+    def _size(self) -> int:
+        return len(self._keys) + len(self._known) + len(self._gone)

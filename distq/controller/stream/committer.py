@@ -1,0 +1,196 @@
+"""Moves one stream's position in Redis, as the leader and only as the leader.
+
+A batch is kept until Redis has it: outages are waited out with the same batch id, so that a
+reply that was lost makes no second batch. Compare-and-set on the batch before is what makes it safe;
+the epoch, and looking at the lease before each commit, stop a deposed leader early.
+"""
+
+import logging
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
+from typing import Any, Protocol, TypeVar
+
+from distq.clock import Clock
+from distq.controller.stream.known import Known
+from distq.errors import LayoutTooNew, LeaseLost, RedisError
+from distq.informer.backoff import Backoff
+from distq.informer.objects import is_older
+from distq.informer.sink import PositionMoved
+from distq.redisio.checkpoints import MARK, step_of
+from distq.redisio.limits import BATCH_LIMIT
+from distq.redisio.records import StreamRecord
+from distq.redisio.stream_store import Committed, Fenced, Mismatch, StreamStore
+
+logger = logging.getLogger(__name__)
+
+Answer = TypeVar("Answer")
+
+_WORDS = {"": "nothing", MARK: "the mark to list everything"}
+"""Positions that are no versions, for the log: a resync by hand leaves the mark."""
+
+
+class Leadership(Protocol):
+    """What a stream asks of the elector whose term it serves (``leaderelection.LeaderElector``)."""
+
+    @property
+    def identity(self) -> str:
+        """Return the leader's name."""
+
+    @property
+    def epoch(self) -> str:
+        """Return the version of the Lease write that began the term."""
+
+    def may_act(self) -> bool:
+        """Return whether the term was renewed so lately that nobody else can lead."""
+
+
+class Committer:
+    """The position of one stream, and the only way to move it; load it first.
+
+    ``about`` returns what each commit leaves for people and for the next leader. ``present_version`` asks the
+    cluster for its version now: it decides whether a higher epoch is a later leader or a memory of a cluster
+    that was since restored. ``committed`` is called after each commit with how many keys were not pending
+    before. ``moved`` says that Redis stands elsewhere, until it is loaded again.
+    """
+
+    def __init__(
+        self,
+        store: StreamStore,
+        leadership: Leadership,
+        clock: Clock,
+        stop: threading.Event,
+        *,
+        about: Callable[[], Mapping[str, Any]],
+        present_version: Callable[[], str],
+        committed: Callable[[int], None],
+    ) -> None:
+        self.stream = store.stream
+        self.position = ""
+        self.moved = False
+        self.committed_at = clock.monotonic()
+        self._last_batch = ""
+        self._store = store
+        self._leadership = leadership
+        self._clock = clock
+        self._stop = stop
+        self._about = about
+        self._present_version = present_version
+        self._committed = committed
+        self._nonce = uuid.uuid4().hex[:12]
+        self._batches = 0
+
+    def load(self) -> StreamRecord | None:
+        """Read the stream's record and stand at its position."""
+        record = self._retry_until_answered(self._store.load)
+        self.position, self._last_batch = (record.position, record.batch) if record else ("", "")
+        self.moved = False
+        return record
+
+    def commit(
+        self,
+        new: str,
+        *,
+        keys: Sequence[bytes] = (),
+        known: Mapping[str, str] | None = None,
+        gone: Sequence[str] = (),
+        priority: int = 0,
+        keep_pending: bool = False,
+    ) -> None:
+        """Enqueue keys, change what is known, and move to ``new``.
+
+        Raises PositionMoved when Redis stands elsewhere, LeaseLost when another leads, or the last
+        RedisError when the process is to stop.
+        """
+        self._batches += 1
+        batch = f"{self._nonce}-{self._batches}"
+        attempt = partial(
+            self._attempt,
+            after=self._last_batch,
+            new=new,
+            batch=batch,
+            keys=keys,
+            known=known,
+            gone=gone,
+            priority=priority,
+            keep_pending=keep_pending,
+            about=self._about(),
+        )
+        answer = self._retry_until_answered(attempt)
+        if isinstance(answer, Fenced) and self._outlived_its_cluster(answer.epoch):
+            answer = self._retry_until_answered(partial(attempt, replaces=answer.epoch))
+        if isinstance(answer, Fenced):
+            raise LeaseLost(f"{self.stream} belongs to a later leader, of epoch {answer.epoch}.")
+        if isinstance(answer, Mismatch):
+            self._move_to(answer.position)
+            raise PositionMoved(answer.position)
+        self.position, self._last_batch = new, batch if new else ""
+        self.committed_at = self._clock.monotonic()
+        self._committed(answer.added)
+
+    def confirm(self) -> None:
+        """Commit nothing: it shows who leads, and notices a Redis that stands elsewhere."""
+        if self.position:
+            self.commit(self.position)
+
+    def step(self) -> str:
+        """Return a position that is another one, but resumes from the same checkpoint."""
+        return step_of(self.position, f"{self._nonce}:{self._batches}")
+
+    def known_of(self, names: Sequence[str]) -> list[Known]:
+        """Return what is known of objects."""
+        chunks = [names[start : start + BATCH_LIMIT] for start in range(0, len(names), BATCH_LIMIT)]
+        lines = [self._retry_until_answered(partial(self._store.known_of, chunk)) for chunk in chunks]
+        return list(map(Known.parse, chain.from_iterable(lines)))
+
+    def known_pages(self) -> Iterator[list[tuple[str, Known]]]:
+        """Yield what is known, a page at a time, as it is when asked for; an object may come twice."""
+        for page in self._store.known_pages():
+            yield [(name, Known.parse(line)) for name, line in page]
+
+    def known_count(self) -> int:
+        """Return of how many objects something is known."""
+        return self._retry_until_answered(self._store.known_count)
+
+    def _attempt(self, **commit: Any) -> Committed | Fenced | Mismatch:
+        if not self._leadership.may_act():
+            raise LeaseLost(f"{self.stream}: the lease was not renewed in time.")
+        return self._store.commit(epoch=self._leadership.epoch, **commit)
+
+    def _retry_until_answered(self, call: Callable[[], Answer]) -> Answer:
+        """Call Redis until it answers, however long that takes."""
+        backoff = Backoff(self._clock, base=0.1, cap=5.0)
+        while True:
+            try:
+                return call()
+            except LayoutTooNew:
+                raise
+            except RedisError as error:
+                if self._stop.is_set():
+                    raise
+                delay = backoff.delay()
+                logger.warning("%s: %s Trying again in %.1f s.", self.stream, error, delay)
+                self._clock.wait(self._stop, delay)
+
+    def _outlived_its_cluster(self, epoch: str) -> bool:
+        """Return whether an epoch is from the future of a cluster that was restored."""
+        present = self._present_version()
+        if not is_older(present, epoch):
+            return False
+        logger.error(
+            "%s: leader of epoch %s replaced: the cluster is at version %s, it was restored",
+            self.stream,
+            epoch,
+            present,
+        )
+        return True
+
+    def _move_to(self, position: str) -> None:
+        stands, stood = (_WORDS.get(each, each) for each in (position, self.position))
+        if stands == stood:
+            logger.warning("%s: stands at %s, but not by our last commit", self.stream, stands)
+        else:
+            logger.warning("%s: stands at %s instead of %s", self.stream, stands, stood)
+        self.position, self.moved = position, True

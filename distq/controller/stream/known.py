@@ -1,0 +1,28 @@
+"""What a known set remembers of an object: what the next list is compared with."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The version up to which an object was handed over, None for never, and the keys other than its own."""
+
+    version: str | None = None
+    keys: Sequence[bytes] = ()
+
+    @classmethod
+    def parse(cls, line: str | None) -> "Known":
+        """Read the known set's line: the version, then a key a line."""
+        if line is None:
+            return NEVER
+        version, *keys = line.split("\n")
+        return cls(version, [key.encode() for key in keys])
+
+    def line(self) -> str:
+        """Return what is stored."""
+        return "\n".join((self.version or "", *(key.decode() for key in self.keys)))
+
+
+NEVER = Known()
+"""Of an object that was never handed over."""

@@ -1,0 +1,95 @@
+"""Which keys an event means (controller-runtime pkg/handler).
+
+Here, and only here, a key of the leader's path is validated: a bad one of an object's or owner's name is
+left out, since API servers let some have any, and one of a user's function is its mistake. From here on
+keys are bytes, as ``validate_key`` returns them.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+
+from distq.client.client import Client
+from distq.controller.event import Event
+from distq.controller.watches import Object, Owns, ResourceWatch, Watches, group_kind, require_list
+from distq.errors import InvalidKey
+from distq.informer.objects import OwnerReference, key_of
+from distq.redisio.keys import validate_key
+
+logger = logging.getLogger(__name__)
+
+KeysOf = Callable[[Event], list[bytes]]
+
+
+def keys_of(watch: ResourceWatch, client: Client, owned_by: str) -> KeysOf:
+    """Return the function from an event to a watch's keys; ``owned_by`` is the resource that Owns looks for.
+
+    Raises NotFound where the API server does not know the owner's resource, and ApiError.
+    """
+    if isinstance(watch, Watches):
+        return function_keys(watch.keys)
+    if isinstance(watch, Owns):
+        namespaced = client.resolve(owned_by).namespaced
+        return owner_keys(owned_by, namespaced=namespaced, only_controller=watch.only_controller)
+    return own_key
+
+
+def own_key(event: Event) -> list[bytes]:
+    """Return the object's own key (controller-runtime EnqueueRequestForObject)."""
+    return key_of_name(key_of(event.metadata))
+
+
+def owner_keys(owner: str, *, namespaced: bool, only_controller: bool) -> KeysOf:
+    """Return the function from an object to its owners of one group and kind, whatever their version.
+
+    What cannot be an object's name is left out. Source: controller-runtime EnqueueRequestForOwner.
+    """
+    wanted = group_kind(owner)
+
+    def keys(event: Event) -> list[bytes]:
+        owners = event.metadata.get("ownerReferences") or []
+        names = [one["name"] for one in owners if _is(one, wanted, only_controller)]
+        prefix = f"{event.namespace}/" if namespaced and event.namespace else ""
+        return [key for name in names for key in _owner_key(prefix, name, event)]
+
+    return keys
+
+
+def function_keys(function: Callable[[Object], Iterable[str]]) -> KeysOf:
+    """Return the user's function, of an event; the keys raise InvalidKey where one is none."""
+    return lambda event: [validate_key(key) for key in require_list(function(event.object))]
+
+
+def key_of_name(name: str) -> list[bytes]:
+    """Return the key that an object's name is, none where it cannot be one.
+
+    API servers let objects of few kinds, such as Role, have any name, and one must not stop the others.
+    """
+    try:
+        return [validate_key(name)]
+    except InvalidKey as error:
+        logger.warning("an object is left out: %s", error)
+        return []
+
+
+def _is(owner: OwnerReference, wanted: tuple[str, str], only_controller: bool) -> bool:
+    if only_controller and not owner.get("controller"):
+        return False
+    group, slash, _ = owner.get("apiVersion", "").rpartition("/")
+    return (group if slash else "", owner.get("kind", "")) == wanted
+
+
+def _owner_key(prefix: str, name: str, owned: Event) -> list[bytes]:
+    """Return an owner's key, none where it cannot exist; API servers take any text for one in a reference.
+
+    So anybody who may write an owned object could stop its stream.
+    Source: apimachinery IsValidPathSegmentName.
+    """
+    try:
+        key = validate_key(prefix + name)
+    except InvalidKey as error:
+        logger.warning("%r: its owner cannot exist: %s", owned, error)
+        return []
+    if name in {".", ".."} or not {"/", "%"}.isdisjoint(name):
+        logger.warning("%r: its owner cannot exist: %r is no name", owned, name)
+        return []
+    return [key]

@@ -1,0 +1,124 @@
+"""A list on its way into a queue: what it changed against the known set, and what vanished.
+
+There are two policies: a list that *replaces* the watch, which ended, and a *resync* beside a watch that
+goes on. All that they enqueue is of low priority, and what is unchanged keeps its back-off.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from distq.controller.stream.batch import Batch
+from distq.controller.stream.committer import Committer
+from distq.controller.stream.known import Known
+from distq.controller.stream.routing import Route, Router
+from distq.controller.stream.tombstones import leave_known, tombstones
+from distq.controller.watches import LOW_PRIORITY
+from distq.informer.listwatch import ListWatch
+from distq.informer.objects import is_older
+from distq.informer.pager import Pages
+from distq.informer.wire import RawObject
+from distq.redisio.checkpoints import MARK, checkpoint_of
+
+
+class Relist(ABC):
+    """One list, page by page; where it ``moves`` the stream, it is a chain of commits."""
+
+    def __init__(self, committer: Committer, router: Router, *, moves: bool) -> None:
+        self._committer = committer
+        self._router = router
+        self._moves = moves
+        self._listed: set[str] = set()
+
+    def page(self, objects: Sequence[RawObject]) -> None:
+        """Hand over a page's objects; raises RoutingError, and what ``Committer.commit`` raises."""
+        changed, unchanged = self._batch(keep_pending=False), self._batch(keep_pending=True)
+        known = self._committer.known_of([obj.key for obj in objects])
+        for obj, before in zip(objects, known, strict=True):
+            self._listed.add(obj.key)
+            if (route := self._route(obj, before)) is not None:
+                (unchanged if before.version == obj.version else changed).add(route)
+        changed.flush()
+        unchanged.flush()
+
+    @abstractmethod
+    def _route(self, obj: RawObject, before: Known) -> Route | None:
+        """Return where an object leads, None where nothing is to be done."""
+
+    def _batch(self, *, keep_pending: bool) -> Batch:
+        return Batch(self._committer, priority=LOW_PRIORITY, keep_pending=keep_pending, moves=self._moves)
+
+
+class Replacement(Relist):
+    """A list that replaces a watch (client-go Store.Replace).
+
+    It enqueues ``everything`` from no checkpoint and from the mark, else what changed. What it does not show
+    is gone.
+    """
+
+    def __init__(self, committer: Committer, router: Router) -> None:
+        super().__init__(committer, router, moves=True)
+        self.everything = checkpoint_of(committer.position) in {"", MARK}
+
+    def end(self, *, mapped: bool) -> int:
+        """Enqueue the keys of what vanished; return how many objects were listed."""
+        leave_known(self._committer, self._listed, mapped=mapped)
+        listed, self._listed = len(self._listed), set()
+        return listed
+
+    def _route(self, obj: RawObject, before: Known) -> Route | None:
+        if before.version == obj.version and not self.everything:
+            self._router.remember(obj)
+            return None
+        return self._router.route_listed(obj, before)
+
+
+class Resync(Relist):
+    """A list of everything while the watch goes on, a step at a time; the stream stays where it stands.
+
+    What the known set missed, should an API server ever have lost an event, is mended on the way. The list
+    shows another moment than the watch; where an object is further on the one side, that side counts.
+    """
+
+    def __init__(self, list_watch: ListWatch, committer: Committer, router: Router, *, mapped: bool) -> None:
+        super().__init__(committer, router, moves=False)
+        self.name = str(list_watch)
+        self._pages = Pages(list_watch)
+        self._mapped = mapped
+        self._tombstones: Iterator[None] = tombstones(committer, self._vanished, mapped=mapped, moves=False)
+
+    @property
+    def begun(self) -> bool:
+        """Return whether a page of the list was taken."""
+        return not self._pages.at_start
+
+    def step(self) -> bool:
+        """Hand over the next page, then by and by what vanished; return whether that was all.
+
+        Raises ApiError, RoutingError, RedisError, and what a commit raises.
+        """
+        if self._pages.ended:
+            return next(self._tombstones, self) is self
+        page = self._pages.turn()
+        if page is None:
+            self._listed.clear()
+        else:
+            self.page(page.objects)
+        return False
+
+    def _route(self, obj: RawObject, before: Known) -> Route | None:
+        if before.version is not None and is_older(obj.version, before.version):
+            return None  # its event came meanwhile
+        route = self._router.route_listed(obj, before)
+        if before.version != obj.version:  # an event of it may still come
+            self._router.forget(obj)
+        if before.version is None and self._watch_is_ahead():
+            return replace(route, known=None)  # it may be gone since, by an event that came
+        return route
+
+    def _watch_is_ahead(self) -> bool:
+        return is_older(self._pages.version, checkpoint_of(self._committer.position))
+
+    def _vanished(self, name: str, known: Known) -> bool:
+        """Return whether the object was to be listed, but was not."""
+        return name not in self._listed and is_older(known.version or "", self._pages.version)

@@ -1,0 +1,37 @@
+"""What all that feeds one controller's queue shares."""
+
+from dataclasses import dataclass
+
+from distq.client.client import Client
+from distq.clock import SYSTEM_CLOCK, Clock
+from distq.controller.stream.committer import Leadership
+from distq.metrics import ADDS, STREAM_COMMITS, MetricsProvider
+from distq.redisio.connection import Connection
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceConfig:
+    """The sources' queue, the cluster, and the term of leadership in which they run.
+
+    ``owner`` names the group of processes of which one leads, so that it finds the streams that it no longer
+    watches; ``owned_by`` is the For's resource, which Owns needs. ``resync_period`` in seconds, 0 for never.
+    ``metrics`` receives the commits.
+    """
+
+    queue: str
+    connection: Connection
+    client: Client
+    leadership: Leadership
+    owner: str = ""
+    owned_by: str = ""
+    revision: str = ""
+    resync_period: float = 36000.0
+    metrics: MetricsProvider | None = None
+    clock: Clock = SYSTEM_CLOCK
+
+    def count_commit(self, resource: str, added: int) -> None:
+        """Count a commit; what it added are adds of the queue, as those of other producers."""
+        if self.metrics is not None:
+            self.metrics.count(STREAM_COMMITS, (self.queue, resource), 1)
+            if added:
+                self.metrics.count(ADDS, (self.queue, self.queue), added)

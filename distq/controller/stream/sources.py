@@ -1,0 +1,37 @@
+"""All that feeds one controller's queue while this process leads (controller-runtime pkg/source)."""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from distq.controller.stream.periodic_source import PeriodicSource
+from distq.controller.stream.source_config import SourceConfig
+from distq.controller.stream.stream_cleanup import StreamCleanup
+from distq.controller.stream.stream_source import StreamSource
+from distq.controller.watches import Every, For, Watch, identities
+from distq.workqueue.interface import WorkQueue
+
+
+class Source(Protocol):
+    """Something that the leader runs in a thread of its own."""
+
+    def run(self, stop: threading.Event) -> None:
+        """Feed the queue until ``stop`` is set, or there is nothing more to do; raise LeaseLost."""
+
+
+def sources(watches: Sequence[Watch], queue: WorkQueue, config: SourceConfig) -> list[Source]:
+    """Return what to run: a stream for each watch and namespace, a period for each Every, and a cleanup.
+
+    ``config.owned_by`` is taken from the For among the watches.
+    """
+    owned_by = next((watch.resource for watch in watches if isinstance(watch, For)), "")
+    config = replace(config, owned_by=owned_by)
+    resources = [watch for watch in watches if not isinstance(watch, Every)]
+    streams = [
+        StreamSource(watch, config, identity=identity, namespace=namespace)
+        for watch, identity in zip(resources, identities(resources), strict=True)
+        for namespace in watch.namespaces or (None,)
+    ]
+    periods = [PeriodicSource(watch, queue, config) for watch in watches if isinstance(watch, Every)]
+    return [*streams, *periods, StreamCleanup(streams, config)]

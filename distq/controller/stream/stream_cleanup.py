@@ -1,0 +1,72 @@
+"""The end of streams that nobody watches any more."""
+
+import logging
+import threading
+from collections.abc import Sequence
+from functools import partial
+
+from distq.controller.stream.committer import Committer
+from distq.controller.stream.source_config import SourceConfig
+from distq.controller.stream.stream_source import StreamSource
+from distq.controller.stream.tombstones import leave_known
+from distq.errors import ApiError, RedisError
+from distq.informer.backoff import Backoff
+from distq.informer.sink import PositionMoved
+from distq.redisio.checkpoints import MARK
+from distq.redisio.records import StreamRecord
+from distq.redisio.stream_store import StreamStore, stream_records
+
+logger = logging.getLogger(__name__)
+
+
+class StreamCleanup:
+    """Removes the streams that this owner once fed and no longer watches."""
+
+    def __init__(self, watched: Sequence[StreamSource], config: SourceConfig) -> None:
+        self._watched = watched
+        self._config = config
+
+    def run(self, stop: threading.Event) -> None:
+        """Enqueue the keys of all objects that such streams knew, then remove them; try until it is done."""
+        backoff = Backoff(self._config.clock)
+        while self._config.owner and not stop.is_set():
+            try:
+                self._clean_up(stop)
+            except (ApiError, RedisError, PositionMoved) as error:
+                logger.warning("%s: removing streams no longer watched: %s", self._config.queue, error)
+                self._config.clock.wait(stop, backoff.delay())
+            else:
+                return
+
+    def _clean_up(self, stop: threading.Event) -> None:
+        watched = {stream.name() for stream in self._watched}
+        records = stream_records(self._config.connection, self._config.queue)
+        cluster = self._config.client.cluster_id()
+        for name, record in records.items():
+            if name in watched or record.about.get("owner") != self._config.owner or stop.is_set():
+                continue
+            if record.about.get("cluster") == cluster:
+                self._remove(name, record, stop)
+            else:  # gone for ever, or led by somebody else: nobody here can tell
+                logger.warning("%s: %s is of another cluster; left alone", self._config.queue, name)
+
+    def _remove(self, name: str, record: StreamRecord, stop: threading.Event) -> None:
+        logger.info("%s: no longer watched: %s; its objects once more", self._config.queue, name)
+        config = self._config
+        committer = Committer(
+            StreamStore(config.connection, config.queue, name),
+            config.leadership,
+            config.clock,
+            stop,
+            about=lambda: record.about,
+            present_version=self._present_version,
+            committed=partial(config.count_commit, str(record.about.get("resource") or name)),
+        )
+        committer.load()
+        # What is known will not be whole any more: whoever watches this again in between must list.
+        committer.commit(MARK)
+        leave_known(committer, (), mapped=bool(record.about.get("mapped")))
+        committer.commit("")
+
+    def _present_version(self) -> str:
+        return self._watched[0].present_version() if self._watched else ""

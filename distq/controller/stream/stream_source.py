@@ -1,0 +1,279 @@
+"""One watched resource feeding one queue: the leader's path from the API server to Redis.
+
+Keys, the position up to which the resource was followed, and what is known of each object move in
+one commit. So whoever leads next resumes the watch where the last commit ended, and what happened
+while nobody could watch is found by comparing a list with the known set.
+"""
+
+import hashlib
+import logging
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from distq.controller.stream.batch import Batch
+from distq.controller.stream.committer import Committer
+from distq.controller.stream.known import NEVER, Known
+from distq.controller.stream.mapping import keys_of
+from distq.controller.stream.relist import Replacement, Resync
+from distq.controller.stream.resync_schedule import ResyncSchedule
+from distq.controller.stream.routing import Router, RoutingError
+from distq.controller.stream.source_config import SourceConfig
+from distq.controller.watches import ResourceWatch
+from distq.informer.listwatch import ListWatch
+from distq.informer.reflector import Reflector
+from distq.informer.wire import RawObject, WatchEvent
+from distq.redisio.checkpoints import MARK, checkpoint_of
+from distq.redisio.stream_store import StreamStore
+
+logger = logging.getLogger(__name__)
+
+PROBE_INTERVAL = 1.0  # seconds
+
+
+class StreamSource:
+    """A checkpointed stream, in the process that leads: the sink of one Reflector.
+
+    ``identity`` is a text that no other watch of the queue has, see ``watches.identities``.
+
+    For people: ``synced`` (it resumed, or its first list was committed), ``resumed_at`` (the version, where
+    no list was needed), ``lists`` (whole ones), ``objects``, ``enqueued`` (keys that were not pending
+    before).
+    """
+
+    def __init__(
+        self, watch: ResourceWatch, config: SourceConfig, *, identity: str, namespace: str | None = None
+    ) -> None:
+        self.resource = watch.resource
+        self.namespace = namespace
+        self.synced = False
+        self.resumed_at = ""
+        self.lists = 0
+        self.objects = 0
+        self.enqueued = 0
+        self._watch = watch
+        self._config = config
+        self._clock = config.clock
+        self._identity = identity
+        self._list_watch = ListWatch(
+            config.client,
+            watch.resource,
+            namespace=namespace,
+            label_selector=watch.label_selector,
+            field_selector=watch.field_selector,
+            metadata_only=watch.metadata_only,
+        )
+        self._stop = threading.Event()
+        self._opened = False  # the position is known
+        self._must_list = False
+        self._connected_at = ""  # the version from which the present watch began
+        self._bookmark = ""  # a version to commit with the next probe
+        self._oldest: float | None = None  # when the oldest event not yet committed came
+        self._revision = ""
+        self._resyncs = ResyncSchedule(config.resync_period, self._new_resync, self._clock)
+
+    def run(self, stop: threading.Event) -> None:
+        """Feed the queue until ``stop`` is set.
+
+        Raises LeaseLost when another leads, NotFound where the API server does not know the resource and
+        nothing was ever handed over, ConfigError, LayoutTooNew.
+        """
+        self._stop = stop
+        self._opened = False
+        Reflector(self._list_watch, self, clock=self._clock).run(stop)
+
+    def name(self) -> str:
+        """Return the stream's name in Redis: the same for all who watch the same for the same queue."""
+        cluster = self._config.client.cluster_id()
+        whole = "\n".join((cluster, self._identity, self.namespace or "", self._config.queue))
+        kind = self.resource.rpartition("/")[2].lower()
+        return f"{kind}-{hashlib.sha256(whole.encode()).hexdigest()[:16]}"
+
+    def present_version(self) -> str:
+        """Return the cluster's version now, as far as the watched resource shows it."""
+        return self._list_watch.version()
+
+    @property
+    def lag(self) -> float:
+        """Return the age of the oldest event that is not yet committed, seconds."""
+        oldest = self._oldest
+        return 0.0 if oldest is None else self._clock.monotonic() - oldest
+
+    @property
+    def failures(self) -> int:
+        """Return how often a predicate or mapping function failed since the start."""
+        return self._router.failures if self._opened else 0
+
+    # The sink: called by the Reflector, in one thread.
+
+    def position(self) -> str:
+        """Return the version to resume from; "" asks for a list."""
+        if not self._opened:
+            self._open()
+        if self._committer.moved:
+            self._load()
+        checkpoint = checkpoint_of(self._committer.position)
+        return "" if self._must_list or checkpoint == MARK else checkpoint
+
+    def connected(self) -> None:
+        """Show in Redis who leads, and learn whether it still stands where we think."""
+        self._connected_at, self._bookmark = checkpoint_of(self._committer.position), ""
+        self._committer.confirm()
+
+    def events(self, events: Sequence[WatchEvent], since: float) -> None:
+        """Hand over events in their order, in as few commits as they fit."""
+        self._oldest = since if self._oldest is None else min(self._oldest, since)
+        try:
+            self._hand_over(events)
+        except BaseException:
+            self._router.forget_all()
+            raise
+        self._oldest = None
+        self._probe()
+
+    def begin_list(self) -> None:
+        """Begin a chain of commits that leaves the checkpoint where it is."""
+        self._lose_touch()
+        self._list = Replacement(self._committer, self._router)
+        self._committer.commit(self._committer.step())
+
+    def page(self, objects: Sequence[RawObject]) -> None:
+        """Hand over what changed since it was last handed over, or everything."""
+        self._list.page(objects)
+        self._probe()
+
+    def unlist(self, obj: RawObject) -> None:
+        """Do nothing: lists come in pages here, since commits may be slower than the network."""
+
+    def end_list(self, version: str) -> None:
+        """Enqueue the keys of what vanished, then move the checkpoint to the list's version."""
+        self.objects = self._list.end(mapped=self._watch.mapped)
+        self.lists += 1
+        self.synced, self._must_list = True, False
+        if self._list.everything:
+            self._resyncs.plan(self._clock.now())
+        self._oldest = None
+        self._committer.commit(version)
+        logger.info("%s: listed at version %s, objects: %d", self._list_watch, version, self.objects)
+
+    def expired(self) -> None:
+        """List next: the API server no longer knows the checkpoint."""
+        self._lose_touch()
+        self._must_list = True
+
+    def rewound(self, version: str) -> None:  # noqa: ARG002 - any list will do
+        """List next, and enqueue everything: what was handed over may never have happened."""
+        self._lose_touch()
+        self._committer.commit(MARK)
+
+    def tick(self) -> None:
+        """Look whether Redis still stands where we think, each second; resync when it is time."""
+        if not self._opened or self._committer.moved:
+            return
+        if self._connected_at and not self.synced:  # "too old" would have come by now
+            self._note_resumed()
+        self._probe()
+        if self.synced and self._resyncs.due() and self._resyncs.step():
+            self.lists += 1
+            self._committer.confirm()
+
+    # How it does it.
+
+    def _open(self) -> None:
+        config = self._config
+        self._router = Router(self._watch, keys_of(self._watch, config.client, config.owned_by))
+        self._committer = Committer(
+            StreamStore(config.connection, config.queue, self.name()),
+            config.leadership,
+            self._clock,
+            self._stop,
+            about=self._about,
+            present_version=self._list_watch.version,
+            committed=self._count,
+        )
+        self._load()
+        self._opened = True
+
+    def _load(self) -> None:
+        """Stand where Redis stands."""
+        record = self._committer.load()
+        about = record.about if record else {}
+        self._lose_touch()
+        self._must_list = False
+        self._oldest = None
+        self._resyncs.plan(float(about.get("resynced", self._clock.now())))
+        had = str(about.get("revision", ""))
+        self._revision = self._config.revision or had
+        if record and self._revision != had:
+            logger.info("%s: revision %s, was %s: all again", self._list_watch, self._revision, had or "none")
+            self._committer.commit(MARK)
+
+    def _note_resumed(self) -> None:
+        self.objects, self.resumed_at = self._committer.known_count(), self._connected_at
+        self.synced = True  # last: who sees this reads the rest
+        logger.info("%s: resumed at version %s", self._list_watch, self.resumed_at)
+        self._committer.confirm()
+
+    def _lose_touch(self) -> None:
+        self.synced, self.resumed_at, self._connected_at, self._bookmark = False, "", "", ""
+        self._router.forget_all()
+        self._resyncs.interrupt()
+
+    def _new_resync(self) -> Resync:
+        return Resync(self._list_watch, self._committer, self._router, mapped=self._watch.mapped)
+
+    def _hand_over(self, events: Sequence[WatchEvent]) -> None:
+        batch, known = Batch(self._committer), self._known_before(events)
+        for event in events:
+            if event.type == "BOOKMARK":
+                self._bookmark = event.version
+                continue
+            self._bookmark = ""
+            name = event.object.key
+            try:
+                route = self._router.route(event, known.get(name, NEVER))
+            except RoutingError:
+                batch.flush()  # what came before it is whole
+                raise
+            batch.add(route, event.version)
+            known[name] = route.known or NEVER
+        batch.flush()
+
+    def _known_before(self, events: Sequence[WatchEvent]) -> dict[str, Known]:
+        """Return what is known of the objects; nothing is looked up where keys are the objects' own."""
+        if not self._watch.mapped:
+            return {}
+        names = list(dict.fromkeys(event.object.key for event in events if event.type != "BOOKMARK"))
+        return dict(zip(names, self._committer.known_of(names), strict=True))
+
+    def _probe(self) -> None:
+        """Commit nothing, each second: it carries bookmarks, and notices a Redis that went back in time."""
+        if self._clock.monotonic() - self._committer.committed_at < PROBE_INTERVAL:
+            return
+        bookmark, self._bookmark = self._bookmark, ""
+        if bookmark:
+            self._committer.commit(bookmark)
+        else:
+            self._committer.confirm()
+
+    def _count(self, added: int) -> None:
+        self.enqueued += added
+        self._config.count_commit(self.resource, added)
+
+    def _about(self) -> dict[str, Any]:
+        """Return what people can see of the stream, and what the next leader wants to know."""
+        return {
+            "resource": self.resource,
+            "namespace": self.namespace,
+            "cluster": self._config.client.cluster_id(),
+            "owner": self._config.owner,
+            "leader": self._config.leadership.identity,
+            "revision": self._revision,
+            "mapped": self._watch.mapped,
+            "synced": self.synced,
+            "resumed_at": self.resumed_at,
+            "lists": self.lists,
+            "objects": self.objects,
+            "lag": round(self.lag, 3),
+            "resynced": round(self._resyncs.last, 3),
+        }

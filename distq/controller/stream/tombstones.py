@@ -1,0 +1,45 @@
+"""What is known of an object that vanished gives way to its keys, once more, at low priority."""
+
+from collections.abc import Callable, Collection, Iterator
+
+from distq.controller.stream.batch import Batch
+from distq.controller.stream.committer import Committer
+from distq.controller.stream.known import Known
+from distq.controller.stream.mapping import key_of_name
+from distq.controller.stream.routing import Route
+from distq.controller.watches import LOW_PRIORITY
+from distq.errors import RedisError
+
+SCANS = 4
+"""How often the known set is looked through for what vanished."""
+
+
+def tombstones(
+    committer: Committer, vanished: Callable[[str, Known], bool], *, mapped: bool, moves: bool = True
+) -> Iterator[None]:
+    """Enqueue the keys of the known objects that vanished, and forget them, a page of the known set a step.
+
+    ``mapped`` says that their keys are others than their names.
+    """
+    batch = Batch(committer, priority=LOW_PRIORITY, moves=moves)
+    for page in committer.known_pages():
+        for name, known in page:
+            if vanished(name, known):
+                batch.add(Route(name, known.keys if mapped else key_of_name(name), None))
+        batch.flush()
+        yield
+
+
+def leave_known(committer: Committer, listed: Collection[str], *, mapped: bool) -> None:
+    """Do so with all that was not listed; raise RedisError where it cannot be found.
+
+    All that was listed is known by now, so counting tells whether anything else is. A scan misses some
+    where Redis is restarted in the midst of it, and is then repeated.
+    """
+    scans = 0
+    while committer.known_count() > len(listed):
+        if scans == SCANS:
+            raise RedisError(f"more is known of {committer.stream} than a scan shows")
+        scans += 1
+        for _ in tombstones(committer, lambda name, _: name not in listed, mapped=mapped):
+            pass

@@ -1,0 +1,326 @@
+"""The thread that moves work between a controller's queue and its handlers.
+
+It makes *turns*: what handlers finished meanwhile is settled in the same step that
+claims the next items. It never claims more than there are free slots, save for handlers
+so quick that the surplus starts within milliseconds; what does not is released again.
+Outages of Redis are waited out, with what is to be settled kept.
+"""
+
+import logging
+import math
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from distq.controller.controller import Controller
+from distq.controller.worker.executors import LoopSlots, Slots, ThreadSlots, is_async
+from distq.controller.worker.reconcile_log import log_reconcile
+from distq.controller.worker.reconcile_recorder import ReconcileRecorder
+from distq.errors import LayoutTooNew, RedisError
+from distq.metrics import ACTIVE_WORKERS, MAX_CONCURRENT, MetricsProvider, Sample
+from distq.redisio.limits import TURN_LIMIT
+from distq.workqueue.interface import Outcome, Release, Request, Settlement, Success, Turn
+
+QUICK = 0.001
+"""Seconds; handlers that take less on average are fed ahead."""
+
+LOOK_AHEAD = 0.005
+"""Seconds of work that may be claimed beyond the free slots."""
+
+STALE = 0.025
+"""Seconds after which a claimed request that no slot took is released."""
+
+CANCEL_TIME = 1.0
+"""Seconds that cancelled async handlers get to clean up once the grace period is over."""
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+"""Seconds between turns, before jitter, while Redis gives no useful answer."""
+
+_logger = logging.getLogger("distq")
+
+
+class Dispatcher:
+    """Runs one controller's handlers on the items of its queue.
+
+    ``on_failure`` hears what the process cannot go on with: a layout that is too new, a broken
+    queue, or a handler that raised SystemExit or KeyboardInterrupt.
+    """
+
+    def __init__(
+        self,
+        controller: Controller,
+        *,
+        concurrency: int | None = None,
+        fleet_concurrency: int | None = None,
+        metrics: MetricsProvider | None = None,
+        on_failure: Callable[[BaseException], None] = lambda _: None,
+    ) -> None:
+        self._name = controller.name
+        self._queue = controller.queue
+        self._concurrency = concurrency or controller.concurrency
+        self._fleet_concurrency = fleet_concurrency or controller.fleet_concurrency
+        self._on_failure = on_failure
+        self._recorder: ReconcileRecorder | None = None
+        if metrics is not None:
+            self._recorder = ReconcileRecorder(metrics, self._name, controller.reconciliation_timeout)
+        kind: type[Slots] = LoopSlots if is_async(controller.reconcile) else ThreadSlots
+        self._slots: Slots = kind(
+            self._name,
+            controller.reconcile,
+            self._concurrency,
+            timeout=controller.reconciliation_timeout,
+            finished=self._on_finished,
+            wants_exit=on_failure,
+        )
+        self._finished: deque[tuple[Request, Outcome | None, float]] = deque()
+        self._in_hand = 0
+        self._typical = math.inf
+        self._handed_over: deque[tuple[float, int]] = deque()
+        self._handed = 0
+        self._changed = threading.Event()
+        self._resting: Literal["", "here", "queue"] = ""
+        self._swap = threading.Lock()
+        self._stopping = threading.Event()
+        self._deadline = math.inf
+        self._all_finished = True
+        self._thread = threading.Thread(target=self._run, name=f"{self._name}-dispatcher", daemon=True)
+
+    @property
+    def in_progress(self) -> int:
+        """Return how many claimed requests have not been settled."""
+        return self._in_hand
+
+    def gauges(self) -> list[Sample]:
+        """Return how many handlers may run, and how many do."""
+        busy = 0
+        if self._thread.is_alive():
+            busy = self._in_hand - self._slots.waiting() - len(self._finished)
+        labels = (self._name,)
+        return [
+            (MAX_CONCURRENT, labels, self._concurrency),
+            (ACTIVE_WORKERS, labels, min(max(0, busy), self._concurrency)),
+        ]
+
+    def problem(self) -> str:
+        """Return why this dispatcher does not work although it should, or nothing."""
+        if self._stopping.is_set() or self._thread.ident is None:
+            return ""
+        if not self._thread.is_alive():
+            return f"{self._name}: its dispatcher ended"
+        return "" if self._queue.is_kept_alive() else f"{self._name}: its heartbeat ended"
+
+    def start(self) -> None:
+        """Start claiming; the queue must be bound to a connection."""
+        self._queue.on_cancel = self._slots.cancel
+        self._queue.fleet_concurrency = self._fleet_concurrency
+        self._slots.start()
+        self._thread.start()
+
+    def shut_down(self, grace: float) -> None:
+        """Stop claiming at once and give running handlers ``grace`` seconds; return at once.
+
+        A second call can only shorten the grace period.
+        """
+        self._deadline = min(self._deadline, time.monotonic() + grace)
+        self._stopping.set()
+        self._changed.set()
+        self._queue.interrupt()
+
+    def join(self) -> bool:
+        """Wait until the shutdown is over; return whether all handlers finished in time."""
+        self._thread.join()
+        return self._all_finished
+
+    def stop(self, grace: float) -> bool:
+        """Shut down and wait; return whether all handlers finished within ``grace`` seconds."""
+        self.shut_down(grace)
+        return self.join()
+
+    # --- the dispatcher's thread ---
+
+    def _run(self) -> None:
+        for phase in (self._claim_and_settle, self._wind_down):
+            try:
+                phase()
+            except Exception as error:  # noqa: BLE001 - the manager raises it
+                self._fail(error)
+
+    def _claim_and_settle(self) -> None:
+        while not self._stopping.is_set():
+            if self._queue.shutting_down:
+                _logger.info("%s: its queue was shut down", self._name)
+                self._stopping.set()
+            else:
+                self._step()
+
+    def _fail(self, error: Exception) -> None:
+        self._all_finished = False
+        if isinstance(error, RedisError) and not isinstance(error, LayoutTooNew):
+            _logger.warning("%s: Redis is still away; what was claimed comes back by itself", self._name)
+        else:
+            self._on_failure(error)
+
+    def _step(self) -> None:
+        settlements = self._collect()
+        self._settle(self._release_stale())
+        want = self._want()
+        patience = None
+        if settlements or want:
+            turn = self._turn(settlements, want)
+            if self._stopping.is_set():
+                self._settle([Settlement(request, Release()) for request in turn.requests])
+                return
+            self._hand_over(turn.requests)
+            patience = turn.wait if len(turn.requests) < want else None
+        self._rest(patience)
+
+    def _rest(self, patience: float | None) -> None:
+        """Sleep until there is something to do; ``patience`` is the queue's where it had less than wanted."""
+        overdue = self._slots.check_overdue()
+        if self._slots.waiting():
+            self._rest_here(LOOK_AHEAD)
+        elif patience is None:
+            if self._in_hand >= self._concurrency:
+                self._rest_here(overdue)
+        elif not (self._in_hand and self._typical < QUICK and self._rest_here(QUICK)):
+            self._rest_at_queue(min(patience, overdue))
+
+    def _rest_here(self, seconds: float) -> bool:
+        """Sleep until handlers finished; return whether any did."""
+        self._resting = "here"
+        if self._slots.waiting() or not self._finished:
+            self._changed.wait(min(seconds, threading.TIMEOUT_MAX))
+        self._resting = ""
+        self._changed.clear()
+        return bool(self._finished)
+
+    def _rest_at_queue(self, seconds: float) -> None:
+        """Sleep until work may have come or a handler finished."""
+        self._resting = "queue"
+        if not self._finished:
+            self._queue.wait(seconds)
+        self._resting = ""
+
+    def _on_finished(self, request: Request, outcome: Outcome | None, took: float) -> None:
+        """Note what a handler did, from its thread; wake the dispatcher unless more follows at once."""
+        self._finished.append((request, outcome, took))
+        if self._resting == "queue" or (self._resting and (took >= QUICK or not self._slots.waiting())):
+            with self._swap:
+                resting, self._resting = self._resting, ""
+            if resting == "queue":
+                self._queue.interrupt()
+            else:
+                self._changed.set()
+
+    def _want(self) -> int:
+        ahead = 0
+        if self._fleet_concurrency is None and self._typical < QUICK:  # what is claimed counts for the fleet
+            ahead = int(self._concurrency * LOOK_AHEAD / max(self._typical, 1e-7))
+        return max(0, min(TURN_LIMIT, self._concurrency + min(ahead, TURN_LIMIT) - self._in_hand))
+
+    def _hand_over(self, requests: Sequence[Request]) -> None:
+        if requests:
+            self._in_hand += len(requests)
+            self._handed += len(requests)
+            self._handed_over.append((time.monotonic(), self._handed))
+            self._slots.hand_over(requests)
+
+    def _collect(self) -> list[Settlement]:
+        """Take what handlers finished, at most a batch."""
+        finished = [self._finished.popleft() for _ in range(min(len(self._finished), TURN_LIMIT))]
+        if not finished:
+            return []
+        self._in_hand -= len(finished)
+        self._learn([took for _, _, took in finished])
+        if self._recorder is not None:
+            self._recorder.finished(finished)
+        return [Settlement(request, outcome) for request, outcome, _ in finished if outcome is not None]
+
+    def _learn(self, times: Sequence[float]) -> None:
+        """Learn how quick handlers are."""
+        kept = 0.9 ** len(times) if self._typical < math.inf else 0.0
+        self._typical = kept * min(self._typical, STALE) + (1 - kept) * sum(times) / len(times)
+
+    def _release_stale(self) -> list[Settlement]:
+        """Give back what was claimed ahead and found no slot within milliseconds."""
+        started = self._handed - self._slots.waiting()
+        while self._handed_over and self._handed_over[0][1] <= started:
+            self._handed_over.popleft()
+        if not self._handed_over or time.monotonic() - self._handed_over[0][0] < STALE:
+            return []
+        self._typical = STALE
+        return self._take_back()
+
+    def _take_back(self) -> list[Settlement]:
+        self._handed_over.clear()
+        taken = self._slots.take_back()
+        self._in_hand -= len(taken)
+        return [Settlement(request, Release()) for request in taken if not request.cancelled.is_set()]
+
+    def _settle(self, settlements: Sequence[Settlement]) -> None:
+        """Settle any number of claims without taking new ones."""
+        for start in range(0, len(settlements), TURN_LIMIT):
+            self._turn(settlements[start : start + TURN_LIMIT], 0)
+
+    def _turn(self, settlements: Sequence[Settlement], want: int) -> Turn:
+        """Make one turn, however long Redis is away, and log what failed.
+
+        Raises RedisError once the grace period is over, LayoutTooNew at once.
+        """
+        away_since, pause = None, FIRST_PAUSE
+        while True:
+            try:
+                turn = self._queue.turn(settlements, want)
+                break
+            except LayoutTooNew:
+                raise
+            except RedisError as error:
+                if away_since is None:
+                    away_since = time.monotonic()
+                    _logger.warning("%s: %s Going on once it answers.", self._name, error)
+                    if self._recorder is not None:
+                        self._recorder.outage()
+                if self._stopping.is_set() and not settlements:
+                    return Turn([], [], 0.0)
+                if (left := self._deadline - time.monotonic()) <= 0:
+                    raise
+            self._pause(min(pause * random.uniform(0.5, 1.0), left))
+            pause = min(2 * pause, LONGEST_PAUSE)
+        if away_since is not None:
+            _logger.warning("%s: Redis answers again after %.1f s", self._name, time.monotonic() - away_since)
+        verbose = _logger.isEnabledFor(logging.DEBUG)
+        for settlement, disposition in zip(settlements, turn.dispositions, strict=True):
+            if verbose or not isinstance(settlement.outcome, Success):
+                log_reconcile(self._name, settlement, disposition)
+        return turn
+
+    def _pause(self, seconds: float) -> None:
+        """Sleep; a shutdown that begins meanwhile ends it."""
+        if self._stopping.is_set():
+            time.sleep(seconds)
+        else:
+            self._stopping.wait(seconds)
+
+    def _wind_down(self) -> None:
+        """Release what did not start, let the rest finish, and cancel it when the grace period is over."""
+        self._settle(self._take_back())
+        self._drain(self._deadline_left)
+        if self._in_hand:
+            self._all_finished = False
+            self._slots.cancel_all()
+            cancelled_at = time.monotonic()
+            self._drain(lambda: cancelled_at + CANCEL_TIME - time.monotonic())
+        self._slots.close()
+        self._queue.close()
+
+    def _deadline_left(self) -> float:
+        return self._deadline - time.monotonic()
+
+    def _drain(self, left: Callable[[], float]) -> None:
+        """Settle what handlers finish until none runs or no time is ``left``."""
+        while self._in_hand and (seconds := left()) > 0:
+            self._rest_here(min(seconds, self._slots.check_overdue()))
+            self._settle(self._collect())

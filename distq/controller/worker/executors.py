@@ -1,0 +1,315 @@
+"""Where handlers run: threads for plain functions, one event loop for ``async def``.
+
+Requests come in batches and wait here for a free slot; what became of each is handed
+to one callback. There is no future and no lock per item, so that a handler which does
+next to nothing still runs at the speed of batches.
+"""
+
+import asyncio
+import contextlib
+import inspect
+import logging
+import math
+import queue
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from distq.controller.controller import Reconcile
+from distq.workqueue.interface import Outcome, Request
+from distq.workqueue.outcome import outcome_of
+
+WARN_EVERY = 60.0
+"""Seconds between warnings about a plain handler past its reconciliation timeout."""
+
+NOT_STARTED = asyncio.CancelledError("not started")
+
+_logger = logging.getLogger("distq")
+
+
+def is_async(reconcile: Callable[..., Any]) -> bool:
+    """Return whether calling it gives a coroutine: an ``async def`` function, method or callable object."""
+    call = getattr(reconcile, "__call__", None)  # noqa: B004 - the method itself is looked at
+    return inspect.iscoroutinefunction(reconcile) or inspect.iscoroutinefunction(call)
+
+
+class Slots(ABC):
+    """``concurrency`` places for handlers, and the requests that wait for one.
+
+    ``finished(request, outcome, seconds)`` is called from the handler's thread; the outcome is None
+    where the claim was lost meanwhile and nothing may be settled. ``wants_exit`` hears of handlers
+    that raise SystemExit or KeyboardInterrupt.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        reconcile: Reconcile,
+        concurrency: int,
+        *,
+        timeout: float | None,
+        finished: Callable[[Request, Outcome | None, float], None],
+        wants_exit: Callable[[BaseException], None],
+    ) -> None:
+        self._name = name
+        self._reconcile = cast("Callable[[Request], Any]", reconcile)
+        self._concurrency = concurrency
+        self._timeout = timeout
+        self._finished = finished
+        self._wants_exit = wants_exit
+        self._stopping = False
+
+    @abstractmethod
+    def start(self) -> None:
+        """Start the threads."""
+
+    @abstractmethod
+    def hand_over(self, requests: Sequence[Request]) -> None:
+        """Run the handler for each request as soon as a slot is free."""
+
+    @abstractmethod
+    def waiting(self) -> int:
+        """Return how many requests wait for a slot."""
+
+    @abstractmethod
+    def take_back(self) -> list[Request]:
+        """Return the requests that wait for a slot, which will not run."""
+
+    @abstractmethod
+    def cancel(self, request: Request) -> None:
+        """Stop the handler of a request whose ``cancelled`` was set, as far as that is possible."""
+
+    @abstractmethod
+    def cancel_all(self) -> None:
+        """Tell every running handler to stop; what they still answer is settled."""
+
+    def check_overdue(self) -> float:
+        """Warn of plain handlers past the timeout; return the seconds until the next look."""
+        return math.inf
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the threads; handlers that do not stop are left behind."""
+
+    def _finish(self, request: Request, result: object, started: float, *, timed_out: bool) -> None:
+        """Turn what the handler returned or raised into an outcome and hand it on."""
+        took = time.monotonic() - started
+        outcome: Outcome | None
+        if timed_out:
+            timeout = TimeoutError(f"{self._timeout:g} s")
+            timeout.__cause__ = result if isinstance(result, BaseException) else None
+            outcome = _outcome(timeout)
+        elif request.cancelled.is_set() and not self._stopping:
+            outcome = None
+        else:
+            outcome = _outcome(result)
+        if isinstance(result, SystemExit | KeyboardInterrupt):
+            self._wants_exit(result)
+        self._finished(request, outcome, took)
+
+
+def _outcome(result: Any) -> Outcome:
+    """Return the outcome, also of an error that cannot be shown: the slot must live on."""
+    try:
+        return outcome_of(result)
+    except Exception:  # noqa: BLE001 - raised by the handler's own error class
+        return outcome_of(RuntimeError(f"{type(result).__name__}, which fails to describe itself"))
+
+
+@dataclass(slots=True, eq=False)
+class _Place:
+    """What one thread does now."""
+
+    request: Request | None = None
+    started: float = 0.0
+    warned: float = 0.0
+
+
+class ThreadSlots(Slots):
+    """A thread a slot; idle threads sleep on one queue and take from it in batches."""
+
+    def start(self) -> None:
+        """Start one thread a slot."""
+        self._backlog: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
+        self._places = [_Place() for _ in range(self._concurrency)]
+        self._threads = [
+            threading.Thread(target=self._work, args=(place,), name=f"{self._name}-{number}", daemon=True)
+            for number, place in enumerate(self._places, 1)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def hand_over(self, requests: Sequence[Request]) -> None:
+        """Queue the requests for the threads."""
+        for request in requests:
+            self._backlog.put(request)
+
+    def waiting(self) -> int:
+        """Return how many requests wait for a thread."""
+        return self._backlog.qsize()
+
+    def take_back(self) -> list[Request]:
+        """Return the requests that no thread has taken."""
+        taken = []
+        try:
+            while (request := self._backlog.get_nowait()) is not None:
+                taken.append(request)
+        except queue.Empty:
+            pass
+        return taken
+
+    def cancel(self, request: Request) -> None:
+        """Do nothing: a plain handler has ``request.cancelled`` to look at."""
+
+    def cancel_all(self) -> None:
+        """Set ``cancelled`` of every running request."""
+        self._stopping = True
+        for place in self._places:
+            if (request := place.request) is not None:
+                request.cancelled.set()
+
+    def check_overdue(self) -> float:
+        """Set ``cancelled`` of handlers past the timeout, and warn of them each minute."""
+        if self._timeout is None:
+            return math.inf
+        now, next_look = time.monotonic(), math.inf
+        for place in self._places:
+            request, age = place.request, now - place.started
+            if request is None:
+                continue
+            if age >= self._timeout and now - place.warned >= WARN_EVERY:
+                place.warned = now
+                request.cancelled.set()
+                _logger.warning(
+                    "%s %s still runs after %.0f s, past its timeout of %g s; it keeps its claim and slot",
+                    self._name,
+                    request.key,
+                    age,
+                    self._timeout,
+                )
+            look = self._timeout - age if age < self._timeout else place.warned + WARN_EVERY - now
+            next_look = min(next_look, look)
+        return next_look
+
+    def close(self) -> None:
+        """Let the threads end; those still in a handler end after it."""
+        for _ in self._threads:
+            self._backlog.put(None)
+        for thread, place in zip(self._threads, self._places, strict=True):
+            if place.request is None:
+                thread.join()
+
+    def _work(self, place: _Place) -> None:
+        while (request := self._backlog.get()) is not None:
+            place.started, place.warned = time.monotonic(), 0.0
+            place.request = request
+            result: object = NOT_STARTED
+            if not request.cancelled.is_set():
+                try:
+                    result = self._reconcile(request)
+                except BaseException as error:  # noqa: BLE001 - outcome_of decides
+                    result = error
+            place.request = None
+            timed_out = self._timeout is not None and time.monotonic() - place.started >= self._timeout
+            self._finish(request, result, place.started, timed_out=timed_out)
+            result = None  # an error's traceback must not outlive its item
+
+
+class LoopSlots(Slots):
+    """One event loop in one thread; a slot is a task, made when a request gets its turn."""
+
+    def start(self) -> None:
+        """Start the loop's thread."""
+        self._backlog: deque[Request] = deque()
+        self._running: dict[int, tuple[Request, asyncio.Task[None]]] = {}
+        self._free = self._concurrency
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name=f"{self._name}-loop", daemon=True)
+        self._thread.start()
+
+    def hand_over(self, requests: Sequence[Request]) -> None:
+        """Queue the requests for the loop and wake it once."""
+        self._backlog.extend(requests)
+        self._loop.call_soon_threadsafe(self._fill)
+
+    def waiting(self) -> int:
+        """Return how many requests wait for a task."""
+        return len(self._backlog)
+
+    def take_back(self) -> list[Request]:
+        """Return the requests that have no task yet."""
+        taken = []
+        try:
+            while True:
+                taken.append(self._backlog.popleft())
+        except IndexError:
+            return taken
+
+    def cancel(self, request: Request) -> None:
+        """Cancel the request's task."""
+        with contextlib.suppress(RuntimeError):  # the loop was closed
+            self._loop.call_soon_threadsafe(self._cancel, request)
+
+    def cancel_all(self) -> None:
+        """Set ``cancelled`` of every running request and cancel its task."""
+        self._stopping = True
+        self._loop.call_soon_threadsafe(self._cancel_running)
+
+    def close(self) -> None:
+        """Stop the loop; tasks that swallow their cancellation are left behind."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(1.0)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        self._loop.close()
+
+    def _fill(self) -> None:
+        try:
+            while self._free:
+                request = self._backlog.popleft()
+                self._free -= 1
+                self._loop.create_task(self._handle(request))
+        except IndexError:
+            pass
+
+    async def _handle(self, request: Request) -> None:
+        task = cast("asyncio.Task[None]", asyncio.current_task())
+        # not at create_task: a task cancelled before its first step would never report
+        self._running[id(request)] = request, task
+        started, timed_out = time.monotonic(), False
+        result: object = NOT_STARTED
+        try:
+            if request.cancelled.is_set():
+                pass
+            elif self._timeout is None:
+                result = await self._reconcile(request)
+            else:
+                async with asyncio.timeout(self._timeout) as limit:
+                    result = await self._reconcile(request)
+        except BaseException as error:  # noqa: BLE001 - outcome_of decides
+            result = error
+        if self._timeout is not None and not request.cancelled.is_set() and limit.expired():
+            timed_out = True
+            request.cancelled.set()
+        del self._running[id(request)]
+        self._free += 1
+        self._finish(request, result, started, timed_out=timed_out)
+        if self._backlog:
+            self._fill()
+
+    def _cancel(self, request: Request) -> None:
+        if (running := self._running.get(id(request))) is not None:
+            running[1].cancel()
+
+    def _cancel_running(self) -> None:
+        for request, task in list(self._running.values()):
+            request.cancelled.set()
+            task.cancel()

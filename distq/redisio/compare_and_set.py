@@ -1,0 +1,55 @@
+"""One record in Redis that is replaced only by who has seen it: what an election needs.
+
+    distq:election:NAME  HASH  version, record
+
+The version is the time of the write in µs, or the last one and 1 where the clock went back.
+"""
+
+from dataclasses import dataclass
+
+from distq.redisio import scripts
+from distq.redisio.connection import Connection
+from distq.redisio.keys import validate_key
+
+
+@dataclass(frozen=True, slots=True)
+class VersionedRecord:
+    """A record and its version; a later version is a longer text, or a greater one of the same length."""
+
+    version: str
+    record: bytes
+
+
+class CompareAndSetRecord:
+    """The record of one name; each call takes ``timeout`` seconds at most, and is not repeated."""
+
+    def __init__(self, connection: Connection, name: str) -> None:
+        self._connection = connection
+        self._key = f"distq:election:{validate_key(name).decode()}"
+        self._impatient = connection
+        self._timeout = 0.0
+
+    def load(self, *, timeout: float) -> VersionedRecord | None:
+        """Return the record, None where there is none."""
+        version, record = self._within(timeout).execute("HMGET", self._key, "version", "record")
+        return None if version is None else VersionedRecord(version.decode(), record)
+
+    def replace(self, seen: str, record: str, *, timeout: float) -> VersionedRecord | None:
+        """Store the record in place of the version seen, "" for none; return None where it is another."""
+        script = scripts.load("election/write")
+        inputs = {"time": self._connection.server_time, "seen": seen, "record": record}
+        bound = script.bind(lambda _: self._key, inputs)
+        version = self._within(timeout).evaluate(script.source, script.sha, bound)
+        return None if version is None else VersionedRecord(version.decode(), record.encode())
+
+    def close(self) -> None:
+        """Close the connections of its own."""
+        if self._impatient is not self._connection:
+            self._impatient.close()
+
+    def _within(self, timeout: float) -> Connection:
+        """Return the connection of a caller in a hurry, who mostly has as much time as the last."""
+        if timeout != self._timeout:
+            self.close()
+            self._impatient, self._timeout = self._connection.impatient(timeout), timeout
+        return self._impatient

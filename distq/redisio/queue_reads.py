@@ -1,0 +1,302 @@
+"""What is in a queue, by plain reads: they write nothing, and need no right to run scripts.
+
+Each function that returns a Read takes a few round trips at most, whatever the queue holds. What it
+returns is as of its round trip: two answers may differ by what happened in between.
+"""
+
+import json
+import math
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from distq.redisio.keys import validate_key
+from distq.redisio.queue_store import QueueStore
+from distq.redisio.records import ClaimRecord, FailureRecord, StreamRecord
+from distq.redisio.round_trips import Command, Read, run
+from distq.redisio.scores import decode_due, decode_order, due_by, orders_of
+
+State = Literal["ready", "delayed", "processing", "dead"]
+"""Where an item is; *dirty* is a flag of processing."""
+
+SCAN_COUNT = 500
+
+_HASHES = {"claims", "failures", "known", "streams", "workers"}
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """A queue in numbers.
+
+    ``paused_us`` is when somebody stopped the claims. ``due`` counts the delayed items whose time has come;
+    ``first_due`` has the priority and the due time, in µs, of the first of them. ``failing`` counts the
+    failure records, those of dead items included, ``workers`` the open handles.
+    """
+
+    paused_us: int | None
+    first_due: Sequence[tuple[int, int]]
+    ready: int
+    delayed: int
+    processing: int
+    dirty: int
+    dead: int
+    failing: int
+    workers: int
+    due: int
+
+    @property
+    def depth(self) -> int:
+        """Return how many items wait now: ready, dirty, and delayed ones that are due."""
+        return self.ready + self.dirty + self.due
+
+
+def counts(store: QueueStore, now: float, *, first_due: int = 1) -> Read[Counts]:
+    """Count what is there at ``now``, the server's time in seconds; with the first so many that are due."""
+    due = ("-inf", f"({due_by(now)}")
+    paused, first, *numbers = yield store.commands(
+        ("HGET", "meta", "paused"),
+        ("ZRANGEBYSCORE", "delayed", *due, "WITHSCORES", "LIMIT", 0, first_due),
+        ("ZCARD", "ready"),
+        ("ZCARD", "delayed"),
+        ("ZCARD", "processing"),
+        ("ZCARD", "dirty"),
+        ("ZCARD", "dead"),
+        ("HLEN", "failures"),
+        ("HLEN", "workers"),
+        ("ZCOUNT", "delayed", *due),
+    )
+    paused_us = None if paused is None else int(paused)
+    return Counts(paused_us, [decode_due(score) for score in first[1::2]], *numbers)
+
+
+# Priorities
+
+
+def heads(store: QueueStore, structure: Literal["ready", "dirty"]) -> Read[dict[int, int]]:
+    """Return the priorities present, highest first, and since when (µs) the first item of each is pending.
+
+    In one round trip where there is one priority, in five at most. To walk from each to the next would take a
+    round trip each; instead the priorities between the first item and the last are cut into pieces, and each
+    piece is asked for the first item from there on, which tells what of the piece is still unknown.
+    """
+    first, last = yield store.commands(
+        ("ZRANGE", structure, 0, 0, "WITHSCORES"), ("ZRANGE", structure, -1, -1, "WITHSCORES")
+    )
+    if not first or not last:
+        return {}
+    highest, since_us = decode_order(first[1])
+    lowest, _ = decode_order(last[1])
+    found = {highest: since_us}
+    unknown = [range(highest - 1, lowest - 1, -1)] if highest > lowest else []
+    while unknown:
+        # of 1,800 unknown ones 28 a piece remain at most, then 6, then 1, then none
+        pieces = [piece for stretch in unknown for piece in _cut(stretch, max(4, 64 // len(unknown)))]
+        replies = yield store.commands(*(_first_from(structure, piece[0]) for piece in pieces))
+        unknown = []
+        for piece, head in zip(pieces, replies, strict=True):
+            if not head:  # all that was there is gone meanwhile
+                continue
+            priority, since_us = decode_order(head[1])
+            found[priority] = since_us
+            if priority > piece[-1]:
+                unknown.append(range(priority - 1, piece[-1] - 1, -1))
+    return dict(sorted(found.items(), reverse=True))
+
+
+def _first_from(structure: str, priority: int) -> Command:
+    lowest, _ = orders_of(priority)
+    return "ZRANGEBYSCORE", structure, lowest, "+inf", "WITHSCORES", "LIMIT", 0, 1
+
+
+def _cut(stretch: range, pieces: int) -> list[range]:
+    """Cut a range into so many pieces of equal length, or into fewer."""
+    length = math.ceil(len(stretch) / pieces)
+    return [stretch[start : start + length] for start in range(0, len(stretch), length)]
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """What is pending at one priority, and since when (µs) the first ready item is."""
+
+    ready: int
+    dirty: int
+    since_us: int | None
+
+
+def levels(store: QueueStore, priorities: Collection[int]) -> Read[dict[int, Level]]:
+    """Count what is ready and dirty at some priorities."""
+    replies = yield store.commands(*(command for priority in priorities for command in _level_of(priority)))
+    found = zip(priorities, replies[::3], replies[1::3], replies[2::3], strict=True)
+    return {
+        priority: Level(ready, dirty, decode_order(head[1])[1] if head else None)
+        for priority, ready, dirty, head in found
+    }
+
+
+def _level_of(priority: int) -> Iterator[Command]:
+    lowest, beyond = orders_of(priority)
+    for structure in ("ready", "dirty"):
+        yield "ZCOUNT", structure, lowest, f"({beyond}"
+    yield "ZRANGEBYSCORE", "ready", lowest, f"({beyond}", "WITHSCORES", "LIMIT", 0, 1
+
+
+# Items
+
+
+@dataclass(frozen=True, slots=True)
+class StoredItem:
+    """An item as the queue's structures have it.
+
+    ``since_us`` is when it got into its state, None of a delayed one. ``due_us`` is when it comes back, of a
+    delayed item or of one that is processed until then.
+    """
+
+    state: State
+    priority: int
+    since_us: int | None
+    due_us: int | None = None
+    dirty: bool = False
+    claim: ClaimRecord | None = None
+    failure: FailureRecord | None = None
+
+
+def items(store: QueueStore, keys: Sequence[str]) -> Read[list[StoredItem | None]]:
+    """Return the item of each key, None where it is in no state."""
+    if not keys:
+        return []
+    replies = yield store.commands(
+        *(("ZMSCORE", structure, *keys) for structure in ("ready", "dirty", "delayed", "dead")),
+        ("HMGET", "claims", *keys),
+        ("HMGET", "failures", *keys),
+    )
+    return [_item(found) for found in zip(*replies, strict=True)]
+
+
+def _item(found: Sequence[bytes | None]) -> StoredItem | None:
+    """Return the item of which this was found. A claim decides: what else there is comes after it."""
+    ready, dirty, delayed, dead, claimed, failed = found
+    failure = FailureRecord.parse(failed) if failed else None
+    due_priority, due_us = decode_due(delayed) if delayed is not None else (0, None)
+    if claimed is not None:
+        claim = ClaimRecord.parse(claimed)
+        is_dirty = dirty is not None
+        return StoredItem("processing", claim.priority, claim.fence, due_us, is_dirty, claim, failure)
+    if ready is not None:
+        return StoredItem("ready", *decode_order(ready), failure=failure)
+    if delayed is not None:
+        return StoredItem("delayed", due_priority, None, due_us, failure=failure)
+    if dead is not None:
+        return StoredItem("dead", 0, int(float(dead)), failure=failure)
+    return None
+
+
+def page(store: QueueStore, structures: Sequence[str], offset: int, limit: int) -> Read[list[bytes]]:
+    """Return the members at ranks ``offset`` to ``offset + limit`` of sorted sets, one after another."""
+    sizes = yield store.commands(*(("ZCARD", structure) for structure in structures))
+    ranges: list[Command] = []
+    for structure, size in zip(structures, sizes, strict=True):
+        wanted = min(limit, max(0, size - offset))
+        if wanted > 0:
+            ranges.append(("ZRANGE", structure, offset, offset + wanted - 1))
+        limit -= wanted
+        offset = max(0, offset - size)
+    found = yield store.commands(*ranges)
+    return [member for members in found for member in members]
+
+
+def size(store: QueueStore, structure: str) -> int:
+    """Return how many members a sorted set has."""
+    (members,) = store.read(("ZCARD", structure))
+    return int(members)
+
+
+def scan(
+    store: QueueStore, structure: str, match: str = "*", *, count: int = SCAN_COUNT
+) -> Iterator[list[tuple[bytes, bytes]]]:
+    """Yield the members with their scores, or the fields with their values, that match, in batches.
+
+    In no order, and one may come twice (Redis SCAN); a round trip for about ``count`` of them.
+    """
+    command = "HSCAN" if structure in _HASHES else "ZSCAN"
+    cursor = b"0"
+    while True:
+        ((cursor, flat),) = store.read((command, structure, cursor, "MATCH", match, "COUNT", count))
+        pairs = list(zip(flat[::2], flat[1::2], strict=True))
+        for start in range(0, len(pairs), count):  # a small structure comes whole, whatever was asked for
+            yield pairs[start : start + count]
+        if cursor == b"0":
+            return
+
+
+# Workers
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds an item: its worker's record where the session lives, and when the claim lapses, in µs."""
+
+    worker: dict[str, Any] | None
+    deadline_us: int | None
+
+
+def holders(store: QueueStore, sessions: Collection[int]) -> Read[dict[int, Holder]]:
+    """Return the holders by their session numbers.
+
+    Deadlines stand on the claim clock; they become the server's time, as if no tick of it had been late.
+    """
+    if not sessions:
+        return {}
+    deadlines, workers, (seen, clock) = yield store.commands(
+        ("ZMSCORE", "sessions", *sessions),
+        ("HMGET", "workers", *sessions),
+        ("HMGET", "meta", "seen", "clock"),
+    )
+    ahead = int(float(seen or 0)) - int(float(clock or 0))
+    return {
+        session: Holder(
+            worker=json.loads(worker) if worker else None,
+            deadline_us=None if deadline is None else int(float(deadline)) + ahead,
+        )
+        for session, deadline, worker in zip(sessions, deadlines, workers, strict=True)
+    }
+
+
+def worker_records(store: QueueStore) -> Read[dict[int, dict[str, Any]]]:
+    """Return what the open handles last said of themselves, by session number."""
+    (flat,) = yield store.commands(("HGETALL", "workers"))
+    return {int(session): json.loads(text) for session, text in zip(flat[::2], flat[1::2], strict=True)}
+
+
+def claim_counts(store: QueueStore, sessions: Collection[int]) -> Read[list[int]]:
+    """Return how many items each session holds."""
+    found = yield store.commands(*(("ZCOUNT", "processing", session, session) for session in sessions))
+    return found
+
+
+# Streams
+
+
+def streams(store: QueueStore) -> Read[dict[str, StreamRecord]]:
+    """Return the records of the queue's streams, by their names."""
+    (flat,) = yield store.commands(("HGETALL", "streams"))
+    return {name.decode(): StreamRecord.parse(text) for name, text in zip(flat[::2], flat[1::2], strict=True)}
+
+
+# What client-go's queue answers about itself
+
+
+def depth(store: QueueStore) -> int:
+    """Return how many items wait now: ready, dirty, and delayed ones that are due."""
+    return run(store.connection, counts(store, store.connection.now(), first_due=0)).depth
+
+
+def failure_count(store: QueueStore, key: str) -> int:
+    """Return how many failures the key has (client-go util/workqueue NumRequeues); raise InvalidKey."""
+    (record,) = store.read(("HGET", "failures", validate_key(key)))
+    return FailureRecord.parse(record).count if record else 0
+
+
+def is_dirty(store: QueueStore, key: str) -> bool:
+    """Return whether the key was added again while claimed; raise InvalidKey."""
+    (score,) = store.read(("ZSCORE", "dirty", validate_key(key)))
+    return score is not None

@@ -1,0 +1,139 @@
+"""When a process is alive, and when it is ready: what each probe finds out and what it leaves alone."""
+
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+from distq.client.client import Client
+from distq.config import Settings
+from distq.controller.controller import Controller
+from distq.controller.leading import Candidate
+from distq.controller.process_health import Condition
+from distq.controller.watches import For
+from distq.controller.worker.dispatcher import Dispatcher
+from distq.leaderelection import LeaderElector
+from distq.metrics import Sample
+from distq.redisio.connection import Connection
+from distq.testing import EmulatedApiServer
+from distq.workqueue.queue import Queue
+from tests.support.dispatchers import running
+from tests.support.eventually import eventually
+
+pytestmark = pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True)
+
+
+def condition(
+    connection: Connection, *dispatchers: Dispatcher, candidate: Candidate | None = None
+) -> Condition:
+    """Return the condition of a process made of these parts."""
+    return Condition(connection=connection, dispatchers=dispatchers, candidate=candidate, queues=[])
+
+
+def ended_thread() -> threading.Thread:
+    """Return a thread that has ended."""
+    thread = threading.Thread(target=int)
+    thread.start()
+    thread.join()
+    return thread
+
+
+def test_a_dispatcher_that_ended_is_a_reason_to_start_again(connection: Connection) -> None:
+    """Not before it started, nor once it was told to stop."""
+    dispatcher = Dispatcher(Controller(Queue("foos", connection), lambda _: None))
+    whole = condition(connection, dispatcher)
+    assert whole.health() == []
+    dispatcher.start()
+    assert (whole.health(), whole.readiness()) == ([], [])
+    running_thread, dispatcher._thread = dispatcher._thread, ended_thread()
+    assert whole.health() == ["foos: its dispatcher ended"]
+    assert whole.readiness() == whole.health()
+    dispatcher._thread = running_thread
+    dispatcher.stop(5.0)
+    assert whole.health() == []
+
+
+def test_a_heartbeat_that_ended_is_a_reason_to_start_again(connection: Connection) -> None:
+    """Else the process would work on claims that are no longer its own."""
+    queue = Queue("foos", connection)
+    with running(Controller(queue, lambda _: None)) as dispatcher:
+        whole = condition(connection, dispatcher)
+        eventually(lambda: queue._session and queue._session.id)
+        assert whole.health() == []
+        assert queue._session is not None
+        assert queue._session._heartbeat is not None
+        queue._session._heartbeat._thread = ended_thread()
+        assert whole.health() == ["foos: its heartbeat ended"]
+
+
+def test_a_process_that_stops_is_alive_but_not_ready(connection: Connection) -> None:
+    """So that nothing ends it before its handlers are done."""
+    whole = condition(connection)
+    whole.stopping = True
+    assert (whole.health(), whole.readiness()) == ([], ["stopping"])
+
+
+def hang(_: LeaderElector, stop: threading.Event) -> bool:
+    """Renew nothing until the end, and then pretend that the lease is held."""
+    return stop.wait()
+
+
+def test_a_lease_held_past_its_end_is_a_reason_to_start_again(
+    connection: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The elector hangs: it should have given up long before. Before that the leader is not ready."""
+    monkeypatch.setattr(LeaderElector, "_renew", hang)
+    with EmulatedApiServer() as server:
+        client = Client(server.kubeconfig(tmp_path / "kubeconfig"))
+        settings = Settings(lease_duration=30.0, renew_deadline=25.0, retry_period=20.0)
+        controller = Controller(Queue("foos", connection), print, watches=[For("v1/ConfigMap")])
+        candidate = Candidate(
+            [controller], client=client, lease=("default", "foos"), settings=settings, on_failure=print
+        )
+        whole = condition(connection, candidate=candidate)
+        assert whole.health() == []
+        assert whole.readiness() != []
+        candidate.start()
+        eventually(candidate.is_leader)  # ready it is already where the watch tells of it first
+        assert whole.readiness() == []
+        candidate._elector._renewed_at -= 26
+        assert (whole.health(), len(whole.readiness())) == ([], 1)
+        candidate._elector._renewed_at -= 40
+        (problem,) = whole.health()
+        assert "not renewed for" in problem
+        candidate._elector._renewed_at += 66
+        candidate.stop()
+        candidate.join()
+        assert whole.health() == []
+
+
+def _is_open(connection: socket.socket) -> bool:
+    connection.setblocking(False)
+    try:
+        while connection.recv(4096):
+            pass
+    except BlockingIOError:
+        return True
+    return False
+
+
+@pytest.mark.usefixtures("redis_server")
+def test_a_silent_redis_is_waited_for_by_all_queues_at_once() -> None:
+    """Else a scrape of many queues would be given up before it says that Redis is away."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(20)
+        url = f"redis://127.0.0.1:{silent.getsockname()[1]}"
+        queues = [Queue(name, Connection(url)) for name in ("foos", "bars")]
+        whole = Condition(connection=None, dispatchers=[], candidate=None, queues=queues)
+        told: list[Sample] = []
+        look = threading.Thread(target=lambda: told.extend(whole.gauges()))
+        look.start()
+        first, second = silent.accept()[0], silent.accept()[0]
+        with first, second:
+            assert _is_open(first)
+            look.join(20)
+    assert [(metric.name, labels, value) for metric, labels, value in told] == [
+        ("distq_redis_up", ("foos",), 0.0),
+        ("distq_redis_up", ("bars",), 0.0),
+    ]

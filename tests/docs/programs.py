@@ -1,0 +1,298 @@
+"""What runs the programs and tests that the pages show."""
+
+import json
+import os
+import runpy
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from distq import Controller, Manager, Queue
+from distq.config import Settings
+from distq.errors import Conflict, TooManyRequests
+from distq.inspector import Inspector
+from distq.workqueue.interface import Settlement
+from distq.workqueue.outcome import outcome_of
+from tests.docs.reader import TIMEOUT, Reader, eventually, line_of, runs
+
+
+@runs("# foos.py")
+def the_controller_works(text: str, reader: Reader) -> None:
+    """Run it until its Foo has a Deployment, and again until that follows a change."""
+    client = reader.sandbox.client
+    controller: Controller = runpy.run_path(str(reader.folder / "foos.py"))["controller"]
+    reader.sandbox.run_until_idle(controller)
+    deployment = client.get("apps/v1/Deployment", "default/web")
+    assert deployment is not None
+    assert deployment["metadata"]["ownerReferences"][0]["name"] == "web"
+    client.patch("example.com/v1/Foo", "default/web", {"spec": {"replicas": 3}})
+    reader.sandbox.run_until_idle(controller)
+    changed = client.get("apps/v1/Deployment", "default/web")
+    assert changed is not None
+    assert changed["spec"]["replicas"] == 3
+
+
+@runs("# test_foos.py")
+def the_users_test_passes(text: str, reader: Reader) -> None:
+    """Run the test as its author would."""
+    reader.test("test_foos.py")
+
+
+@runs("# thumbs.py", "# producer.py")
+def the_plain_worker_works(text: str, reader: Reader) -> None:
+    """Let ``distq worker thumbs`` render what the producer adds, and end it by SIGTERM."""
+    with reader.started("distq", "worker", "thumbs") as worker:
+        reader.run(sys.executable, "producer.py")
+        assert line_of(worker) == "rendering cat.jpg\n"
+        worker.terminate()
+        worker.communicate(timeout=TIMEOUT)
+        assert worker.returncode == 0
+
+
+@runs("# loop.py")
+def the_loop_works(text: str, reader: Reader) -> None:
+    """Run it in several threads until a failure is counted, then shut them down."""
+    synced: list[str] = []
+
+    def sync(key: str) -> None:
+        synced.append(key)
+        if key == "bad":
+            raise ValueError("no")
+
+    program = runpy.run_path(str(reader.folder / "loop.py"), {"sync": sync})
+    queue = Queue("loop", reader.sandbox.redis)
+    program["run_worker"].__globals__["queue"] = queue
+    threads = [threading.Thread(target=program["run_worker"]) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    queue.add("a", "b", "bad")
+    eventually(lambda: {"a", "b"} <= set(synced) and queue.num_requeues("bad") > 1)
+    queue.shut_down()
+    for thread in threads:
+        thread.join(TIMEOUT)
+    assert queue.shut_down_with_drain(0)
+
+
+@runs("# orders.py")
+def the_limiter_decides(text: str, reader: Reader) -> None:
+    """Fail with each kind of error; look when the items come back, and what the 21st failure does."""
+    program = runpy.run_path(str(reader.folder / "orders.py"))
+    queue = program["controller"].queue
+    queue.bind(reader.sandbox.redis)
+    queue.add("timeout", "conflict", "busy", "asked", "other")
+    errors = {
+        "timeout": (TimeoutError(), 0.1),
+        "conflict": (Conflict("changed"), 1.0),
+        "busy": (TooManyRequests("slow down"), 5.0),
+        "asked": (TooManyRequests("slow down", retry_after=60), 60.0),
+        "other": (ValueError("bad"), 0.005),
+    }
+    inspector = Inspector(reader.sandbox.redis)
+    for request in queue.turn([], len(errors)).requests:
+        error, delay = errors[request.key]
+        (fate,) = queue.turn([Settlement(request, outcome_of(error))], 0).fates
+        item = inspector.item("orders", request.key)
+        assert item is not None
+        assert fate.due == pytest.approx((item.last_error_at or 0) + delay, abs=0.001)
+    for _ in range(19):
+        queue.add_rate_limited("asked")
+    queue.add("asked")
+    while (request := queue.get(TIMEOUT)).key != "asked":
+        queue.settle(request)
+    assert request.attempt == 21
+    queue.settle(request, errors["asked"][0])
+    queue.close()
+    item = inspector.item("orders", "asked")
+    assert item is not None
+    assert (item.state, item.last_error) == ("dead", "TooManyRequests: slow down")
+
+
+@runs("# pods.py")
+def the_cache_fills(text: str, reader: Reader) -> None:
+    """Run it with a Pod there, and look at what it prints; without a cluster it fails."""
+    done = subprocess.run(
+        [sys.executable, "pods.py"],
+        cwd=reader.folder,
+        env=reader.bare,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "no cluster: KUBECONFIG unset" in done.stderr
+    spec = {"containers": [{"name": "web", "image": "nginx"}], "nodeName": "node-1"}
+    metadata = {"name": "web", "namespace": "default", "labels": {"app": "web"}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    reader.sandbox.client.create(pod)
+    with reader.started(sys.executable, "pods.py") as informer:
+        assert sorted(line_of(informer) for _ in range(2)) == ["new: web\n", "on node-1: ['web']\n"]
+        reader.sandbox.client.delete("v1/Pod", "default/web")
+        assert line_of(informer) == "gone: web\n"
+        informer.send_signal(signal.SIGINT)
+        assert informer.communicate(timeout=TIMEOUT)[0] == ""
+        assert informer.returncode == 0
+
+
+@runs("# janitor.py")
+def the_janitor_leads(text: str, reader: Reader) -> None:
+    """Run it until it leads, look for its lease, and stop it."""
+    with reader.started(sys.executable, "janitor.py") as janitor:
+        assert line_of(janitor).startswith("leading in term ")
+        lease = reader.sandbox.client.get("coordination.k8s.io/v1/Lease", "default/janitor")
+        assert lease is not None
+        assert lease["spec"]["holderIdentity"]
+        janitor.terminate()
+        assert janitor.communicate(timeout=TIMEOUT)[0].endswith("over\n")
+        assert janitor.returncode == 0
+    released = reader.sandbox.client.get("coordination.k8s.io/v1/Lease", "default/janitor")
+    assert released is not None
+    assert not released["spec"]["holderIdentity"]
+
+
+@runs("# both.py")
+def both_locks_are_taken(text: str, reader: Reader) -> None:
+    """Let an elector lead with it, and look for both records."""
+    program = (
+        text
+        + """
+import threading
+from distq.leaderelection import LeaderElectionConfig, LeaderElector
+stop = threading.Event()
+LeaderElector(LeaderElectionConfig(
+    lock=lock, on_started_leading=lambda over: stop.set(), on_stopped_leading=lambda: None,
+    release_on_cancel=False,
+)).run(stop)
+"""
+    )
+    client = reader.sandbox.client
+    client.delete("coordination.k8s.io/v1/Lease", "default/janitor")
+    reader.run(sys.executable, "-c", program)
+    lease = client.get("coordination.k8s.io/v1/Lease", "default/janitor")
+    annotated = client.get("v1/ConfigMap", "default/janitor")
+    assert lease is not None
+    assert annotated is not None
+    record = json.loads(annotated["metadata"]["annotations"]["control-plane.alpha.kubernetes.io/leader"])
+    assert record["holderIdentity"] == lease["spec"]["holderIdentity"] == os.uname().nodename
+
+
+@runs("# main.py")
+def the_manager_runs(text: str, reader: Reader) -> None:
+    """Run it until the Foo has its Deployment again, and end it by SIGTERM."""
+    client = reader.sandbox.client
+    with reader.started(sys.executable, "main.py") as manager:
+        eventually(lambda: client.get("apps/v1/Deployment", "default/web"))
+        client.delete("apps/v1/Deployment", "default/web")
+        eventually(lambda: client.get("apps/v1/Deployment", "default/web"))
+        manager.terminate()
+        manager.communicate(timeout=TIMEOUT)
+        assert manager.returncode == 0
+
+
+@runs("# exports.py")
+def each_outcome_has_its_effect(text: str, reader: Reader) -> None:
+    """Run it on a key of each state, and look what became of the items."""
+    controller: Controller = runpy.run_path(str(reader.folder / "exports.py"))["controller"]
+    manager = Manager([controller], redis=reader.sandbox.redis, settings=Settings())
+    inspector = Inspector(reader.sandbox.redis)
+    thread = threading.Thread(target=manager.run)
+    thread.start()
+    try:
+        controller.queue.add("a", "b", "c", "d")
+        eventually(lambda: {item.state for item in inspector.items("exports")} == {"delayed", "dead"})
+    finally:
+        manager.stop()
+        thread.join(TIMEOUT)
+    assert inspector.item("exports", "d") is None
+    left = {item.key: (item.state, item.last_error) for item in inspector.items("exports")}
+    assert left == {
+        "a": ("delayed", None),
+        "b": ("delayed", "RetryAfter: the API is busy"),
+        "c": ("dead", "TerminalError: there is no such export"),
+    }
+
+
+@runs("# watching.py")
+def each_watch_gives_its_keys(text: str, reader: Reader) -> None:
+    """Run it beside a ConfigMap that names Foos, one without the label, and a Foo that the Every finds."""
+    controller: Controller = runpy.run_path(str(reader.folder / "watching.py"))["controller"]
+    for name, labels in {"wanted": {"for": "foos"}, "other": {}}.items():
+        metadata = {"name": name, "namespace": "default", "labels": labels}
+        data = {"foos": f"{name}-1 {name}-2"}
+        reader.sandbox.client.create(
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+        )
+    seen: list[str] = []
+    controller.reconcile = lambda request: seen.append(request.key)
+    reader.sandbox.run_until_idle(controller)
+    assert {"default/web", "default/wanted-1", "default/wanted-2"} <= set(seen)
+    assert not any("other" in key for key in seen)
+
+
+@runs("# finalizing.py")
+def the_finalizer_holds_until_the_bucket_is_gone(text: str, reader: Reader) -> None:
+    """Create a Foo, look for finalizer and event, and delete it."""
+    program = runpy.run_path(str(reader.folder / "finalizing.py"))
+    client, controller, buckets = reader.sandbox.client, program["controller"], program["buckets"]
+    metadata = {"name": "data", "namespace": "default"}
+    spec = {"image": "nginx", "replicas": 1}
+    client.create({"apiVersion": "example.com/v1", "kind": "Foo", "metadata": metadata, "spec": spec})
+    reader.sandbox.run_until_idle(controller)
+    foo = client.get("example.com/v1/Foo", "default/data")
+    assert foo is not None
+    assert foo["metadata"]["finalizers"] == ["example.com/bucket"]
+    assert "default/data" in buckets
+    assert any(event["reason"] == "BucketCreated" for event in client.list("v1/Event", "default"))
+    client.delete("example.com/v1/Foo", "default/data")
+    reader.sandbox.run_until_idle(controller)
+    assert client.get("example.com/v1/Foo", "default/data") is None
+    assert "default/data" not in buckets
+
+
+@runs("# steps.py")
+def client_gos_own_calls_work(text: str, reader: Reader) -> None:
+    """Run it until a key that always fails is given up, and shut it down."""
+    attempts: list[str] = []
+
+    def sync(key: str) -> None:
+        attempts.append(key)
+        if key == "bad":
+            raise ValueError("no")
+
+    program = runpy.run_path(str(reader.folder / "steps.py"), {"sync": sync})
+    queue = program["queue"]
+    thread = threading.Thread(target=program["run_worker"])
+    thread.start()
+    queue.add("good", "bad")
+    eventually(lambda: attempts.count("bad") == 6 and not queue.held())
+    queue.shut_down()
+    thread.join(TIMEOUT)
+    assert attempts.count("good") == 1
+    assert queue.num_requeues("bad") == queue.depth() == 0
+    queue.close()
+
+
+@runs("# drain.py")
+def the_loop_ends_by_sigterm(text: str, reader: Reader) -> None:
+    """Let it sync one key, and end it."""
+    with reader.started(sys.executable, "drain.py") as loop:
+        reader.run("distq", "add", "foos", "default/drained")
+        assert line_of(loop).startswith("syncing ")
+        loop.terminate()
+        loop.communicate(timeout=TIMEOUT)
+        assert loop.returncode == 0
+
+
+@runs("# conftest.py", "# test_changes.py")
+def the_fixture_serves_many_tests(text: str, reader: Reader) -> None:
+    """Run the tests that use it, as their author would."""
+    reader.test("test_changes.py")
+
+
+@runs("# test_thumbs.py", "# test_worker.py", "# test_leading.py", "# test_pods.py")
+def the_tests_without_servers_pass(text: str, reader: Reader) -> None:
+    """Run one as its author would, where neither Redis nor a cluster is."""
+    reader.test(text.split()[1])

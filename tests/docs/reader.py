@@ -1,0 +1,137 @@
+"""Who follows the pages: in a directory with the files that they show, with a sandbox at hand."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+
+import pytest
+
+from distq.testing import Sandbox
+from tests.docs.pages import BLOCKS, Block
+
+PROGRAMS = Path(sys.executable).parent
+TIMEOUT = 60.0
+
+Runner = Callable[[str, "Reader"], None]
+RUNNERS: dict[str, Runner] = {}
+"""What runs each block, by how its first line begins."""
+
+
+def runs(*beginnings: str) -> Callable[[Runner], Runner]:
+    """Register what runs the blocks whose first line begins so."""
+
+    def register(runner: Runner) -> Runner:
+        for beginning in beginnings:
+            assert beginning not in RUNNERS, f"two runners of {beginning}"
+            RUNNERS[beginning] = runner
+        return runner
+
+    return register
+
+
+def runner_of(block: Block) -> Runner:
+    """Return what runs the block; whoever adds one says here how it is kept true."""
+    found = [beginning for beginning in RUNNERS if block.title.startswith(beginning)]
+    if not found:
+        pytest.fail(f"no test runs this block:\n{block.text}")
+    return RUNNERS[max(found, key=len)]
+
+
+def write_files(folder: Path) -> None:
+    """Write the files that the pages show, as a reader would."""
+    for block in BLOCKS:
+        if block.file:
+            assert not (folder / block.file).exists(), f"two blocks show {block.file}, and differ"
+            (folder / block.file).write_text(block.text)
+
+
+class Reader:
+    """Runs what the pages show."""
+
+    def __init__(self, folder: Path, sandbox: Sandbox) -> None:
+        self.folder = folder
+        self.sandbox = sandbox
+        own = {name: value for name, value in os.environ.items() if not name.startswith(("DISTQ_", "KUBE"))}
+        self.bare = {**own, "HOME": str(folder), "PATH": f"{PROGRAMS}:{own.get('PATH', '')}"}
+        self.environment = self.bare | sandbox.environment
+
+    def run(self, *command: str, text: str = "", **environment: str) -> str:
+        """Run a command to its good end; return what it printed."""
+        done = subprocess.run(
+            command,
+            cwd=self.folder,
+            env=environment or self.environment,
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
+            check=False,
+        )
+        assert done.returncode == 0, f"{shlex.join(command)}\n{text}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def test(self, file: str) -> None:
+        """Run a file of tests as its author would, where neither Redis nor a cluster is."""
+        self.run("pytest", "-q", "-p", "no:cacheprovider", file, **self.bare)
+
+    @contextmanager
+    def started(self, *command: str) -> "Iterator[subprocess.Popen[str]]":
+        """Start a command that goes on until it is told to stop; end it with the block."""
+        process = subprocess.Popen(
+            command,
+            cwd=self.folder,
+            env=self.environment | {"PYTHONUNBUFFERED": "1"},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.communicate()
+
+    @cached_property
+    def demo(self) -> str:
+        """Return what the demo prints; it runs once."""
+        return self.run("distq", "demo", **self.bare)
+
+
+def line_of(process: "subprocess.Popen[str]") -> str:
+    """Return the next line that a started command prints."""
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+def eventually(look: Callable[[], object]) -> None:
+    """Look again and again until it is so."""
+    deadline = time.monotonic() + TIMEOUT
+    while not look():
+        assert time.monotonic() < deadline, f"not so after {TIMEOUT:g} s: {look}"
+        time.sleep(0.05)
+
+
+def commands(text: str) -> list[list[str]]:
+    """Return the words of each command of a shell block."""
+    return [words for line in text.splitlines() if (words := shlex.split(line, comments=True))]
+
+
+def require_lines(shown: str, printed: str) -> None:
+    """Find each line that a page shows in what was printed, apart from numbers, plurals and widths."""
+    for line in shown.splitlines():
+        pattern = re.sub(r"\d+(?:\\\.\d+)?", r"\\d+(?:[.]\\d+)?", re.escape(" ".join(line.split())))
+        pattern = re.sub(r"s?\b(?=\\ |,|$)", "s?", pattern).replace("\\ ", " +")
+        assert re.search(f"^ *{pattern} *$", printed, re.MULTILINE), f"{line}\n{printed}"
+
+
+def needs(program: str) -> None:
+    """Skip without a program of the machine's; in CI fail."""
+    if shutil.which(program) is None:
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(f"no {program} on PATH. Install it.")

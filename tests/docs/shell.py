@@ -1,0 +1,115 @@
+"""What runs the commands that the pages show."""
+
+import re
+import runpy
+from pathlib import Path
+
+import click
+import yaml
+
+from distq import Queue
+from distq.cli.program import main
+from distq.errors import TerminalError
+from tests.docs.pages import PAGES, ROOT
+from tests.docs.reader import Reader, commands, needs, require_lines, runs
+
+
+@runs("distq sandbox")
+def the_tour_works(text: str, reader: Reader) -> None:
+    """Give the whole block to one shell, and wait where a person would."""
+    needs("kubectl")
+    look = "kubectl get deployment web --output jsonpath='{.spec.replicas}'"
+    wait = f"until {look} | grep -q %s; do sleep 0.1; done\n"
+    script = text.replace(look, wait % 5 + look).replace("kubectl patch", wait % 2 + "kubectl patch")
+    output = reader.run("bash", text=script, **reader.bare)
+    assert "example.com/web patched" in output
+    assert re.search(r"^5", output, re.MULTILINE)
+    assert re.search(r"^foos +0 ", output, re.MULTILINE)
+
+
+@runs("python3 -m venv .venv && .venv/bin/pip install -q -e '.[demo]'")
+def the_demo_keeps_its_word(text: str, reader: Reader) -> None:
+    """Compare it with the line that is promised, and run its last part; the others came before any test."""
+    line = "python3 -m venv .venv && .venv/bin/pip install -q -e '.[demo]' && .venv/bin/distq demo\n"
+    assert text == line
+    assert " 0 lost, 0 overlaps, 0 left over" in reader.demo
+
+
+@runs("python3 -m venv .venv && .venv/bin/pip install -q -e '.[dev]'")
+def the_tests_are_found(text: str, reader: Reader) -> None:
+    """Compare it with the line that is promised; its last part is what runs now."""
+    line = "python3 -m venv .venv && .venv/bin/pip install -q -e '.[dev]' && .venv/bin/pytest\n"
+    assert text == line
+    assert "pytest" in reader.run("pytest", "--version", **reader.bare)
+
+
+@runs("distq queues")
+def on_call_commands_work(text: str, reader: Reader) -> None:
+    """Run each command on a queue that an informer feeds, with one parked item."""
+    reader.sandbox.run_until_idle(runpy.run_path(str(reader.folder / "foos.py"))["controller"])
+    queue = Queue("foos", reader.sandbox.redis)
+    queue.add("prod/web")
+    while (request := queue.get(0)).key != "prod/web":
+        queue.settle(request)
+    queue.settle(request, TerminalError("image missing"))
+    queue.close()
+    for words in commands(text):
+        if words[1] == "dashboard":
+            parses(words)  # serves until it is stopped: tests/cli/test_run.py runs it
+            continue
+        output = reader.run(*words, *["--yes"] if {"dead", "resync"} & {*words} else [])
+        if words[1] == "items":
+            assert "TerminalError: image missing" in output
+        if words[1] == "requeue":
+            assert output == "requeued 1\n"
+
+
+@runs("docker compose")
+def the_containers_are_there(text: str, reader: Reader) -> None:
+    """Compare it with the compose file; not run, since it needs a container engine and pulls images."""
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    ports = [port for service in services.values() for port in service.get("ports", [])]
+    for words in commands(text):
+        if words[0] == "kubectl":
+            assert words[1:3] == ["--server", "http://127.0.0.1:8001"]
+            assert "127.0.0.1:8001:8001" in ports
+            assert words[3] == "get" or (ROOT / words[-1]).is_file()
+        else:
+            assert words[:2] == ["docker", "compose"]
+            assert words[2] in {"up", "kill", "down"}
+            named = [word.partition("=")[0] for word in words[3:] if not word.startswith("--")]
+            assert set(named) <= set(services)
+    assert any("http://127.0.0.1:9181/" in page.prose for page in PAGES)
+    assert "127.0.0.1:9181" in services["dashboard"]["command"]
+
+
+@runs(".venv/bin/ruff")
+def the_house_commands_exist(text: str, reader: Reader) -> None:
+    """Find each tool here and in ``.ci/run``, which runs them; they take too long for a test."""
+    ci = (ROOT / ".ci" / "run").read_text()
+    for words in commands(text.replace("&&", "\n")):
+        tool = Path(words[0]).name
+        assert words[0].startswith(".venv/bin/")
+        reader.run(tool, *(words[1:2] if tool == "ruff" else []), "--help", **reader.bare)
+        assert tool in ci
+        assert " ".join(words[1:]) in ci
+
+
+@runs(".venv/bin/pip install -q -e '.[docs]'")
+def the_documentation_is_built(text: str, reader: Reader) -> None:
+    """Find it in ``.ci/run``, which runs it: the tests do without Sphinx."""
+    assert text.rstrip() in " && ".join(
+        line.strip() for line in (ROOT / ".ci" / "run").read_text().splitlines()
+    )
+
+
+def parses(words: list[str]) -> click.Context:
+    """Return the context of a distq command line that its own parser takes."""
+    assert words[0] == "distq"
+    return main.commands[words[1]].make_context(words[1], words[2:])
+
+
+@runs("time  leader ")
+def the_demo_prints_that(text: str, reader: Reader) -> None:
+    """Find each line in what it printed just now, apart from its numbers."""
+    require_lines(text, reader.demo)

@@ -1,0 +1,25 @@
+"""The blocks of README.md, CONTRIBUTING.md and docs/ are true.
+
+Code and commands run; what cannot run here, and each drawing, is compared with what it stands for. A block
+without a runner fails.
+"""
+
+import pytest
+
+from tests.docs import drawings, manifests, operations, programs, shell
+from tests.docs.pages import BLOCKS, Block
+from tests.docs.reader import RUNNERS, Reader, runner_of
+
+RUNNERS_IN = (programs, shell, manifests, operations, drawings)
+"""The modules whose import registers the runners."""
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.title)
+def test_every_block_does_what_it_shows(block: Block, reader: Reader) -> None:
+    """Each block of code, commands or drawing is run, or compared with what it stands for."""
+    runner_of(block)(block.text, reader)
+
+
+def test_every_runner_has_its_block() -> None:
+    """Nothing is left of a block that went."""
+    assert [start for start in RUNNERS if not any(block.title.startswith(start) for block in BLOCKS)] == []

@@ -1,0 +1,62 @@
+"""The links of the pages lead somewhere, and what their text names exists."""
+
+import re
+from pkgutil import resolve_name
+
+import pytest
+
+import distq
+from distq.cli.program import main
+from distq.config import Settings
+from tests.docs.pages import PAGES, ROOT, Page
+
+LINKS = [(page, text, target) for page in PAGES for text, target in page.links if "://" not in target]
+
+
+@pytest.mark.parametrize(("page", "text", "target"), LINKS, ids=str)
+def test_a_link_leads_to_what_it_names(page: Page, text: str, target: str) -> None:
+    """The file is there, and holds the heading, or the test, that the link names."""
+    name, _, heading = target.partition("#")
+    path = page.path.parent / name if name else page.path
+    assert path.exists()
+    if heading:
+        assert heading in {anchor(line) for line in re.findall(r"^#+ (.+)$", path.read_text(), re.MULTILINE)}
+    if text.startswith("test_"):
+        assert re.search(rf"def {text}\(", path.read_text())
+
+
+def anchor(heading: str) -> str:
+    """Return what a link calls a heading, as GitHub and MyST do."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_paths_and_commands_in_the_text_exist(page: Page) -> None:
+    """What is written as a path or a command of distq is one."""
+    for path in re.findall(r"`((?:distq|tests|workers|lua)/[\w/.]+)`", page.prose):
+        assert any((base / path).exists() for base in (ROOT, ROOT / "distq" / "redisio")), path
+    for command in re.findall(r"`distq (\w+)", page.prose):
+        assert command in main.commands
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_dotted_names_in_the_text_exist(page: Page) -> None:
+    """What is written as a module of distq, or as a name in one, is there."""
+    for name in re.findall(r"`(distq(?:\.\w+)+)\b(?!/)", page.prose):
+        resolve_name(name)  # raises where there is none
+
+
+def test_public_names_in_the_text_exist() -> None:
+    """The names that the pages call client-go's are there."""
+    from distq import informer, workqueue
+
+    (page,) = [page for page in PAGES if page.name == "docs/coming-from/client-go.md"]
+    same = page.prose[page.prose.index("In Python's spelling") :].partition("\n\n")[0]
+    of_client_go, _, of_controller_runtime = same.partition("From controller-runtime")
+    assert of_controller_runtime
+    for name in re.findall(r"`(\w+)`", of_client_go):
+        homes = (distq.Queue, workqueue, Settings, informer)
+        known = name in {"distq", "informer", "LeaderElector"}
+        assert known or any(hasattr(home, name) for home in homes), name
+    for name in re.findall(r"`(\w+)`", of_controller_runtime):
+        assert hasattr(distq, name), name

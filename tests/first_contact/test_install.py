@@ -1,0 +1,34 @@
+"""The install line says at once which Python is missing."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+EXTRAS = {"": PROJECT["dependencies"], **PROJECT["optional-dependencies"]}
+
+
+@pytest.mark.parametrize("extra", EXTRAS)
+@pytest.mark.parametrize("python", ["3.6", "3.9", "3.10"])
+def test_an_old_python_is_not_sent_through_the_releases_of_dependencies(extra: str, python: str) -> None:
+    """Nothing is left for pip to look at but ``requires-python``, which it then reports within seconds."""
+    asked_for = [Requirement(text) for text in EXTRAS[extra]]
+    environment = {"python_version": python, "sys_platform": "linux"}
+    searched = [
+        requirement.name
+        for requirement in asked_for
+        if requirement.name != PROJECT["name"]
+        and (requirement.marker is None or requirement.marker.evaluate(environment))
+    ]
+    assert searched == []
+
+
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_a_new_python_gets_every_dependency(extra: str) -> None:
+    """The condition that spares old ones leaves out nothing here."""
+    environment = {"python_version": "3.11", "sys_platform": "linux"}
+    for text in EXTRAS[extra]:
+        marker = Requirement(text).marker
+        assert marker is None or marker.evaluate(environment), text

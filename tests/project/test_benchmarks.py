@@ -1,0 +1,76 @@
+"""The benchmarks run, and say what they measured in a form that programs read; what they say is no test."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from benchmarks.report import Row, publish
+from tests.support.api_servers import real_api_server_assets
+from tests.support.redis_servers import KINDS, server_of
+
+_OWN_CLUSTER = {name: text for name, text in os.environ.items() if name != "KUBECONFIG"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_floor_tells_every_figure_with_its_bar(kind: str) -> None:
+    """The last line is one JSON object, whose rows have ratio, bar and pass; the exit code says the same."""
+    server_of(kind)
+    command = ["-m", "benchmarks.floor", "--quick", "--json", "--rounds", "1", "--items", "200"]
+    done = subprocess.run(
+        [sys.executable, *command, "--server", kind], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode in {0, 1}, done.stderr
+    report = json.loads(done.stdout.splitlines()[-1])
+    rows = {row["name"]: row for row in report["rows"]}
+    assert all(row["value"] > 0 for row in rows.values())
+    for how in ("batches of 100", "one at a time"):
+        row = rows[f"{kind}: {how}: all three"]
+        assert row["bar"] > 1
+        assert row["ratio"] == pytest.approx(row["value"] / row["reference"], rel=0.01)
+        assert row["pass"] == (row["ratio"] <= row["bar"])
+    assert {name for name in rows if "memory of an item" in name} == {
+        f"{kind}: memory of an item {state}" for state in ("ready", "processing", "delayed")
+    }
+    assert any("longest scripts" in name for name in rows)
+    assert report["pass"] == all(row["pass"] for row in rows.values())
+    assert done.returncode == (0 if report["pass"] else 1)
+
+
+def test_a_change_of_leaders_is_counted_on_a_real_api_server() -> None:
+    """Whether the watch resumes or not, what was missed is enqueued; the rows say so, and the exit code."""
+    real_api_server_assets()
+    command = ["-m", "benchmarks.failover", "--objects", "60", "--no-takeovers", "--json"]
+    done = subprocess.run(
+        [sys.executable, *command], capture_output=True, text=True, check=False, timeout=150, env=_OWN_CLUSTER
+    )
+    assert done.returncode in {0, 1}, done.stderr
+    report = json.loads(done.stdout.splitlines()[-1])
+    rows = {row["name"]: row["value"] for row in report["rows"]}
+    for how, what in (("resumes", "missed events"), ("is refused", "differences")):
+        assert rows[f"the watch {how}: {what} not enqueued"] == 0
+        assert rows[f"the watch {how}: deletions not enqueued"] == 0
+    assert rows["the watch resumes: pages listed"] == 0
+    assert done.returncode == (0 if report["pass"] else 1)
+
+
+def test_a_row_is_judged_by_its_ratio_where_it_has_a_reference() -> None:
+    """Less is better unless said otherwise, and what has no bar is only told."""
+    assert Row("slow", 3, "µs", bar=1.5, reference=2).passed
+    assert not Row("slow", 4, "µs", bar=1.5, reference=2).passed
+    assert not Row("big", 4, "bytes", bar=3).passed
+    assert Row("fast", 400, "items/s", bar=2, reference=100, at_least=True).passed
+    assert not Row("fast", 100, "items/s", bar=2, reference=100, at_least=True).passed
+    assert Row("told", 4, "bytes").passed
+
+
+def test_a_missed_bar_is_an_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    """And it is said in the table."""
+    rows = [Row("big", 4, "bytes", bar=3), Row("small", 2, "bytes", bar=3)]
+    assert publish(rows, as_json=False) == 1
+    out = capsys.readouterr().out
+    assert "MISSED" in out
+    assert "1 bars missed" in out
+    assert publish(rows[1:], as_json=False) == 0

@@ -1,0 +1,100 @@
+"""The containers fit the code: commands parse, names resolve, and nothing is open to other machines."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+
+from distq.cli.program import main as distq
+from distq.cli.target import load_controllers
+from distq.config import Settings
+from distq.dashboard.security import is_loopback
+from distq.testing.apiserver.__main__ import main as emulator
+from tests import ROOT
+
+COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+KUBECONFIG = ROOT / "deploy" / "compose-kubeconfig.yaml"
+
+
+def parse(program: click.Command, words: list[str]) -> dict[str, Any]:
+    """Return what the program's own parser makes of a command line; it raises for a wrong one."""
+    return program.make_context(program.name, list(words)).params
+
+
+def test_all_parts_are_there() -> None:
+    """One Redis, one API server, two informers of which one leads, workers, and the dashboard."""
+    scale = {name: service.get("scale", 1) for name, service in SERVICES.items()}
+    assert scale == {"redis": 1, "apiserver": 1, "informer": 2, "worker": 3, "dashboard": 1}
+
+
+def test_ports_are_published_to_this_machine_only() -> None:
+    """No service can be reached from another machine."""
+    ports = [port for service in SERVICES.values() for port in service.get("ports", [])]
+    assert ports
+    assert [port for port in ports if not port.startswith("127.0.0.1:")] == []
+    for name, service in SERVICES.items():
+        if "network_mode" in service:
+            bind = parse(distq.commands[service["command"][0]], service["command"][1:])["bind"]
+            assert is_loopback(bind.rpartition(":")[0]), name
+
+
+@pytest.mark.parametrize("name", ["informer", "worker", "dashboard"])
+def test_commands_are_distqs(name: str) -> None:
+    """Each command line is one that distq understands, with settings that it accepts."""
+    service = SERVICES[name]
+    command, *arguments = [word.replace("/kubeconfig", str(KUBECONFIG)) for word in service["command"]]
+    parameters = parse(distq.commands[command], arguments)
+    Settings.from_env(service["environment"])
+    if "target" in parameters:
+        assert [controller.name for controller in load_controllers(parameters["target"])] == ["foos"]
+        assert parameters["kubeconfig"] == str(KUBECONFIG)
+
+
+def test_the_default_cluster_is_the_emulated_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without KUBECONFIG controllers find the API server by its service's name, with its CRD loaded."""
+    monkeypatch.chdir(ROOT)
+    apiserver = SERVICES["apiserver"]
+    assert apiserver["entrypoint"] == ["python", "-m", "distq.testing.apiserver"]
+    parameters = parse(emulator, apiserver["command"])
+    assert parameters["host"] == "0.0.0.0"  # noqa: S104  compared, not bound
+    assert parameters["manifests"] == (Path("workers/sample-controller-crd.yaml"),)
+    (cluster,) = yaml.safe_load(KUBECONFIG.read_text())["clusters"]
+    assert cluster["cluster"]["server"] == f"http://apiserver:{parameters['port']}"
+    assert f"127.0.0.1:{parameters['port']}:{parameters['port']}" in apiserver["ports"]
+    (mount,) = SERVICES["worker"]["volumes"]
+    assert mount == f"${{KUBECONFIG:-./{KUBECONFIG.relative_to(ROOT)}}}:/kubeconfig:ro"
+
+
+def test_redis_keeps_and_never_evicts() -> None:
+    """Redis writes an append-only file to a volume and refuses instead of evicting."""
+    command = " ".join(SERVICES["redis"]["command"])
+    assert "--appendonly yes" in command
+    assert "--maxmemory-policy noeviction" in command
+    assert SERVICES["redis"]["volumes"] == ["redis:/data"]
+    assert "redis" in COMPOSE["volumes"]
+
+
+def test_services_come_back_and_end_in_peace() -> None:
+    """What stops too early is started again, and SIGKILL leaves more than the grace period."""
+    for service in SERVICES.values():
+        assert service["restart"] == "unless-stopped"
+        assert float(service["stop_grace_period"].removesuffix("s")) > Settings().grace_period
+
+
+def test_the_image_is_built_from_what_there_is() -> None:
+    """The Dockerfile copies what exists and what .dockerignore lets through, and runs as nobody special."""
+    dockerfile = (ROOT / "Dockerfile").read_text()
+    copied = {
+        source
+        for sources in re.findall(r"^COPY (?!--from)(.+) \S+$", dockerfile, re.MULTILINE)
+        for source in sources.split()
+    }
+    ignored = (ROOT / ".dockerignore").read_text().splitlines()
+    assert copied == {line.removeprefix("!") for line in ignored if line.startswith("!")}
+    assert [source for source in copied if not (ROOT / source).exists()] == []
+    assert re.search(r"^USER 1000:1000$", dockerfile, re.MULTILINE)
+    assert [name for name, service in SERVICES.items() if service.get("build")] == ["apiserver"]

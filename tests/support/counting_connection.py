@@ -1,0 +1,22 @@
+"""A Connection that counts how often it waits for the server."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from distq.redisio.connection import Argument, Connection
+
+
+class CountingConnection(Connection):
+    """A Connection that counts its round trips, but those of its first use."""
+
+    round_trips = 0
+
+    def execute(self, *command: Argument) -> Any:
+        """Count one."""
+        self.round_trips += 1
+        return super().execute(*command)
+
+    def pipeline(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
+        """Count one."""
+        self.round_trips += 1
+        return super().pipeline(commands)
