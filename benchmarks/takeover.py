@@ -22,7 +22,7 @@ from distq.client import Client
 from distq.errors import ConfigError
 from tests.go.clientgo import MODULE
 from tests.leaderelection.competitor import Competitor, Kind
-from tests.leaderelection.participants import eventually
+from tests.support.eventually import eventually
 
 TIMES = (15.0, 10.0, 2.0)
 """Seconds: lease duration, renew deadline, retry period."""

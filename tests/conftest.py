@@ -1,7 +1,8 @@
-"""Loads the fixtures that start real servers."""
+"""Loads the fixtures that start real servers, and what decides and reports how a run goes."""
 
 pytest_plugins = [
     "tests.support.redis_servers",
     "tests.support.api_servers",
-    "tests.support.servers_report",
+    "tests.support.report",
+    "tests.support.runs",
 ]

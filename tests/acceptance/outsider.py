@@ -12,6 +12,7 @@ import urllib3
 import yaml
 
 import workers
+from tests.support.eventually import eventually
 
 CRD = Path(workers.__file__).parent / "sample-controller-crd.yaml"
 SERVED_WITHIN = 30.0
@@ -47,10 +48,9 @@ class Outsider:
         crd = yaml.safe_load(CRD.read_text())
         self._request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
         self._request("POST", "/api/v1/namespaces", {"metadata": {"name": self.namespace}})
-        deadline = time.monotonic() + SERVED_WITHIN
-        while self._ask("GET", self._foos).status != 200:
-            assert time.monotonic() < deadline, f"Foos are not served within {SERVED_WITHIN:g} s"
-            time.sleep(0.05)
+        eventually(
+            lambda: self._ask("GET", self._foos).status == 200, "Foos are served", timeout=SERVED_WITHIN
+        )
 
     def service_account(self, name: str) -> str:
         """Create a service account that may do everything; return a token of it."""

@@ -1,7 +1,6 @@
 """Informers and workers over one cluster and one Redis, and what is asked of all of them."""
 
 import sys
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -14,6 +13,7 @@ from distq.testing.promises import left_over
 from tests.acceptance.journaled_sample import QUEUE
 from tests.acceptance.outsider import Outsider
 from tests.acceptance.processes import Process
+from tests.support.eventually import eventually
 
 EXIT_WITHIN = 30.0
 LOG_TAIL = 3000  # characters of each log; pytest shows them where a test failed
@@ -85,12 +85,13 @@ class Scene:
 
     def until(self, condition: Callable[[], object], what: str, *, within: float = 60.0) -> None:
         """Return once the condition holds; fail when it takes too long, or a process ends by itself."""
-        deadline = time.monotonic() + within
-        while not condition():
-            assert time.monotonic() < deadline, f"not within {within:g} s: {what}; {self._complaints[:5]}"
+
+        def holds() -> object:
             fell = [process.name for process in self.processes if process.fell]
             assert not fell, f"{fell} ended before {what}"
-            time.sleep(0.02)
+            return condition()
+
+        eventually(holds, lambda: f"{what}; {self._complaints[:5]}", timeout=within)
 
     def terminate_all(self) -> list[int]:
         """SIGTERM what was not killed; return the exit statuses."""

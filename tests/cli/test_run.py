@@ -2,8 +2,7 @@
 
 import json
 import signal
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from distq.testing import EmulatedApiServer
 from distq.workqueue.queue import Queue
 from tests.cli.conftest import CommandLine
 from tests.support.api_servers import ApiServer, RealApiServer, write_kubeconfig
+from tests.support.eventually import eventually
 
 WORKER = """
 from distq import Controller
@@ -33,13 +33,6 @@ controller = Controller("foos", lambda request: None, watches=[For("v1/ConfigMap
 """
 
 
-def _wait_for(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
 def test_a_worker_stops_on_signals(
     distq: CommandLine, redis: Connection, number: signal.Signals, status: int
@@ -48,7 +41,7 @@ def test_a_worker_stops_on_signals(
     distq.module("foos", WORKER)
     process = distq.start("worker", "foos", "--concurrency", "3")
     inspector = Inspector(redis)
-    _wait_for(lambda: inspector.workers("foos"))
+    eventually(lambda: inspector.workers("foos"))
     process.send_signal(number)
     _, said = process.communicate(timeout=30)
     assert process.returncode == status
@@ -63,7 +56,7 @@ def test_failures_are_logged_as_json(distq: CommandLine, redis: Connection) -> N
     Queue("foos", redis).add("default/bad")
     process = distq.start("worker", "foos", "--log-format", "json")
     inspector = Inspector(redis)
-    _wait_for(lambda: (item := inspector.item("foos", "default/bad")) and item.failures)
+    eventually(lambda: (item := inspector.item("foos", "default/bad")) and item.failures)
     process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=30)
     lines = [json.loads(line) for line in said.splitlines()]
@@ -80,7 +73,7 @@ def test_run_feeds_and_works_in_one_process(distq: CommandLine, redis: Connectio
         kubeconfig = str(server.kubeconfig(tmp_path / "kubeconfig"))
         process = distq.start("run", "my_foos", "--kubeconfig", kubeconfig)
         inspector = Inspector(redis)
-        _wait_for(lambda: any(stream.synced for stream in inspector.streams("foos")))
+        eventually(lambda: any(stream.synced for stream in inspector.streams("foos")))
         (stream,) = [json.loads(line) for line in distq("leader", "foos", "--json").stdout.splitlines()]
         process.send_signal(signal.SIGTERM)
         _, said = process.communicate(timeout=30)

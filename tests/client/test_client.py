@@ -18,6 +18,7 @@ from tests.support.api_servers import (
     real_api_server_assets,
     write_kubeconfig,
 )
+from tests.support.eventually import eventually
 from tests.support.samples import config_map, custom_resource, wait_until_served
 
 DEFINITIONS = "apiextensions.k8s.io/v1/CustomResourceDefinition"
@@ -151,14 +152,15 @@ def start_list(client: Client) -> Iterator[Object]:
 
 def wait_until_refused(kind: type[ApiError], act: Callable[[], object], told: str = "") -> None:
     """Repeat until the server, which needs its time, answers with this error, told so."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
+
+    def is_refused() -> bool:
         try:
             act()
         except kind as error:
-            if told in str(error):
-                return
-    pytest.fail(f"no {kind.__name__} {told} within a minute")
+            return told in str(error)
+        return False
+
+    eventually(is_refused, f"{kind.__name__} {told}", timeout=60)
 
 
 def test_create_refuses_what_exists(client: Client, namespace: str) -> None:

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from email.utils import formatdate
 from pathlib import Path
@@ -16,6 +16,7 @@ import pytest
 from distq.client import Client
 from distq.errors import ApiError, ConfigError, Expired, NotFound, TooManyRequests
 from tests.support.api_servers import ApiServer, write_kubeconfig
+from tests.support.eventually import eventually
 from tests.support.samples import config_map
 from tests.support.tcp_proxy import TcpProxy
 
@@ -93,7 +94,7 @@ def test_stream_closed_by_another_thread_ends_at_once(client: Client, namespace:
         reader = threading.Thread(target=lambda: lines.extend(stream))
         reader.start()
         client.create(config_map(namespace, "web"))
-        wait_until(lambda: bool(lines))
+        eventually(lambda: bool(lines))
         stream.close()
         reader.join(PROMPT)
         assert not reader.is_alive()
@@ -350,14 +351,6 @@ def test_truncated_answer_is_no_answer(tmp_path: Path) -> None:
     with answering(200, b'{"half', Content_Length="1000") as server, pytest.raises(ApiError) as caught:
         client_of(server, tmp_path).request("GET", "/version", timeout=1.0)
     assert caught.value.status == 0
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    """Wait for a condition, not for a time."""
-    deadline = time.monotonic() + PROMPT
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_constructing_a_client_reads_nothing(tmp_path: Path) -> None:

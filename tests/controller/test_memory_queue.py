@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable
 
 import pytest
@@ -14,6 +13,7 @@ from distq.testing import MemoryQueue
 from distq.workqueue import ItemExponentialFailureRateLimiter
 from distq.workqueue.interface import TurnQueue
 from distq.workqueue.queue import Queue
+from tests.support.eventually import eventually
 
 NO_REDIS = "redis://127.0.0.1:1"  # nobody listens there
 
@@ -23,11 +23,8 @@ def run_until(controller: Controller, done: Callable[[], bool]) -> None:
     manager = Manager([controller], redis=NO_REDIS, settings=Settings(grace_period=5.0))
     running = threading.Thread(target=manager.run)
     running.start()
-    deadline = time.monotonic() + 20
     try:
-        while not done():
-            assert time.monotonic() < deadline
-            time.sleep(0.002)
+        eventually(done)
     finally:
         manager.stop()
         running.join(20)

@@ -3,7 +3,6 @@
 import html
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from urllib.parse import urljoin
@@ -12,6 +11,7 @@ import pytest
 
 from distq.workqueue.queue import Queue
 from tests.dashboard.conftest import HOSTILE_KEYS, NOWHERE, dashboard_of
+from tests.support.parts import program
 
 FLAGS = [
     *(
@@ -31,13 +31,7 @@ FLAGS = [
 @pytest.fixture(scope="session")
 def chromium() -> str:
     """Find the browser's program; skip, or fail in CI, where this machine has none."""
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if program is None:
-        missing = "no chromium: apt-get install chromium"
-        if os.environ.get("CI"):
-            pytest.fail(missing)
-        pytest.skip(missing)
-    return program
+    return program("chromium", "chromium-browser", "google-chrome", package="chromium")
 
 
 def drawn(chromium: str, profile: Path, url: str) -> str:

@@ -15,9 +15,10 @@ import yaml
 from distq import Client, Manager
 from distq.config import Settings
 from distq.errors import ApiError
-from tests.docs.reader import TIMEOUT, Reader, eventually, runs
+from tests.docs.reader import TIMEOUT, Reader, runs
 from tests.docs.shell import parses
 from tests.support.api_servers import RealApiServer, real_api_server_assets, write_kubeconfig
+from tests.support.eventually import eventually
 
 
 @runs("# foos.yaml")

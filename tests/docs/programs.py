@@ -16,7 +16,8 @@ from distq.errors import Conflict, TooManyRequests
 from distq.inspector import Inspector
 from distq.workqueue.interface import Settlement
 from distq.workqueue.outcome import outcome_of
-from tests.docs.reader import TIMEOUT, Reader, eventually, line_of, runs
+from tests.docs.reader import TIMEOUT, Reader, line_of, runs
+from tests.support.eventually import eventually
 
 
 @runs("# foos.py")

@@ -6,7 +6,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -16,6 +15,7 @@ import pytest
 
 from distq.testing import Sandbox
 from tests.docs.pages import BLOCKS, Block
+from tests.support.parts import missing
 
 PROGRAMS = Path(sys.executable).parent
 TIMEOUT = 60.0
@@ -110,14 +110,6 @@ def line_of(process: "subprocess.Popen[str]") -> str:
     return process.stdout.readline()
 
 
-def eventually(look: Callable[[], object]) -> None:
-    """Look again and again until it is so."""
-    deadline = time.monotonic() + TIMEOUT
-    while not look():
-        assert time.monotonic() < deadline, f"not so after {TIMEOUT:g} s: {look}"
-        time.sleep(0.05)
-
-
 def commands(text: str) -> list[list[str]]:
     """Return the words of each command of a shell block."""
     return [words for line in text.splitlines() if (words := shlex.split(line, comments=True))]
@@ -134,4 +126,4 @@ def require_lines(shown: str, printed: str) -> None:
 def needs(program: str) -> None:
     """Skip without a program of the machine's; in CI fail."""
     if shutil.which(program) is None:
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(f"no {program} on PATH. Install it.")
+        missing(f"no {program}: install it")

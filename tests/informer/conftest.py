@@ -11,8 +11,9 @@ from distq.informer import SharedInformer
 from distq.testing.fake_clock import FakeClock
 from distq.testing.fake_list_watch import FakeListWatch
 from tests.informer.faulty_proxy import FaultyProxy
-from tests.informer.pods import Run, Start, until
+from tests.informer.pods import Run, Start
 from tests.support.api_servers import ApiServer, kubeconfig_through
+from tests.support.eventually import eventually
 from tests.support.recording import DEFINITIONS, RecordingClient
 from tests.support.samples import custom_resource, wait_until_served
 from tests.support.tcp_proxy import TcpProxy
@@ -97,7 +98,7 @@ def run(stop: threading.Event) -> Iterator[Run]:
         thread.start()
         threads.append(thread)
         if synced:
-            until(informer.has_synced)
+            eventually(informer.has_synced)
         return thread
 
     yield begin

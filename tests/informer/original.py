@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Self
 
 from tests.go.clientgo import MODULE
-from tests.informer.pods import until
+from tests.support.eventually import eventually
 
 
 class OriginalInformer:
@@ -52,7 +52,7 @@ class OriginalInformer:
         """Return what is in its cache, sorted, each as ``name@version``."""
         before = len(self._stores)
         self._ask()
-        until(lambda: len(self._stores) > before)
+        eventually(lambda: len(self._stores) > before)
         return self._stores[-1]
 
     def _ask(self) -> None:

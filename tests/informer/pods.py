@@ -1,7 +1,6 @@
 """Pods for tests of caches, a handler that notes what it hears, and waiting for what it is to hear."""
 
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +8,7 @@ from distq.client import Object
 from distq.informer import SharedInformer
 from distq.informer.stored import DeletedFinalStateUnknown, StoredObject, store_object
 from distq.testing.fake_clock import FakeClock
+from tests.support.eventually import eventually
 
 Start = Callable[..., SharedInformer]
 """Makes an informer, whose options it takes."""
@@ -64,15 +64,7 @@ class Notes:
 
     def hears(self, *texts: str) -> None:
         """Wait until exactly this was heard."""
-        until(lambda: self.heard == list(texts), lambda: f"heard {self.heard}, expected {list(texts)}")
-
-
-def until(condition: Callable[[], object], what: Callable[[], str] = lambda: "it did not happen") -> None:
-    """Wait until something is so; fail after half a minute."""
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline, what()
-        time.sleep(0.002)
+        eventually(lambda: self.heard == list(texts), lambda: f"heard {self.heard}, expected {list(texts)}")
 
 
 def _name(obj: Object) -> str:
@@ -96,4 +88,4 @@ def stepping(clock: FakeClock, condition: Callable[[], object]) -> Callable[[], 
 
 def step_until(clock: FakeClock, condition: Callable[[], object]) -> None:
     """Let time pass until something is so."""
-    until(stepping(clock, condition))
+    eventually(stepping(clock, condition))

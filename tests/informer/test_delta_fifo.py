@@ -7,7 +7,8 @@ import pytest
 
 from distq.informer.delta_fifo import Delta, DeltaFIFO, RealFIFO
 from distq.informer.indexer import Indexer
-from tests.informer.pods import pod, stored, until
+from tests.informer.pods import pod, stored
+from tests.support.eventually import eventually
 
 
 @pytest.fixture
@@ -223,7 +224,7 @@ def test_pop_waits_and_ends_when_the_queue_is_closed(fifo: DeltaFIFO) -> None:
     for thread in threads:
         thread.start()
     fifo.add(stored("one", 1))
-    until(lambda: answers == [True])
+    eventually(lambda: answers == [True])
     fifo.close()
     for thread in threads:
         thread.join(10)

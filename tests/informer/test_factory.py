@@ -10,8 +10,9 @@ from distq.client import Client, Object
 from distq.errors import ConfigError, ShutDown
 from distq.informer import ListWatch, SharedInformer, SharedInformerFactory, wait_for_cache_sync
 from distq.testing import FakeClock, FakeListWatch
-from tests.informer.pods import Notes, pod, until
+from tests.informer.pods import Notes, pod
 from tests.support.api_servers import ApiServer
+from tests.support.eventually import eventually
 
 Make = Callable[..., SharedInformerFactory]
 
@@ -157,7 +158,7 @@ def test_waiting_for_caches_ends_at_a_stop(make: Make, source: FakeListWatch) ->
     factory = make()
     informer = factory.for_resource("v1/Pod")
     factory.start()
-    until(lambda: source.asked)
+    eventually(lambda: source.asked)
     stop = threading.Event()
     threading.Timer(0.1, stop.set).start()
     assert not factory.wait_for_cache_sync(stop)

@@ -17,7 +17,8 @@ from distq.informer import (
 from distq.informer.reflector import TICK
 from distq.testing.fake_clock import FakeClock
 from distq.testing.fake_list_watch import FakeListWatch
-from tests.informer.pods import Notes, Run, Start, pod, stored, until
+from tests.informer.pods import Notes, Run, Start, pod, stored
+from tests.support.eventually import eventually
 
 
 @pytest.mark.conformance("SI-02", "SI-03")
@@ -28,7 +29,7 @@ def test_a_late_handler_hears_of_everything_first(source: FakeListWatch, make: S
     source.add(pod("b"))
     informer.add_event_handler(early)
     run(informer)
-    until(lambda: len(early.heard) == 2)
+    eventually(lambda: len(early.heard) == 2)
     late = Notes()
     late.go_on.clear()
     handler = informer.add_event_handler(late)
@@ -38,7 +39,7 @@ def test_a_late_handler_hears_of_everything_first(source: FakeListWatch, make: S
     assert handler.pending >= 2
     late.go_on.set()
     late.hears("add a@1 first", "add b@2 first", "add c@3")
-    until(handler.has_synced)
+    eventually(handler.has_synced)
 
 
 @pytest.mark.conformance("SI-02", "SI-15")
@@ -53,7 +54,7 @@ def test_a_handler_that_comes_while_another_holds_the_informer_up_hears_of_each_
     slow.go_on.clear()
     for name in ("a", "b", "c"):  # one is being told, one waits, with one the informer waits
         source.add(pod(name))
-    until(lambda: len(informer.indexer) == 3)
+    eventually(lambda: len(informer.indexer) == 3)
     informer.add_event_handler(late)
     slow.go_on.set()
     source.add(pod("d"))
@@ -69,10 +70,10 @@ def test_a_handler_registered_twice_hears_twice(source: FakeListWatch, make: Sta
     informer.add_event_handler(notes)
     run(informer, synced=True)
     source.add(pod("a"))
-    until(lambda: len(notes.heard) == 2)
+    eventually(lambda: len(notes.heard) == 2)
     informer.remove_event_handler(first)
     source.modify(pod("a"))
-    until(lambda: len(notes.heard) == 3)
+    eventually(lambda: len(notes.heard) == 3)
 
 
 @pytest.mark.conformance("SI-04", "SI-05", "RF-18")
@@ -87,7 +88,7 @@ def test_each_handler_hears_of_everything_again_at_its_own_period(
     informer.add_event_handler(own, resync_period=2.0)
     handler = informer.add_event_handler(default)
     run(informer)
-    until(handler.has_synced)
+    eventually(handler.has_synced)
     clock.step(2.0)
     own.hears("add a@1 first", "update a@1-1")
     clock.step(1.0)
@@ -108,7 +109,7 @@ def test_a_resync_period_is_a_second_at_least(
     informer, notes = make(), Notes()
     handler = informer.add_event_handler(notes, resync_period=0.01)
     run(informer)
-    until(handler.has_synced)
+    eventually(handler.has_synced)
     clock.step(0.9)
     threading.Event().wait(2 * TICK)
     assert notes.heard == ["add a@1 first"]
@@ -127,7 +128,7 @@ def test_a_removed_handler_hears_nothing_more(source: FakeListWatch, make: Start
     notes.go_on.clear()
     source.add(pod("a"))
     other.hears("add a@1")
-    until(lambda: handler.pending == 0)
+    eventually(lambda: handler.pending == 0)
     waited = threading.Thread(target=informer.remove_event_handler, args=(handler,), kwargs={"wait": True})
     waited.start()
     source.add(pod("b"))
@@ -192,7 +193,7 @@ def test_a_handler_may_remove_itself_and_add_others(source: FakeListWatch, make:
     own.append(informer.add_event_handler(ResourceEventHandlerFuncs(add=once)))
     run(informer, synced=True)
     source.add(pod("a"))
-    until(lambda: later.heard)
+    eventually(lambda: later.heard)
     source.add(pod("b"))
     later.hears("add a@1 first", "add b@2")
     assert calls == ["a"]
@@ -215,7 +216,7 @@ def test_a_slow_handler_holds_the_informer_up_instead_of_filling_memory(
     for number in range(20):
         source.add(pod(f"p{number}"))
     with caplog.at_level(logging.WARNING):
-        until(lambda: "holds its informer up" in caplog.text)
+        eventually(lambda: "holds its informer up" in caplog.text)
     assert handler.pending <= 3
     slow.go_on.set()
     slow.hears(*(f"add p{number}@{number + 1}" for number in range(20)))
@@ -234,7 +235,7 @@ def test_run_returns_when_no_handler_is_being_told(
     try:
         for number in range(20):
             source.add(pod(f"p{number}"))
-            until(lambda: informer.last_sync_resource_version == str(number + 1) or number > 4)  # noqa: B023
+            eventually(lambda: informer.last_sync_resource_version == str(number + 1) or number > 4)  # noqa: B023
         stop.set()
         _assert_waits(informer, thread)
     finally:
@@ -254,7 +255,7 @@ def test_run_waits_for_a_handler_that_was_removed_while_it_is_told(
     place = informer.add_event_handler(stuck)
     thread = run(informer, synced=True)
     try:
-        until(lambda: place.pending == 0)
+        eventually(lambda: place.pending == 0)
         informer.remove_event_handler(place)
         stop.set()
         _assert_waits(informer, thread)
@@ -302,7 +303,7 @@ def test_a_handler_that_fails_hears_of_the_next_and_counts_as_told(
     notes.failing, notes.error = {"bad"}, error
     handler, calm = informer.add_event_handler(notes), informer.add_event_handler(other)
     run(informer)
-    until(lambda: handler.has_synced() and calm.has_synced())
+    eventually(lambda: handler.has_synced() and calm.has_synced())
     assert notes.heard == other.heard == ["add a@1 first", "add bad@2 first", "add c@3 first"]
     assert "a handler failed on prod/bad" in caplog.text
 
@@ -348,13 +349,13 @@ def test_handlers_come_and_go_while_the_resource_changes(
             informer.remove_event_handler(handlers.pop(0)[0])
     changing.join()
     for handler, notes in handlers:
-        until(handler.has_synced)
-        until(partial(_heard_all, notes))
+        eventually(handler.has_synced)
+        eventually(partial(_heard_all, notes))
         _fits(notes.heard)
 
 
 def _assert_waits(informer: SharedInformer, thread: threading.Thread) -> None:
-    until(lambda: informer.stopped)
+    eventually(lambda: informer.stopped)
     thread.join(0.2)
     assert thread.is_alive()
 

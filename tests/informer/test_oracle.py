@@ -1,6 +1,5 @@
 """client-go's informer and ours follow the same changes, and tell their handlers the same."""
 
-import os
 import random
 import threading
 from collections import Counter
@@ -15,13 +14,14 @@ from distq.client import Client, Object
 from distq.informer import ListWatch, SharedInformer
 from tests.go.clientgo import MODULE
 from tests.informer.original import OriginalInformer
-from tests.informer.pods import Notes, until
+from tests.informer.pods import Notes
 from tests.support.api_servers import ApiServer, EmulatedServer
+from tests.support.eventually import eventually
 from tests.support.go_programs import require
+from tests.support.parts import IN_CI
 from tests.support.recording import RecordingClient, change_schema, create_when_served
 from tests.support.tcp_proxy import TcpProxy
 
-IN_CI = os.environ.get("CI") == "true"
 NAMES = ["a", "b", "c", "d", "e", "f"]
 
 
@@ -100,7 +100,7 @@ class Pair:
         def ended(heard: list[str]) -> bool:
             return any(call.startswith((f"delete {end}@", f"missed {end}@")) for call in heard)
 
-        until(
+        eventually(
             lambda: ended(self.original.heard) and ended(self.notes.heard),
             lambda: f"the original: {self.original.heard}, ours: {self.notes.heard}",
         )
@@ -136,7 +136,7 @@ class Scene:
             pair = Pair(original, informer, writer)
             thread.start()
             try:
-                until(lambda: original.has_synced() and informer.has_synced())
+                eventually(lambda: original.has_synced() and informer.has_synced())
                 yield pair
             finally:
                 stop.set()
@@ -200,8 +200,8 @@ def test_calls_are_the_same_where_a_list_tells_what_was_missed(
             change_schema(scene.client, f"widgets.{scene.widgets.partition('/')[0]}")
         pair.writer.create("z")
         proxy.mode = "pass"
-        until(lambda: any(call.startswith("add z@") for call in pair.original.heard))
-        until(lambda: any(call.startswith("add z@") for call in pair.notes.heard))
+        eventually(lambda: any(call.startswith("add z@") for call in pair.original.heard))
+        eventually(lambda: any(call.startswith("add z@") for call in pair.notes.heard))
         theirs, ours = pair.calls()
         # a handler without resyncs hears there of what did not change, too
         theirs = [call for call in theirs if not is_resync(call)]
@@ -221,7 +221,7 @@ def test_resyncs_tell_everything_again_and_change_nothing_else(scene: Scene, see
 
         for _ in range(2):
             pair.writer.write(15)
-            until(all_told_again, lambda: f"{pair.original.heard} {pair.notes.heard}")
+            eventually(all_told_again, lambda: f"{pair.original.heard} {pair.notes.heard}")
             theirs, ours = pair.calls()
             for calls in (theirs, ours):
                 assert_resyncs_are_of_the_present(calls)

@@ -12,7 +12,8 @@ from distq.informer import (
 )
 from distq.testing.fake_clock import FakeClock
 from distq.testing.fake_list_watch import FakeListWatch
-from tests.informer.pods import Notes, Run, Start, names, pod, step_until, until
+from tests.informer.pods import Notes, Run, Start, names, pod, step_until
+from tests.support.eventually import eventually
 
 
 @pytest.mark.conformance("SI-01", "SI-03", "RF-08", "RF-23")
@@ -24,7 +25,7 @@ def test_what_is_listed_and_watched_is_cached_and_told(source: FakeListWatch, ma
     assert not informer.has_synced()
     assert not handler.has_synced()
     run(informer)
-    until(handler.has_synced)
+    eventually(handler.has_synced)
     assert informer.has_synced()
     source.add(pod("b"))
     source.modify(pod("b", app="web"))
@@ -44,7 +45,7 @@ def test_what_vanished_while_nobody_watched_is_deleted(
     informer, notes = make(), Notes()
     informer.add_event_handler(notes)
     run(informer)
-    until(lambda: len(notes.heard) == 3)
+    eventually(lambda: len(notes.heard) == 3)
     notes.heard.clear()
     source.unreachable = True
     source.break_watches()
@@ -67,7 +68,7 @@ def test_a_restored_cluster_is_told_whole_whatever_its_versions(
     informer, notes = make(), Notes()
     informer.add_event_handler(notes)
     run(informer)
-    until(lambda: len(notes.heard) == 3)
+    eventually(lambda: len(notes.heard) == 3)
     restored = FakeListWatch()
     restored.add(pod("a"))
     restored.add(pod("b", app="another"))
@@ -90,7 +91,7 @@ def test_after_its_end_an_informer_takes_no_handlers_and_does_not_run_again(
     informer = make()
     handler = informer.add_event_handler(Notes())
     thread = run(informer)
-    until(handler.has_synced)
+    eventually(handler.has_synced)
     informer.run(stop)
     assert "runs already" in caplog.text
     stop.set()
@@ -102,7 +103,7 @@ def test_after_its_end_an_informer_takes_no_handlers_and_does_not_run_again(
         informer.add_event_handler(Notes())
     informer.remove_event_handler(handler)
     assert names(informer.lister.list()) == ["a"]
-    until(lambda: not [one for one in threading.enumerate() if one.name.endswith("fake Pod")])
+    eventually(lambda: not [one for one in threading.enumerate() if one.name.endswith("fake Pod")])
 
 
 @pytest.mark.conformance("SI-09", "RF-20")
@@ -144,7 +145,7 @@ def test_a_transform_is_applied_once_to_each_object(
     informer, notes = make(transform=transform, resync_period=1.0), Notes()
     handler = informer.add_event_handler(notes)
     run(informer)
-    until(handler.has_synced)
+    eventually(handler.has_synced)
     clock.step(1.0)
     notes.hears("add a@1 first", "update a@1-1")
     assert informer.lister.list(label_selector="seen=yes")[0]["metadata"]["name"] == "a"
@@ -223,7 +224,7 @@ def test_managed_fields_may_be_left_out_of_the_cache(source: FakeListWatch, make
     source.add(managed)
     informer = make(transform=strip_managed_fields)
     run(informer)
-    until(informer.has_synced)
+    eventually(informer.has_synced)
     (kept,) = informer.lister.list()
     assert "managedFields" not in kept["metadata"]
     assert strip_managed_fields(managed)["metadata"].keys() == pod("a")["metadata"].keys()
@@ -250,9 +251,9 @@ def test_an_index_function_that_fails_leaves_the_informer_alive(
     source.add(pod("bad"))
     informer = make(indexers={"broken": lambda obj: [str(1 // (obj["metadata"]["name"] != "bad"))]})
     run(informer)
-    until(informer.has_synced)
+    eventually(informer.has_synced)
     source.add(pod("c"))
-    until(lambda: names(informer.lister.list()) == ["a", "c"])
+    eventually(lambda: names(informer.lister.list()) == ["a", "c"])
     assert "no values of prod/bad" in caplog.text
 
 

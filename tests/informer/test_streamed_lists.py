@@ -10,7 +10,7 @@ from distq.informer.listwatch import ListWatch
 from distq.informer.wire import ENDS_LIST
 from distq.testing.fake_clock import FakeClock
 from distq.testing.fake_list_watch import FakeListWatch
-from tests.informer.pods import Notes, pod, step_until, until
+from tests.informer.pods import Notes, pod, step_until
 from tests.support.eventually import eventually
 from tests.support.recording import CONFIG_MAPS, Recorder, RecordingClient, running
 from tests.support.samples import config_map
@@ -82,13 +82,13 @@ def test_what_happens_before_a_streamed_list_ends_belongs_to_it() -> None:
     stop = threading.Event()
     thread = threading.Thread(target=informer.run, args=(stop,))
     thread.start()
-    until(lambda: "stream" in source.asked)
+    eventually(lambda: "stream" in source.asked)
     source.modify(pod("a"))
     source.delete(pod("b"))
     source.bookmark()
     assert not informer.has_synced()
     source.tell(_ends(6))
-    until(handler.has_synced)
+    eventually(handler.has_synced)
     source.add(pod("d"))
     notes.hears("add a@4 first", "add c@3 first", "add d@7")
     stop.set()
@@ -173,7 +173,7 @@ def pause_before_another_list(source: FakeListWatch, clock: FakeClock) -> float:
         clock.step(0.05)
         return False
 
-    until(asked_again)
+    eventually(asked_again)
     return clock.monotonic() - began
 
 
@@ -210,9 +210,9 @@ def test_an_informer_caches_what_a_real_list_streams(client: RecordingClient, na
     stop = threading.Event()
     thread = threading.Thread(target=informer.run, args=(stop,))
     thread.start()
-    until(handler.has_synced)
+    eventually(handler.has_synced)
     client.delete(CONFIG_MAPS, f"{namespace}/map-0")
-    until(lambda: notes.heard[-1].startswith("delete map-0"))
+    eventually(lambda: notes.heard[-1].startswith("delete map-0"))
     kept = informer.lister.get(f"{namespace}/map-1")
     stop.set()
     thread.join(10)

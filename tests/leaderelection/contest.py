@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from distq.client import Client
 from tests.leaderelection.competitor import Competitor, Kind
-from tests.leaderelection.participants import eventually
+from tests.support.eventually import eventually
 
 Manner = Literal["release", "kill", "freeze"]
 MANNERS: tuple[Manner, ...] = ("release", "kill", "freeze")

@@ -11,6 +11,7 @@ from distq.client import Client
 from distq.clock import SYSTEM_CLOCK
 from distq.leaderelection import LeaderElectionConfig, LeaderElector, Lock
 from distq.testing import FakeClock
+from tests.support.eventually import eventually
 
 LEASE = "election"
 LEASES = "coordination.k8s.io/v1/Lease"
@@ -191,14 +192,6 @@ def end_all(participants: Sequence[Participant]) -> None:
             participant.end()
     beside = ("distq-election-tell", "distq-election-watch")
     eventually(lambda: not any(thread.name.startswith(beside) for thread in threading.enumerate()))
-
-
-def eventually(condition: Callable[[], bool], *, timeout: float = 20.0) -> None:
-    """Wait until the condition holds."""
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, "this did not happen"
-        time.sleep(0.002)
 
 
 @contextmanager

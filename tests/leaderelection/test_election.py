@@ -11,12 +11,12 @@ from distq.errors import ApiError, LeaseLost
 from distq.leaderelection import LeaderElectionRecord, LeaseLock
 from tests.leaderelection.participants import (
     Enter,
-    eventually,
     later,
     lease_of,
     one_acts_at_most,
     pass_time,
 )
+from tests.support.eventually import eventually
 
 
 @pytest.mark.conformance("LE-03", "LE-07")

@@ -17,10 +17,10 @@ from tests.leaderelection.participants import (
     Enter,
     Participant,
     end_all,
-    eventually,
     one_acts_at_most,
 )
 from tests.support.api_servers import ApiServer, kubeconfig_through
+from tests.support.eventually import eventually
 from tests.support.tcp_proxy import Mode, TcpProxy
 
 

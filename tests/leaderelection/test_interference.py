@@ -21,12 +21,12 @@ from tests.leaderelection.participants import (
     Enter,
     Participant,
     PausableClock,
-    eventually,
     later,
     lease_of,
     one_acts_at_most,
     pass_time,
 )
+from tests.support.eventually import eventually
 
 
 @pytest.mark.conformance("LE-07")

@@ -4,7 +4,6 @@ A leader of client-go's that was frozen goes on working when it thaws, beside it
 deadline: that is its own; what is checked is that ours stays away from every term that is live.
 """
 
-import os
 import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,8 +15,9 @@ from tests.go.clientgo import MODULE
 from tests.leaderelection.contest import TIMES, Contest, Entry
 from tests.support.api_servers import ApiServer
 from tests.support.go_programs import require
+from tests.support.parts import IN_CI
 
-CONTESTS, HANDOVERS = (5, 20) if os.environ.get("CI") == "true" else (3, 2)
+CONTESTS, HANDOVERS = (5, 20) if IN_CI else (3, 2)
 SIX_DECIMALS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 
 

@@ -9,7 +9,8 @@ import pytest
 from distq.client import Client
 from distq.errors import ConfigError, Conflict
 from distq.leaderelection import LeaderElectionRecord, LeaseLock
-from tests.leaderelection.participants import LEASE, LEASES, eventually, lease_of
+from tests.leaderelection.participants import LEASE, LEASES, lease_of
+from tests.support.eventually import eventually
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 RECORD = LeaderElectionRecord(

@@ -25,12 +25,12 @@ from tests.leaderelection.participants import (
     Participant,
     PausableClock,
     end_all,
-    eventually,
     later,
     one_acts_at_most,
     pass_time,
 )
 from tests.support.api_servers import ApiServer
+from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* is for migration:DeprecationWarning")
 

@@ -20,11 +20,11 @@ from tests.leaderelection.participants import (
     Participant,
     PausableClock,
     end_all,
-    eventually,
     later,
     one_acts_at_most,
     pass_time,
 )
+from tests.support.eventually import eventually
 from tests.support.tcp_proxy import Mode, TcpProxy
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)

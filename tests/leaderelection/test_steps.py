@@ -16,9 +16,9 @@ from tests.leaderelection.participants import (
     Participant,
     PausableClock,
     end_all,
-    eventually,
     pass_time,
 )
+from tests.support.eventually import eventually
 from tests.support.recorded_metrics import RecordedMetrics
 
 Enter = Callable[..., Participant]

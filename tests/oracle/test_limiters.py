@@ -22,6 +22,7 @@ from tests.oracle.conftest import MakeOurs
 from tests.oracle.duel import MS
 from tests.oracle.original import Original
 from tests.oracle.ours import Ours, since_began
+from tests.support.parts import IN_CI
 from tests.workqueue.conftest import anywhere
 
 KEYS = ["a", "b", "c"]
@@ -116,6 +117,7 @@ def some_limiter(chance: random.Random, depth: int = 0) -> Program:
             return WithMaxWaitRateLimiter(some_limiter(chance, depth + 1), some_delay(chance))
 
 
+@pytest.mark.random
 @pytest.mark.conformance(
     "RL-01", "RL-02", "RL-03", "RL-04", "RL-05", "RL-06", "RL-07", "RL-08", "RL-09", "RL-11"
 )
@@ -123,7 +125,7 @@ def some_limiter(chance: random.Random, depth: int = 0) -> Program:
 def test_random_limiters_give_the_originals_delays(original: Original, make_ours: MakeOurs) -> None:
     """Whatever their parameters, alone, bounded, or the slowest of several."""
     first = int(os.environ.get("DISTQ_SEED") or random.randrange(10**9))
-    for seed in range(first, first + (40 if os.environ.get("CI") else 20)):
+    for seed in range(first, first + (40 if IN_CI else 20)):
         chance = random.Random(seed)
         limiter = some_limiter(chance)
         print(f"DISTQ_SEED={seed} {limiter}")  # noqa: T201  # shown where it fails

@@ -12,8 +12,10 @@ from tests.oracle.conftest import MakeOurs
 from tests.oracle.differences import ClientGo, Differences, PriorityQueue
 from tests.oracle.original import Original
 from tests.oracle.walk import walk
+from tests.support.parts import IN_CI
 from tests.workqueue.conftest import anywhere
 
+pytestmark = pytest.mark.random
 CLIENT_GO = [
     *("WQ-01", "WQ-03", "WQ-04", "WQ-05", "WQ-06", "WQ-08", "WQ-11", "WQ-12", "WQ-14", "WQ-15", "WQ-21"),
     *("DQ-01", "DQ-02", "DQ-03", "DQ-04", "DQ-05", "DQ-12", "DQ-13", "RL-16", "MX-02"),
@@ -38,7 +40,7 @@ def test_random_sequences_have_the_originals_history(
     original: Original, make_ours: MakeOurs, differences: Differences, redis_server: object
 ) -> None:
     """What is handed out and when, priorities, latencies, lengths, failures, counters: 1000 in CI."""
-    count = (125 if redis_server else 625) if os.environ.get("CI") else 20
+    count = (125 if redis_server else 625) if IN_CI else 20
     first = int(os.environ.get("DISTQ_SEED") or random.randrange(10**9))
     for seed in range(first, first + count):
         walk(original, differences, make_ours(), seed)

@@ -4,7 +4,6 @@ import contextlib
 import random
 import re
 import socket
-import time
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -16,6 +15,7 @@ from distq.redisio import scripts
 from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore, queue_names
 from distq.testing.embedded_valkey import EmbeddedValkey
+from tests.support.eventually import eventually
 from tests.support.populated import NAMES, SECOND, Populated, key
 from tests.workqueue.machine import QueueMachine, run
 
@@ -101,10 +101,7 @@ def cluster(redis_server: EmbeddedValkey) -> Iterator[Connection]:
         connection = Connection(server.url)
         for first in range(0, 16384, 4096):
             connection.execute("CLUSTER", "ADDSLOTS", *range(first, first + 4096))
-        deadline = time.monotonic() + 20
-        while b"cluster_state:ok" not in connection.execute("CLUSTER", "INFO"):
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        eventually(lambda: b"cluster_state:ok" in connection.execute("CLUSTER", "INFO"))
         yield connection
         connection.close()
 

@@ -9,6 +9,7 @@ import pytest
 from distq.redisio.connection import Connection
 from distq.redisio.sleeper import Sleeper
 from distq.testing.embedded_valkey import EmbeddedValkey
+from tests.support.eventually import eventually
 
 WAKE = "distq:{foos}:wake"
 LONG, SOON = 60.0, 10.0
@@ -33,10 +34,7 @@ def _is_blocked(connection: Connection) -> bool:
 
 
 def _wait_until_blocked(connection: Connection) -> None:
-    deadline = time.monotonic() + SOON
-    while not _is_blocked(connection):
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+    eventually(lambda: _is_blocked(connection))
 
 
 def test_a_token_wakes_and_is_taken(connection: Connection, sleeper: Sleeper) -> None:
@@ -139,10 +137,7 @@ def test_a_sleeper_that_may_not_unblock_sleeps_no_longer(connection: Connection)
     denied = Connection(f"redis://worker:any@{connection.address}/0")
     sleeper = Sleeper(denied, WAKE)
     assert 1.0 <= _slept(sleeper, 1.0) < 1.9
-    deadline = time.monotonic() + SOON
-    while _is_blocked(connection):
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+    eventually(lambda: not _is_blocked(connection))
     sleeper.close()
     denied.close()
     connection.execute("ACL", "DELUSER", "worker")

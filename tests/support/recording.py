@@ -1,7 +1,6 @@
 """What tests of the informer share: a Client that notes its requests, a sink that notes what it gets."""
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ from distq.informer.listwatch import ListerWatcher
 from distq.informer.objects import key_of
 from distq.informer.reflector import Reflector
 from distq.informer.wire import RawObject, WatchEvent
+from tests.support.eventually import eventually
 
 CONFIG_MAPS = "v1/ConfigMap"
 DEFINITIONS = "apiextensions.k8s.io/v1/CustomResourceDefinition"
@@ -157,13 +157,14 @@ def change_schema(client: Client, definition: str) -> None:
 
 def create_when_served(client: Client, obj: Object) -> None:
     """Create an object once the API server takes it: it restarts a resource whose schema changed."""
-    deadline = time.monotonic() + 20
-    while True:
+
+    def is_created() -> bool:
         try:
             client.create(obj)
         except ApiError as error:
-            if error.status not in {429, 503} or time.monotonic() > deadline:
+            if error.status not in {429, 503}:
                 raise
-            time.sleep(0.05)
-        else:
-            return
+            return False
+        return True
+
+    eventually(is_created, "the API server takes the object")

@@ -1,9 +1,8 @@
 """Objects that the client's tests write."""
 
-import time
-
 from distq.client import Client, Object
 from distq.errors import NotFound
+from tests.support.eventually import eventually
 
 
 def custom_resource(group: str) -> Object:
@@ -31,15 +30,15 @@ def custom_resource(group: str) -> Object:
 
 def wait_until_served(client: Client, resource: str) -> None:
     """Wait until discovery knows the resource and its objects can be listed."""
-    deadline = time.monotonic() + 30
-    while True:
+
+    def is_served() -> bool:
         try:
             list(client.list(resource))
         except NotFound:
-            assert time.monotonic() < deadline, f"{resource} is still not served"
-            time.sleep(0.05)
-        else:
-            return
+            return False
+        return True
+
+    eventually(is_served, f"{resource} is served")
 
 
 def config_map(namespace: str, name: str, **data: str) -> Object:

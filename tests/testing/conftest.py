@@ -1,6 +1,5 @@
 """What the tests of the emulated API server share: plain requests, to it and to the real one."""
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 from distq.client import Client
 from distq.errors import ApiError, NotFound
 from tests.support.api_servers import ApiServer
+from tests.support.eventually import eventually
 from tests.support.samples import custom_resource, wait_until_served
 
 PARTIAL = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -186,11 +186,12 @@ def changes(events: list[Answer]) -> list[tuple[str, str]]:
 
 def wait_until_gone(api: Api, path: str) -> None:
     """Wait until a path answers 404."""
-    deadline = time.monotonic() + 20
-    while True:
+
+    def is_gone() -> bool:
         try:
             api.get(path)
         except NotFound:
-            return
-        assert time.monotonic() < deadline, f"{path} is still there"
-        time.sleep(0.02)
+            return True
+        return False
+
+    eventually(is_gone, f"{path} is gone")

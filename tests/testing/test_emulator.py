@@ -3,8 +3,7 @@
 import json
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 from distq.client import Client
 from distq.errors import ApiError, ConfigError
 from distq.testing import EmulatedApiServer
+from tests.support.eventually import eventually
 from tests.testing.conftest import Api, changes, config_map, names, version_of, wait_until_gone
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
@@ -151,14 +151,6 @@ def owned(name: str, *owners: dict[str, Any]) -> dict[str, Any]:
     return config_map(name, metadata={"ownerReferences": references})
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    """Wait until a condition holds."""
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def test_what_nothing_owns_any_longer_is_collected(own: Api) -> None:
     """Dependents go after their last owner, and theirs after them; one owner left keeps an object."""
     first, second = (own.create(CONFIG_MAPS, config_map(name)) for name in ("first", "second"))
@@ -168,7 +160,7 @@ def test_what_nothing_owns_any_longer_is_collected(own: Api) -> None:
     own.delete(f"{CONFIG_MAPS}/first")
     wait_until_gone(own, f"{CONFIG_MAPS}/child")
     wait_until_gone(own, f"{CONFIG_MAPS}/grandchild")
-    wait_for(lambda: len(own.get(f"{CONFIG_MAPS}/shared")["metadata"]["ownerReferences"]) == 1)
+    eventually(lambda: len(own.get(f"{CONFIG_MAPS}/shared")["metadata"]["ownerReferences"]) == 1)
     own.delete(f"{CONFIG_MAPS}/second")
     wait_until_gone(own, f"{CONFIG_MAPS}/shared")
 
@@ -189,7 +181,7 @@ def test_foreground_deletion_takes_dependents_first(own: Api) -> None:
     own.create(CONFIG_MAPS, held)
     marked = own.delete(f"{CONFIG_MAPS}/owner", {"propagationPolicy": "Foreground"})
     assert marked["metadata"]["finalizers"] == ["foregroundDeletion"]
-    wait_for(lambda: "deletionTimestamp" in own.get(f"{CONFIG_MAPS}/child")["metadata"])
+    eventually(lambda: "deletionTimestamp" in own.get(f"{CONFIG_MAPS}/child")["metadata"])
     assert own.get(f"{CONFIG_MAPS}/owner")
     own.merge(f"{CONFIG_MAPS}/child", {"metadata": {"finalizers": None}})
     wait_until_gone(own, f"{CONFIG_MAPS}/owner")

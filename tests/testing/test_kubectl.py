@@ -1,8 +1,6 @@
 """kubectl on the emulated and the real server: people look into a sandbox with it."""
 
 import json
-import os
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.api_servers import ApiServer
+from tests.support.parts import program
 from tests.testing.conftest import Api, config_map, widget
 
 Kubectl = Callable[..., str]
@@ -19,15 +18,10 @@ Kubectl = Callable[..., str]
 @pytest.fixture
 def kubectl(api_server: ApiServer, namespace: str, tmp_path: Path) -> Kubectl:
     """Run kubectl in the test's namespace and return what it prints; an object is passed as its input."""
-    program = shutil.which("kubectl")
-    if program is None:
-        reason = "no kubectl on PATH. Install it, on Debian: apt-get install kubernetes-client"
-        if os.environ.get("CI") == "true":
-            pytest.fail(reason)
-        pytest.skip(reason)
+    path = program("kubectl", package="kubernetes-client")
 
     def run(*arguments: str, body: dict[str, Any] | None = None) -> str:
-        command = [program, f"--kubeconfig={api_server.kubeconfig}", f"--namespace={namespace}"]
+        command = [path, f"--kubeconfig={api_server.kubeconfig}", f"--namespace={namespace}"]
         command += [f"--cache-dir={tmp_path}", *arguments]
         text = json.dumps(body) if body is not None else None
         done = subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=60)

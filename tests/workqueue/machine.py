@@ -3,7 +3,6 @@
 A failure shrinks to few calls with simple arguments.
 """
 
-import os
 import sys
 import time
 from collections import Counter
@@ -17,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 
 from distq.redisio.connection import Connection
 from distq.workqueue.memory.entries import Item
+from tests.support.parts import IN_CI
 from tests.workqueue.draws import (
     ITEMS,
     KINDS,
@@ -303,7 +303,7 @@ def examples_of(*, desk: int, ci: int) -> int:
     """Return how many examples a random test makes here."""
     if settings.get_current_profile_name() == LONG:
         return 50 * ci
-    return ci if os.environ.get("CI") else desk
+    return ci if IN_CI else desk
 
 
 def run(

@@ -2,8 +2,6 @@
 
 import logging
 import threading
-import time
-from collections.abc import Callable
 
 import pytest
 
@@ -11,6 +9,7 @@ from distq.errors import ConfigError, Empty, InvalidKey, InvalidQueueName, Queue
 from distq.testing import FakeClock, MemoryQueue
 from distq.workqueue import Request
 from distq.workqueue.interface import Settlement, Success
+from tests.support.eventually import eventually
 
 
 def test_handles_share_their_items_only_where_they_are_told_to() -> None:
@@ -54,7 +53,7 @@ def test_a_fake_clock_decides_when_a_waiting_get_is_served() -> None:
     waiting = threading.Thread(target=lambda: got.append(queue.get()), daemon=True)
     waiting.start()
     clock.step(3599)
-    _until(lambda: clock.waiters() == 1)
+    eventually(lambda: clock.waiters() == 1)
     assert not got
     clock.step(1.001)  # delays end at whole ms
     waiting.join(10)
@@ -76,7 +75,7 @@ def test_a_fake_clock_decides_when_a_get_ends_empty() -> None:
     waiting = threading.Thread(target=get, daemon=True)
     waiting.start()
     while waiting.is_alive():
-        _until(lambda: clock.waiters() == 1 or not waiting.is_alive())
+        eventually(lambda: clock.waiters() == 1 or not waiting.is_alive())
         assert not ended or clock.monotonic() >= 60
         clock.step(1)
     assert len(ended) == 1
@@ -191,16 +190,9 @@ def test_many_threads_hand_each_item_to_one_at_a_time(caplog: pytest.LogCaptureF
         thread.start()
     for number in range(200):
         queue.add(f"k{number % 20}")
-    _until(lambda: queue.depth() == 0 and not any(handle.held() for handle in handles))
+    eventually(lambda: queue.depth() == 0 and not any(handle.held() for handle in handles))
     for handle in handles:
         handle.shut_down()
     for thread in threads:
         thread.join(10)
     assert set(served) == {f"k{number}" for number in range(20)}
-
-
-def _until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not done():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)

@@ -4,7 +4,6 @@ Every reply and the whole state are compared after each step. A failure shows th
 it, and the seed. ``--hypothesis-profile=long`` goes on for a million steps, ``--hypothesis-seed`` repeats.
 """
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 
@@ -14,10 +13,12 @@ from hypothesis.stateful import RuleBasedStateMachine
 
 from distq.redisio.connection import Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
+from tests.support.parts import IN_CI
 from tests.support.redis_servers import server_of
 from tests.workqueue.machine import ManyMachine, QueueMachine, examples_of, run
 from tests.workqueue.mutants import MUTANTS, Mutant, planted
 
+pytestmark = pytest.mark.random
 SEEN_BY_ALL = {
     *("claims", "refused", "resent", "promoted", "lost", "lost heartbeat", "closed", "crashed"),
     *("suspect alone", "emptying", "suspect passed", "crashes", "terminal", "retries", "parked"),
@@ -32,7 +33,7 @@ def test_random_calls_do_what_the_specification_says(connection: Connection) -> 
     """Twelve items, four processes at a time: each reply and all of Redis are as specified."""
     seen: Counter[str] = Counter()
     run(lambda: QueueMachine(connection, seen), examples=examples_of(desk=6, ci=88), steps=250)
-    if os.environ.get("CI"):
+    if IN_CI:
         # Examples may end early, and a run's examples resemble each other: what is rare may be missing.
         while seen["steps"] <= 20_000 or (never_in(seen) and seen["steps"] <= 60_000):
             run(lambda: QueueMachine(connection, seen), examples=10, steps=250)

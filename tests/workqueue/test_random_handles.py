@@ -7,6 +7,7 @@ from tests.workqueue.handle_machine import HandleMachine
 from tests.workqueue.machine import examples_of, run
 
 
+@pytest.mark.random
 @pytest.mark.conformance("PQ-20")
 @pytest.mark.timeout(24 * 3600)
 def test_random_calls_of_handles_are_answered_alike_in_redis_and_in_memory(connection: Connection) -> None:

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 
@@ -21,17 +20,11 @@ from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
 from distq.workqueue.wait_coordinator import WaitCoordinator
+from tests.support.eventually import eventually
 from tests.support.tcp_proxy import TcpProxy
 
 WAKE = "distq:{foos}:wake"
 LONG, SOON = 100.0, 10.0
-
-
-def _until(holds: Callable[[], object], what: str, within: float = SOON) -> None:
-    deadline = time.monotonic() + within
-    while not holds():
-        assert time.monotonic() < deadline, f"not within {within} s: {what}"
-        time.sleep(0.002)
 
 
 def _blocked(connection: Connection) -> int:
@@ -61,13 +54,13 @@ class Waiters:
 
         self._threads.append(threading.Thread(target=work))
         self._threads[-1].start()
-        _until(lambda: self.room._present > present or name in self.ended, f"{name} waits")
-        _until(lambda: _blocked(self.connection) or name in self.ended, "one sleeps on Redis")
+        eventually(lambda: self.room._present > present or name in self.ended, f"{name} waits")
+        eventually(lambda: _blocked(self.connection) or name in self.ended, "one sleeps on Redis")
 
     def wake(self) -> None:
         """Give one token, and see it taken."""
         self.connection.execute("RPUSH", WAKE, 1)
-        _until(lambda: not self.connection.execute("LLEN", WAKE), "the token is taken")
+        eventually(lambda: not self.connection.execute("LLEN", WAKE), "the token is taken")
 
     def close(self) -> None:
         """End all waits."""
@@ -92,8 +85,8 @@ def test_a_token_wakes_one_thread_and_the_one_that_waits_longest_sleeps_next(wai
         waiters.wait(name)
     for name in "abc":
         waiters.wake()
-        _until(lambda name=name: waiters.ended[-1:] == [name], f"{name} wakes")  # type: ignore[misc]
-        _until(lambda: _blocked(waiters.connection) or len(waiters.ended) == 3, "the next sleeps")
+        eventually(lambda name=name: waiters.ended[-1:] == [name], f"{name} wakes")  # type: ignore[misc]
+        eventually(lambda: _blocked(waiters.connection) or len(waiters.ended) == 3, "the next sleeps")
     assert waiters.ended == list("abc")
 
 
@@ -101,7 +94,7 @@ def test_the_sleeper_wakes_at_the_earliest_time_that_any_thread_was_told(waiters
     """A turn of another thread may cover a due time before the sleeper meant to wake."""
     waiters.wait("sleeps for long")
     waiters.wait("was told of a due time", seconds=0.05)
-    _until(lambda: waiters.ended == ["sleeps for long"], "somebody looks")
+    eventually(lambda: waiters.ended == ["sleeps for long"], "somebody looks")
 
 
 def test_who_has_no_more_patience_leaves_and_the_others_sleep_on(waiters: Waiters) -> None:
@@ -109,10 +102,10 @@ def test_who_has_no_more_patience_leaves_and_the_others_sleep_on(waiters: Waiter
     waiters.wait("sleeps", at_most=0.1)
     waiters.wait("stands by", at_most=0.05)
     waiters.wait("stays")
-    _until(lambda: sorted(waiters.ended) == ["sleeps", "stands by"], "both leave")
-    _until(lambda: _blocked(waiters.connection), "the other sleeps")
+    eventually(lambda: sorted(waiters.ended) == ["sleeps", "stands by"], "both leave")
+    eventually(lambda: _blocked(waiters.connection), "the other sleeps")
     waiters.wake()
-    _until(lambda: waiters.ended[2:] == ["stays"], "it wakes")
+    eventually(lambda: waiters.ended[2:] == ["stays"], "it wakes")
 
 
 def test_an_interrupt_ends_all_waits_of_a_handle_or_the_next_one(waiters: Waiters) -> None:
@@ -120,11 +113,11 @@ def test_an_interrupt_ends_all_waits_of_a_handle_or_the_next_one(waiters: Waiter
     for name in "abc":
         waiters.wait(name)
     waiters.room.interrupt()
-    _until(lambda: sorted(waiters.ended) == list("abc"), "all end")
+    eventually(lambda: sorted(waiters.ended) == list("abc"), "all end")
     waiters.room.interrupt()
     waiters.room.interrupt()
     waiters.wait("d")
-    _until(lambda: waiters.ended[3:] == ["d"], "it ends")
+    eventually(lambda: waiters.ended[3:] == ["d"], "it ends")
     waiters.wait("e")
     assert waiters.room._present == 1
 
@@ -180,9 +173,9 @@ def test_threads_of_a_handle_get_their_turn_one_after_another(connection: Connec
         thread.start()
     room = queue._turns._waiting
     for number in range(40):
-        _until(lambda: room._present == 4 and _blocked(connection) == 1, "all wait")
+        eventually(lambda: room._present == 4 and _blocked(connection) == 1, "all wait")
         queue.add(f"k{number}")
-        _until(lambda number=number: served.total() == number + 1, "it is served")  # type: ignore[misc]
+        eventually(lambda number=number: served.total() == number + 1, "it is served")  # type: ignore[misc]
     queue.shut_down()
     for thread in threads:
         thread.join(SOON)
@@ -241,7 +234,7 @@ def test_parent_and_child_of_a_fork_wait_apart(connection: Connection) -> None:
     got: list[Request] = []
     waiting = threading.Thread(target=lambda: got.append(queue.get()))
     waiting.start()
-    _until(lambda: _blocked(connection) == 1, "the parent sleeps")
+    eventually(lambda: _blocked(connection) == 1, "the parent sleeps")
     child = os.fork()
     if child == 0:
         code = 1
@@ -252,7 +245,7 @@ def test_parent_and_child_of_a_fork_wait_apart(connection: Connection) -> None:
             queue.close()
         finally:
             os._exit(code)
-    _until(lambda: _blocked(connection) == 2, "both sleep")
+    eventually(lambda: _blocked(connection) == 2, "both sleep")
     queue.add("a")
     queue.add("b")
     assert os.waitpid(child, 0)[1] == 0
@@ -290,7 +283,7 @@ class Processes:
                     text=True,
                 )
             )
-        _until(lambda: _blocked(connection) == size, "all wait", 60)
+        eventually(lambda: _blocked(connection) == size, "all wait", timeout=60)
 
     def close(self) -> None:
         """Kill what lives."""
@@ -338,13 +331,13 @@ def test_what_is_pending_is_claimed_though_who_was_woken_for_it_is_gone(
     queue = Queue("foos", connection)
     death(processes, 0)
     queue.add("now")
-    _until(lambda: not queue.depth() and not connection.execute("HLEN", "distq:{foos}:claims"), "claimed")
+    eventually(lambda: not queue.depth() and not connection.execute("HLEN", "distq:{foos}:claims"), "claimed")
     queue.add_after("later", 3.0)  # so that another polls before, where the dead one took the token
-    _until(lambda: _coverer(processes) not in {None, 0}, "somebody else covers it")
+    eventually(lambda: _coverer(processes) not in {None, 0}, "somebody else covers it")
     coverer = _coverer(processes)
     assert coverer
     death(processes, coverer)
     left = ["ready", "delayed", "claims"]
-    _until(
+    eventually(
         lambda: not any(connection.execute("EXISTS", f"distq:{{foos}}:{name}") for name in left), "claimed"
     )
