@@ -5,7 +5,7 @@ import threading
 
 from distq.clock import Clock
 from distq.errors import Expired, TooManyRequests
-from distq.informer.backoff import patience
+from distq.informer.backoff import retry_after
 from distq.informer.listwatch import PAGE_SIZE, ListerWatcher
 from distq.informer.rare_collections import rare_collections
 from distq.informer.sink import Sink
@@ -59,6 +59,6 @@ class Pager:
             try:
                 return self._list_watch.page(token, limit=limit)
             except TooManyRequests as error:
-                asked = patience(error)
-                if not asked or self._clock.wait(stop, asked):
+                delay = retry_after(error)
+                if not delay or self._clock.wait(stop, delay):
                     raise

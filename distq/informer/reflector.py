@@ -21,7 +21,7 @@ from distq.errors import (
     NotFound,
     TooManyRequests,
 )
-from distq.informer.backoff import Backoff, patience
+from distq.informer.backoff import Backoff, retry_after
 from distq.informer.listwatch import ListerWatcher
 from distq.informer.objects import is_older
 from distq.informer.pager import Pager
@@ -266,8 +266,8 @@ class Reflector:
 
     def _back_off(self, error: Exception | None, stop: threading.Event) -> None:
         """Wait for the back-off's delay, or until lists are answered again where they were not."""
-        if isinstance(error, TooManyRequests) and (asked := patience(error)) > 0:
-            self._wait(asked, stop)
+        if isinstance(error, TooManyRequests) and (delay := retry_after(error)) > 0:
+            self._wait(delay, stop)
             return
         until = self._clock.monotonic() + self._backoff.delay()
         while not stop.is_set() and (left := until - self._clock.monotonic()) > 0:
