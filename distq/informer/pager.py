@@ -6,8 +6,8 @@ import threading
 from distq.clock import Clock
 from distq.errors import Expired, TooManyRequests
 from distq.informer.backoff import retry_after
+from distq.informer.gc_threshold import raised_gc_threshold
 from distq.informer.listwatch import PAGE_SIZE, ListerWatcher
-from distq.informer.rare_collections import rare_collections
 from distq.informer.sink import Sink
 from distq.informer.wire import Page
 
@@ -29,7 +29,7 @@ class Pager:
     def list(self, stop: threading.Event) -> None:
         """List until the sink has all, or until ``stop`` is set; raises ApiError and what the sink raises."""
         limit = PAGE_SIZE
-        with rare_collections():
+        with raised_gc_threshold():
             while not (stop.is_set() or self._list_once(limit, stop)):
                 # The token expired: a list must end before that, so the next has fewer pages.
                 limit *= 4

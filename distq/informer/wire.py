@@ -13,8 +13,8 @@ import msgspec
 from distq.client.objects import Object
 from distq.client.resources import Resource
 from distq.errors import ApiError, Expired, TooManyRequests
+from distq.informer.json_depth import decode, limit_depth
 from distq.informer.objects import Metadata
-from distq.informer.shallow import decode, shallow
 
 _NOTHING = msgspec.Raw()
 
@@ -141,7 +141,7 @@ def decode_page(body: bytes, resource: Resource) -> Page:
         page = _LIST.decode(body)
         objects = [_object(raw, resource) for raw in page.items or ()]
     except RecursionError:
-        return decode_page(shallow(body, f"list of {resource.kind}"), resource)
+        return decode_page(limit_depth(body, f"list of {resource.kind}"), resource)
     except _UNREADABLE as error:
         raise ApiError(f"unreadable list of {resource.kind}: {error}") from None
     return Page(page.metadata.resource_version, objects, page.metadata.continue_)
@@ -159,7 +159,7 @@ def decode_event(line: bytes, resource: Resource) -> WatchEvent:
             return _bookmark(event.object, resource)
         return WatchEvent(event.type, _object(event.object, resource))
     except RecursionError:
-        return decode_event(shallow(line, f"watch event of {resource.kind}"), resource)
+        return decode_event(limit_depth(line, f"watch event of {resource.kind}"), resource)
     except _UNREADABLE as error:
         raise ApiError(f"unreadable watch event of {resource.kind}: {error}") from None
 

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from distq.client.objects import Object
+from distq.informer.json_depth import decode
 from distq.informer.objects import Metadata, key_of
-from distq.informer.shallow import decode
 from distq.informer.wire import RawObject
 
 Transform = Callable[[Object], Object]
