@@ -6,7 +6,8 @@ object could otherwise stop everybody who follows its kind.
 
 import logging
 import re
-from typing import TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -22,12 +23,15 @@ MAX_DEPTH = 500
 _STRING_OR_BRACKET = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
 
 
-def decode(decoder: msgspec.json.Decoder[T], text: bytes | msgspec.Raw, what: str) -> T:
-    """Decode; how deep that may go depends on how deep the caller is already."""
+def decode(read: Callable[[Any], T], text: bytes | msgspec.Raw, what: str) -> T:
+    """Read the text, or where that goes too deep what ``limit_depth`` leaves of it.
+
+    How deep a decoder may go depends on how deep its caller is already.
+    """
     try:
-        return decoder.decode(text)
+        return read(text)
     except RecursionError:
-        return decoder.decode(limit_depth(bytes(text), what))
+        return read(limit_depth(bytes(text), what))
 
 
 def limit_depth(text: bytes, what: str) -> bytes:
