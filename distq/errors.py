@@ -133,7 +133,7 @@ class Expired(ApiError):
 
 
 class TooManyRequests(ApiError):
-    """The API server asks for patience (429), for 1 second where it does not say how much."""
+    """The API server asks to be left alone for a while (429), for 1 second where it does not say how long."""
 
     retry_after: float
 

@@ -95,7 +95,7 @@ class Connection:
             raise typed_error(error, self._address) from error
         return connection  # type: ignore[no-any-return]  # redis-py does not say
 
-    def impatient(self, timeout: float) -> "Connection":
+    def with_timeout(self, timeout: float) -> "Connection":
         """Return a pool to the same server that waits at most ``timeout`` seconds and repeats nothing."""
         other = Connection()
         other._address, other._timeout, other._pauses = self._address, timeout, ()
