@@ -7,7 +7,7 @@ trip, not per answer; repairs check each item's state again inside Redis.
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from distq.errors import ConfigError
+from distq.errors import ConfigError, short_tracebacks
 from distq.inspector import reading
 from distq.inspector.info import ItemInfo, Listing, QueueInfo, State, StreamInfo, Timestamp, WorkerInfo
 from distq.redisio.connection import Connection, shared_connection
@@ -20,6 +20,7 @@ REASON_BYTES = 256
 _STATES: tuple[State, ...] = ("processing", "ready", "delayed", "dead")
 
 
+@short_tracebacks
 class Inspector:
     """Look into queues and repair them.
 
