@@ -107,9 +107,7 @@ def test_a_bad_scheme_names_those_that_work() -> None:
     """A URL of something else is refused before anything is connected."""
     with pytest.raises(ConfigError) as caught:
         Connection(settings=Settings(redis_url="http://db")).execute("PING")
-    assert str(caught.value) == (
-        'bad DISTQ_REDIS_URL: unknown scheme "http". Use redis, rediss, unix, redis+sentinel, redis+cluster.'
-    )
+    assert str(caught.value) == ('bad DISTQ_REDIS_URL: unknown scheme "http". Use redis, rediss or unix.')
 
 
 @pytest.mark.parametrize("url", ["redis+sentinel://a,b/main/0", "rediss+cluster://a,b"])
@@ -400,10 +398,11 @@ def test_a_server_that_hangs_is_asked_twice(redis_server: EmbeddedValkey) -> Non
         connection = Connection(f"redis://127.0.0.1:{proxy.port}")
         connection._timeout = 0.2
         connection.execute("PING")
+        before = proxy.accepted
         proxy.mode = "hang"
         with pytest.raises(RedisUnavailable):
             connection.execute("PING")
-        assert proxy.accepted <= 2
+        assert proxy.accepted <= before + 1
         connection.close()
 
 
@@ -414,7 +413,7 @@ def test_a_timeout_ends_the_wait_for_a_silent_server(start_server: StartServer) 
     connection.execute("PING")
     os.kill(server.pid, 19)  # SIGSTOP: it accepts, and says nothing
     began = time.monotonic()
-    with pytest.raises(RedisUnavailable, match="no answer in time"):
+    with pytest.raises(RedisUnavailable, match="connected, but no answer"):
         connection.execute("PING")
     assert time.monotonic() - began < 4
     connection.close()
