@@ -1,4 +1,4 @@
-"""Every error that distq raises, and the two that handlers raise to it.
+"""Every error that distq raises, and the two that handlers raise to it::
 
     DistqError
     ├── ConfigError                    wrong settings, arguments or environment
