@@ -41,7 +41,7 @@ from tests.support.samples import custom_resource, wait_until_served
 
 QUEUE = "failover"
 WRITERS = 6
-PATIENCE = 600.0
+TIMEOUT = 600.0
 MISSED = 0.01
 """What part of the objects changes while nobody leads; of that, a fifth is deleted and a fifth added."""
 
@@ -248,10 +248,10 @@ class Bench:
 
 def until(condition: Callable[[], bool], what: str) -> None:
     """Return once the condition holds."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not condition():
         if time.monotonic() > deadline:
-            raise ApiError(f"not within {PATIENCE:g} s: {what}")
+            raise ApiError(f"not within {TIMEOUT:g} s: {what}")
         time.sleep(0.02)
 
 

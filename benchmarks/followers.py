@@ -16,7 +16,7 @@ from distq.client import Client
 from distq.errors import ApiError
 from distq.informer import ListWatch, ResourceEventHandlerFuncs, SharedInformer, strip_managed_fields
 from distq.informer.listwatch import PAGE_SIZE, Lines
-from distq.informer.stored import Transform
+from distq.informer.stored_object import Transform
 from distq.informer.wire import Page, WatchEvent
 
 PODS = "v1/Pod"

@@ -19,7 +19,7 @@ RATE = 50
 """Writes a second."""
 
 OBJECTS = 100
-PATIENCE = 10.0
+TIMEOUT = 10.0
 """Seconds for the last keys to come."""
 
 
@@ -97,7 +97,7 @@ def _since(child: Child, before: int, written: Mapping[str, list[float]]) -> lis
     """Return for each write how long it took until a child heard of the Pod, sorted."""
     left = {key: list(times) for key, times in written.items()}
     count = sum(map(len, left.values()))
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while len(child.heard()) < before + count and time.monotonic() < deadline:
         time.sleep(0.01)
     latencies = []
@@ -112,7 +112,7 @@ def _since(child: Child, before: int, written: Mapping[str, list[float]]) -> lis
 
 
 def _until_heard(child: Child, number: int) -> int:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while len(child.heard()) < number:
         if time.monotonic() > deadline:
             break  # several writes may have made one key

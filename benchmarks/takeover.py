@@ -33,7 +33,7 @@ KILL = 15.5
 RELEASE = 0.2
 """Seconds that a takeover after a release may take."""
 
-PATIENCE = 120.0
+TIMEOUT = 120.0
 STARTED_AT_ONCE = 4
 
 
@@ -50,7 +50,7 @@ class Pair:
     def begin(self) -> None:
         """Let one lead, and the other follow."""
         self._leader.start()
-        eventually(lambda: bool(self._leader.acts), timeout=PATIENCE)
+        eventually(lambda: bool(self._leader.acts), timeout=TIMEOUT)
         self._follow()
 
     def begin_again(self) -> None:
@@ -71,12 +71,12 @@ class Pair:
 
     def taken_over(self) -> float:
         """Return after how many seconds the follower acts."""
-        eventually(lambda: bool(self._follower.acts), timeout=PATIENCE)
+        eventually(lambda: bool(self._follower.acts), timeout=TIMEOUT)
         return (self._follower.acts[0] - self._began) / 1e9
 
     def _follow(self) -> None:
         self._follower.start()
-        eventually(lambda: bool(self._follower.leaders), timeout=PATIENCE)
+        eventually(lambda: bool(self._follower.leaders), timeout=TIMEOUT)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Every error that distq raises, and the two that handlers raise to it.
+"""Every error that distq raises, and the two that handlers raise to it::
 
     DistqError
     ├── ConfigError                    wrong settings, arguments or environment
@@ -25,9 +25,13 @@
 Messages are one line, ``what: cause. Remedy.``, and carry no secrets.
 """
 
+import functools
+import inspect
 import queue
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+Class = TypeVar("Class")
 
 
 class DistqError(Exception):
@@ -133,7 +137,7 @@ class Expired(ApiError):
 
 
 class TooManyRequests(ApiError):
-    """The API server asks for patience (429), for 1 second where it does not say how much."""
+    """The API server asks to be left alone for a while (429), for 1 second where it does not say how long."""
 
     retry_after: float
 
@@ -163,3 +167,36 @@ class RetryAfter(Exception):
         shown = f"{delay:g}" if isinstance(delay, int | float) else repr(delay)
         super().__init__(message or f"retry after {shown} s")
         self.delay = delay
+
+
+def short_tracebacks(cls: type[Class]) -> type[Class]:
+    """Let DistqErrors that leave the public methods of a class forget the frames below.
+
+    The message names cause and remedy; twenty frames of ours above it would hide the caller's own line.
+    """
+    for name, member in list(vars(cls).items()):
+        if inspect.isfunction(member) and not name.startswith("_"):
+            setattr(cls, name, _shortened(member))
+    return cls
+
+
+def _shortened(method: Callable[..., Any]) -> Callable[..., Any]:
+    if inspect.isgeneratorfunction(method):
+
+        @functools.wraps(method)
+        def iterate(*args: Any, **named: Any) -> Iterator[Any]:
+            try:
+                yield from method(*args, **named)
+            except DistqError as error:
+                raise error.with_traceback(None)  # noqa: B904 - it is the same error
+
+        return iterate
+
+    @functools.wraps(method)
+    def call(*args: Any, **named: Any) -> Any:
+        try:
+            return method(*args, **named)
+        except DistqError as error:
+            raise error.with_traceback(None)  # noqa: B904 - it is the same error
+
+    return call

@@ -14,7 +14,7 @@ from distq.client.error_mapping import missing_object
 from distq.client.objects import Object, metadata, resource_text, title
 from distq.client.raw import RawClient
 from distq.client.resources import Discovery, Resource
-from distq.errors import ApiError, ConfigError, Expired, NotFound
+from distq.errors import ApiError, ConfigError, Expired, NotFound, short_tracebacks
 
 PAGE_SIZE = 500
 _APPLY = "application/apply-patch+yaml"
@@ -22,6 +22,7 @@ _MERGE_PATCH = "application/merge-patch+json"
 _JSON_PATCH = "application/json-patch+json"
 
 
+@short_tracebacks
 class Client(RawClient):
     """One cluster's objects, by the kubeconfig or the pod's service account; connects when used.
 

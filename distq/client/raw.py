@@ -20,13 +20,14 @@ from urllib3.exceptions import HTTPError, ProtocolError, SSLError
 from distq.client import credentials
 from distq.client.error_mapping import no_answer, response_error
 from distq.config import kubeconfig_variable
-from distq.errors import ApiError, ConfigError
+from distq.errors import ApiError, ConfigError, short_tracebacks
 
 CONNECT_TIMEOUT = 5.0
 IDLE_CONNECTIONS = 64
 _READ_SIZE = 1 << 16
 
 
+@short_tracebacks
 class RawClient:
     """The requests of one process to one cluster; connects when used, from any thread, also after a fork."""
 
@@ -174,7 +175,7 @@ class Stream:
         except (HTTPError, OSError, ValueError, AttributeError) as error:
             # a socket that another thread shut down fails in any of these ways
             if not self._closed.is_set():
-                raise self._broken(error) from error
+                raise self._broken(error) from None
 
     def close(self) -> None:
         """End the stream at once, also while another thread waits for its next line."""
@@ -232,10 +233,10 @@ class _Transport:
                 return self._request(method, path, headers, **options)
             except (ProtocolError, SSLError) as error:
                 if not tries:
-                    raise self.no_answer(what, error) from error
+                    raise self.no_answer(what, error) from None
                 self._pool.clear()  # the other idle connections are as old
             except (HTTPError, OSError) as error:
-                raise self.no_answer(what, error) from error
+                raise self.no_answer(what, error) from None
 
     def no_answer(self, what: str, error: Exception) -> ApiError:
         """Return the error for a request to this server that broke."""

@@ -13,6 +13,8 @@ from urllib.parse import quote
 
 from distq.errors import ConfigError, NotFound
 
+APPLY_ITS_CRD = "Apply its CRD first."
+
 
 @dataclass(frozen=True)
 class Resource:
@@ -57,6 +59,14 @@ class Resource:
         return self.path(namespace or None, name)
 
 
+class UnknownResource(NotFound):
+    """The API server does not serve a resource; ``what`` says what cannot be done therefore."""
+
+    def __init__(self, text: str, *, what: str = "no resource", remedy: str = APPLY_ITS_CRD) -> None:
+        super().__init__(f"{what} {text}: unknown to the API server. {remedy}", status=404, reason="NotFound")
+        self.remedy = remedy
+
+
 class Discovery:
     """The resources of one API server, asked for once per group and version.
 
@@ -82,7 +92,7 @@ class Discovery:
             if resource.kind == kind:
                 return resource
         meant = [one for one in served if kind.lower() in {one.kind.lower(), one.plural}]
-        raise _unknown(text, f"Give its kind: {meant[0]}." if meant else "Apply its CRD first.")
+        raise UnknownResource(text, remedy=f"Give its kind: {meant[0]}." if meant else APPLY_ITS_CRD)
 
     def forget(self, resource: Resource) -> None:
         """Ask again at the next use; its paths were answered as unknown."""
@@ -94,7 +104,7 @@ class Discovery:
         try:
             document = self._fetch(f"/{root}/{quote(api_version)}")
         except NotFound:
-            raise _unknown(text) from None
+            raise UnknownResource(text) from None
         return [
             Resource(api_version, entry["kind"], entry["name"], entry["namespaced"])
             for entry in document.get("resources") or ()
@@ -117,7 +127,3 @@ def _segment(name: str) -> str:
     if name in {".", ".."} or "/" in name:
         raise ConfigError(f'bad name "{name}": it cannot be part of a path. Correct it.')
     return quote(name, safe="")
-
-
-def _unknown(text: str, remedy: str = "Apply its CRD first.") -> NotFound:
-    return NotFound(f"no resource {text}: unknown to the API server. {remedy}", status=404, reason="NotFound")

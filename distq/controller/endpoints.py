@@ -114,4 +114,4 @@ def _listen(host: str, port: int) -> _Server:
         return server((host, port), _Handler)  # type: ignore[no-any-return]  # made just above
     except (OSError, OverflowError) as error:
         cause = getattr(error, "strerror", None) or error
-        raise ConfigError(f"cannot listen on {host}:{port}: {cause}. Choose another http_address.") from error
+        raise ConfigError(f"cannot listen on {host}:{port}: {cause}. Choose another http_address.") from None

@@ -20,7 +20,7 @@ from distq.config import Settings
 from distq.controller.controller import Controller
 from distq.controller.process_health import Condition
 from distq.controller.worker.dispatcher import Dispatcher
-from distq.errors import ConfigError
+from distq.errors import ConfigError, short_tracebacks
 from distq.metrics import MetricsProvider
 from distq.redisio.connection import Connection
 from distq.workqueue.queue import Queue
@@ -33,6 +33,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _logger = logging.getLogger("distq")
 
 
+@short_tracebacks
 class Manager:
     """Runs controllers until it is told to stop (controller-runtime ``manager.Manager``).
 

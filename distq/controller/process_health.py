@@ -39,7 +39,7 @@ class Condition:
         candidate: "Candidate | None",
         queues: Sequence[Queue],
     ) -> None:
-        self._connection = connection and connection.impatient(PATIENCE)
+        self._connection = connection and connection.with_timeout(PATIENCE)
         self._dispatchers = dispatchers
         self._candidate = candidate
         self._queues = [QueueGauges(queue) for queue in queues]

@@ -69,4 +69,4 @@ def _listen(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family)
     except (OSError, OverflowError) as error:
         cause = getattr(error, "strerror", None) or error
-        raise ConfigError(f"cannot bind the dashboard to {host}:{port}: {cause}. Choose another.") from error
+        raise ConfigError(f"cannot bind the dashboard to {host}:{port}: {cause}. Choose another.") from None

@@ -17,7 +17,7 @@ from distq.informer.reflector import Reflector
 from distq.informer.registration import Registration, ResourceEventHandler, ResourceEventHandlerFuncs
 from distq.informer.shared_informer import SharedInformer
 from distq.informer.sink import PositionMoved, Sink
-from distq.informer.stored import DeletedFinalStateUnknown, StoredObject, strip_managed_fields
+from distq.informer.stored_object import DeletedFinalStateUnknown, StoredObject, strip_managed_fields
 
 __all__ = [
     "NAMESPACE_INDEX",

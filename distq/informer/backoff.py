@@ -5,13 +5,13 @@ import random
 from distq.clock import Clock
 from distq.errors import TooManyRequests
 
-LONGEST_PATIENCE = 60.0
+LONGEST_RETRY_AFTER = 60.0
 """Seconds; a Retry-After of hours is a proxy's mistake."""
 
 
-def patience(error: TooManyRequests) -> float:
-    """Return for how many seconds an API server asks to be left alone; 0 where it does not say."""
-    return max(0.0, min(error.retry_after, LONGEST_PATIENCE))
+def retry_after(error: TooManyRequests) -> float:
+    """Return after how many seconds the API server wants to be asked again; 0 where it does not say."""
+    return max(0.0, min(error.retry_after, LONGEST_RETRY_AFTER))
 
 
 class Backoff:

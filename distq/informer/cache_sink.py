@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from distq.informer.delta_fifo import DeltaFIFO
-from distq.informer.stored import StoredObject, Transform, store_raw
+from distq.informer.stored_object import StoredObject, Transform, store_raw
 from distq.informer.wire import RawObject, WatchEvent
 
 logger = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from distq.informer.stored import StoredObject
+from distq.informer.stored_object import StoredObject
 
 
 class DeltaType(StrEnum):

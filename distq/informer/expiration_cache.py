@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from distq.client.objects import Object
 from distq.clock import SYSTEM_CLOCK, Clock
 from distq.informer.indexer import Keys, Objects
-from distq.informer.stored import StoredObject, store_object
+from distq.informer.stored_object import StoredObject, store_object
 
 
 class ExpirationCache:

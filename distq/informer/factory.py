@@ -12,7 +12,7 @@ from distq.errors import ConfigError
 from distq.informer.indexer import IndexFunc
 from distq.informer.listwatch import ListerWatcher, ListWatch
 from distq.informer.shared_informer import SharedInformer
-from distq.informer.stored import Transform
+from distq.informer.stored_object import Transform
 
 logger = logging.getLogger(__name__)
 

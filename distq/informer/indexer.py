@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from distq.client.objects import Object
 from distq.errors import ConfigError
-from distq.informer.stored import StoredObject, store_object
+from distq.informer.stored_object import StoredObject, store_object
 
 IndexFunc = Callable[[Object], Sequence[str]]
 """From an object to the values under which an index finds it."""

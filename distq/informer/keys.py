@@ -2,7 +2,7 @@
 
 from distq.client.objects import Object
 from distq.errors import InvalidKey
-from distq.informer.stored import DeletedFinalStateUnknown, store_object
+from distq.informer.stored_object import DeletedFinalStateUnknown, store_object
 
 
 def meta_namespace_key_func(obj: Object | DeletedFinalStateUnknown) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from distq.client.objects import Object
 from distq.informer.indexer import NAMESPACE_INDEX, Indexer, Objects, Stored
 from distq.informer.selectors import Labels, label_selector
-from distq.informer.stored import StoredObject
+from distq.informer.stored_object import StoredObject
 
 
 class Lister:

@@ -8,7 +8,7 @@ from typing import Protocol, Self
 
 from distq.client.client import Client
 from distq.client.raw import Stream
-from distq.client.resources import Resource, parse_resource
+from distq.client.resources import Resource, UnknownResource, parse_resource
 from distq.errors import NotFound
 from distq.informer.wire import Page, WatchEvent, decode_event, decode_page
 
@@ -83,10 +83,8 @@ class ListWatch:
         """Return the resource; raise NotFound where the API server does not know it."""
         try:
             return self.client.resolve(self.resource)
-        except NotFound as error:
-            raise NotFound(
-                str(error).replace("no resource", "cannot watch", 1), status=404, reason="NotFound"
-            ) from error
+        except UnknownResource as error:
+            raise UnknownResource(self.resource, what="cannot watch", remedy=error.remedy) from error
 
     def version(self) -> str:
         """Return the resource's present version; the cheapest question that shows whether lists work."""
@@ -132,11 +130,7 @@ class ListWatch:
             body = self.client.request("GET", resource.path(self.namespace), query=query, accept=accept)
         except NotFound as error:  # it was known a moment ago, and may come again with other paths
             self.client.forget(resource)
-            raise NotFound(
-                f"cannot watch {self.resource}: unknown to the API server. Apply its CRD first.",
-                status=404,
-                reason="NotFound",
-            ) from error
+            raise UnknownResource(self.resource, what="cannot watch") from error
         return decode_page(body, resource)
 
     def _selectors(self) -> dict[str, str]:

@@ -8,7 +8,7 @@ from distq.client.objects import Object
 from distq.clock import SYSTEM_CLOCK, Clock
 from distq.informer.indexer import Indexer, Objects, index_values
 from distq.informer.objects import is_older
-from distq.informer.stored import DeletedFinalStateUnknown, StoredObject, store_object
+from distq.informer.stored_object import DeletedFinalStateUnknown, StoredObject, store_object
 
 CAPACITY = 100
 """Writes that are remembered at most, the one not used for the longest time goes first; and deletions."""

@@ -5,9 +5,9 @@ import threading
 
 from distq.clock import Clock
 from distq.errors import Expired, TooManyRequests
-from distq.informer.backoff import patience
+from distq.informer.backoff import retry_after
+from distq.informer.gc_threshold import raised_gc_threshold
 from distq.informer.listwatch import PAGE_SIZE, ListerWatcher
-from distq.informer.rare_collections import rare_collections
 from distq.informer.sink import Sink
 from distq.informer.wire import Page
 
@@ -66,7 +66,7 @@ class Pager:
     def list(self, stop: threading.Event) -> None:
         """List until the sink has all, or until ``stop`` is set; raises ApiError and what the sink raises."""
         pages = Pages(self._list_watch)
-        with rare_collections():
+        with raised_gc_threshold():
             while not stop.is_set():
                 if pages.at_start:
                     self._sink.begin_list()
@@ -84,6 +84,6 @@ class Pager:
             try:
                 return pages.turn()
             except TooManyRequests as error:
-                asked = patience(error)
-                if pages.at_start or not asked or self._clock.wait(stop, asked):
+                delay = retry_after(error)
+                if pages.at_start or not delay or self._clock.wait(stop, delay):
                     raise

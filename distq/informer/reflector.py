@@ -21,11 +21,11 @@ from distq.errors import (
     NotFound,
     TooManyRequests,
 )
-from distq.informer.backoff import Backoff, patience
+from distq.informer.backoff import Backoff, retry_after
+from distq.informer.gc_threshold import raised_gc_threshold
 from distq.informer.listwatch import ListerWatcher
 from distq.informer.objects import is_older
 from distq.informer.pager import Pager
-from distq.informer.rare_collections import rare_collections
 from distq.informer.read_ahead import ReadAhead
 from distq.informer.sink import PositionMoved, Sink
 from distq.informer.wire import RawObject, WatchEvent
@@ -200,7 +200,7 @@ class Reflector:
     def _take_list(self, reader: ReadAhead, stop: threading.Event) -> None:
         """Hand over the list with which a watch begins, and what was read of the watch after it."""
         self._sink.begin_list()
-        with rare_collections():
+        with raised_gc_threshold():
             while not stop.is_set():
                 lines, since = reader.take(LIST_PAUSE, wanted=LISTED_AT_ONCE)
                 events, failure = self._decode(lines)
@@ -266,8 +266,8 @@ class Reflector:
 
     def _back_off(self, error: Exception | None, stop: threading.Event) -> None:
         """Wait for the back-off's delay, or until lists are answered again where they were not."""
-        if isinstance(error, TooManyRequests) and (asked := patience(error)) > 0:
-            self._wait(asked, stop)
+        if isinstance(error, TooManyRequests) and (delay := retry_after(error)) > 0:
+            self._wait(delay, stop)
             return
         until = self._clock.monotonic() + self._backoff.delay()
         while not stop.is_set() and (left := until - self._clock.monotonic()) > 0:

@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 from distq.client.objects import Object
 from distq.clock import Clock
 from distq.errors import ConfigError
-from distq.informer.stored import DeletedFinalStateUnknown, StoredObject
+from distq.informer.stored_object import DeletedFinalStateUnknown, StoredObject
 
 logger = logging.getLogger(__name__)
 

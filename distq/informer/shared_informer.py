@@ -25,7 +25,7 @@ from distq.informer.registration import (
     validate_handler,
     validate_resync_period,
 )
-from distq.informer.stored import Transform
+from distq.informer.stored_object import Transform
 
 logger = logging.getLogger(__name__)
 

@@ -6,6 +6,7 @@ the time and memory of decoding their metadata.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -13,8 +14,8 @@ import msgspec
 from distq.client.objects import Object
 from distq.client.resources import Resource
 from distq.errors import ApiError, Expired, TooManyRequests
+from distq.informer.json_depth import decode
 from distq.informer.objects import Metadata
-from distq.informer.shallow import decode, shallow
 
 _NOTHING = msgspec.Raw()
 
@@ -46,12 +47,12 @@ class RawObject:
     def metadata(self) -> Metadata:
         """Return the object's metadata, decoded at the first look."""
         if self._metadata is None:
-            self._metadata = decode(_PARTIAL, self.raw, self.key).metadata
+            self._metadata = decode(_PARTIAL.decode, self.raw, self.key).metadata
         return self._metadata
 
     def decode(self) -> Object:
         """Return the whole object; lists and partial objects leave its kind out, so it is put back."""
-        whole: Object = decode(_WHOLE, self.raw, self.key)
+        whole: Object = decode(_WHOLE.decode, self.raw, self.key)
         return {**whole, "apiVersion": self.resource.api_version, "kind": self.resource.kind}
 
 
@@ -67,7 +68,7 @@ class WatchEvent(msgspec.Struct, frozen=True):
 
     @property
     def version(self) -> str:
-        """Return the version up to which the watch has told everything."""
+        """Return the version up to which the watch has shown everything."""
         return self.object.version
 
 
@@ -137,31 +138,37 @@ _UNREADABLE = (msgspec.MsgspecError, KeyError, UnicodeDecodeError)
 
 def decode_page(body: bytes, resource: Resource) -> Page:
     """Decode one page of a list; an ApiError where it is not one."""
+    what = f"list of {resource.kind}"
     try:
-        page = _LIST.decode(body)
-        objects = [_object(raw, resource) for raw in page.items or ()]
-    except RecursionError:
-        return decode_page(shallow(body, f"list of {resource.kind}"), resource)
+        return decode(partial(_page, resource), body, what)
     except _UNREADABLE as error:
-        raise ApiError(f"unreadable list of {resource.kind}: {error}") from None
-    return Page(page.metadata.resource_version, objects, page.metadata.continue_)
+        raise ApiError(f"unreadable {what}: {error}") from None
 
 
 def decode_event(line: bytes, resource: Resource) -> WatchEvent:
-    """Decode one line of a watch; raise the error that an ERROR event tells, ApiError for garbage."""
+    """Decode one line of a watch; raise the error that an ERROR event reports, ApiError for garbage."""
+    what = f"watch event of {resource.kind}"
     try:
-        if (plain := _plain_event(line, resource)) is not None:
-            return plain
-        event = _LINE.decode(line)
-        if event.type == "ERROR":
-            raise _error(_STATUS.decode(event.object))
-        if event.type == "BOOKMARK":
-            return _bookmark(event.object, resource)
-        return WatchEvent(event.type, _object(event.object, resource))
-    except RecursionError:
-        return decode_event(shallow(line, f"watch event of {resource.kind}"), resource)
+        return decode(partial(_event, resource), line, what)
     except _UNREADABLE as error:
-        raise ApiError(f"unreadable watch event of {resource.kind}: {error}") from None
+        raise ApiError(f"unreadable {what}: {error}") from None
+
+
+def _page(resource: Resource, body: bytes) -> Page:
+    page = _LIST.decode(body)
+    objects = [_object(raw, resource) for raw in page.items or ()]
+    return Page(page.metadata.resource_version, objects, page.metadata.continue_)
+
+
+def _event(resource: Resource, line: bytes) -> WatchEvent:
+    if (plain := _plain_event(line, resource)) is not None:
+        return plain
+    event = _LINE.decode(line)
+    if event.type == "ERROR":
+        raise _error(_STATUS.decode(event.object))
+    if event.type == "BOOKMARK":
+        return _bookmark(event.object, resource)
+    return WatchEvent(event.type, _object(event.object, resource))
 
 
 _PLAIN = {f'{{"type":"{kind}","object":'.encode(): kind for kind in ("ADDED", "MODIFIED", "DELETED")}

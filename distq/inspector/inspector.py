@@ -8,7 +8,7 @@ more only where a queue is scanned. Repairs check each item's state again inside
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 
-from distq.errors import ConfigError
+from distq.errors import ConfigError, short_tracebacks
 from distq.inspector import reading
 from distq.inspector.info import ItemInfo, Listing, QueueInfo, StreamInfo, Timestamp, WorkerInfo
 from distq.redisio import queue_reads
@@ -24,6 +24,7 @@ REASON_BYTES = 256
 _STATES: tuple[State, ...] = ("processing", "ready", "delayed", "dead")
 
 
+@short_tracebacks
 class Inspector:
     """Look into queues and repair them.
 

@@ -15,7 +15,7 @@ JITTER_FACTOR = 1.2
 
 @dataclass(frozen=True, kw_only=True)
 class LeaderElectionConfig:
-    """Say what to compete for, how patiently, and whom to call; times are seconds.
+    """Say what to compete for, for how long, and whom to call; times are seconds.
 
     Source: client-go tools/leaderelection LeaderElectionConfig.
     """

@@ -26,7 +26,7 @@ from distq.leaderelection.observation import RELEASED, Observation
 logger = logging.getLogger(__name__)
 
 TRIES = 4  # at once, after conflicts; then again after a retry period
-SHORTEST_PATIENCE = 1.0  # seconds that the store gets to answer, where the deadline permits
+SHORTEST_TIMEOUT = 1.0  # seconds that the store gets to answer, where the deadline permits
 
 
 class LeaderElector:
@@ -182,7 +182,7 @@ class LeaderElector:
         if work.is_alive():
             logger.warning("%s: not released, on_started_leading still runs; it will expire", self._name)
             return
-        give_up_at = self._clock.monotonic() + max(self._left(), SHORTEST_PATIENCE)
+        give_up_at = self._clock.monotonic() + max(self._left(), SHORTEST_TIMEOUT)
         for attempt in count(1):
             try:
                 self._write_release(term, give_up_at)
@@ -271,9 +271,9 @@ class LeaderElector:
 
     def _timeout(self, give_up_at: float = float("inf")) -> float:
         """Return how long the store may take to answer: half the deadline, and never past a leader's own."""
-        patience = max(SHORTEST_PATIENCE, self._config.renew_deadline / 2)
+        timeout = max(SHORTEST_TIMEOUT, self._config.renew_deadline / 2)
         left = give_up_at - self._clock.monotonic() if self._term is None else self._left()
-        return max(0.05, min(patience, left))
+        return max(0.05, min(timeout, left))
 
     # What is known of the leader
 
@@ -317,9 +317,9 @@ class LeaderElector:
     def _wait_for_turn(self, stop: threading.Event) -> None:
         """Wait until told to stop, the lease ended or was released, or nothing was heard for a while."""
         while True:
-            patience = self._config.retry_period * (1 + random.random() * JITTER_FACTOR)
+            period = self._config.retry_period * (1 + random.random() * JITTER_FACTOR)
             remaining = self._look()
-            woken = self._pause(min(patience, remaining) if remaining > 0 else patience)
+            woken = self._pause(min(period, remaining) if remaining > 0 else period)
             if stop.is_set() or not woken or self._look() <= 0:
                 return
 

@@ -17,7 +17,7 @@ from distq.config import Settings
 from distq.errors import ConfigError
 
 DEFAULT_URL = "redis://127.0.0.1:6379/0"
-_SCHEMES = "redis, rediss, unix, redis+sentinel, redis+cluster"
+_SCHEMES = "redis, rediss or unix"
 _LATER = ("redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster")
 
 
@@ -48,7 +48,7 @@ class Address:
         name = "Redis URL" if self.origin == "argument" else "DISTQ_REDIS_URL"
         scheme, separator, _ = url.partition("://")
         if separator and scheme in _LATER:
-            raise ConfigError(f'bad {name}: "{scheme}" is not supported yet. Use redis, rediss or unix.')
+            raise ConfigError(f'bad {name}: "{scheme}" is not supported yet. Use {_SCHEMES}.')
         if not separator or scheme not in ("redis", "rediss", "unix"):
             raise ConfigError(f'bad {name}: unknown scheme "{scheme if separator else ""}". Use {_SCHEMES}.')
         try:
@@ -132,5 +132,5 @@ class _PasswordFile(CredentialProvider):
         try:
             password = self._file.read_text().strip()
         except OSError as error:
-            raise NotConnected(f"password file {self._file}: {error.strerror}") from error
+            raise NotConnected(f"password file {self._file}: {error.strerror}") from None
         return (self._username, password) if self._username else (password,)

@@ -26,7 +26,7 @@ class CompareAndSetRecord:
     def __init__(self, connection: Connection, name: str) -> None:
         self._connection = connection
         self._key = f"distq:election:{validate_key(name).decode()}"
-        self._impatient = connection
+        self._timed = connection
         self._timeout = 0.0
 
     def load(self, *, timeout: float) -> VersionedRecord | None:
@@ -44,12 +44,12 @@ class CompareAndSetRecord:
 
     def close(self) -> None:
         """Close the connections of its own."""
-        if self._impatient is not self._connection:
-            self._impatient.close()
+        if self._timed is not self._connection:
+            self._timed.close()
 
     def _within(self, timeout: float) -> Connection:
-        """Return the connection of a caller in a hurry, who mostly has as much time as the last."""
+        """Return a connection with this timeout, the last one where it is the same, as it mostly is."""
         if timeout != self._timeout:
             self.close()
-            self._impatient, self._timeout = self._connection.impatient(timeout), timeout
-        return self._impatient
+            self._timed, self._timeout = self._connection.with_timeout(timeout), timeout
+        return self._timed

@@ -6,17 +6,18 @@ times within a second, once where the server hangs; longer outages are for the c
 who knows what waits.
 """
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import redis
 from redis.connection import AbstractConnection, ConnectionPool
 
 from distq.config import Settings
-from distq.errors import RedisRefused
-from distq.redisio import server_checks
+from distq.errors import RedisError, RedisRefused
+from distq.redisio import diagnosis, server_checks
 from distq.redisio.address import Address
 from distq.redisio.error_mapping import typed_error
 
@@ -92,10 +93,10 @@ class Connection:
         try:
             connection.connect()
         except (redis.RedisError, OSError) as error:
-            raise typed_error(error, self._address) from error
+            raise typed_error(error, self._address) from None
         return connection  # type: ignore[no-any-return]  # redis-py does not say
 
-    def impatient(self, timeout: float) -> "Connection":
+    def with_timeout(self, timeout: float) -> "Connection":
         """Return a pool to the same server that waits at most ``timeout`` seconds and repeats nothing."""
         other = Connection()
         other._address, other._timeout, other._pauses = self._address, timeout, ()
@@ -103,11 +104,8 @@ class Connection:
 
     def check(self) -> list[str]:
         """Return what ``distq check`` says of this server; each line begins with OK, WARN or FAIL."""
-        pool = self._address.pool(self._timeout)
-        try:
-            return server_checks.findings(self._executor(pool), self._address)
-        finally:
-            pool.disconnect()
+        with self._greeting() as execute:
+            return server_checks.findings(execute, self._address)
 
     def close(self) -> None:
         """Close the pooled connections; the next use opens new ones."""
@@ -122,20 +120,40 @@ class Connection:
             return pool
         with self._lock:
             if self._pool is None:
-                pool = self._address.pool(self._timeout)
-                try:
-                    server_checks.enforce(self._executor(pool), self._address)
-                except BaseException:
-                    pool.disconnect()
-                    raise
-                self._pool = pool
+                with self._greeting() as execute:
+                    server_checks.enforce(execute, self._address)
+                self._pool = self._address.pool(self._timeout)
             return self._pool
 
-    def _executor(self, pool: ConnectionPool) -> Callable[..., Any]:
-        return lambda *command: self._repeat(pool, lambda connection: _converse(connection, [command])[0])
+    @contextlib.contextmanager
+    def _greeting(self) -> Iterator[Callable[..., Any]]:
+        """Give what runs one command at the first use: sooner tired of silence, and asking for its cause."""
+        patience = min(self._timeout, diagnosis.PATIENCE)
+        pool = self._address.pool(patience)
 
-    def _repeat(self, pool: ConnectionPool, attempt: Callable[[AbstractConnection], Reply]) -> Reply:
+        def execute(*command: Argument) -> Any:
+            try:  # no connection is stale yet, so a silent server is not asked again
+                return self._repeat(
+                    pool, lambda connection: _converse(connection, [command])[0], tired_after=patience / 2
+                )
+            except RedisError as error:
+                raise diagnosis.explain(error, self._address) from None
+
+        try:
+            yield execute
+        finally:
+            pool.disconnect()
+
+    def _repeat(
+        self,
+        pool: ConnectionPool,
+        attempt: Callable[[AbstractConnection], Reply],
+        tired_after: float | None = None,
+    ) -> Reply:
+        """Try until it succeeds or is refused; not again where it took ``tired_after`` seconds so far."""
         pauses, began = iter(self._pauses), time.monotonic()
+        # one try that took the whole time may have had a stale connection
+        tired_after = 1.5 * self._timeout if tired_after is None else tired_after
         while True:
             try:
                 connection = pool.get_connection()
@@ -151,9 +169,9 @@ class Connection:
             except (redis.RedisError, OSError) as error:
                 typed = typed_error(error, self._address)
                 pause = next(pauses, None)
-                hangs = time.monotonic() - began > 1.5 * self._timeout  # and not just a stale connection
+                hangs = time.monotonic() - began > tired_after
                 if not typed.retryable or pause is None or hangs:
-                    raise typed from error
+                    raise typed from None  # its __context__ is redis-py's error
                 time.sleep(pause)
 
 
@@ -166,7 +184,7 @@ def shared_connection() -> Connection:
 
 
 def _is(error: RedisRefused, *kinds: type[Exception]) -> bool:
-    return isinstance(error.__cause__, kinds)
+    return isinstance(error.__context__, kinds)
 
 
 def _converse(connection: AbstractConnection, commands: Sequence[Sequence[Argument]]) -> list[Any]:

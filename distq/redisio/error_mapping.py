@@ -1,6 +1,7 @@
 """Turns what redis-py raises into distq's errors, by what the server did: nothing, or said no."""
 
 import re
+import ssl
 
 import redis
 from redis import exceptions
@@ -23,12 +24,19 @@ _KINDS_THAT_COME_BACK = (
 
 _SCRIPT = re.compile(r" script: .*on @user_script:\d+\.?$")
 
+_NOT_TRUSTED = "certificate not trusted"
+
 _REFUSED_USER = (exceptions.AuthenticationError, exceptions.AuthenticationWrongNumberOfArgsError)
 
 
 def typed_error(error: Exception, address: Address) -> RedisError:
     """Return the typed error for what redis-py raised; say what, why, and what to do."""
     text = _one_line(error)
+    if "without any password configured" in text:
+        return RedisRefused(
+            f'Redis at {address.where} refused user "{address.user}": '
+            "a password was given where none is set. Leave it out of the URL and of DISTQ_REDIS_PASSWORD."
+        )
     if isinstance(error, _REFUSED_USER) or text.startswith(("WRONGPASS", "NOAUTH")):
         return RedisRefused(
             f'Redis at {address.where} refused user "{address.user}": '
@@ -59,6 +67,8 @@ def typed_error(error: Exception, address: Address) -> RedisError:
 def _unreachable(error: Exception, address: Address) -> str:
     what = f"no Redis at {address.where}"
     cause = _cause(error)
+    if cause.startswith(_NOT_TRUSTED):
+        return f"{what}: {cause}. Give its authority by DISTQ_REDIS_CA_FILE."
     if address.origin == "unset":
         return f'{what} (DISTQ_REDIS_URL unset): {cause}. Set it or try "distq sandbox".'
     return f"{what}: {cause}. {'Check DISTQ_REDIS_URL' if address.origin == 'variable' else 'Check its URL'}."
@@ -66,15 +76,18 @@ def _unreachable(error: Exception, address: Address) -> str:
 
 def _cause(error: BaseException) -> str:
     """Return the shortest true words: those of the operating system where it has some."""
+    if isinstance(error, exceptions.InvalidResponse):
+        return "what answers there is no Redis"
     inner: BaseException | None = error
     while inner is not None:
+        if isinstance(inner, ssl.SSLCertVerificationError):
+            return f"{_NOT_TRUSTED}, {inner.verify_message}"
         if isinstance(inner, OSError) and inner.strerror:
             return inner.strerror.lower()
         inner = inner.__cause__ or inner.__context__
-    text = _one_line(error)
-    return (
-        "no answer in time" if isinstance(error, redis.TimeoutError) else text.lower() or type(error).__name__
-    )
+    if isinstance(error, redis.TimeoutError):
+        return "connected, but no answer" if "reading" in str(error) else "no answer in time"
+    return _one_line(error).lower() or type(error).__name__
 
 
 def _one_line(error: BaseException) -> str:

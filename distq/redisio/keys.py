@@ -13,7 +13,7 @@ All keys of a queue share the hash tag ``{name}``, so that it lives in one clust
     workers     HASH  session number -> JSON, gone with the session
     streams     HASH  stream -> "epoch position batch JSON"
     known:S     HASH  object -> what was last handed over of it by the stream S
-    meta        HASH  layout, clocks, paused, cover, buckets, session records
+    meta        HASH  layout, clocks, paused, cover, emptying, buckets, session records
     wake        LIST  at most one token, which wakes a sleeper; it owns nothing
 
 ``distq:queues`` beside them is a HASH of the queues that exist.

@@ -33,8 +33,8 @@ class QueueStore:
         try:
             return self.connection.evaluate(loaded.source, loaded.sha, loaded.bind(self.key, inputs))
         except RedisRefused as error:
-            if "LAYOUT " in str(error.__cause__):
-                raise self._too_new(str(error.__cause__).rpartition("LAYOUT ")[2]) from None
+            if "LAYOUT " in str(error.__context__):
+                raise self._too_new(str(error.__context__).rpartition("LAYOUT ")[2]) from None
             raise
 
     def read(self, *commands: Sequence[Argument]) -> list[Any]:

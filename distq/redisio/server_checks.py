@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from distq.errors import ConfigError, RedisError, RedisRefused
+from distq.errors import ConfigError, DistqError, RedisError, RedisRefused
 from distq.redisio.address import Address
 
 Execute = Callable[..., Any]
@@ -37,7 +37,7 @@ def findings(execute: Execute, address: Address) -> list[str]:
     """Return one line a finding, ``OK``, ``WARN`` or ``FAIL`` first."""
     try:
         info = _info(execute)
-    except RedisError as error:
+    except DistqError as error:
         return [f"FAIL  {error}"]
     return [*_of_server(info, address), *_of_permissions(execute, address)]
 

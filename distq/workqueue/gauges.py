@@ -44,8 +44,8 @@ UNKNOWN = ""
 """The priority of due items beyond the first ``PAGE``: nobody promotes them, which is what matters then."""
 
 PAGE = 1000
-PATIENCE = 1.0
-"""Seconds until a look gives up; somebody waits for it."""
+TIMEOUT = 1.0
+"""Seconds until a read of the gauges gives up; a scrape waits for it."""
 
 
 class Handle(Protocol):
@@ -72,7 +72,7 @@ class QueueGauges:
 
     def __init__(self, queue: Handle) -> None:
         self._queue = queue
-        self._store = QueueStore(queue.connection.impatient(PATIENCE), queue.name)
+        self._store = QueueStore(queue.connection.with_timeout(TIMEOUT), queue.name)
         self._priorities = {0}
         self._one_at_a_time = threading.Lock()
 

@@ -42,14 +42,14 @@ class Kept(Protocol):
 class Heartbeat:
     """Beats for a session at a third of its claim duration, at most 10 s apart.
 
-    Its connection is its own, and impatient, since a blocked one must not hide that time runs out.
+    Its connection is its own, with a short timeout, since a blocked one must not hide that time runs out.
     A session that was dropped without being closed is left to lapse.
     """
 
     def __init__(self, session: Kept) -> None:
         self._session = weakref.ref(session)
         self._period = min(session.claim_duration / 3, 10.0)
-        self._connection = session.store.connection.impatient(self._period / 2)
+        self._connection = session.store.connection.with_timeout(self._period / 2)
         self._store = QueueStore(self._connection, session.store.name)
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None

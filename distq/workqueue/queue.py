@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from distq.clock import SYSTEM_CLOCK, Clock
-from distq.errors import Empty, RedisError, RedisUnavailable, ShutDown
+from distq.errors import Empty, RedisError, RedisUnavailable, ShutDown, short_tracebacks
 from distq.metrics import MetricsProvider
 from distq.redisio.connection import Connection, shared_connection
 from distq.redisio.keys import validate_key, validate_queue_name
@@ -41,6 +41,7 @@ _OUTAGE_PAUSE = 1.0
 """Seconds between tries of ``listen`` while Redis gives no answer."""
 
 
+@short_tracebacks
 class Queue:
     """A handle of a queue in Redis: deduplicated, prioritised, delayed, rate-limited, shared by processes.
 

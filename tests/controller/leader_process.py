@@ -27,7 +27,7 @@ from tests.controller.leading import QUEUE, Scene
 LEASE = "distq-foos"
 LEASE_DURATION = 3.0
 PAGE_SIZE = 2
-PATIENCE = 30.0  # seconds
+TIMEOUT = 30.0  # seconds
 
 
 def many_keys(obj: Object) -> list[str]:
@@ -99,7 +99,7 @@ def main() -> None:
     _strike(signal.Signals(task["signal"]), task["at"], answered)
     scene = Scene(Path(task["kubeconfig"]), Connection(task["redis"]), task["namespace"])
     compete(scene, watch_of(task["resource"]), threading.Event())
-    answered.wait(PATIENCE)  # the end of the term may be noticed before
+    answered.wait(TIMEOUT)  # the end of the term may be noticed before
 
 
 def _strike(by: signal.Signals, at: int, answered: threading.Event) -> None:

@@ -33,7 +33,7 @@ pytestmark = [
 
 CONFIG_MAPS = "v1/ConfigMap"
 LOW = -100
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
 @pytest.fixture(scope="module", params=["real"])
@@ -86,7 +86,7 @@ def history(scene: Scene, leader: Leader, server: RealApiServer) -> None:
     client = scene.leader().client
     for name in ("kept", "deleted", "changed"):
         client.create(config_map(scene.namespace, name))
-    eventually(lambda: scene.has("kept", "deleted", "changed"), timeout=PATIENCE)
+    eventually(lambda: scene.has("kept", "deleted", "changed"), timeout=TIMEOUT)
     server.back_up()
     scene.take()
     client.delete(CONFIG_MAPS, scene.key("deleted"))
@@ -95,7 +95,7 @@ def history(scene: Scene, leader: Leader, server: RealApiServer) -> None:
     client.create(config_map(scene.namespace, "born"))
     eventually(
         lambda: scene.known().keys() == {scene.key(name) for name in ("kept", "changed", "born")},
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
     )
     assert leader.error is None
     scene.take()
@@ -110,7 +110,7 @@ def test_a_leader_notices_that_its_cluster_was_restored(scene: Scene, api_server
         history(scene, leader, api_server)
         lists = leader.stream.lists
         api_server.restore()
-        eventually(lambda: leader.stream.lists == lists + 1 and leader.stream.synced, timeout=PATIENCE)
+        eventually(lambda: leader.stream.lists == lists + 1 and leader.stream.synced, timeout=TIMEOUT)
         assert scene.take() == {scene.key(name): LOW for name in RESTORED}
         assert scene.known().keys() == {scene.key(name) for name in ("kept", "deleted", "changed")}
         client = scene.leader().client
@@ -165,9 +165,9 @@ def test_a_restarted_api_server_costs_no_event_and_no_change_twice(
         create_when_served(client, obj(scene, resource, "new"))
         client.delete(resource, scene.key("new"))
         change(client, resource, scene.key("changed"))
-        eventually(lambda: scene.has("new", "changed"), timeout=PATIENCE)
-        eventually(lambda: scene.key("new") not in scene.known(), timeout=PATIENCE)
-        eventually(lambda: leader.stream.synced, timeout=PATIENCE)
+        eventually(lambda: scene.has("new", "changed"), timeout=TIMEOUT)
+        eventually(lambda: scene.key("new") not in scene.known(), timeout=TIMEOUT)
+        eventually(lambda: leader.stream.synced, timeout=TIMEOUT)
         assert leader.error is None
     assert scene.take().keys() == {scene.key("new"), scene.key("changed")}
     client.delete(resource, scene.key("deleted"))
@@ -175,7 +175,7 @@ def test_a_restarted_api_server_costs_no_event_and_no_change_twice(
     api_server.restart_api_server(graceful=graceful)
     create_when_served(client, obj(scene, resource, "born"))
     with scene.leading(For(resource), epoch="2"):
-        eventually(lambda: scene.has("deleted", "changed", "born"), timeout=PATIENCE)
+        eventually(lambda: scene.has("deleted", "changed", "born"), timeout=TIMEOUT)
     assert scene.known().keys() == {scene.key(name) for name in ("same", "changed", "born")}
 
 
@@ -192,7 +192,7 @@ def test_what_etcd_compacted_is_made_up_for_by_one_list(connection: Connection) 
         client.delete(CONFIG_MAPS, scene.key("deleted"))
         server.compact(client.create(config_map("default", "new"))["metadata"]["resourceVersion"])
         with scene.leading(epoch="2") as leader:
-            eventually(lambda: leader.stream.lists == 1 and leader.stream.synced, timeout=PATIENCE)
+            eventually(lambda: leader.stream.lists == 1 and leader.stream.synced, timeout=TIMEOUT)
             assert scene.take() == {scene.key(name): LOW for name in ("changed", "deleted", "new")}
             assert leader.client.lists() == 1
             client.delete(CONFIG_MAPS, scene.key("new"))
@@ -215,12 +215,12 @@ def test_a_leader_killed_between_pages_of_a_relist_loses_nothing(
     client.delete(widgets, scene.key("f"))
     change_schema(client, f"widgets.{scene.namespace}.example.com")
     with struck_down(scene, redis_server.url, widgets, signal.SIGKILL, at=2) as process:
-        assert process.wait(PATIENCE) == -signal.SIGKILL
+        assert process.wait(TIMEOUT) == -signal.SIGKILL
     assert position(scene).startswith(f"{checkpoint}~")
     assert scene.pending() == {scene.key("a"): LOW, scene.key("b"): LOW}
     with scene.leading(For(widgets), epoch=epoch_of(client, scene.namespace)) as leader:
-        eventually(lambda: scene.has(*"abcdf"), timeout=PATIENCE)
-        eventually(lambda: leader.stream.synced and leader.stream.lists == 1, timeout=PATIENCE)
+        eventually(lambda: scene.has(*"abcdf"), timeout=TIMEOUT)
+        eventually(lambda: leader.stream.synced and leader.stream.lists == 1, timeout=TIMEOUT)
     assert set(scene.pending().values()) == {LOW}
     assert scene.known().keys() == {scene.key(name) for name in "abcde"}
 
@@ -235,11 +235,11 @@ def test_a_leader_killed_in_the_middle_of_an_event_hands_it_over_again(
     checkpoint = position(scene)
     client.create(config_map(scene.namespace, "a", count="2500"))
     with struck_down(scene, redis_server.url, CONFIG_MAPS, signal.SIGKILL, at=2) as process:
-        assert process.wait(PATIENCE) == -signal.SIGKILL
+        assert process.wait(TIMEOUT) == -signal.SIGKILL
     assert len(scene.pending()) == 1000
     assert position(scene).startswith(f"{checkpoint}~")
     with scene.leading(watch, epoch=epoch_of(client, scene.namespace)) as leader:
-        eventually(lambda: len(scene.pending()) == 2500, timeout=PATIENCE)
+        eventually(lambda: len(scene.pending()) == 2500, timeout=TIMEOUT)
         assert leader.stream.lists == 0
         eventually(lambda: scene.known().keys() == {scene.key("a")})
 
@@ -252,7 +252,7 @@ def test_a_leader_that_was_frozen_past_its_lease_is_fenced(
     client, stop = scene.leader().client, threading.Event()
     client.create(config_map(scene.namespace, "a", count="1"))
     with struck_down(scene, redis_server.url, CONFIG_MAPS, signal.SIGSTOP, at=2) as frozen:
-        eventually(lambda: scene.pending() == {"key-0": LOW}, timeout=PATIENCE)
+        eventually(lambda: scene.pending() == {"key-0": LOW}, timeout=TIMEOUT)
         client.create(config_map(scene.namespace, "b", count="2"))
         assert frozen.stdout is not None
         assert frozen.stdout.readline() == "now\n"
@@ -261,16 +261,16 @@ def test_a_leader_that_was_frozen_past_its_lease_is_fenced(
         successor = threading.Thread(target=compete, args=(scene, watch_of(CONFIG_MAPS), stop), daemon=True)
         successor.start()
         try:
-            eventually(lambda: scene.pending() == {"key-0": 0, "key-1": 0}, timeout=PATIENCE)
+            eventually(lambda: scene.pending() == {"key-0": 0, "key-1": 0}, timeout=TIMEOUT)
             scene.take()
             frozen.send_signal(signal.SIGCONT)
             assert frozen.stdout.readline() == "Fenced\n"
-            frozen.wait(PATIENCE)
+            frozen.wait(TIMEOUT)
             client.create(config_map(scene.namespace, "c", count="1"))
-            eventually(lambda: scene.pending() == {"key-0": 0}, timeout=PATIENCE)
+            eventually(lambda: scene.pending() == {"key-0": 0}, timeout=TIMEOUT)
         finally:
             stop.set()
-            successor.join(PATIENCE)
+            successor.join(TIMEOUT)
     record = scene.record()
     assert record is not None
     assert is_older(before.epoch, record.epoch)

@@ -19,6 +19,9 @@ from distq.workqueue.outcome import outcome_of
 from tests.docs.reader import TIMEOUT, Reader, line_of, runs
 from tests.support.eventually import eventually
 
+WITHOUT_SERVERS = ("test_leading.py", "test_pods.py", "test_thumbs.py", "test_worker.py")
+"""Tests that need neither Redis nor a cluster."""
+
 
 @runs("# foos.py")
 def the_controller_works(text: str, reader: Reader) -> None:
@@ -293,7 +296,7 @@ def the_fixture_serves_many_tests(text: str, reader: Reader) -> None:
     reader.test("test_changes.py")
 
 
-@runs("# test_thumbs.py", "# test_worker.py", "# test_leading.py", "# test_pods.py")
+@runs(*(f"# {file}" for file in WITHOUT_SERVERS))
 def the_tests_without_servers_pass(text: str, reader: Reader) -> None:
-    """Run one as its author would, where neither Redis nor a cluster is."""
-    reader.test(text.split()[1])
+    """Run all of them at once, as their author would."""
+    reader.test(*WITHOUT_SERVERS)

@@ -62,6 +62,7 @@ class Reader:
         own = {name: value for name, value in os.environ.items() if not name.startswith(("DISTQ_", "KUBE"))}
         self.bare = {**own, "HOME": str(folder), "PATH": f"{PROGRAMS}:{own.get('PATH', '')}"}
         self.environment = self.bare | sandbox.environment
+        self._passed: set[tuple[str, ...]] = set()
 
     def run(self, *command: str, text: str = "", **environment: str) -> str:
         """Run a command to its good end; return what it printed."""
@@ -78,9 +79,11 @@ class Reader:
         assert done.returncode == 0, f"{shlex.join(command)}\n{text}\n{done.stdout}{done.stderr}"
         return done.stdout
 
-    def test(self, file: str) -> None:
-        """Run a file of tests as its author would, where neither Redis nor a cluster is."""
-        self.run("pytest", "-q", "-p", "no:cacheprovider", file, **self.bare)
+    def test(self, *files: str) -> None:
+        """Run tests as their author would, where no server is; what has passed is not repeated."""
+        if files not in self._passed:
+            self.run("pytest", "-q", "-p", "no:cacheprovider", *files, **self.bare)
+            self._passed.add(files)
 
     @contextmanager
     def started(self, *command: str) -> "Iterator[subprocess.Popen[str]]":

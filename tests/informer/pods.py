@@ -6,7 +6,7 @@ from typing import Any
 
 from distq.client import Object
 from distq.informer import SharedInformer
-from distq.informer.stored import DeletedFinalStateUnknown, StoredObject, store_object
+from distq.informer.stored_object import DeletedFinalStateUnknown, StoredObject, store_object
 from distq.testing.fake_clock import FakeClock
 from tests.support.eventually import eventually
 

@@ -11,7 +11,7 @@ from distq.client.resources import Resource
 from distq.errors import ConfigError
 from distq.informer.indexer import NAMESPACE_INDEX, Indexer, meta_namespace_index_func
 from distq.informer.lister import Lister
-from distq.informer.stored import store_raw, strip_managed_fields
+from distq.informer.stored_object import store_raw, strip_managed_fields
 from distq.informer.wire import decode_page
 from tests.informer.pods import pod
 

@@ -43,12 +43,12 @@ def test_a_broken_connection_is_replaced_and_nothing_is_lost(
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_read_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let silence end a watch after a second."""
     monkeypatch.setattr(listwatch_module, "READ_TIMEOUT", 1.0)
 
 
-@pytest.mark.usefixtures("impatient")
+@pytest.mark.usefixtures("short_read_timeout")
 def test_a_silent_connection_is_given_up(
     client: RecordingClient, proxied: RecordingClient, proxy: TcpProxy, namespace: str
 ) -> None:
@@ -64,7 +64,7 @@ def test_a_silent_connection_is_given_up(
         eventually(sink.heard(f"ADDED {namespace}/a"))
 
 
-@pytest.mark.usefixtures("impatient")
+@pytest.mark.usefixtures("short_read_timeout")
 @pytest.mark.parametrize("mode", ["reset", "hang"])
 def test_an_event_that_breaks_off_in_the_middle_is_told_once_and_whole(
     client: RecordingClient, proxied: RecordingClient, proxy: TcpProxy, namespace: str, mode: Mode
@@ -201,7 +201,7 @@ def test_bad_lines_that_come_late_do_not_make_lists_follow_each_other(
 
 
 @pytest.mark.conformance("RF-11")
-def test_patience_is_given_when_asked_for(
+def test_the_api_server_is_left_alone_for_as_long_as_it_asks(
     behind: RecordingClient, faulty: FaultyProxy, namespace: str
 ) -> None:
     """A 429 is not repeated before its Retry-After is over."""

@@ -136,7 +136,7 @@ def test_a_list_that_fails_is_made_again_after_a_while(
 
 @pytest.mark.usefixtures("pages_of_two")
 @pytest.mark.conformance("RF-11")
-def test_a_list_goes_on_where_the_api_server_asked_for_patience(
+def test_a_list_goes_on_after_the_delay_that_the_api_server_asked_for(
     client: RecordingClient, behind: RecordingClient, faulty: FaultyProxy, namespace: str
 ) -> None:
     """A 429 in mid-list costs the pause that it asks for and no page twice: long lists must end, too."""

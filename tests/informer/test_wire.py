@@ -6,8 +6,8 @@ import pytest
 
 from distq.client.resources import Resource
 from distq.errors import ApiError, Expired
-from distq.informer.shallow import LEVELS
-from distq.informer.stored import Transform, store_raw, strip_managed_fields
+from distq.informer.json_depth import MAX_DEPTH
+from distq.informer.stored_object import Transform, store_raw, strip_managed_fields
 from distq.informer.wire import decode_event, decode_page
 
 POD = Resource("v1", "Pod", "pods", True)
@@ -69,7 +69,7 @@ def test_garbage_is_an_error_of_the_api_server(garbage: bytes) -> None:
         decode_event(garbage, POD)
 
 
-@pytest.mark.parametrize("levels", [LEVELS // 2, 9_990])
+@pytest.mark.parametrize("levels", [MAX_DEPTH // 2, 9_990])
 def test_an_object_as_deep_as_api_servers_take_stops_nobody(levels: int) -> None:
     """It is known with its siblings; what is nested too deeply for Python is read as null, which is said."""
     deep = b'{"a":' * levels + b'["}"]' + b"}" * levels
@@ -84,7 +84,7 @@ def test_an_object_as_deep_as_api_servers_take_stops_nobody(levels: int) -> None
         kept = store_raw(obj, strip_managed_fields).decode()
         assert kept["metadata"].keys() == {"name", "namespace", "resourceVersion"}
         assert kept["end"] == "]\\"
-        for _ in range(LEVELS // 2):
+        for _ in range(MAX_DEPTH // 2):
             kept = kept.get("spec") or kept["a"]
 
 

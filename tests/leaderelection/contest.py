@@ -19,7 +19,7 @@ Manner = Literal["release", "kill", "freeze"]
 MANNERS: tuple[Manner, ...] = ("release", "kill", "freeze")
 TIMES = (3.0, 2.0, 0.4)
 """Seconds: lease duration, renew deadline, retry period."""
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Contest:
         """Let it change hands so often: by each manner, from each to the other."""
         with self.witness.watching(), self._ending:
             leader = self._enter("client-go")
-            eventually(lambda: bool(leader.acts), timeout=PATIENCE)
+            eventually(lambda: bool(leader.acts), timeout=TIMEOUT)
             follower = self._enter("ours", "client-go")
             manners = islice(cycle(MANNERS), self._number, None)
             for manner in islice((each for each in manners for _ in range(2)), handovers):
@@ -120,14 +120,14 @@ class Contest:
         )
         self.competitors.append(self._ending.enter_context(competitor))
         if leads is not None:
-            eventually(lambda: bool(competitor.leaders), timeout=PATIENCE)
+            eventually(lambda: bool(competitor.leaders), timeout=TIMEOUT)
         return competitor
 
     def _hand_over(self, leader: Competitor, follower: Competitor, manner: Manner) -> None:
         """Take the Lease from its leader, unless a busy machine did that already."""
         begin = {"release": leader.cancel, "kill": leader.process.kill, "freeze": leader.freeze}
         begin[manner]()
-        eventually(lambda: bool(follower.acts), timeout=PATIENCE)
+        eventually(lambda: bool(follower.acts), timeout=TIMEOUT)
         if manner == "freeze":
             leader.thaw()
-        eventually(leader.ended, timeout=PATIENCE)
+        eventually(leader.ended, timeout=TIMEOUT)

@@ -91,8 +91,8 @@ def ours_acts_in_its_own_terms(contest: Contest) -> None:
             first, last = (at / 1e9 + contest.clock_offset for at in (one.acts[0], one.acts[-1]))
             assert begins[one.identity] < first + 0.001
             later = [begin for begin in begins.values() if begin > begins[one.identity]]
-            patience = TIMES[1] if one.identity in freed else 0.001
-            assert last < min(later, default=last + 1) + patience, one.identity
+            delay = TIMES[1] if one.identity in freed else 0.001
+            assert last < min(later, default=last + 1) + delay, one.identity
 
 
 def no_act_of_ours_while_client_go_leads(contest: Contest) -> None:

@@ -141,11 +141,11 @@ def test_no_shutdown_outlasts_the_renew_deadline(enter: Enter) -> None:
 def test_a_release_has_a_second_also_after_the_deadline(enter: Enter) -> None:
     """The API server answers again, and others need not wait."""
     ada = enter(FakeLock("ada")).lead()
-    write, patience = lock_of(ada).update, list[float]()
+    write, timeouts = lock_of(ada).update, list[float]()
 
     def hang(record: LeaderElectionRecord, *, timeout: float) -> LeaderElectionRecord:
-        patience.append(timeout)
-        if len(patience) > 1:
+        timeouts.append(timeout)
+        if len(timeouts) > 1:
             return write(record, timeout=timeout)
         ada.time.step(20.0)
         ada.stop.set()
@@ -154,7 +154,7 @@ def test_a_release_has_a_second_also_after_the_deadline(enter: Enter) -> None:
     lock_of(ada).update = hang  # type: ignore[method-assign]  # one call that hangs
     ada.time.step(2.0)
     ada.thread.join(20)
-    assert patience == [5.0, 1.0]
+    assert timeouts == [5.0, 1.0]
     record = lock_of(ada).record
     assert record is not None
     assert record.holder_identity == ""
@@ -372,18 +372,18 @@ def test_the_health_check_bears_the_name(enter: Enter) -> None:
 def test_calls_may_take_half_the_deadline(enter: Enter) -> None:
     """At least a second, and for a leader never longer than its deadline."""
     lock = FakeLock("ada")
-    patience: list[float] = []
+    timeouts: list[float] = []
     update = lock.update
 
     def note(record: LeaderElectionRecord, *, timeout: float) -> LeaderElectionRecord:
-        patience.append(timeout)
+        timeouts.append(timeout)
         return update(record, timeout=timeout)
 
     lock.update = note  # type: ignore[method-assign]  # to look on
     ada = enter(lock).lead()
     lock.unreachable = ApiError("no answer")
     pass_time(9.0, ada)
-    assert patience == pytest.approx([5.0, 5.0, 4.0, 2.0])
+    assert timeouts == pytest.approx([5.0, 5.0, 4.0, 2.0])
     lock.unreachable = None
     short = FakeLock("bob")
     bob = enter(short, lease_duration=1.5, renew_deadline=1.0, retry_period=0.2)

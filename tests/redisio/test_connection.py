@@ -107,9 +107,7 @@ def test_a_bad_scheme_names_those_that_work() -> None:
     """A URL of something else is refused before anything is connected."""
     with pytest.raises(ConfigError) as caught:
         Connection(settings=Settings(redis_url="http://db")).execute("PING")
-    assert str(caught.value) == (
-        'bad DISTQ_REDIS_URL: unknown scheme "http". Use redis, rediss, unix, redis+sentinel, redis+cluster.'
-    )
+    assert str(caught.value) == ('bad DISTQ_REDIS_URL: unknown scheme "http". Use redis, rediss or unix.')
 
 
 @pytest.mark.parametrize("url", ["redis+sentinel://a,b/main/0", "rediss+cluster://a,b"])
@@ -241,7 +239,7 @@ def test_a_restarted_server_is_not_noticed(start_server: StartServer) -> None:
 
 
 def test_a_short_outage_is_waited_out(start_server: StartServer) -> None:
-    """A server that comes back within half a second costs patience, not an error."""
+    """A server that comes back within half a second costs time, not an error."""
     server = start_server()
     connection = Connection(server.url)
     connection.execute("PING")
@@ -256,7 +254,7 @@ def test_a_short_outage_is_waited_out(start_server: StartServer) -> None:
 def test_a_replica_may_be_asked_again(start_server: StartServer) -> None:
     """READONLY, from a command or from within a script, is no refusal: a failover ends it."""
     server = start_server()
-    connection = Connection(server.url).impatient(5.0)
+    connection = Connection(server.url).with_timeout(5.0)
     store = QueueStore(connection, "foos")
     store.run("add", items=["a"], priority=0, max_length="")
     connection.execute("REPLICAOF", "127.0.0.1", 1)
@@ -400,21 +398,22 @@ def test_a_server_that_hangs_is_asked_twice(redis_server: EmbeddedValkey) -> Non
         connection = Connection(f"redis://127.0.0.1:{proxy.port}")
         connection._timeout = 0.2
         connection.execute("PING")
+        before = proxy.accepted
         proxy.mode = "hang"
         with pytest.raises(RedisUnavailable):
             connection.execute("PING")
-        assert proxy.accepted <= 2
+        assert proxy.accepted <= before + 1
         connection.close()
 
 
-def test_impatience_is_shorter_than_a_silent_server(start_server: StartServer) -> None:
+def test_a_timeout_ends_the_wait_for_a_silent_server(start_server: StartServer) -> None:
     """A heartbeat's connection gives up in its own time, without repeating."""
     server = start_server()
-    connection = Connection(server.url).impatient(0.2)
+    connection = Connection(server.url).with_timeout(0.2)
     connection.execute("PING")
     os.kill(server.pid, 19)  # SIGSTOP: it accepts, and says nothing
     began = time.monotonic()
-    with pytest.raises(RedisUnavailable, match="no answer in time"):
+    with pytest.raises(RedisUnavailable, match="connected, but no answer"):
         connection.execute("PING")
     assert time.monotonic() - began < 4
     connection.close()

@@ -175,6 +175,19 @@ class QueueMachine(RuleBasedStateMachine):
         self.players.pass_time(SECOND)
         self.players.turn(last, [], 2)
 
+    @step(items=some)
+    def suspect(self, items: Sequence[Item]) -> None:
+        """Let two sessions have died of items."""
+        self.players.both.suspect(items)
+
+    @step(items=some, who=whoever, want=any_of(1, 2, 5))
+    def meet_suspects(self, items: Sequence[Item], who: int, want: int) -> None:
+        """Add suspects, and let everybody ask."""
+        self.players.both.add(items, 0, None)
+        self.players.both.suspect(items[:2])
+        for each in range(len(self.players.all)):
+            self.players.turn((who + each) % len(self.players.all), [], want)
+
     # Time
 
     @step(microseconds=any_of(SECOND, 1, 50, 1000, 4000, 20_000, 150_000))
@@ -182,7 +195,7 @@ class QueueMachine(RuleBasedStateMachine):
         """Let some time pass."""
         self.players.pass_time(microseconds)
 
-    @step(seconds=any_of(6, 12, 3600, -0.001, -2, -3600))
+    @step(seconds=any_of(6, 12, 400, 800, 3600, -0.001, -2, -3600))
     def jump(self, seconds: float) -> None:
         """Let much time pass, or step the clock back."""
         self.players.pass_time(round(seconds * SECOND))

@@ -34,17 +34,33 @@ MUTANTS = [
         "number, this_turn .. fence",
         "number, ours .. '- ' .. fence",
     ),
-    Mutant("failure record leaked", "if n_failures > 0 then call('HDEL', failures, unpack(ended)) end", ""),
+    Mutant(
+        "failure record leaked",
+        "if n_failures > 0 then n_failures = n_failures - call('HDEL', failures, unpack(ended)) end",
+        "",
+    ),
     Mutant(
         "done forgets what backs off", "elseif not pending and not call('ZSCORE', delayed, item) then", "else"
     ),
     Mutant("clock without a greatest step", "math.min(now - seen, tonumber(max_clock_step))", "now - seen"),
-    Mutant("suspects not alone", "is_suspect(failure) then\n      keep", "false then\n      keep"),
+    Mutant("suspects not alone", "if is_suspect(failure) then", "if false then"),
     Mutant(
         "suspect beside others",
-        "ZCOUNT', processing, number, number) == 0 and 1 or 0",
-        "ZCARD', ready) and 1",
+        "local holds = call('ZCOUNT', processing, number, number) > 0",
+        "local holds = false",
     ),
+    Mutant("everybody empties itself", "if may_empty or (not holds", "if true or (not holds"),
+    Mutant("nobody empties itself", "if may_empty or (not holds", "if not holds or (not holds"),
+    Mutant("emptying outlives its session", "call('ZCOUNT', processing, emptying, emptying) == 0", "false"),
+    Mutant(
+        "emptying for ever", "local in_time = took >= 0 and took < EMPTYING_AT_MOST", "local in_time = since"
+    ),
+    Mutant("emptying without end", "if ours then call('HDEL', meta, 'emptying') end", ""),
+    Mutant("emptied again at once", "took < EMPTYING_AT_MOST or took >= 2 * EMPTYING_AT_MOST", "true"),
+    Mutant("siblings claimed beside a suspect", "alone, names, popped, records = 1, {}, {}, {}", "alone = 1"),
+    Mutant("an item skipped behind a suspect", "looked + #found_names", "looked + #found_names + n_suspects"),
+    Mutant("a suspect ends the look", "step = math.min(n_suspects, look_at_most - looked)", "step = 0"),
+    Mutant("another alone in the replay", "{ fence, 0, tonumber(alone), refusals", "{ fence, 0, 0, refusals"),
     Mutant(
         "crashes counted alone",
         "'+inf') > 0",

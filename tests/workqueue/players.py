@@ -150,7 +150,9 @@ class Players:
         self.seen["refused"] += len(answer.refused)
         self.seen["promoted"] += answer.promoted
         self.seen["suspect alone"] += answer.alone and len(answer.claimed) == 1
-        self.seen["suspect left to others"] += answer.alone and not answer.claimed
+        self.seen["emptying"] += answer.alone and not answer.claimed
+        left = map(self.both.state.items.is_suspect, self.both.state.items.ready(12))
+        self.seen["suspect passed"] += bool(answer.claimed) and not answer.alone and any(left)
         for failure in self.both.state.items.failures.values():
             self.seen[failure.reason] += 1
 
@@ -257,7 +259,7 @@ class Players:
         assert left.pop("wake") <= 1
         assert not any(left.values()), left
         (fields,) = both.store.read(("HKEYS", "meta"))
-        own = {field for field in fields if not field.startswith((b"bucket ", b"cover"))}
+        own = {field for field in fields if not field.startswith((b"bucket ", b"cover", b"emptying"))}
         assert own == {b"layout", b"stamp", b"seen", b"clock"}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.scores import decode_due, decode_order
-from distq.workqueue.memory.entries import Answer, Claim, Failure, Item, Later, Now
+from distq.workqueue.memory.entries import Answer, Claim, Emptying, Failure, Item, Later, Now
 from distq.workqueue.memory.state import QueueState
 
 _ORDERED = ("ready", "dirty", "processing", "delayed", "dead", "sessions")
@@ -121,6 +121,8 @@ class RedisState:
         assert clocks == expected, f"stamp, seen and clock: {clocks} instead of {expected}"
         paused = int(self.meta["paused"]) if "paused" in self.meta else None
         assert paused == state.paused
+        emptying = Emptying(*map(int, self.meta["emptying"].split())) if "emptying" in self.meta else None
+        assert emptying == state.emptying, f"emptying: {emptying} instead of {state.emptying}"
         buckets = {
             tuple(map(float, field.split(" ")[1:])): tuple(map(float, text.split(b" ")))
             for field, text in self.meta.items()

@@ -1,10 +1,11 @@
 """A queue in Redis beside its specification: each call goes to both, and both must agree."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from distq.redisio.queue_store import QueueStore
-from distq.workqueue.memory.entries import Answer, Ending, Item, Policy
+from distq.workqueue.memory.entries import Answer, Ending, Failure, Item, Policy
 from distq.workqueue.memory.state import QueueState
 from tests.workqueue.redis_state import RedisState, answer_of
 
@@ -22,9 +23,11 @@ class SideBySide:
         self.now = 1_795_000_000_000_000
         self._fleet_concurrency: int | None = None
         self._wakes_at_due = False
+        self._forgave = False
 
     def _run(self, script: str, **inputs: Any) -> Any:
         self._wakes_at_due = False
+        self._forgave = script in {"forget", "requeue"} or (self._forgave and script != "turn")
         self.store.connection.server_time = self.now
         return self.store.run(script, **inputs)
 
@@ -84,6 +87,21 @@ class SideBySide:
     def park(self, why: str, items: Sequence[Item]) -> None:
         """Move what waits to the dead."""
         assert self._run("park", why=why, items=items) == self.state.park(self.now, why, items)
+
+    def suspect(self, items: Sequence[Item]) -> None:
+        """Write down that two sessions died of items, which takes long to come about."""
+        failures = self.state.items.failures
+        for item in items:
+            if item in self.state.items.pending or item in self.state.items.claims:
+                failures[item] = failure = replace(failures.get(item, Failure()), crashes=2)
+                count, failed_at, reason, text = (
+                    failure.count,
+                    failure.failed_at,
+                    failure.reason,
+                    failure.text,
+                )
+                record = f"{count} 2 {failed_at} {reason} {text}"
+                self.store.connection.execute("HSET", self.store.key("failures"), item, record)
 
     def pause(self) -> None:
         """Stop claims."""
@@ -170,15 +188,17 @@ class SideBySide:
         redis = RedisState.read(self.store)
         redis.check()
         redis.compare(self.state)
-        if redis.ready and self._has_room():
-            assert redis.tokens == 1, "work is left, and nobody is woken"
+        if redis.ready and self._may_claim() and not redis.tokens:
+            # who empties itself asks each second; nobody need be woken for what only that session may claim
+            assert self.state.emptying, "work is left, and nobody is woken"
+            assert self._forgave or all(map(self.state.items.is_suspect, redis.ready)), "nobody is woken"
         if self._wakes_at_due:
             self._check_due_is_covered(int(redis.meta.get("cover", 0)), redis.tokens)
             self._wakes_at_due = False
 
     # Who is woken
 
-    def _has_room(self) -> bool:
+    def _may_claim(self) -> bool:
         """Return whether somebody may claim, by the last turn's fleet limit."""
         limit = self._fleet_concurrency
         return self.state.paused is None and (limit is None or len(self.state.items.claims) < limit)
@@ -194,7 +214,7 @@ class SideBySide:
     def _check_due_is_covered(self, cover: int, tokens: int) -> None:
         """Somebody wakes at the next due time if it is near: who covers it, or who gets the token."""
         due = self.state.items.next_due()
-        if due is None or due > self.now + self._longest_poll() or not self._has_room():
+        if due is None or due > self.now + self._longest_poll() or not self._may_claim():
             return
         covered = self.now < cover <= due
         assert tokens or covered, f"due at {due}, now {self.now}, covered {cover}: nobody wakes"

@@ -8,7 +8,7 @@ from distq.clock import Clock
 from distq.controller.stream.relist import Resync
 from distq.controller.stream.routing import RoutingError
 from distq.errors import ApiError, TooManyRequests
-from distq.informer.backoff import patience
+from distq.informer.backoff import retry_after
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class ResyncSchedule:
         try:
             whole = resync.step()
         except Exception as error:
-            if isinstance(error, TooManyRequests) and resync.begun and (asked := patience(error)):
+            if isinstance(error, TooManyRequests) and resync.begun and (asked := retry_after(error)):
                 self._next_at = began + asked
                 return False
             self._resync, self._next_at = None, began + RETRY

@@ -43,5 +43,5 @@ local found_less, wait = #popped / 2 < asked, 0
 if found_less or tokens == 0 or (first[2] and call('HGET', meta, 'coverer') == number) then
   --- @include waking
 end
-call('HSET', meta, 'stamp', fence, number, this_turn .. fence .. ' ' .. refusals)
+call('HSET', meta, 'stamp', fence, number, this_turn .. fence .. ' ' .. alone .. ' ' .. refusals)
 return { fence, wait, alone, refusals, dispositions, popped, records, promoted }

@@ -48,7 +48,7 @@ class Failure:
 class Session:
     """Who may hold claims, until ``deadline`` on the claim clock.
 
-    ``op``, ``fence`` and ``refused`` tell what its last turn answered.
+    ``op``, ``fence``, ``alone`` and ``refused`` are what its last turn answered.
     """
 
     nonce: str
@@ -56,9 +56,17 @@ class Session:
     worker: str = ""
     op: str = "-"
     fence: int = 0
+    alone: bool = False
     refused: Sequence[int] = ()
     ended: bool = False  # its claims are being taken back
     crashed: bool = False
+
+
+class Emptying(NamedTuple):
+    """The session that is to claim suspects, and since when it empties itself or holds its last one."""
+
+    session: int
+    since: int
 
 
 class Policy(NamedTuple):
@@ -84,7 +92,8 @@ class Ending(NamedTuple):
 class Answer:
     """What a turn tells: ``refused`` endings by their number from 1, a disposition of each other.
 
-    ``alone``: a suspect was claimed, or stands first; ``promoted``: how many delays ended.
+    ``alone``: a suspect was claimed, or the session is to claim no more until it
+    holds nothing and can claim one; ``promoted``: how many delays ended.
     """
 
     fence: int

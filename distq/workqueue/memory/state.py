@@ -3,11 +3,27 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from distq.workqueue.memory.entries import Answer, Claim, Ending, Item, Later, Now, Policy, Session
+from distq.workqueue.memory.entries import (
+    Answer,
+    Claim,
+    Emptying,
+    Ending,
+    Item,
+    Later,
+    Now,
+    Policy,
+    Session,
+)
 from distq.workqueue.memory.items import Items
 from distq.workqueue.memory.limiter import Buckets
 from distq.workqueue.memory.sessions import Sessions
 from distq.workqueue.memory.streams import Streams
+
+_PASSED_AT_MOST = 1000
+"""How many items more than it wants a session looks at, to claim what stands behind suspects."""
+
+_EMPTYING_AT_MOST = 600_000_000
+"""How long one session may take to empty itself for a suspect, µs, before another may."""
 
 
 class QueueState:
@@ -19,6 +35,7 @@ class QueueState:
         self.buckets = Buckets()
         self.streams = Streams(self.items)
         self.paused: int | None = None
+        self.emptying: Emptying | None = None
 
     # Turns
 
@@ -53,22 +70,20 @@ class QueueState:
         promoted, names, alone = 0, list[Item](), False
         if want > 0 and self.paused is None:
             promoted = self.items.promote(now, want)
-            names, alone = self._claim(number, fence, want)
-        return replace(self._answer(session, alone, dispositions, names), promoted=promoted)
+            names, alone = self._claim(now, number, fence, want)
+        session.alone = alone
+        return replace(self._answer(session, dispositions, names), promoted=promoted)
 
     def _answered_before(self, number: int, session: Session, endings: Sequence[Ending]) -> Answer:
         """Answer from what stands: nothing happens twice."""
         held = self.items.held_by(number)
         names = [item for item in held if self.items.claims[item].fence == session.fence]
-        alone = any(map(self.items.is_suspect, names))
-        return self._answer(session, alone, self._dispositions(endings), names)
+        return self._answer(session, self._dispositions(endings), names)
 
-    def _answer(
-        self, session: Session, alone: bool, dispositions: Sequence[str], names: Sequence[Item]
-    ) -> Answer:
+    def _answer(self, session: Session, dispositions: Sequence[str], names: Sequence[Item]) -> Answer:
         claimed = [(item, self.items.claims[item].stood) for item in names]
         failures = [self.items.failures.get(item) for item in names]
-        return Answer(session.fence, alone, session.refused, dispositions, claimed, failures)
+        return Answer(session.fence, session.alone, session.refused, dispositions, claimed, failures)
 
     def _dispositions(self, endings: Sequence[Ending]) -> list[str]:
         """Tell where items stand whose claim ended in no success: due time in ms, parked or pending."""
@@ -81,21 +96,54 @@ class QueueState:
             for item in [each.item for each in endings if each.outcome != "success"]
         ]
 
-    def _claim(self, number: int, fence: int, want: int) -> tuple[list[Item], bool]:
-        """Claim what stands before the first suspect; or it alone, by a session that holds nothing else."""
+    def _claim(self, now: int, number: int, fence: int, want: int) -> tuple[list[Item], bool]:
         items = self.items
-        names = items.ready(want)
-        suspects = [place for place, item in enumerate(names) if items.is_suspect(item)]
-        alone = suspects[:1] == [0]
-        if alone:
-            names = [] if items.held_by(number) else names[:1]
-        elif suspects:
-            names = names[: suspects[0]]
+        names, alone = self._choose(now, number, want) if items.failures else (items.ready(want), False)
         for item in names:
             stood = items.pending.pop(item)
             assert isinstance(stood, Now)  # noqa: S101  # what is ready is
             items.claims[item] = Claim(number, fence, stood)
         return names, alone
+
+    def _choose(self, now: int, number: int, want: int) -> tuple[list[Item], bool]:
+        """Choose what to claim where anything failed, and whether a suspect is the reason.
+
+        One session at a time empties itself for suspects: it claims nothing until it holds nothing, then
+        the suspects one by one. The others pass them and claim what stands behind; one of them that holds
+        nothing, and finds nothing else, claims a suspect, too.
+        """
+        first = self.items.ready(want + _PASSED_AT_MOST)
+        suspects = [item for item in first if self.items.is_suspect(item)]
+        others = [item for item in first if not self.items.is_suspect(item)][:want]
+        ours = self._empties(now, number)
+        if ours and not suspects:
+            self.emptying = None
+        if not suspects or not (ours or first[0] == suspects[0]):
+            return others, False
+        holds = bool(self.items.held_by(number))
+        if ours or self._may_empty(now, number):
+            if not (ours and holds):
+                self.emptying = Emptying(number, now)
+            return ([] if holds else suspects[:1]), True
+        return (others, False) if holds or others else (suspects[:1], True)
+
+    def _empties(self, now: int, number: int) -> bool:
+        emptying = self.emptying
+        return (
+            emptying is not None
+            and emptying.session == number
+            and 0 <= now - emptying.since < _EMPTYING_AT_MOST
+        )
+
+    def _may_empty(self, now: int, number: int) -> bool:
+        """Whether nobody else empties itself in time; who did not must leave it to others for as long."""
+        if self.emptying is None:
+            return True
+        took = now - self.emptying.since
+        if self.emptying.session == number:
+            return not _EMPTYING_AT_MOST <= took < 2 * _EMPTYING_AT_MOST
+        in_time = 0 <= took < _EMPTYING_AT_MOST
+        return not (in_time and self.items.held_by(self.emptying.session))
 
     # How a claim ends
 

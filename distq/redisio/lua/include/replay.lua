@@ -1,19 +1,17 @@
   -- The reply was lost: nothing happens twice; the claims of that turn are found by their fence.
   --- @include due
-  --- @include suspect
-  local fence, refusals = string.match(record, '^%S+ %S+ (%S+) (.*)$')
+  local fence, alone, refusals = string.match(record, '^%S+ %S+ (%S+) (%d) (.*)$')
   local prefix = number .. ' ' .. fence .. ' '
-  local popped, records, dispositions, alone = {}, {}, false, 0
+  local popped, records, dispositions = {}, {}, false
   for _, item in ipairs(call('ZRANGEBYSCORE', processing, number, number)) do
     local claim = call('HGET', claims, item)
     if claim and string.sub(claim, 1, #prefix) == prefix then
       popped[#popped + 1] = item
       popped[#popped + 1] = string.sub(claim, #prefix + 1)
       records[#records + 1] = call('HGET', failures, item)
-      if is_suspect(records[#records]) then alone = 1 end
     end
   end
   if #settlements > others then
     --- @include dispositions
   end
-  return { fence, 0, alone, refusals, dispositions, popped, records, 0 }
+  return { fence, 0, tonumber(alone), refusals, dispositions, popped, records, 0 }

@@ -21,7 +21,7 @@ end
 if #ended > 0 then
   call('HDEL', claims, unpack(ended))
   call('ZREM', processing, unpack(ended))
-  if n_failures > 0 then call('HDEL', failures, unpack(ended)) end
+  if n_failures > 0 then n_failures = n_failures - call('HDEL', failures, unpack(ended)) end
   if n_dirty > 0 then
     local added_again, clean = { 'ZADD', ready, 'LT' }, { 'ZREM', dirty }
     for i, score in ipairs(call('ZMSCORE', dirty, unpack(ended))) do

@@ -3,7 +3,7 @@
   -- spread their polls widely, so that the next comes soon also where all fell asleep at once.
   local POLL_AT_LEAST = 750000
   local poll_at_most = 2 * math.max(1000000, n_sessions * 100000) - POLL_AT_LEAST
-  local left = call('ZCARD', ready)
+  local left = call('ZCARD', ready) - unclaimable
   local next_due, covered, covers = 0, true, false
   local cover, coverer = unpack(call('HMGET', meta, 'cover', 'coverer'))
   if first[2] then

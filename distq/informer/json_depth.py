@@ -6,7 +6,8 @@ object could otherwise stop everybody who follows its kind.
 
 import logging
 import re
-from typing import TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -16,21 +17,24 @@ T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
-LEVELS = 500
+MAX_DEPTH = 500
 """Levels that are kept; schemas and objects for people have some dozens."""
 
 _STRING_OR_BRACKET = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
 
 
-def decode(decoder: msgspec.json.Decoder[T], text: bytes | msgspec.Raw, what: str) -> T:
-    """Decode; how deep that may go depends on how deep the caller is already."""
+def decode(read: Callable[[Any], T], text: bytes | msgspec.Raw, what: str) -> T:
+    """Read the text, or where that goes too deep what ``limit_depth`` leaves of it.
+
+    How deep a decoder may go depends on how deep its caller is already.
+    """
     try:
-        return decoder.decode(text)
+        return read(text)
     except RecursionError:
-        return decoder.decode(shallow(bytes(text), what))
+        return read(limit_depth(bytes(text), what))
 
 
-def shallow(text: bytes, what: str) -> bytes:
+def limit_depth(text: bytes, what: str) -> bytes:
     """Return the text with null in place of each value below the last level; log it, naming ``what``.
 
     Raises ApiError where there is none.
@@ -40,13 +44,13 @@ def shallow(text: bytes, what: str) -> bytes:
     for mark in _STRING_OR_BRACKET.finditer(text):
         if mark[0] in {b"{", b"["}:
             level += 1
-            if level == LEVELS + 1:
+            if level == MAX_DEPTH + 1:
                 parts += text[kept_from : mark.start()], b"null"
         elif mark[0] in {b"}", b"]"}:
             level -= 1
-            if level == LEVELS:
+            if level == MAX_DEPTH:
                 kept_from = mark.end()
     if not parts:
         raise ApiError(f"unreadable {what}: nested too deeply. Raise Python's recursion limit.")
-    logger.error("%s: nested deeper than %d levels; what is deeper is read as null", what, LEVELS)
+    logger.error("%s: nested deeper than %d levels; what is deeper is read as null", what, MAX_DEPTH)
     return b"".join([*parts, text[kept_from:]])

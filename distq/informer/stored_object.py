@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from distq.client.objects import Object
+from distq.informer.json_depth import decode
 from distq.informer.objects import Metadata, key_of
-from distq.informer.shallow import decode
 from distq.informer.wire import RawObject
 
 Transform = Callable[[Object], Object]
@@ -28,12 +28,12 @@ class StoredObject(msgspec.Struct, frozen=True, gc=False):
 
     def decode(self) -> Object:
         """Return the object, a new one each time: who changes it changes nobody else's."""
-        obj: Object = decode(_WHOLE, self.raw, self.key)
+        obj: Object = decode(_WHOLE.decode, self.raw, self.key)
         return obj
 
     def metadata(self) -> Metadata:
         """Return the object's metadata alone, which is quicker."""
-        return decode(_META, self.raw, self.key).metadata
+        return decode(_META.decode, self.raw, self.key).metadata
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,88 @@
+"""Why the first use of an address failed, found by asking what answers there.
+
+Silence and a closed connection have several causes that look alike to redis-py. One more connection
+tells them apart, so that the message names the cause; passwords are not sent.
+"""
+
+import contextlib
+import socket
+import ssl
+from collections.abc import Iterator
+
+import redis
+from redis.connection import SSLConnection
+
+from distq.errors import ConfigError, DistqError, RedisError, RedisUnavailable
+from distq.redisio.address import Address
+
+PATIENCE = 3.0
+"""Seconds until a server that accepts a connection and says nothing is reported at the first use."""
+
+_PROBE = 1.0
+"""Seconds that each question here may take."""
+
+_NO_SUCH_DATABASE = ("DB index is out of range", "SELECT is not allowed in cluster mode")
+
+
+def explain(error: RedisError, address: Address) -> DistqError:
+    """Return the error with its cause where that can be found, else the error itself."""
+    raised = str(error.__context__)
+    if any(words in raised for words in _NO_SUCH_DATABASE):
+        return _no_such_database(address, raised)
+    if not isinstance(error, RedisUnavailable) or "path" in address.options:
+        return error
+    encrypted = issubclass(address.options["connection_class"], SSLConnection)
+    if encrypted and _speaks_plainly(address):
+        return ConfigError(f"no TLS at {address.where}: that port answers without it. Use redis:// there.")
+    if not encrypted and _speaks_tls(address):
+        return ConfigError(f"TLS only at {address.where}: that port takes nothing else. Use rediss:// there.")
+    return error
+
+
+def _no_such_database(address: Address, raised: str) -> ConfigError:
+    count = 1 if "cluster" in raised else _database_count(address)
+    what = f"no database {address.options.get('db')} at {address.where}"
+    if count is None:
+        return ConfigError(f"{what}: this server has fewer. Use database 0.")
+    has = f"this server has {count} database{'' if count == 1 else 's'}"
+    return ConfigError(f"{what}: {has}. Use {f'one from 0 to {count - 1}' if count > 1 else 'database 0'}.")
+
+
+def _database_count(address: Address) -> int | None:
+    """Return how many databases the server has; None where it does not say so to us."""
+    pool = address.pool(_PROBE)
+    pool.connection_kwargs["db"] = 0
+    try:
+        connection = pool.get_connection()
+        connection.send_command("CONFIG", "GET", "databases")
+        return int(connection.read_response()[1])
+    except (redis.RedisError, OSError, IndexError, ValueError):
+        return None
+    finally:
+        pool.disconnect()
+
+
+def _speaks_plainly(address: Address) -> bool:
+    """Return whether the port answers a PING, or refuses it, without TLS."""
+    with contextlib.suppress(OSError), _connected(address) as plain:
+        plain.sendall(b"PING\r\n")
+        return plain.recv(1) in {b"+", b"-"}
+    return False
+
+
+def _speaks_tls(address: Address) -> bool:
+    """Return whether the port takes part in a TLS handshake, whoever it is."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE  # nothing is sent
+    with contextlib.suppress(OSError), _connected(address) as plain, context.wrap_socket(plain):
+        return True
+    return False
+
+
+@contextlib.contextmanager
+def _connected(address: Address) -> Iterator[socket.socket]:
+    options = address.options
+    where = (options.get("host", "localhost"), options.get("port", 6379))
+    with socket.create_connection(where, timeout=_PROBE) as plain:
+        yield plain

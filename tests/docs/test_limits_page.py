@@ -1,0 +1,30 @@
+"""The limits that ``docs/reference/limits.md`` and others tell are the code's."""
+
+from distq.redisio import limits
+from distq.workqueue.outcome import ERROR_BYTES, TRACEBACK_BYTES
+from tests.docs.pages import PAGES, table
+
+
+def test_the_limits_of_a_step_are_those_of_the_code() -> None:
+    """Each row that has a limit of the code has its number."""
+    told = dict(table("what", "at most"))
+    assert told["settlements of a turn, claims of a turn"] == f"{limits.TURN_LIMIT} each"
+    assert told["settlements other than successes of a turn"] == str(limits.COSTLY_LIMIT)
+    assert told["keys of an add; keys, known and gone objects of a commit together"] == str(
+        limits.BATCH_LIMIT
+    )
+    assert told["items of a requeue, delete or park"] == str(limits.REPAIR_LIMIT)
+    assert told["error texts"] == f"{ERROR_BYTES} bytes"
+    assert told["tracebacks of parked items"] == f"{TRACEBACK_BYTES // 1024} KiB"
+
+
+def test_internals_tell_the_same_limits() -> None:
+    """What the pages on a turn and a stream say of a step is what the code has."""
+    texts = {page.name: page.prose for page in PAGES}
+    assert (
+        f"At most {limits.TURN_LIMIT} settlements and {limits.TURN_LIMIT} claims go in one turn, "
+        f"{limits.COSTLY_LIMIT} of the settlements other than successes"
+    ) in texts["docs/internals/turn.md"]
+    assert (f"At most {limits.BATCH_LIMIT} of keys, known and gone objects go in one commit") in texts[
+        "docs/internals/stream.md"
+    ]
