@@ -19,7 +19,8 @@ from distq import Connection, Queue, Result, TerminalError
 from distq.redisio.stream_store import StreamStore
 from distq.workqueue import ItemExponentialFailureRateLimiter
 from tests.docs.pages import ROOT
-from tests.docs.reader import TIMEOUT, Reader, eventually, runs
+from tests.docs.reader import TIMEOUT, Reader, runs
+from tests.support.eventually import eventually
 
 SHOWN_PID, SHOWN_HOST = "3638", "vm"
 EXACT = {"queues", "items", "park"}

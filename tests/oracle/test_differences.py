@@ -12,7 +12,7 @@ from tests.oracle.duel import MS
 from tests.oracle.original import Original
 from tests.oracle.ours import Ours
 from tests.support.claims import claim, finish_all, nothing_to_claim
-from tests.workqueue.conftest import anywhere
+from tests.support.redis_servers import anywhere
 
 DAY = 86_400_000 * MS
 pytestmark = anywhere

@@ -23,7 +23,7 @@ from tests.oracle.duel import MS
 from tests.oracle.original import Original
 from tests.oracle.ours import Ours, since_began
 from tests.support.parts import IN_CI
-from tests.workqueue.conftest import anywhere
+from tests.support.redis_servers import anywhere
 
 KEYS = ["a", "b", "c"]
 TIME_RESOLUTION = 0.25

@@ -13,7 +13,7 @@ from tests.oracle.differences import ClientGo, Differences, PriorityQueue
 from tests.oracle.original import Original
 from tests.oracle.walk import walk
 from tests.support.parts import IN_CI
-from tests.workqueue.conftest import anywhere
+from tests.support.redis_servers import anywhere
 
 pytestmark = pytest.mark.random
 CLIENT_GO = [

@@ -15,9 +15,6 @@ from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.testing.fake_clock import FakeClock
 from distq.workqueue.memory import MemoryQueue
 from distq.workqueue.queue import Queue
-from tests.support.redis_servers import KINDS
-
-anywhere = pytest.mark.parametrize("redis_server", ["memory", *KINDS], indirect=True, scope="session")
 
 
 class SteppedClock(SystemClock):

@@ -13,7 +13,8 @@ from distq.workqueue.interface import Request, WorkQueue
 from distq.workqueue.memory import MemoryQueue
 from distq.workqueue.queue import Queue
 from tests.support.claims import claim, finish_all, nothing_to_claim
-from tests.workqueue.conftest import ServerTime, anywhere
+from tests.support.redis_servers import anywhere
+from tests.workqueue.conftest import ServerTime
 
 Make = Callable[..., Queue]
 

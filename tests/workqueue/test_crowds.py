@@ -12,7 +12,7 @@ from distq.errors import ShutDown
 from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
 from tests.support.claims import finish_all
-from tests.workqueue.conftest import anywhere
+from tests.support.redis_servers import anywhere
 
 Make = Callable[..., Queue]
 

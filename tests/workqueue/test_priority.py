@@ -6,7 +6,8 @@ from distq.inspector.inspector import Inspector
 from distq.redisio.connection import Connection
 from distq.workqueue.queue import Queue
 from tests.support.claims import claim, finish_all, nothing_to_claim
-from tests.workqueue.conftest import ServerTime, anywhere
+from tests.support.redis_servers import anywhere
+from tests.workqueue.conftest import ServerTime
 
 
 @pytest.mark.conformance("PQ-01")

@@ -12,7 +12,8 @@ from distq.redisio.connection import Connection
 from distq.workqueue.queue import Queue
 from distq.workqueue.rate_limiters import Failure
 from tests.support.claims import claim, finish_all
-from tests.workqueue.conftest import ServerTime, anywhere
+from tests.support.redis_servers import anywhere
+from tests.workqueue.conftest import ServerTime
 
 Make = Callable[..., Queue]
 
