@@ -14,7 +14,7 @@ class Event:
     ``type`` is create, update, delete or generic. ``object`` is the whole object, for a delete its last
     state; it is decoded when first read. ``old`` is what an update replaced, its metadata alone, and None
     where it is unknown: it is kept only for predicates that compare, and by the process that saw it.
-    ``in_initial_list`` tells that the object came with a list.
+    ``in_initial_list`` is true where the object came with a list.
     """
 
     __slots__ = ("_object", "in_initial_list", "old", "type")

@@ -19,7 +19,7 @@ def tombstones(
 ) -> Iterator[None]:
     """Enqueue the keys of the known objects that vanished, and forget them, a page of the known set a step.
 
-    ``mapped`` says that their keys are others than their names.
+    ``mapped`` means that their keys are others than their names.
     """
     batch = Batch(committer, priority=LOW_PRIORITY, moves=moves)
     for page in committer.known_pages():
@@ -33,7 +33,7 @@ def tombstones(
 def leave_known(committer: Committer, listed: Collection[str], *, mapped: bool) -> None:
     """Do so with all that was not listed; raise RedisError where it cannot be found.
 
-    All that was listed is known by now, so counting tells whether anything else is. A scan misses some
+    All that was listed is known by now, so counting shows whether anything else is. A scan misses some
     where Redis is restarted in the midst of it, and is then repeated.
     """
     scans = 0
