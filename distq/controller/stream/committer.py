@@ -2,7 +2,7 @@
 
 A batch is kept until Redis has it: outages are waited out with the same batch id, so that a
 reply that was lost makes no second batch. Compare-and-set on the batch before is what makes it safe;
-the epoch, and looking at the lease before each commit, stop a deposed leader early.
+the epoch, and the check of the lease before each commit, stop a deposed leader early.
 """
 
 import logging

@@ -6,7 +6,6 @@ goes on. All that they enqueue is of low priority, and what is unchanged keeps i
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from distq.controller.stream.batch import Batch
 from distq.controller.stream.committer import Committer
@@ -113,7 +112,7 @@ class Resync(Relist):
         if before.version != obj.version:  # an event of it may still come
             self._router.forget(obj)
         if before.version is None and self._watch_is_ahead():
-            return replace(route, known=None)  # it may be gone since, by an event that came
+            return route._replace(known=None)  # it may be gone since, by an event that came
         return route
 
     def _watch_is_ahead(self) -> bool:

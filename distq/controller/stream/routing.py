@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from distq.controller.event import Event, EventType
 from distq.controller.stream.known import Known
@@ -21,8 +21,7 @@ class RoutingError(DistqError):
     """A predicate or mapping function raised, or returned what cannot be a key."""
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(NamedTuple):
     """The keys to enqueue for an object, and what is known of it from then on; None: it is gone."""
 
     name: str

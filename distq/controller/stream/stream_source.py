@@ -167,7 +167,7 @@ class StreamSource:
         self._committer.commit(MARK)
 
     def tick(self) -> None:
-        """Look whether Redis still stands where we think, each second; resync when it is time."""
+        """Check each second that Redis still stands where we think; resync when it is time."""
         if not self._opened or self._committer.moved:
             return
         if self._connected_at and not self.synced:  # "too old" would have come by now

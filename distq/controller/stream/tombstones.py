@@ -11,7 +11,7 @@ from distq.controller.watches import LOW_PRIORITY
 from distq.errors import RedisError
 
 SCANS = 4
-"""How often the known set is looked through for what vanished."""
+"""How often the known set is scanned for what vanished."""
 
 
 def tombstones(
