@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from distq.informer.objects import LazyObject, Metadata
+from distq.informer.objects import LazyObject, Metadata, key_of
 
 Object = dict[str, Any]
 EventType = Literal["create", "update", "delete", "generic"]
@@ -37,6 +37,11 @@ class Event:
         if not isinstance(self._object, dict):
             self._object = self._object.decode()
         return self._object
+
+    @property
+    def key(self) -> str:
+        """Return the object's key, ``namespace/name``, or the name of a cluster-scoped one."""
+        return key_of(self.metadata) if isinstance(self._object, dict) else self._object.key
 
     @property
     def metadata(self) -> Metadata:

@@ -20,7 +20,7 @@ class Known(NamedTuple):
 
     def line(self) -> str:
         """Return what is stored."""
-        return "\n".join((self.version or "", *(key.decode() for key in self.keys)))
+        return "\n".join((self.version or "", *map(bytes.decode, self.keys)))
 
 
 NEVER = Known()
