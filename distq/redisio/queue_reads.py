@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from distq.redisio.keys import validate_key
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import ClaimRecord, FailureRecord, StreamRecord
 from distq.redisio.round_trips import Command, Read, run
@@ -290,13 +289,13 @@ def depth(store: QueueStore) -> int:
     return run(store.connection, counts(store, store.connection.now(), first_due=0)).depth
 
 
-def failure_count(store: QueueStore, key: str) -> int:
-    """Return how many failures the key has (client-go util/workqueue NumRequeues); raise InvalidKey."""
-    (record,) = store.read(("HGET", "failures", validate_key(key)))
+def failure_count(store: QueueStore, key: bytes) -> int:
+    """Return how many failures the key has (client-go util/workqueue NumRequeues)."""
+    (record,) = store.read(("HGET", "failures", key))
     return FailureRecord.parse(record).count if record else 0
 
 
-def is_dirty(store: QueueStore, key: str) -> bool:
-    """Return whether the key was added again while claimed; raise InvalidKey."""
-    (score,) = store.read(("ZSCORE", "dirty", validate_key(key)))
+def is_dirty(store: QueueStore, key: bytes) -> bool:
+    """Return whether the key was added again while claimed."""
+    (score,) = store.read(("ZSCORE", "dirty", key))
     return score is not None

@@ -261,4 +261,4 @@ class HandleMachine(RuleBasedStateMachine):
 
 
 def _has_session(pair: Pair) -> bool:
-    return pair.redis._session is not None and bool(pair.redis._session.id)
+    return bool(pair.redis._session.id)

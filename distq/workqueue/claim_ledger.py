@@ -1,0 +1,137 @@
+"""What a session holds: requests that were handed out, claims and results that nobody came for yet."""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from distq.redisio.limits import TURN_LIMIT
+from distq.workqueue.engine import Entry
+from distq.workqueue.interface import Disposition, Request, Settlement, Turn
+from distq.workqueue.turns import REFUSED, TurnReply
+from distq.workqueue.worker import Worker
+
+_logger = logging.getLogger("distq.queue")
+
+_RESULTS_LIMIT = 4 * TURN_LIMIT
+"""Results that are kept; nobody came back for the oldest."""
+
+
+class ClaimLedger:
+    """The claims of one session, by key.
+
+    Changed between turns or by the thread that makes one; only ``cancel_all`` may be called at any time.
+    """
+
+    def __init__(self, name: str, *, on_cancel: Callable[[Request], None], on_drained: Callable[[], None]):
+        self._name = name
+        self._on_cancel = on_cancel
+        self._on_drained = on_drained
+        self.held: dict[str, Request] = {}
+        self.unassigned: dict[str, Request] = {}
+        """Of those held: claims that came for calls which were given up."""
+        self.results: dict[object, Disposition] = {}
+        """What became of entries whose calls do not know it yet; late, where a call ended with an error."""
+        self._promoted = 0
+        self._suspect = False
+
+    # A turn comes and goes
+
+    def holds(self, entry: Entry) -> bool:
+        """Return whether the entry may be sent: its claim is held, or it needs none."""
+        if not isinstance(entry, Settlement):
+            return True
+        held = self.held.get(entry.request.key)
+        return held is not None and held.fence == entry.request.fence
+
+    def record(self, entries: Sequence[Entry], reply: TurnReply, worker: Worker) -> None:
+        """Note what a turn did; its claims are unassigned. The same reply twice changes nothing more."""
+        for entry, disposition in zip(entries, reply.dispositions, strict=True):
+            if isinstance(entry, Settlement):
+                self.held.pop(entry.request.key, None)
+                worker.count(entry.outcome, disposition)
+            if disposition.kind != "refused":
+                self.results[_name_of(entry)] = disposition
+        if len(self.results) > _RESULTS_LIMIT:
+            for oldest in list(self.results)[:-_RESULTS_LIMIT]:
+                del self.results[oldest]
+        claimed = {request.key: request for request in reply.requests}
+        self.unassigned.update(claimed)
+        self.held.update(claimed)
+        self._promoted += reply.promoted
+        was_suspect, self._suspect = self._suspect, (self._suspect or reply.alone) and bool(self.held)
+        if was_suspect and not self._suspect:
+            self._on_drained()
+
+    def take_result(self, entry: Entry) -> Disposition:
+        """Return what became of the entry, once; refused where nothing is known of it."""
+        return self.results.pop(_name_of(entry), REFUSED)
+
+    def available(self) -> list[Request]:
+        """Return the unassigned requests that may be handed out: not those cancelled meanwhile."""
+        return [request for request in self.unassigned.values() if not request.cancelled.is_set()]
+
+    def assign(self, requests: Iterable[Request]) -> None:
+        """Note that these were handed out."""
+        for request in requests:
+            self.unassigned.pop(request.key, None)
+
+    def take_back(self, entries: Sequence[Entry], turn: Turn) -> None:
+        """Note that nobody has what this turn brought: the call that it was for was interrupted."""
+        for entry, disposition in zip(entries, turn.dispositions, strict=True):
+            if disposition.kind != "refused":
+                self.results[_name_of(entry)] = disposition
+        self.unassigned.update({each.key: each for each in turn.requests if self.held.get(each.key) is each})
+        self._promoted += turn.promoted
+
+    def take_promoted(self) -> int:
+        """Return how many delayed items became pending since this was called last."""
+        promoted, self._promoted = self._promoted, 0
+        return promoted
+
+    def n_unassigned(self) -> int:
+        """Return how many of those held nobody has come for."""
+        unassigned = self.unassigned.copy()
+        return sum(self.held.get(key) is request for key, request in unassigned.items())
+
+    # A suspect
+
+    @property
+    def draining(self) -> bool:
+        """Return whether a suspect is held or comes next, beside which nothing is asked for."""
+        return self._suspect and bool(self.held)  # it may be cancelled meanwhile
+
+    # Claims that end otherwise
+
+    def cancel_all(self, why: str) -> list[Request]:
+        """Cancel all requests and return them: from here on nothing of them is settled."""
+        held, self.held = self.held, {}
+        for request in held.values():
+            self._cancel(request, why)
+        return list(held.values())
+
+    def lose(self) -> None:
+        """Give up all claims, since the server no longer has the session."""
+        self.unassigned.clear()
+        self._suspect = False
+        self.cancel_all("its session was lost")
+
+    def compare(self, fences: Mapping[str, int]) -> list[Request]:
+        """Cancel what the server has not, and what nobody came for; return what it has and we have not."""
+        for key, request in list(self.held.items()):
+            if fences.get(key) != request.fence:
+                del self.held[key]
+                self._cancel(request, "its claim is gone")
+            elif self.unassigned.get(key) is request:
+                del self.held[key]
+                self._cancel(request, "nobody came for it")
+        self.unassigned.clear()
+        return [Request(key, fence=fence) for key, fence in fences.items() if key not in self.held]
+
+    def _cancel(self, request: Request, why: str) -> None:
+        _logger.warning("queue %s: %s cancelled: %s", self._name, request.key, why)
+        request.cancelled.set()
+        self._on_cancel(request)
+
+
+def _name_of(entry: Entry) -> object:
+    """Return what a result is kept by: a claim has its fence for ever, a back-off is this call's alone."""
+    return (entry.request.key, entry.request.fence) if isinstance(entry, Settlement) else id(entry)
