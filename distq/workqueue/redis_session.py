@@ -43,7 +43,7 @@ from distq.workqueue.worker import Worker
 _logger = logging.getLogger("distq.queue")
 
 _ALONE_WAIT = 1.0
-"""Seconds between looks of a handle that holds a suspect, and so asks for nothing; its end interrupts."""
+"""Seconds that a handle waits at most which holds a suspect, or empties itself to claim one."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,8 @@ class RedisSession:
         self._late: dict[tuple[str, int], Disposition] = {}
         self._unanswered: _Sent | None = None
         self._op = 0
-        self._alone = False
+        self._holds_suspect = False
+        self._empties = False
         self._promoted = 0
         self._heartbeat: Heartbeat | None = None
 
@@ -234,7 +235,8 @@ class RedisSession:
     def _serve(self, asks: Sequence[PendingCall]) -> None:
         ours = [entry for ask in asks for entry in ask.entries if self._is_held(entry)]
         want = sum(ask.want for ask in asks)
-        if self._rests or self._ended:
+        settled = {entry.request.key for entry in ours if isinstance(entry, Settlement)}
+        if self._ended or (self._holds_suspect and not self._held.keys() <= settled):
             want = 0
         answer, told = self._send_in_parts(ours, max(0, want - len(self._spare)))
         self._spare.extend(answer.requests)
@@ -252,8 +254,8 @@ class RedisSession:
 
     @property
     def _rests(self) -> bool:
-        """Return whether a suspect is held, beside which nothing is asked for."""
-        return self._alone and bool(self._held)  # it may be cancelled meanwhile
+        """Return whether nothing is claimed until nothing is held: beside a suspect, or to claim one."""
+        return (self._holds_suspect or self._empties) and bool(self._held)  # it may be cancelled meanwhile
 
     def _is_held(self, entry: Entry) -> bool:
         if not isinstance(entry, Settlement):
@@ -341,14 +343,18 @@ class RedisSession:
         self._spare.extend(answer.requests)
 
     def _note(self, sent: _Sent, answer: TurnReply) -> None:
+        rested = self._rests
         for entry, disposition in zip(sent.entries, answer.dispositions, strict=True):
             if isinstance(entry, Settlement):
                 self._held.pop(entry.request.key, None)
                 self.worker.count(entry.outcome, disposition)
+        claimed_alone = answer.alone and bool(answer.requests)
+        self._holds_suspect = claimed_alone or (self._holds_suspect and bool(self._held))
         self._held.update((request.key, request) for request in answer.requests)
         self._promoted += answer.promoted
-        was_alone, self._alone = self._alone, (self._alone or answer.alone) and bool(self._held)
-        if was_alone and not self._alone:
+        if sent.want:  # each reply to who asks says anew whether to go on claiming
+            self._empties = answer.alone and not claimed_alone
+        if rested and not self._rests:
             self.interrupt()
 
     def _release(self, requests: Sequence[Request]) -> None:
@@ -387,7 +393,7 @@ class RedisSession:
         self.id = ""
         self._late.clear()
         self._spare.clear()
-        self._alone = False
+        self._holds_suspect = self._empties = False
         self.cancel_held("its session was lost")
 
     def _cancel(self, request: Request, why: str) -> None:

@@ -39,7 +39,7 @@ class MemorySession:
         self._on_cancel = on_cancel
         self._session: int | None = None
         self._turns = 0
-        self._alone = False
+        self._holds_suspect = False
         self._interrupted = False
         self._thread = threading.local()
 
@@ -52,12 +52,16 @@ class MemorySession:
                 for settlement, is_ours in zip(settlements, ours, strict=True)
                 if is_ours
             ]
-            answer = self._send(endings, 0 if self._alone else want)
+            settled = {ending.item for ending in endings}
+            beside_suspect = self._holds_suspect and not self.held.keys() <= settled
+            answer = self._send(endings, 0 if beside_suspect else want)
             requests, told = requests_of(answer), iter(dispositions_of(endings, answer))
             for ending in endings:
                 self.held.pop(ending.item, None)
+            self._holds_suspect = (answer.alone and bool(requests)) or (
+                self._holds_suspect and bool(self.held)
+            )
             self.held.update((request.key, request) for request in requests)
-            self._alone = (self._alone or answer.alone) and bool(self.held)
             self._thread.seen = self._engine.changes
             dispositions = [next(told) if is_ours else REFUSED for is_ours in ours]
             return Turn(requests, dispositions, self._patience(), answer.promoted)
@@ -162,7 +166,7 @@ class MemorySession:
 
     def _cancel_held(self, why: str) -> list[Request]:
         """Cancel all requests, at once: from here on nothing of them is settled; return them."""
-        held, self.held, self._alone = list(self.held.values()), {}, False
+        held, self.held, self._holds_suspect = list(self.held.values()), {}, False
         for request in held:
             _logger.warning("queue %s: %s cancelled: %s", self._name, request.key, why)
             request.cancelled.set()
