@@ -31,7 +31,8 @@ class ClaimLedger:
         self.results: dict[object, Disposition] = {}
         """What became of entries whose calls do not know it yet; late, where a call ended with an error."""
         self._promoted = 0
-        self._suspect = False
+        self._holds_suspect = False
+        self._empties = False
 
     # A turn comes and goes
 
@@ -42,8 +43,12 @@ class ClaimLedger:
         held = self.held.get(entry.request.key)
         return held is not None and held.fence == entry.request.fence
 
-    def record(self, entries: Sequence[Entry], reply: TurnReply, worker: Worker) -> None:
-        """Note what a turn did; its claims are unassigned. The same reply twice changes nothing more."""
+    def record(self, entries: Sequence[Entry], reply: TurnReply, worker: Worker, *, asked: bool) -> None:
+        """Note what a turn did, which ``asked`` for claims or not; what it claimed is unassigned.
+
+        The same reply twice changes nothing more.
+        """
+        was_draining = self.draining
         for entry, disposition in zip(entries, reply.dispositions, strict=True):
             if isinstance(entry, Settlement):
                 self.held.pop(entry.request.key, None)
@@ -53,12 +58,15 @@ class ClaimLedger:
         if len(self.results) > _RESULTS_LIMIT:
             for oldest in list(self.results)[:-_RESULTS_LIMIT]:
                 del self.results[oldest]
+        took_suspect = reply.alone and bool(reply.requests)
+        self._holds_suspect = took_suspect or (self._holds_suspect and bool(self.held))
+        if asked:  # each such reply says anew whether this session empties itself for a suspect
+            self._empties = reply.alone and not took_suspect
         claimed = {request.key: request for request in reply.requests}
         self.unassigned.update(claimed)
         self.held.update(claimed)
         self._promoted += reply.promoted
-        was_suspect, self._suspect = self._suspect, (self._suspect or reply.alone) and bool(self.held)
-        if was_suspect and not self._suspect:
+        if was_draining and not self.draining:
             self._on_drained()
 
     def take_result(self, entry: Entry) -> Disposition:
@@ -96,8 +104,16 @@ class ClaimLedger:
 
     @property
     def draining(self) -> bool:
-        """Return whether a suspect is held or comes next, beside which nothing is asked for."""
-        return self._suspect and bool(self.held)  # it may be cancelled meanwhile
+        """Return whether nothing is claimed until nothing is held: beside a suspect, or to claim one."""
+        return (self._holds_suspect or self._empties) and bool(self.held)  # it may be cancelled meanwhile
+
+    def may_claim(self, entries: Sequence[Entry]) -> bool:
+        """Return whether a turn with these entries may ask for claims: not beside a suspect that stays held.
+
+        Who only empties itself goes on asking: Redis decides in each turn whether it still has to.
+        """
+        settled = {entry.request.key for entry in entries if isinstance(entry, Settlement)}
+        return not self._holds_suspect or self.held.keys() <= settled
 
     # Claims that end otherwise
 
@@ -111,7 +127,7 @@ class ClaimLedger:
     def lose(self) -> None:
         """Give up all claims, since the server no longer has the session."""
         self.unassigned.clear()
-        self._suspect = False
+        self._holds_suspect = self._empties = False
         self.cancel_all("its session was lost")
 
     def compare(self, fences: Mapping[str, int]) -> list[Request]:

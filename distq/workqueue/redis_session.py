@@ -31,7 +31,7 @@ from distq.workqueue.worker import Worker
 _logger = logging.getLogger("distq.queue")
 
 _DRAINING_WAIT = 1.0
-"""Seconds between turns of a handle that drains for a suspect and asks for nothing; its end interrupts."""
+"""Seconds between turns of a handle that holds a suspect, or empties itself to claim one."""
 
 
 class RedisSession:
@@ -185,7 +185,8 @@ class RedisSession:
         self._client.resolve_doubt()
         stopped = self._stopped
         entries = [entry for call in calls for entry in call.entries if ledger.holds(entry)]
-        want = 0 if stopped or ledger.draining else sum(call.want for call in calls)
+        claims = not stopped and ledger.may_claim(entries)
+        want = sum(call.want for call in calls) if claims else 0
         wait = 0.0
         if self.id or entries or not stopped:
             wait = self._client.send(entries, max(0, want - len(ledger.available())))

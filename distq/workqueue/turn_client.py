@@ -77,7 +77,12 @@ class TurnClient:
         encoded = encode(entries, self._settings)
         self.op += 1
         inputs = self._settings.inputs()
-        inputs |= {"session": self.session, "op": self.op, "want": want, "gap": self._max_clock_step}
+        inputs |= {
+            "session": self.session,
+            "op": self.op,
+            "want": want,
+            "max_clock_step": self._max_clock_step,
+        }
         return SentTurn(entries, encoded, inputs)
 
     def _run(self, sent: SentTurn) -> TurnReply | None:
@@ -98,6 +103,6 @@ class TurnClient:
             self._on_lost()
             return None
         reply = decode(answer, encoded)
-        self._ledger.record(sent.entries, reply, self._worker)
+        self._ledger.record(sent.entries, reply, self._worker, asked=bool(sent.inputs["want"]))
         self._in_doubt = None  # not before: an interrupt until here leaves the turn in doubt
         return reply

@@ -96,8 +96,8 @@ def _outcome(request: Request, outcome: Outcome, settings: TurnSettings) -> tupl
 class TurnReply:
     """What the script replied; dispositions in the order of the entries, ``wait`` in seconds.
 
-    ``alone``: a suspect is held or stands first; ask for nothing until nothing is held. ``promoted``: how
-    many delayed items became pending now.
+    ``alone``: the one request is a suspect, ask for nothing until it ended; without a request: the session
+    empties itself for a suspect, ask again. ``promoted``: how many delayed items became pending now.
     """
 
     requests: list[Request]

@@ -36,7 +36,7 @@ class MemorySession:
         self._held: dict[str, Request] = {}
         self._number: int | None = None
         self._turns = 0
-        self._draining = False
+        self._holds_suspect = False
         self._in_turn = False
         self._stopped = False
         self._waits = 0
@@ -62,13 +62,16 @@ class MemorySession:
         if self._stopped and self._number is None and not sent:
             return Turn([], [REFUSED] * len(entries), 0.0)
         endings = [ending_of(entry, self._settings.limiter_of) for entry in sent]
-        answer = self._send(endings, 0 if self._draining or self._stopped else want)
+        settled = {ending.item for ending in endings}
+        beside_suspect = self._holds_suspect and not self._held.keys() <= settled
+        answer = self._send(endings, 0 if beside_suspect or self._stopped else want)
         requests, dispositions = requests_of(answer), iter(dispositions_of(endings, answer))
         for ending in endings:
             if ending.outcome != "limit":
                 self._held.pop(ending.item, None)
+        took_suspect = answer.alone and bool(requests)
+        self._holds_suspect = took_suspect or (self._holds_suspect and bool(self._held))
         self._held.update((request.key, request) for request in requests)
-        self._draining = (self._draining or answer.alone) and bool(self._held)
         self._thread.seen = self._engine.changes
         results = [next(dispositions) if is_sent else REFUSED for is_sent in are_sent]
         return Turn(requests, results, self._patience(), answer.promoted)
@@ -182,7 +185,7 @@ class MemorySession:
 
     def _cancel_held(self, why: str) -> list[Request]:
         """Cancel all requests, at once: from here on nothing of them is settled; return them."""
-        held, self._held, self._draining = list(self._held.values()), {}, False
+        held, self._held, self._holds_suspect = list(self._held.values()), {}, False
         for request in held:
             _logger.warning("queue %s: %s cancelled: %s", self._engine.name, request.key, why)
             request.cancelled.set()
