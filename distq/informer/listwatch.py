@@ -58,7 +58,7 @@ class ListerWatcher(Protocol):
         """Watch what happened after ``version``; with ``stream_list`` all objects come first."""
 
     def decode(self, line: bytes) -> WatchEvent:
-        """Decode a line of a watch; raise what an ERROR event tells."""
+        """Decode a line of a watch; raise what an ERROR event reports."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class ListWatch:
         return self.client.stream(path, query=query, read_timeout=READ_TIMEOUT, accept=accept)
 
     def decode(self, line: bytes) -> WatchEvent:
-        """Decode a line of a watch; raise what an ERROR event tells."""
+        """Decode a line of a watch; raise what an ERROR event reports."""
         return decode_event(line, self.resolve())
 
     def __str__(self) -> str:

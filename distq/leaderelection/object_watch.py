@@ -1,4 +1,4 @@
-"""Watch one object, so that a follower hears of a renewal or a release when it happens.
+"""Watch one object, so that a follower receives a renewal or a release when it happens.
 
 It only saves time: followers ask for the record now and then anyway, and always before they take it.
 """

@@ -79,7 +79,7 @@ class RedisLock:
             closed.set()
 
     def record_event(self, message: str) -> None:
-        """Tell nobody: what the elector logs is all that is said."""
+        """Do nothing: Redis has no events, and the elector logs."""
 
     def _look(self, on_record: Callable[[LeaderElectionRecord], None], closed: threading.Event) -> None:
         store, seen = CompareAndSetRecord(self._connection, self._name), ""

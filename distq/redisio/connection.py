@@ -102,7 +102,7 @@ class Connection:
         return other
 
     def check(self) -> list[str]:
-        """Return what ``distq check`` says of this server; each line begins with OK, WARN or FAIL."""
+        """Return what ``distq check`` prints of this server; each line begins with OK, WARN or FAIL."""
         pool = self._address.pool(self._timeout)
         try:
             return server_checks.findings(self._executor(pool), self._address)

@@ -39,7 +39,7 @@ HEADERS = ("time", "leader", "ready", "delayed", "processing", "dead", "done/s",
 
 
 class Display(Protocol):
-    """What the demo tells those who watch."""
+    """What the demo shows those who watch."""
 
     def row(self, row: Row) -> None:
         """Show the queue at one moment."""
