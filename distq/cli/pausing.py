@@ -17,7 +17,7 @@ from distq.config import Settings
 if TYPE_CHECKING:
     from distq.inspector import Inspector
 
-LOOK_EVERY = 0.2
+POLL_INTERVAL = 0.2
 """Seconds between two looks at what is still in progress."""
 
 SAY_EVERY = 10.0
@@ -71,7 +71,7 @@ def _wait_until_idle(eye: "Inspector", queue: str) -> None:
             progress.show(info.processing)
             if not info.processing:
                 return
-            time.sleep(LOOK_EVERY)
+            time.sleep(POLL_INTERVAL)
     finally:
         progress.end()
 

@@ -18,8 +18,8 @@ logger = logging.getLogger(__name__)
 CAPACITY = 10_000
 """Notifications that wait for one handler; then the informer waits for it."""
 
-LOOK_EVERY = 0.1
-"""Seconds between looks of an informer that waits for a handler at whether it shall stop."""
+STOP_CHECK_INTERVAL = 0.1
+"""Seconds after which an informer that waits for a handler checks whether it shall stop."""
 
 SHORTEST_RESYNC = 1.0
 """Seconds; a shorter resync period counts as this one (client-go minimumResyncPeriod)."""
@@ -179,7 +179,7 @@ class Registration:
         with self._changed:
             self._warn()
             while len(self._due) >= CAPACITY and not self._stopped and not stop.is_set():
-                self._changed.wait(LOOK_EVERY)
+                self._changed.wait(STOP_CHECK_INTERVAL)
             if self._stopped or stop.is_set():
                 return
             self._initial_left += notification.in_initial_list

@@ -18,7 +18,7 @@ KILL_WORKER_AT = 0.6
 """Parts of the duration."""
 
 _WORKERS = 3
-_LOOK_EVERY = 0.2
+_POLL_INTERVAL = 0.2
 _START_WITHIN = 60.0
 _SETTLE_WITHIN = 60.0
 
@@ -69,7 +69,7 @@ class Performance:
                 return False
             if watched:
                 self._observer.look()
-            time.sleep(_LOOK_EVERY)
+            time.sleep(_POLL_INTERVAL)
         return True
 
     def _kill_leader(self) -> None:
