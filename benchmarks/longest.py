@@ -47,7 +47,7 @@ class _Calls:
         self.connection = server.connection
         self.store = QueueStore(self.connection, "foos")
         self.took: dict[str, float] = {}
-        self.now = self.store.now()
+        self.now = self.store.connection.now()
         self.keys = (f"namespace/{key}" for key in new_keys())
 
     def make(self) -> None:

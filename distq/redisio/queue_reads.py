@@ -76,7 +76,7 @@ def heads(store: QueueStore, structure: Literal["ready", "dirty"]) -> Read[dict[
 
     In one round trip where there is one priority, in five at most. To walk from each to the next would take a
     round trip each; instead the priorities between the first item and the last are cut into pieces, and each
-    piece is asked for the first item from there on, which tells what of the piece is still unknown.
+    piece is asked for the first item from there on, which shows what of the piece is still unknown.
     """
     first, last = yield store.commands(
         ("ZRANGE", structure, 0, 0, "WITHSCORES"), ("ZRANGE", structure, -1, -1, "WITHSCORES")
@@ -261,7 +261,7 @@ def holders(store: QueueStore, sessions: Collection[int]) -> Read[dict[int, Hold
 
 
 def worker_records(store: QueueStore) -> Read[dict[int, dict[str, Any]]]:
-    """Return what the open handles last said of themselves, by session number."""
+    """Return what the open handles last reported of themselves, by session number."""
     (flat,) = yield store.commands(("HGETALL", "workers"))
     return {int(session): json.loads(text) for session, text in zip(flat[::2], flat[1::2], strict=True)}
 

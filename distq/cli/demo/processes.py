@@ -74,7 +74,7 @@ class Process:
         return entries
 
     def says_follower(self) -> bool:
-        """Return whether an informer's log says that it competes for the lease."""
+        """Return whether an informer's log shows that it competes for the lease."""
         return b"wants to lead" in (self._folder / f"{self.name}.log").read_bytes()
 
     def last_words(self) -> str:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 import msgspec
 import yaml
 
-from distq.testing.apiserver.resources import Catalogue, Resource
+from distq.testing.apiserver.resources import Catalogue, ServedResource
 from distq.testing.apiserver.status import (
     StatusError,
     bad_request,
@@ -51,7 +51,7 @@ class Path(NamedTuple):
 class Target:
     """What a path names."""
 
-    resource: Resource
+    resource: ServedResource
     namespace: str
     name: str
     subresource: str
