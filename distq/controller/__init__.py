@@ -1,8 +1,10 @@
-"""Reconcilers over a shared queue, after controller-runtime: Controller says what, Manager runs it.
+"""Reconcilers over a shared queue, after controller-runtime: a Controller describes, a Manager runs.
 
-The path of an event: Stream (only in the process that leads) turns it into keys in Redis, in one commit
-with its place in the history; Dispatcher (in every worker) claims keys and hands them to handlers in
-Slots; what they return or raise is settled in the next turn.
+Here is what describes and runs controllers; ``stream`` feeds their queues, ``worker`` works on them.
+
+The path of an event: a StreamSource (only in the process that leads) turns it into keys in Redis, in one
+commit with its place in the history; a Dispatcher (in every worker) claims keys and submits them to its
+Executor; what handlers return or raise is settled in the next turn.
 """
 
 from distq.controller.controller import Controller

@@ -1,4 +1,4 @@
-"""What a process tells over HTTP: /healthz and /readyz for the kubelet, /metrics for Prometheus.
+"""What a process serves over HTTP: /healthz and /readyz for the kubelet, /metrics for Prometheus.
 
 The standard library's WSGI server; whoever asks too slowly is cut off. It answers before and during
 everything else: a probe finds out that Redis is away, it does not wait for it.

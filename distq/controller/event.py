@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from distq.informer.objects import LazyObject, Metadata
+from distq.informer.objects import LazyObject, Metadata, key_of
 
 Object = dict[str, Any]
 EventType = Literal["create", "update", "delete", "generic"]
@@ -14,7 +14,7 @@ class Event:
     ``type`` is create, update, delete or generic. ``object`` is the whole object, for a delete its last
     state; it is decoded when first read. ``old`` is what an update replaced, its metadata alone, and None
     where it is unknown: it is kept only for predicates that compare, and by the process that saw it.
-    ``in_initial_list`` tells that the object came with a list.
+    ``in_initial_list`` is true where the object came with a list.
     """
 
     __slots__ = ("_object", "in_initial_list", "old", "type")
@@ -37,6 +37,11 @@ class Event:
         if not isinstance(self._object, dict):
             self._object = self._object.decode()
         return self._object
+
+    @property
+    def key(self) -> str:
+        """Return the object's key, ``namespace/name``, or the name of a cluster-scoped one."""
+        return key_of(self.metadata) if isinstance(self._object, dict) else self._object.key
 
     @property
     def metadata(self) -> Metadata:

@@ -1,6 +1,6 @@
 """The informer side of a process: it competes for the lease, and while it leads it feeds the queues.
 
-One thread a stream and timer. What one of them cannot go on with ends the term, and then
+One thread a source. What one of them cannot go on with ends the term, and then
 the process: a leader that watches half of what it should is worse than another one.
 """
 
@@ -20,8 +20,8 @@ from distq.leaderelection import LeaderElectionConfig, LeaderElector, LeaseLock
 from distq.metrics import STREAM_LAG, STREAM_SYNCED, MetricsProvider, Sample
 from distq.workqueue.queue import Queue
 
-LOOK_EVERY = 0.2
-"""Seconds between looks at whether all streams are synced."""
+CHECK_EVERY = 0.2
+"""Seconds between checks whether all streams are synced."""
 
 _logger = logging.getLogger("distq")
 
@@ -29,7 +29,7 @@ _logger = logging.getLogger("distq")
 class Candidate:
     """Competes for a Lease, and runs the watches of all controllers while it holds it.
 
-    ``on_failure`` hears why it cannot go on: LeaseLost, or what a stream raised.
+    ``on_failure`` receives why it cannot go on: LeaseLost, or what a stream raised.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Candidate:
             LeaderElectionConfig(
                 lock=self._lock,
                 on_started_leading=self._lead,
-                on_stopped_leading=lambda: None,  # _lead hears of it by its event
+                on_stopped_leading=lambda: None,  # _lead has its event
                 lease_duration=settings.lease_duration,
                 renew_deadline=settings.renew_deadline,
                 retry_period=settings.retry_period,
@@ -123,9 +123,9 @@ class Candidate:
         try:
             for thread in threads:
                 thread.start()
-            while not over.wait(LOOK_EVERY):
+            while not over.wait(CHECK_EVERY):
                 for feed in feeds:
-                    feed.look()
+                    feed.check()
         finally:
             halt.set()
             for thread in threads:
@@ -164,15 +164,15 @@ class _Feed:
         self._failure: BaseException | None = None
 
     def run(self, source: Source, stop: threading.Event) -> None:
-        """Run one source in its thread; keep what it fails with for ``look``."""
+        """Run one source in its thread; keep what it fails with for ``check``."""
         try:
             source.run(stop)
-        except BaseException as error:  # noqa: BLE001 - look raises it
+        except BaseException as error:  # noqa: BLE001 - check raises it
             if not stop.is_set():
                 self._failure = error
 
-    def look(self) -> None:
-        """Say once when all streams are synced; raise what a source failed with, or that it took too long."""
+    def check(self) -> None:
+        """Log once that all streams are synced; raise what a source failed with, or that it took too long."""
         if self._failure is not None:
             raise self._failure
         if self._synced:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from distq.config import Settings
 from distq.controller.controller import Controller
-from distq.controller.process_health import Condition
+from distq.controller.process_health import ProcessHealth
 from distq.controller.worker.dispatcher import Dispatcher
 from distq.errors import ConfigError, short_tracebacks
 from distq.metrics import MetricsProvider
@@ -35,11 +35,11 @@ _logger = logging.getLogger("distq")
 
 @short_tracebacks
 class Manager:
-    """Runs controllers until it is told to stop (controller-runtime ``manager.Manager``).
+    """Runs controllers until it is stopped (controller-runtime ``manager.Manager``).
 
     ``redis`` is a Connection, a URL, or None for what the settings say; queues with a connection of
     their own keep it. ``client`` reaches the cluster; None is the kubeconfig or service account.
-    ``settings`` None is the environment. ``metrics`` hears what happens here, and what the queues hold
+    ``settings`` None is the environment. ``metrics`` receives what happens here, and what the queues hold
     from the process that leads; queues with a provider of their own keep it. With ``http_address`` set it
     answers /healthz, /readyz, and /metrics where the provider can. Raises ConfigError.
     """
@@ -67,7 +67,7 @@ class Manager:
         self._require_controllers()
 
     def run(self, *, informer: bool = True, workers: bool = True) -> None:
-        """Run until ``stop``, SIGTERM or SIGINT (heard in the main thread only), and then drain.
+        """Run until ``stop``, SIGTERM or SIGINT (received in the main thread only), and then drain.
 
         ``informer`` competes for the lease and watches, ``workers`` reconciles. A second signal ends the
         grace period. Raises what ended it: LeaseLost, KeyboardInterrupt after SIGINT, RedisError where
@@ -77,7 +77,7 @@ class Manager:
             raise ConfigError("this Manager was run before: make another one.")
         self._started = True
         self._prepare(informer=informer, workers=workers)
-        with self._hearing_signals(), self._condition.told(self._metrics, self._settings.http_address):
+        with self._handling_signals(), self._health.serving(self._metrics, self._settings.http_address):
             for dispatcher in self._dispatchers:
                 dispatcher.start()
             for candidate in self._candidates():
@@ -111,7 +111,7 @@ class Manager:
                 )
 
     def _prepare(self, *, informer: bool, workers: bool) -> None:
-        """Look whether everything is there, before the first thread starts."""
+        """Check that everything is there, before the first thread starts."""
         watched = any(controller.watches for controller in self._controllers)
         if not workers and not (informer and watched):
             raise ConfigError("nothing to watch: no Controller has watches. Run workers, or add watches.")
@@ -129,7 +129,7 @@ class Manager:
             ]
         if informer and watched:
             self._candidate = self._new_candidate()
-        self._condition = Condition(
+        self._health = ProcessHealth(
             connection=self._connection if in_redis else None,
             dispatchers=self._dispatchers,
             candidate=self._candidate,
@@ -160,7 +160,7 @@ class Manager:
         from distq.controller.leading import Candidate
 
         client = self._client or Client()
-        own_namespace = client.namespace  # says now that there is no cluster, not at the first election
+        own_namespace = client.namespace  # raises now where there is no cluster, not at the first election
         namespace = self._settings.lease_namespace or own_namespace
         return Candidate(
             [each for each in self._controllers if isinstance(each.queue, Queue)],
@@ -181,7 +181,7 @@ class Manager:
     def _drain(self, reason: "signal.Signals | BaseException | str") -> list[BaseException]:
         """Stop everything and wait for it; return what failed meanwhile."""
         began, errors = time.monotonic(), list[BaseException]()
-        self._condition.stopping = True
+        self._health.stopping = True
         why = reason.name if isinstance(reason, signal.Signals) else "stopping"
         running = sum(dispatcher.in_progress for dispatcher in self._dispatchers)
         _logger.info("%s: no new work; %d in progress", why, running)
@@ -213,16 +213,16 @@ class Manager:
         return [self._candidate] if self._candidate else []
 
     @contextmanager
-    def _hearing_signals(self) -> Iterator[None]:
+    def _handling_signals(self) -> Iterator[None]:
         """Take SIGTERM and SIGINT as events; a queue may be put to in the middle of anything."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
 
-        def hear(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - signal's signature
+        def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - signal's signature
             self._events.put(signal.Signals(number))
 
-        before = {number: signal.signal(number, hear) for number in _SIGNALS}
+        before = {number: signal.signal(number, handle) for number in _SIGNALS}
         try:
             yield
         finally:

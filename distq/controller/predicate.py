@@ -18,7 +18,7 @@ class Predicate:
     """A test of events, combined with ``&``, ``|`` and ``~``.
 
     The test returns whether the event matters, or None where it cannot tell; then it passes. ``compares``
-    says that it reads ``event.old``: only then the leader keeps the last metadata of every object.
+    means that it reads ``event.old``: only then the leader keeps the last metadata of every object.
     """
 
     test: Callable[[Event], bool | None]

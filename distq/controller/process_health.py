@@ -1,7 +1,7 @@
-"""How a process that runs controllers is: what its gauges say, and whether it is alive and ready.
+"""Whether a process that runs controllers is alive and ready, and its gauges.
 
-What a queue holds is told by one process of a fleet, since it is the same for all: the one that leads. Where
-nothing is watched nobody leads; then it is whoever runs the informer's side all the same.
+What a queue holds is reported by one process of a fleet, since it is the same for all: the one that leads.
+Where nothing is watched nobody leads; then it is whoever runs the informer's side all the same.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,15 +20,15 @@ from distq.workqueue.queue import Queue
 if TYPE_CHECKING:
     from distq.controller.leading import Candidate
 
-PATIENCE = 0.8
+PROBE_TIMEOUT = 0.8
 """Seconds that Redis gets to answer a probe; the kubelet gives up after one."""
 
 
-class Condition:
-    """Tells of the parts of one Manager while it runs them.
+class ProcessHealth:
+    """The health of the parts of one Manager while it runs them.
 
-    ``queues`` are those to watch over, none in a process that only works; ``connection`` is None where no
-    queue is in Redis.
+    ``queues`` are those whose gauges are reported, none in a process that only works; ``connection`` is None
+    where no queue is in Redis.
     """
 
     def __init__(
@@ -39,15 +39,15 @@ class Condition:
         candidate: "Candidate | None",
         queues: Sequence[Queue],
     ) -> None:
-        self._connection = connection and connection.with_timeout(PATIENCE)
+        self._connection = connection and connection.with_timeout(PROBE_TIMEOUT)
         self._dispatchers = dispatchers
         self._candidate = candidate
         self._queues = [QueueGauges(queue) for queue in queues]
         self.stopping = False
 
     @contextmanager
-    def told(self, metrics: MetricsProvider | None, http_address: str | None) -> Iterator[None]:
-        """Tell the provider, and whoever asks at the address, until the block ends."""
+    def serving(self, metrics: MetricsProvider | None, http_address: str | None) -> Iterator[None]:
+        """Serve the gauges to the provider, and the probes at the address, until the block ends."""
         with ExitStack() as stack:
             stack.callback(self._close)
             if metrics is not None:
@@ -62,13 +62,13 @@ class Condition:
             yield
 
     def gauges(self) -> Iterator[Sample]:
-        """Yield the gauges of this process, and those of the queues if it is its turn to tell them."""
+        """Yield the gauges of this process, and those of the queues if it is the one that reports them."""
         for dispatcher in self._dispatchers:
             yield from dispatcher.gauges()
         if self._candidate is not None:
             yield from self._candidate.gauges()
         if self._queues and (self._candidate is None or self._candidate.is_leader()):
-            with ThreadPoolExecutor(len(self._queues)) as pool:  # a silent Redis costs one patience for all
+            with ThreadPoolExecutor(len(self._queues)) as pool:  # a silent Redis costs one timeout for all
                 for samples in pool.map(QueueGauges.__call__, self._queues):
                     yield from samples
 

@@ -36,7 +36,11 @@ class Metadata(TypedDict, total=False):
 
 
 class LazyObject(Protocol):
-    """An object of which only the metadata was decoded so far."""
+    """An object of which only the key, or the metadata, was decoded so far."""
+
+    @property
+    def key(self) -> str:
+        """Return ``namespace/name``, or the name of a cluster-scoped object."""
 
     @property
     def metadata(self) -> Metadata:

@@ -137,7 +137,7 @@ def test_what_finishes_on_an_empty_queue_is_settled_at_once(connection: Connecti
     reconcile: Any = plain if kind == "plain" else asynchronous
     with running(Controller(queue, reconcile)) as dispatcher:
         assert started.wait(20)
-        eventually(lambda: dispatcher._resting == "queue")
+        eventually(lambda: dispatcher._waiting_for == "work")
         go.set()
         eventually(lambda: not left_over(connection, "foos"))
 

@@ -10,7 +10,7 @@ from distq.client.client import Client
 from distq.config import Settings
 from distq.controller.controller import Controller
 from distq.controller.leading import Candidate
-from distq.controller.process_health import Condition
+from distq.controller.process_health import ProcessHealth
 from distq.controller.watches import For
 from distq.controller.worker.dispatcher import Dispatcher
 from distq.leaderelection import LeaderElector
@@ -24,11 +24,11 @@ from tests.support.eventually import eventually
 pytestmark = pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True)
 
 
-def condition(
+def health(
     connection: Connection, *dispatchers: Dispatcher, candidate: Candidate | None = None
-) -> Condition:
-    """Return the condition of a process made of these parts."""
-    return Condition(connection=connection, dispatchers=dispatchers, candidate=candidate, queues=[])
+) -> ProcessHealth:
+    """Return the health of a process made of these parts."""
+    return ProcessHealth(connection=connection, dispatchers=dispatchers, candidate=candidate, queues=[])
 
 
 def ended_thread() -> threading.Thread:
@@ -42,7 +42,7 @@ def ended_thread() -> threading.Thread:
 def test_a_dispatcher_that_ended_is_a_reason_to_start_again(connection: Connection) -> None:
     """Not before it started, nor once it was told to stop."""
     dispatcher = Dispatcher(Controller(Queue("foos", connection), lambda _: None))
-    whole = condition(connection, dispatcher)
+    whole = health(connection, dispatcher)
     assert whole.health() == []
     dispatcher.start()
     assert (whole.health(), whole.readiness()) == ([], [])
@@ -58,7 +58,7 @@ def test_a_heartbeat_that_ended_is_a_reason_to_start_again(connection: Connectio
     """Else the process would work on claims that are no longer its own."""
     queue = Queue("foos", connection)
     with running(Controller(queue, lambda _: None)) as dispatcher:
-        whole = condition(connection, dispatcher)
+        whole = health(connection, dispatcher)
         eventually(lambda: queue._session and queue._session.id)
         assert whole.health() == []
         assert queue._session is not None
@@ -69,7 +69,7 @@ def test_a_heartbeat_that_ended_is_a_reason_to_start_again(connection: Connectio
 
 def test_a_process_that_stops_is_alive_but_not_ready(connection: Connection) -> None:
     """So that nothing ends it before its handlers are done."""
-    whole = condition(connection)
+    whole = health(connection)
     whole.stopping = True
     assert (whole.health(), whole.readiness()) == ([], ["stopping"])
 
@@ -91,7 +91,7 @@ def test_a_lease_held_past_its_end_is_a_reason_to_start_again(
         candidate = Candidate(
             [controller], client=client, lease=("default", "foos"), settings=settings, on_failure=print
         )
-        whole = condition(connection, candidate=candidate)
+        whole = health(connection, candidate=candidate)
         assert whole.health() == []
         assert whole.readiness() != []
         candidate.start()
@@ -125,7 +125,7 @@ def test_a_silent_redis_is_waited_for_by_all_queues_at_once() -> None:
         silent.settimeout(20)
         url = f"redis://127.0.0.1:{silent.getsockname()[1]}"
         queues = [Queue(name, Connection(url)) for name in ("foos", "bars")]
-        whole = Condition(connection=None, dispatchers=[], candidate=None, queues=queues)
+        whole = ProcessHealth(connection=None, dispatchers=[], candidate=None, queues=queues)
         told: list[Sample] = []
         look = threading.Thread(target=lambda: told.extend(whole.gauges()))
         look.start()

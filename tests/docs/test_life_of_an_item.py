@@ -127,6 +127,7 @@ class Life:
 
 STATES = ("nothing", "ready", "delayed", "processing", "dirty", "returning", "dead")
 HELD = ("processing", "dirty", "returning")
+FREE = tuple(state for state in STATES if state not in HELD)
 
 OPERATIONS: dict[str, Callable[[Life], object]] = {
     "`add`": lambda life: life.queue.add(KEY),
@@ -179,7 +180,12 @@ def shown(title: str) -> Iterator[tuple[str, list[str]]]:
 
 
 @pytest.mark.parametrize(
-    ("title", "operations", "states"), [("from outside", OPERATIONS, STATES), ("its end", ENDINGS, HELD)]
+    ("title", "operations", "states"),
+    [
+        ("nobody holds it", OPERATIONS, FREE),
+        ("somebody holds it", OPERATIONS, HELD),
+        ("its end", ENDINGS, HELD),
+    ],
 )
 def test_the_page_says_what_each_operation_makes_of_each_state(
     connection: Connection,
@@ -187,7 +193,7 @@ def test_the_page_says_what_each_operation_makes_of_each_state(
     operations: dict[str, Callable[[Life], object]],
     states: tuple[str, ...],
 ) -> None:
-    """Each cell of the two tables is what a queue in Redis does."""
+    """Each cell of the three tables is what a queue in Redis does."""
     found = {operation: [cell(connection, state, operation) for state in states] for operation in operations}
     table = [f"| {operation} | {' | '.join(cells)} |" for operation, cells in found.items()]
     assert dict(shown(title)) == {title: list(states), **found}, "\n".join(table)

@@ -60,3 +60,11 @@ def test_public_names_in_the_text_exist() -> None:
         assert known or any(hasattr(home, name) for home in homes), name
     for name in re.findall(r"`(\w+)`", of_controller_runtime):
         assert hasattr(distq, name), name
+
+
+def test_the_readme_is_short() -> None:
+    """Who wants more finds a link in it to each page."""
+    readme = PAGES[0]
+    assert len(readme.text.splitlines()) <= 200
+    linked = {target.partition("#")[0] for _, target in readme.links}
+    assert {page.name for page in PAGES[1:]} <= linked

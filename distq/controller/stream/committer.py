@@ -2,7 +2,7 @@
 
 A batch is kept until Redis has it: outages are waited out with the same batch id, so that a
 reply that was lost makes no second batch. Compare-and-set on the batch before is what makes it safe;
-the epoch, and looking at the lease before each commit, stop a deposed leader early.
+the epoch, and the check of the lease before each commit, stop a deposed leader early.
 """
 
 import logging
@@ -53,7 +53,7 @@ class Committer:
     ``about`` returns what each commit leaves for people and for the next leader. ``present_version`` asks the
     cluster for its version now: it decides whether a higher epoch is a later leader or a memory of a cluster
     that was since restored. ``committed`` is called after each commit with how many keys were not pending
-    before. ``moved`` says that Redis stands elsewhere, until it is loaded again.
+    before. ``moved`` is true where Redis stands elsewhere, until it is loaded again.
     """
 
     def __init__(

@@ -1,11 +1,10 @@
 """What a known set remembers of an object: what the next list is compared with."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(NamedTuple):
     """The version up to which an object was handed over, None for never, and the keys other than its own."""
 
     version: str | None = None
@@ -21,7 +20,7 @@ class Known:
 
     def line(self) -> str:
         """Return what is stored."""
-        return "\n".join((self.version or "", *(key.decode() for key in self.keys)))
+        return "\n".join((self.version or "", *map(bytes.decode, self.keys)))
 
 
 NEVER = Known()

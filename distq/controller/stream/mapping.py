@@ -12,7 +12,7 @@ from distq.client.client import Client
 from distq.controller.event import Event
 from distq.controller.watches import Object, Owns, ResourceWatch, Watches, group_kind, require_list
 from distq.errors import InvalidKey
-from distq.informer.objects import OwnerReference, key_of
+from distq.informer.objects import OwnerReference
 from distq.redisio.keys import validate_key
 
 logger = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ def keys_of(watch: ResourceWatch, client: Client, owned_by: str) -> KeysOf:
 
 def own_key(event: Event) -> list[bytes]:
     """Return the object's own key (controller-runtime EnqueueRequestForObject)."""
-    return key_of_name(key_of(event.metadata))
+    return key_of_name(event.key)
 
 
 def owner_keys(owner: str, *, namespaced: bool, only_controller: bool) -> KeysOf:

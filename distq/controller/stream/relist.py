@@ -5,14 +5,13 @@ goes on. All that they enqueue is of low priority, and what is unchanged keeps i
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 from distq.controller.stream.batch import Batch
 from distq.controller.stream.committer import Committer
 from distq.controller.stream.known import Known
 from distq.controller.stream.routing import Route, Router
-from distq.controller.stream.tombstones import leave_known, tombstones
+from distq.controller.stream.tombstones import write_all_tombstones, write_tombstones
 from distq.controller.watches import LOW_PRIORITY
 from distq.informer.listwatch import ListWatch
 from distq.informer.objects import is_older
@@ -60,9 +59,9 @@ class Replacement(Relist):
         super().__init__(committer, router, moves=True)
         self.everything = checkpoint_of(committer.position) in {"", MARK}
 
-    def end(self, *, mapped: bool) -> int:
+    def end(self) -> int:
         """Enqueue the keys of what vanished; return how many objects were listed."""
-        leave_known(self._committer, self._listed, mapped=mapped)
+        write_all_tombstones(self._committer, self._listed, mapped=self._router.mapped)
         listed, self._listed = len(self._listed), set()
         return listed
 
@@ -80,12 +79,11 @@ class Resync(Relist):
     shows another moment than the watch; where an object is further on the one side, that side counts.
     """
 
-    def __init__(self, list_watch: ListWatch, committer: Committer, router: Router, *, mapped: bool) -> None:
+    def __init__(self, list_watch: ListWatch, committer: Committer, router: Router) -> None:
         super().__init__(committer, router, moves=False)
         self.name = str(list_watch)
         self._pages = Pages(list_watch)
-        self._mapped = mapped
-        self._tombstones: Iterator[None] = tombstones(committer, self._vanished, mapped=mapped, moves=False)
+        self._tombstones = write_tombstones(committer, self._vanished, mapped=router.mapped, moves=False)
 
     @property
     def begun(self) -> bool:
@@ -113,7 +111,7 @@ class Resync(Relist):
         if before.version != obj.version:  # an event of it may still come
             self._router.forget(obj)
         if before.version is None and self._watch_is_ahead():
-            return replace(route, known=None)  # it may be gone since, by an event that came
+            return route._replace(known=None)  # it may be gone since, by an event that came
         return route
 
     def _watch_is_ahead(self) -> bool:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from distq.controller.event import Event, EventType
 from distq.controller.stream.known import Known
@@ -21,8 +21,7 @@ class RoutingError(DistqError):
     """A predicate or mapping function raised, or returned what cannot be a key."""
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(NamedTuple):
     """The keys to enqueue for an object, and what is known of it from then on; None: it is gone."""
 
     name: str
@@ -31,7 +30,7 @@ class Route:
 
 
 class Router:
-    """Applies a watch's predicates and mapping.
+    """Applies a watch's predicates and mapping; ``mapped`` means that keys are others than the objects' own.
 
     A filtered event leaves the keys alone that were handed over for the object before: should it vanish
     unseen, these are to be enqueued.
@@ -39,7 +38,8 @@ class Router:
 
     def __init__(self, watch: ResourceWatch, keys_of: KeysOf) -> None:
         self.failures = 0
-        self._watch = watch
+        self.mapped = watch.mapped
+        self._resource = watch.resource
         self._keys_of = keys_of
         self._predicate = watch.predicate
         self._last: dict[str, Metadata] = {}
@@ -81,7 +81,7 @@ class Router:
             self.remember(obj)
         if keys is None:
             enqueued, kept = [], before.keys
-        elif self._watch.mapped:
+        elif self.mapped:
             enqueued, kept = list(dict.fromkeys([*before.keys, *keys])), keys
         else:
             enqueued, kept = keys, ()
@@ -96,7 +96,7 @@ class Router:
             logger.exception(
                 "%s: a predicate or mapping function failed on %s at version %s; the stream stands still "
                 "until it works",
-                self._watch.resource,
+                self._resource,
                 obj.key,
                 obj.version,
             )

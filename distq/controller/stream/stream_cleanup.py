@@ -8,7 +8,7 @@ from functools import partial
 from distq.controller.stream.committer import Committer
 from distq.controller.stream.source_config import SourceConfig
 from distq.controller.stream.stream_source import StreamSource
-from distq.controller.stream.tombstones import leave_known
+from distq.controller.stream.tombstones import write_all_tombstones
 from distq.errors import ApiError, RedisError
 from distq.informer.backoff import Backoff
 from distq.informer.sink import PositionMoved
@@ -65,7 +65,7 @@ class StreamCleanup:
         committer.load()
         # What is known will not be whole any more: whoever watches this again in between must list.
         committer.commit(MARK)
-        leave_known(committer, (), mapped=bool(record.about.get("mapped")))
+        write_all_tombstones(committer, (), mapped=bool(record.about.get("mapped")))
         committer.commit("")
 
     def _present_version(self) -> str:

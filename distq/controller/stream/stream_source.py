@@ -147,7 +147,7 @@ class StreamSource:
 
     def end_list(self, version: str) -> None:
         """Enqueue the keys of what vanished, then move the checkpoint to the list's version."""
-        self.objects = self._list.end(mapped=self._watch.mapped)
+        self.objects = self._list.end()
         self.lists += 1
         self.synced, self._must_list = True, False
         if self._list.everything:
@@ -167,7 +167,7 @@ class StreamSource:
         self._committer.commit(MARK)
 
     def tick(self) -> None:
-        """Look whether Redis still stands where we think, each second; resync when it is time."""
+        """Check each second that Redis still stands where we think; resync when it is time."""
         if not self._opened or self._committer.moved:
             return
         if self._connected_at and not self.synced:  # "too old" would have come by now
@@ -220,7 +220,7 @@ class StreamSource:
         self._resyncs.interrupt()
 
     def _new_resync(self) -> Resync:
-        return Resync(self._list_watch, self._committer, self._router, mapped=self._watch.mapped)
+        return Resync(self._list_watch, self._committer, self._router)
 
     def _hand_over(self, events: Sequence[WatchEvent]) -> None:
         batch, known = Batch(self._committer), self._known_before(events)
@@ -241,7 +241,7 @@ class StreamSource:
 
     def _known_before(self, events: Sequence[WatchEvent]) -> dict[str, Known]:
         """Return what is known of the objects; nothing is looked up where keys are the objects' own."""
-        if not self._watch.mapped:
+        if not self._router.mapped:
             return {}
         names = list(dict.fromkeys(event.object.key for event in events if event.type != "BOOKMARK"))
         return dict(zip(names, self._committer.known_of(names), strict=True))

@@ -11,15 +11,15 @@ from distq.controller.watches import LOW_PRIORITY
 from distq.errors import RedisError
 
 SCANS = 4
-"""How often the known set is looked through for what vanished."""
+"""How often the known set is scanned for what vanished."""
 
 
-def tombstones(
+def write_tombstones(
     committer: Committer, vanished: Callable[[str, Known], bool], *, mapped: bool, moves: bool = True
 ) -> Iterator[None]:
     """Enqueue the keys of the known objects that vanished, and forget them, a page of the known set a step.
 
-    ``mapped`` says that their keys are others than their names.
+    ``mapped`` means that their keys are others than their names.
     """
     batch = Batch(committer, priority=LOW_PRIORITY, moves=moves)
     for page in committer.known_pages():
@@ -30,10 +30,10 @@ def tombstones(
         yield
 
 
-def leave_known(committer: Committer, listed: Collection[str], *, mapped: bool) -> None:
-    """Do so with all that was not listed; raise RedisError where it cannot be found.
+def write_all_tombstones(committer: Committer, listed: Collection[str], *, mapped: bool) -> None:
+    """Do so with all that was not listed, at once; raise RedisError where it cannot be found.
 
-    All that was listed is known by now, so counting tells whether anything else is. A scan misses some
+    All that was listed is known by now, so counting shows whether anything else is. A scan misses some
     where Redis is restarted in the midst of it, and is then repeated.
     """
     scans = 0
@@ -41,5 +41,5 @@ def leave_known(committer: Committer, listed: Collection[str], *, mapped: bool) 
         if scans == SCANS:
             raise RedisError(f"more is known of {committer.stream} than a scan shows")
         scans += 1
-        for _ in tombstones(committer, lambda name, _: name not in listed, mapped=mapped):
+        for _ in write_tombstones(committer, lambda name, _: name not in listed, mapped=mapped):
             pass

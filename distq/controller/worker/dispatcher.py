@@ -16,18 +16,18 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from distq.controller.controller import Controller
-from distq.controller.worker.executors import LoopSlots, Slots, ThreadSlots, is_async
+from distq.controller.worker.executors import Executor, Finished, LoopExecutor, ThreadExecutor, is_async
 from distq.controller.worker.reconcile_log import log_reconcile
 from distq.controller.worker.reconcile_recorder import ReconcileRecorder
 from distq.errors import LayoutTooNew, RedisError
 from distq.metrics import ACTIVE_WORKERS, MAX_CONCURRENT, MetricsProvider, Sample
 from distq.redisio.limits import TURN_LIMIT
-from distq.workqueue.interface import Outcome, Release, Request, Settlement, Success, Turn
+from distq.workqueue.interface import Release, Request, Settlement, Success, Turn
 
 QUICK = 0.001
 """Seconds; handlers that take less on average are fed ahead."""
 
-LOOK_AHEAD = 0.005
+CLAIM_AHEAD = 0.005
 """Seconds of work that may be claimed beyond the free slots."""
 
 STALE = 0.025
@@ -45,7 +45,7 @@ _logger = logging.getLogger("distq")
 class Dispatcher:
     """Runs one controller's handlers on the items of its queue.
 
-    ``on_failure`` hears what the process cannot go on with: a layout that is too new, a broken
+    ``on_failure`` receives what the process cannot go on with: a layout that is too new, a broken
     queue, or a handler that raised SystemExit or KeyboardInterrupt.
     """
 
@@ -66,22 +66,22 @@ class Dispatcher:
         self._recorder: ReconcileRecorder | None = None
         if metrics is not None:
             self._recorder = ReconcileRecorder(metrics, self._name, controller.reconciliation_timeout)
-        kind: type[Slots] = LoopSlots if is_async(controller.reconcile) else ThreadSlots
-        self._slots: Slots = kind(
+        kind: type[Executor] = LoopExecutor if is_async(controller.reconcile) else ThreadExecutor
+        self._executor = kind(
             self._name,
             controller.reconcile,
             self._concurrency,
             timeout=controller.reconciliation_timeout,
-            finished=self._on_finished,
-            wants_exit=on_failure,
+            on_finished=self._on_finished,
+            on_exit=on_failure,
         )
-        self._finished: deque[tuple[Request, Outcome | None, float]] = deque()
+        self._finished: deque[Finished] = deque()
         self._in_hand = 0
         self._typical = math.inf
-        self._handed_over: deque[tuple[float, int]] = deque()
-        self._handed = 0
+        self._submissions: deque[tuple[float, int]] = deque()
+        self._submitted = 0
         self._changed = threading.Event()
-        self._resting: Literal["", "here", "queue"] = ""
+        self._waiting_for: Literal["", "results", "work"] = ""
         self._swap = threading.Lock()
         self._stopping = threading.Event()
         self._deadline = math.inf
@@ -97,7 +97,7 @@ class Dispatcher:
         """Return how many handlers may run, and how many do."""
         busy = 0
         if self._thread.is_alive():
-            busy = self._in_hand - self._slots.waiting() - len(self._finished)
+            busy = self._in_hand - self._executor.pending() - len(self._finished)
         labels = (self._name,)
         return [
             (MAX_CONCURRENT, labels, self._concurrency),
@@ -114,9 +114,9 @@ class Dispatcher:
 
     def start(self) -> None:
         """Start claiming; the queue must be bound to a connection."""
-        self._queue.on_cancel = self._slots.cancel
+        self._queue.on_cancel = self._executor.cancel
         self._queue.fleet_concurrency = self._fleet_concurrency
-        self._slots.start()
+        self._executor.start()
         self._thread.start()
 
     def shut_down(self, grace: float) -> None:
@@ -142,7 +142,7 @@ class Dispatcher:
     # --- the dispatcher's thread ---
 
     def _run(self) -> None:
-        for phase in (self._claim_and_settle, self._wind_down):
+        for phase in (self._claim_and_settle, self._drain):
             try:
                 phase()
             except Exception as error:  # noqa: BLE001 - the manager raises it
@@ -167,50 +167,53 @@ class Dispatcher:
         settlements = self._collect()
         self._settle(self._release_stale())
         want = self._want()
-        patience = None
+        wait = None
         if settlements or want:
             turn = self._turn(settlements, want)
             if self._stopping.is_set():
-                self._settle([Settlement(request, Release()) for request in turn.requests])
+                self._settle(_releases(turn.requests))
                 return
-            self._hand_over(turn.requests)
-            patience = turn.wait if len(turn.requests) < want else None
-        self._rest(patience)
+            self._submit(turn.requests)
+            wait = turn.wait if len(turn.requests) < want else None
+        self._wait(wait)
 
-    def _rest(self, patience: float | None) -> None:
-        """Sleep until there is something to do; ``patience`` is the queue's where it had less than wanted."""
-        overdue = self._slots.check_overdue()
-        if self._slots.waiting():
-            self._rest_here(LOOK_AHEAD)
-        elif patience is None:
+    def _wait(self, wait: float | None) -> None:
+        """Sleep until there is something to do; ``wait`` is the queue's where it had less than wanted."""
+        overdue = self._executor.check_overdue()
+        if self._executor.pending():
+            self._wait_for_results(CLAIM_AHEAD)
+        elif wait is None:
             if self._in_hand >= self._concurrency:
-                self._rest_here(overdue)
-        elif not (self._in_hand and self._typical < QUICK and self._rest_here(QUICK)):
-            self._rest_at_queue(min(patience, overdue))
+                self._wait_for_results(overdue)
+        elif not (self._in_hand and self._typical < QUICK and self._wait_for_results(QUICK)):
+            self._wait_for_work(min(wait, overdue))
 
-    def _rest_here(self, seconds: float) -> bool:
+    def _wait_for_results(self, seconds: float) -> bool:
         """Sleep until handlers finished; return whether any did."""
-        self._resting = "here"
-        if self._slots.waiting() or not self._finished:
+        self._waiting_for = "results"
+        if self._executor.pending() or not self._finished:
             self._changed.wait(min(seconds, threading.TIMEOUT_MAX))
-        self._resting = ""
+        self._waiting_for = ""
         self._changed.clear()
         return bool(self._finished)
 
-    def _rest_at_queue(self, seconds: float) -> None:
+    def _wait_for_work(self, seconds: float) -> None:
         """Sleep until work may have come or a handler finished."""
-        self._resting = "queue"
+        self._waiting_for = "work"
         if not self._finished:
             self._queue.wait(seconds)
-        self._resting = ""
+        self._waiting_for = ""
 
-    def _on_finished(self, request: Request, outcome: Outcome | None, took: float) -> None:
+    def _on_finished(self, finished: Finished) -> None:
         """Note what a handler did, from its thread; wake the dispatcher unless more follows at once."""
-        self._finished.append((request, outcome, took))
-        if self._resting == "queue" or (self._resting and (took >= QUICK or not self._slots.waiting())):
+        self._finished.append(finished)
+        if not self._waiting_for:
+            return
+        more_follows = finished.took < QUICK and self._executor.pending()
+        if self._waiting_for == "work" or not more_follows:
             with self._swap:
-                resting, self._resting = self._resting, ""
-            if resting == "queue":
+                waiting_for, self._waiting_for = self._waiting_for, ""
+            if waiting_for == "work":
                 self._queue.interrupt()
             else:
                 self._changed.set()
@@ -218,15 +221,15 @@ class Dispatcher:
     def _want(self) -> int:
         ahead = 0
         if self._fleet_concurrency is None and self._typical < QUICK:  # what is claimed counts for the fleet
-            ahead = int(self._concurrency * LOOK_AHEAD / max(self._typical, 1e-7))
+            ahead = int(self._concurrency * CLAIM_AHEAD / max(self._typical, 1e-7))
         return max(0, min(TURN_LIMIT, self._concurrency + min(ahead, TURN_LIMIT) - self._in_hand))
 
-    def _hand_over(self, requests: Sequence[Request]) -> None:
+    def _submit(self, requests: Sequence[Request]) -> None:
         if requests:
             self._in_hand += len(requests)
-            self._handed += len(requests)
-            self._handed_over.append((time.monotonic(), self._handed))
-            self._slots.hand_over(requests)
+            self._submitted += len(requests)
+            self._submissions.append((time.monotonic(), self._submitted))
+            self._executor.submit(requests)
 
     def _collect(self) -> list[Settlement]:
         """Take what handlers finished, at most a batch."""
@@ -234,10 +237,10 @@ class Dispatcher:
         if not finished:
             return []
         self._in_hand -= len(finished)
-        self._learn([took for _, _, took in finished])
+        self._learn([each.took for each in finished])
         if self._recorder is not None:
             self._recorder.finished(finished)
-        return [Settlement(request, outcome) for request, outcome, _ in finished if outcome is not None]
+        return [Settlement(each.request, each.outcome) for each in finished if each.outcome is not None]
 
     def _learn(self, times: Sequence[float]) -> None:
         """Learn how quick handlers are."""
@@ -246,19 +249,19 @@ class Dispatcher:
 
     def _release_stale(self) -> list[Settlement]:
         """Give back what was claimed ahead and found no slot within milliseconds."""
-        started = self._handed - self._slots.waiting()
-        while self._handed_over and self._handed_over[0][1] <= started:
-            self._handed_over.popleft()
-        if not self._handed_over or time.monotonic() - self._handed_over[0][0] < STALE:
+        started = self._submitted - self._executor.pending()
+        while self._submissions and self._submissions[0][1] <= started:
+            self._submissions.popleft()
+        if not self._submissions or time.monotonic() - self._submissions[0][0] < STALE:
             return []
         self._typical = STALE
-        return self._take_back()
+        return self._cancel_pending()
 
-    def _take_back(self) -> list[Settlement]:
-        self._handed_over.clear()
-        taken = self._slots.take_back()
-        self._in_hand -= len(taken)
-        return [Settlement(request, Release()) for request in taken if not request.cancelled.is_set()]
+    def _cancel_pending(self) -> list[Settlement]:
+        self._submissions.clear()
+        pending = self._executor.cancel_pending()
+        self._in_hand -= len(pending)
+        return _releases(pending)
 
     def _settle(self, settlements: Sequence[Settlement]) -> None:
         """Settle any number of claims without taking new ones."""
@@ -304,23 +307,28 @@ class Dispatcher:
         else:
             self._stopping.wait(seconds)
 
-    def _wind_down(self) -> None:
+    def _drain(self) -> None:
         """Release what did not start, let the rest finish, and cancel it when the grace period is over."""
-        self._settle(self._take_back())
-        self._drain(self._deadline_left)
+        self._settle(self._cancel_pending())
+        self._settle_running(self._deadline_left)
         if self._in_hand:
             self._all_finished = False
-            self._slots.cancel_all()
+            self._executor.cancel_all()
             cancelled_at = time.monotonic()
-            self._drain(lambda: cancelled_at + CANCEL_TIME - time.monotonic())
-        self._slots.close()
+            self._settle_running(lambda: cancelled_at + CANCEL_TIME - time.monotonic())
+        self._executor.close()
         self._queue.close()
 
     def _deadline_left(self) -> float:
         return self._deadline - time.monotonic()
 
-    def _drain(self, left: Callable[[], float]) -> None:
+    def _settle_running(self, left: Callable[[], float]) -> None:
         """Settle what handlers finish until none runs or no time is ``left``."""
         while self._in_hand and (seconds := left()) > 0:
-            self._rest_here(min(seconds, self._slots.check_overdue()))
+            self._wait_for_results(min(seconds, self._executor.check_overdue()))
             self._settle(self._collect())
+
+
+def _releases(requests: Sequence[Request]) -> list[Settlement]:
+    """Return how requests are given back that did not start; those of lost claims need nothing."""
+    return [Settlement(request, Release()) for request in requests if not request.cancelled.is_set()]

@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from distq.controller.controller import Reconcile
 from distq.workqueue.interface import Outcome, Request
@@ -37,12 +37,22 @@ def is_async(reconcile: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(reconcile) or inspect.iscoroutinefunction(call)
 
 
-class Slots(ABC):
-    """``concurrency`` places for handlers, and the requests that wait for one.
+class Finished(NamedTuple):
+    """A request whose handler ended after ``took`` seconds, or never began.
 
-    ``finished(request, outcome, seconds)`` is called from the handler's thread; the outcome is None
-    where the claim was lost meanwhile and nothing may be settled. ``wants_exit`` hears of handlers
-    that raise SystemExit or KeyboardInterrupt.
+    ``outcome`` is None where the claim was lost meanwhile: nothing may be settled.
+    """
+
+    request: Request
+    outcome: Outcome | None
+    took: float
+
+
+class Executor(ABC):
+    """``concurrency`` slots for handlers, and the requests that wait for one (as ``concurrent.futures``).
+
+    ``on_finished`` is called from the handler's thread, ``on_exit`` with a handler's SystemExit or
+    KeyboardInterrupt.
     """
 
     def __init__(
@@ -52,15 +62,15 @@ class Slots(ABC):
         concurrency: int,
         *,
         timeout: float | None,
-        finished: Callable[[Request, Outcome | None, float], None],
-        wants_exit: Callable[[BaseException], None],
+        on_finished: Callable[[Finished], None],
+        on_exit: Callable[[BaseException], None],
     ) -> None:
         self._name = name
         self._reconcile = cast("Callable[[Request], Any]", reconcile)
         self._concurrency = concurrency
         self._timeout = timeout
-        self._finished = finished
-        self._wants_exit = wants_exit
+        self._on_finished = on_finished
+        self._on_exit = on_exit
         self._stopping = False
 
     @abstractmethod
@@ -68,15 +78,15 @@ class Slots(ABC):
         """Start the threads."""
 
     @abstractmethod
-    def hand_over(self, requests: Sequence[Request]) -> None:
+    def submit(self, requests: Sequence[Request]) -> None:
         """Run the handler for each request as soon as a slot is free."""
 
     @abstractmethod
-    def waiting(self) -> int:
+    def pending(self) -> int:
         """Return how many requests wait for a slot."""
 
     @abstractmethod
-    def take_back(self) -> list[Request]:
+    def cancel_pending(self) -> list[Request]:
         """Return the requests that wait for a slot, which will not run."""
 
     @abstractmethod
@@ -85,10 +95,10 @@ class Slots(ABC):
 
     @abstractmethod
     def cancel_all(self) -> None:
-        """Tell every running handler to stop; what they still answer is settled."""
+        """Stop every running handler; what they still return is settled."""
 
     def check_overdue(self) -> float:
-        """Warn of plain handlers past the timeout; return the seconds until the next look."""
+        """Warn of plain handlers past the timeout; return the seconds until the next check."""
         return math.inf
 
     @abstractmethod
@@ -108,8 +118,8 @@ class Slots(ABC):
         else:
             outcome = _outcome(result)
         if isinstance(result, SystemExit | KeyboardInterrupt):
-            self._wants_exit(result)
-        self._finished(request, outcome, took)
+            self._on_exit(result)
+        self._on_finished(Finished(request, outcome, took))
 
 
 def _outcome(result: Any) -> Outcome:
@@ -121,7 +131,7 @@ def _outcome(result: Any) -> Outcome:
 
 
 @dataclass(slots=True, eq=False)
-class _Place:
+class _Slot:
     """What one thread does now."""
 
     request: Request | None = None
@@ -129,30 +139,30 @@ class _Place:
     warned: float = 0.0
 
 
-class ThreadSlots(Slots):
+class ThreadExecutor(Executor):
     """A thread a slot; idle threads sleep on one queue and take from it in batches."""
 
     def start(self) -> None:
         """Start one thread a slot."""
         self._backlog: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
-        self._places = [_Place() for _ in range(self._concurrency)]
+        self._slots = [_Slot() for _ in range(self._concurrency)]
         self._threads = [
-            threading.Thread(target=self._work, args=(place,), name=f"{self._name}-{number}", daemon=True)
-            for number, place in enumerate(self._places, 1)
+            threading.Thread(target=self._work, args=(slot,), name=f"{self._name}-{number}", daemon=True)
+            for number, slot in enumerate(self._slots, 1)
         ]
         for thread in self._threads:
             thread.start()
 
-    def hand_over(self, requests: Sequence[Request]) -> None:
+    def submit(self, requests: Sequence[Request]) -> None:
         """Queue the requests for the threads."""
         for request in requests:
             self._backlog.put(request)
 
-    def waiting(self) -> int:
+    def pending(self) -> int:
         """Return how many requests wait for a thread."""
         return self._backlog.qsize()
 
-    def take_back(self) -> list[Request]:
+    def cancel_pending(self) -> list[Request]:
         """Return the requests that no thread has taken."""
         taken = []
         try:
@@ -163,26 +173,26 @@ class ThreadSlots(Slots):
         return taken
 
     def cancel(self, request: Request) -> None:
-        """Do nothing: a plain handler has ``request.cancelled`` to look at."""
+        """Do nothing: a plain handler has ``request.cancelled`` to ask."""
 
     def cancel_all(self) -> None:
         """Set ``cancelled`` of every running request."""
         self._stopping = True
-        for place in self._places:
-            if (request := place.request) is not None:
+        for slot in self._slots:
+            if (request := slot.request) is not None:
                 request.cancelled.set()
 
     def check_overdue(self) -> float:
         """Set ``cancelled`` of handlers past the timeout, and warn of them each minute."""
         if self._timeout is None:
             return math.inf
-        now, next_look = time.monotonic(), math.inf
-        for place in self._places:
-            request, age = place.request, now - place.started
+        now, next_check = time.monotonic(), math.inf
+        for slot in self._slots:
+            request, age = slot.request, now - slot.started
             if request is None:
                 continue
-            if age >= self._timeout and now - place.warned >= WARN_EVERY:
-                place.warned = now
+            if age >= self._timeout and now - slot.warned >= WARN_EVERY:
+                slot.warned = now
                 request.cancelled.set()
                 _logger.warning(
                     "%s %s still runs after %.0f s, past its timeout of %g s; it keeps its claim and slot",
@@ -191,35 +201,35 @@ class ThreadSlots(Slots):
                     age,
                     self._timeout,
                 )
-            look = self._timeout - age if age < self._timeout else place.warned + WARN_EVERY - now
-            next_look = min(next_look, look)
-        return next_look
+            check = self._timeout - age if age < self._timeout else slot.warned + WARN_EVERY - now
+            next_check = min(next_check, check)
+        return next_check
 
     def close(self) -> None:
         """Let the threads end; those still in a handler end after it."""
         for _ in self._threads:
             self._backlog.put(None)
-        for thread, place in zip(self._threads, self._places, strict=True):
-            if place.request is None:
+        for thread, slot in zip(self._threads, self._slots, strict=True):
+            if slot.request is None:
                 thread.join()
 
-    def _work(self, place: _Place) -> None:
+    def _work(self, slot: _Slot) -> None:
         while (request := self._backlog.get()) is not None:
-            place.started, place.warned = time.monotonic(), 0.0
-            place.request = request
+            slot.started, slot.warned = time.monotonic(), 0.0
+            slot.request = request
             result: object = NOT_STARTED
             if not request.cancelled.is_set():
                 try:
                     result = self._reconcile(request)
                 except BaseException as error:  # noqa: BLE001 - outcome_of decides
                     result = error
-            place.request = None
-            timed_out = self._timeout is not None and time.monotonic() - place.started >= self._timeout
-            self._finish(request, result, place.started, timed_out=timed_out)
+            slot.request = None
+            timed_out = self._timeout is not None and time.monotonic() - slot.started >= self._timeout
+            self._finish(request, result, slot.started, timed_out=timed_out)
             result = None  # an error's traceback must not outlive its item
 
 
-class LoopSlots(Slots):
+class LoopExecutor(Executor):
     """One event loop in one thread; a slot is a task, made when a request gets its turn."""
 
     def start(self) -> None:
@@ -231,16 +241,16 @@ class LoopSlots(Slots):
         self._thread = threading.Thread(target=self._run, name=f"{self._name}-loop", daemon=True)
         self._thread.start()
 
-    def hand_over(self, requests: Sequence[Request]) -> None:
+    def submit(self, requests: Sequence[Request]) -> None:
         """Queue the requests for the loop and wake it once."""
         self._backlog.extend(requests)
         self._loop.call_soon_threadsafe(self._fill)
 
-    def waiting(self) -> int:
+    def pending(self) -> int:
         """Return how many requests wait for a task."""
         return len(self._backlog)
 
-    def take_back(self) -> list[Request]:
+    def cancel_pending(self) -> list[Request]:
         """Return the requests that have no task yet."""
         taken = []
         try:

@@ -1,4 +1,4 @@
-"""What is said about each reconcile: a line for a failure, and at debug level one for every other."""
+"""What is logged of each reconcile: a line for a failure, and at debug level one for every other."""
 
 import logging
 import time

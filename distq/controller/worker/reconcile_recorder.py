@@ -1,4 +1,4 @@
-"""Tells a metrics provider how a controller's reconciles ended, a batch at a time.
+"""Reports to a metrics provider how a controller's reconciles ended, a batch at a time.
 
 As controller-runtime counts them. Not counted: panics, which in Python are exceptions like others; and
 what was given back because it did not start or the process ends.
@@ -7,6 +7,7 @@ what was given back because it did not start or the process ends.
 from collections import Counter
 from collections.abc import Sequence
 
+from distq.controller.worker.executors import Finished
 from distq.metrics import (
     OUTAGES,
     RECONCILE_ERRORS,
@@ -16,7 +17,7 @@ from distq.metrics import (
     TIMEOUTS,
     MetricsProvider,
 )
-from distq.workqueue.interface import After, Outcome, Park, Release, Request, Retry
+from distq.workqueue.interface import After, Park, Release, Retry
 
 RESULTS = ("success", "error", "requeue_after")
 
@@ -34,9 +35,9 @@ class ReconcileRecorder:
             provider.count(RECONCILES, (controller, result), 0)
         provider.observe(RECONCILE_TIME, self._labels, ())
 
-    def finished(self, batch: Sequence[tuple[Request, Outcome | None, float]]) -> None:
+    def finished(self, batch: Sequence[Finished]) -> None:
         """Record handlers that returned or raised, with their outcomes and how long they took."""
-        kinds = Counter(type(outcome) for _, outcome, _ in batch)
+        kinds = Counter(type(each.outcome) for each in batch)
         failed = kinds[Retry] + kinds[Park]
         delayed = kinds[After]
         succeeded = len(batch) - failed - delayed - kinds[Release] - kinds[type(None)]
@@ -47,15 +48,14 @@ class ReconcileRecorder:
             self._provider.count(RECONCILE_ERRORS, self._labels, failed)
             self._provider.count(TERMINAL_ERRORS, self._labels, kinds[Park])
             self._provider.count(TIMEOUTS, self._labels, sum(map(self._timed_out, batch)))
-        took = [seconds for _, outcome, seconds in batch if type(outcome) is not Release]
+        took = [each.took for each in batch if type(each.outcome) is not Release]
         self._provider.observe(RECONCILE_TIME, self._labels, took)
 
     def outage(self) -> None:
         """Count that Redis did not answer a turn; once, until it answers again."""
         self._provider.count(OUTAGES, self._labels, 1)
 
-    def _timed_out(self, finished: tuple[Request, Outcome | None, float]) -> bool:
-        _, outcome, took = finished
-        if self._timeout is None or not isinstance(outcome, Retry):
+    def _timed_out(self, finished: Finished) -> bool:
+        if self._timeout is None or not isinstance(finished.outcome, Retry):
             return False
-        return isinstance(outcome.cause, TimeoutError) and took >= self._timeout
+        return isinstance(finished.outcome.cause, TimeoutError) and finished.took >= self._timeout
