@@ -5,8 +5,8 @@ import subprocess
 import sys
 
 from tests.conformance import Coverage, record, summary, uncovered, unknown
-from tests.docs.pages import ROOT, table
 from tests.promises import REDIS, SERVERS, different, load, not_applicable, same
+from tests.docs.pages import ROOT, table
 
 BEYOND_THE_QUEUE = {
     "`Get` returns an item and whether the queue shut down",
