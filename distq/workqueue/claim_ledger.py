@@ -13,6 +13,7 @@ _logger = logging.getLogger("distq.queue")
 
 _RESULTS_LIMIT = 4 * TURN_LIMIT
 """Results that are kept; nobody came back for the oldest."""
+_NO_RESULT = None, REFUSED
 
 
 class ClaimLedger:
@@ -28,7 +29,7 @@ class ClaimLedger:
         self.held: dict[str, Request] = {}
         self.unassigned: dict[str, Request] = {}
         """Of those held: claims that came for calls which were given up."""
-        self.results: dict[object, Disposition] = {}
+        self.results: dict[int, tuple[Entry | None, Disposition]] = {}
         """What became of entries whose calls do not know it yet; late, where a call ended with an error."""
         self._promoted = 0
         self._holds_suspect = False
@@ -54,7 +55,7 @@ class ClaimLedger:
                 self.held.pop(entry.request.key, None)
                 worker.count(entry.outcome, disposition)
             if disposition.kind != "refused":
-                self.results[_name_of(entry)] = disposition
+                self.results[_asked_by(entry)] = entry, disposition
         if len(self.results) > _RESULTS_LIMIT:
             for oldest in list(self.results)[:-_RESULTS_LIMIT]:
                 del self.results[oldest]
@@ -69,9 +70,9 @@ class ClaimLedger:
         if was_draining and not self.draining:
             self._on_drained()
 
-    def take_result(self, entry: Entry) -> Disposition:
-        """Return what became of the entry, once; refused where nothing is known of it."""
-        return self.results.pop(_name_of(entry), REFUSED)
+    def take_results(self, entries: Sequence[Entry]) -> list[Disposition]:
+        """Return what became of each entry, once; refused where nothing is known of it."""
+        return [self.results.pop(_asked_by(entry), _NO_RESULT)[1] for entry in entries]
 
     def available(self) -> list[Request]:
         """Return the unassigned requests that may be handed out: not those cancelled meanwhile."""
@@ -79,14 +80,14 @@ class ClaimLedger:
 
     def assign(self, requests: Iterable[Request]) -> None:
         """Note that these were handed out."""
-        for request in requests:
-            self.unassigned.pop(request.key, None)
+        handed_out = {request.key for request in requests}
+        self.unassigned = {key: each for key, each in self.unassigned.items() if key not in handed_out}
 
     def take_back(self, entries: Sequence[Entry], turn: Turn) -> None:
         """Note that nobody has what this turn brought: the call that it was for was interrupted."""
         for entry, disposition in zip(entries, turn.dispositions, strict=True):
             if disposition.kind != "refused":
-                self.results[_name_of(entry)] = disposition
+                self.results[_asked_by(entry)] = entry, disposition
         self.unassigned.update({each.key: each for each in turn.requests if self.held.get(each.key) is each})
         self._promoted += turn.promoted
 
@@ -148,6 +149,6 @@ class ClaimLedger:
         self._on_cancel(request)
 
 
-def _name_of(entry: Entry) -> object:
-    """Return what a result is kept by: a claim has its fence for ever, a back-off is this call's alone."""
-    return (entry.request.key, entry.request.fence) if isinstance(entry, Settlement) else id(entry)
+def _asked_by(entry: Entry) -> int:
+    """Return whose result it is: that of the very request that was handed out, and of no copy."""
+    return id(entry.request if isinstance(entry, Settlement) else entry)

@@ -200,14 +200,12 @@ class RedisSession:
         try:
             for call in calls:
                 own, requests = requests[: call.want], requests[call.want :]
-                dispositions = [ledger.take_result(entry) for entry in call.entries]
-                call.turn = Turn(own, dispositions, wait, ledger.take_promoted())
+                call.turn = Turn(own, ledger.take_results(call.entries), wait, ledger.take_promoted())
         except BaseException:
             ledger.results = results
             for call in calls:
                 if call.turn is not None:
-                    for entry in call.entries:
-                        ledger.take_result(entry)
+                    ledger.take_results(call.entries)
             raise
         finally:
             ledger.assign(request for call in calls for request in call.requests)

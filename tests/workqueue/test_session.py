@@ -205,7 +205,7 @@ def test_what_a_fenced_process_held_is_given_back_though_its_session_is_busy(
     clock = SteppedClock()
     queue, other = make_queue(clock=clock), make_queue()
     queue.add("a")
-    queue.get(0)
+    zombie = queue.get(0)
     session = queue._session
     heartbeat = session._heartbeat
     assert heartbeat is not None
@@ -219,6 +219,7 @@ def test_what_a_fenced_process_held_is_given_back_though_its_session_is_busy(
     session.turns += 1  # as if a turn were always under way
     assert beat(queue)
     session.turns += 1
+    assert not queue.settle(zombie)
     assert other.get(0).key == "a"
 
 

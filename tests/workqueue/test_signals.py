@@ -6,7 +6,6 @@ Each program runs in a process of its own, since handlers run in the main thread
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 
 import pytest
@@ -139,30 +138,3 @@ def test_a_drain_in_a_turn_of_its_own_thread_does_not_wait_for_it(make_queue: Ma
     turning.join(10)
     assert not turning.is_alive()
     assert said == [False]
-
-
-@anywhere
-def test_after_a_drain_nothing_of_the_handle_begins(make_queue: Make) -> None:
-    """100 times four threads, which claim while it drains: what they got was settled before it said so."""
-    for _ in range(100):
-        queue = make_queue()
-        running: set[str] = set()
-
-        def work(queue: Queue = queue, running: set[str] = running) -> None:
-            for request in queue.listen():
-                running.add(request.key)
-                time.sleep(0)
-                running.discard(request.key)
-                queue.settle(request)
-
-        threads = [threading.Thread(target=work, daemon=True) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        queue.add(*"abcdefgh")
-        assert queue.shut_down_with_drain(timeout=30)
-        assert not running
-        assert not queue.held()
-        for thread in threads:
-            thread.join(10)
-            assert not thread.is_alive()
-        assert not running
