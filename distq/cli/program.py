@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from distq.cli.check import check
+from distq.cli.completion import completion
 from distq.cli.dashboard import dashboard
 from distq.cli.demo.command import demo
 from distq.cli.look import items, leader, queues, workers
@@ -97,5 +98,6 @@ for _command in (
     resync,
     check,
     dashboard,
+    completion,
 ):
     main.add_command(_command)

@@ -17,6 +17,7 @@ class Process:
 
     def __init__(self, name: str, folder: Path, environment: dict[str, str], *command: str) -> None:
         self.name = name
+        self.role = command[0]
         self.killed_at: float | None = None
         self._folder = folder
         with (folder / f"{name}.log").open("wb") as log:
