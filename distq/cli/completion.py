@@ -62,4 +62,4 @@ def _connection(ctx: click.Context) -> "Connection":
     from distq.redisio.connection import Connection
 
     given = {name: value for name, value in ctx.params.items() if name.startswith("redis_") and value}
-    return Connection(settings=Settings.from_env(**given)).impatient(_PATIENCE)
+    return Connection(settings=Settings.from_env(**given)).with_timeout(_PATIENCE)
