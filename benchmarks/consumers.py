@@ -21,10 +21,11 @@ from benchmarks.subjects import MAX_CLOCK_STEP, Floor
 from distq.redisio.connection import Connection
 from distq.redisio.keys import LAYOUT
 from distq.redisio.queue_store import QueueStore
+from distq.workqueue.engine import TurnSettings
 from distq.workqueue.interface import Request, Settlement, Success
 from distq.workqueue.queue import Queue
 from distq.workqueue.rate_limiters import ItemExponentialFailureRateLimiter
-from distq.workqueue.turns import TurnSettings, decode, encode
+from distq.workqueue.turns import decode, encode
 
 QUEUE = "waiting"
 FLOOR_WAKE = "floor:wake"
@@ -94,7 +95,7 @@ class Crowd:
     def __init__(self, url: str, size: int) -> None:
         self._connection = Connection(url)
         self._store = QueueStore(self._connection, QUEUE)
-        self._policy = TurnSettings(ItemExponentialFailureRateLimiter(), None)
+        self._settings = TurnSettings(ItemExponentialFailureRateLimiter(), None)
         host, _, port = self._connection.address.rpartition(":")
         self._address = host, int(port)
         wake = self._store.key("wake")
@@ -154,7 +155,7 @@ class Crowd:
         consumer.naps += 1
         while True:
             settlements = [Settlement(request, Success()) for request in consumer.held]
-            encoded = encode(settlements, self._policy)
+            encoded = encode(settlements, self._settings)
             reply = self._store.run(
                 "turn",
                 session=consumer.session,
@@ -163,7 +164,7 @@ class Crowd:
                 max_clock_step=MAX_CLOCK_STEP,
                 n_ok=encoded.n_ok,
                 settlements=encoded.settlements,
-                **self._policy.inputs(),
+                **self._settings.inputs(),
             )
             answer = decode(reply, encoded)
             consumer.held = answer.requests

@@ -27,7 +27,7 @@ from benchmarks.cluster import cluster, namespace
 from benchmarks.report import Row, publish
 from benchmarks.servers import programs, started
 from distq.client import Client
-from distq.client.raw import Stream as Lines
+from distq.client.raw import WatchResponse
 from distq.controller.stream.source_config import SourceConfig
 from distq.controller.stream.stream_source import StreamSource
 from distq.controller.watches import For, identities
@@ -61,7 +61,7 @@ class CountingClient(Client):
             self.asked["version" if query == {"limit": "1"} else "page"] += 1
         return super().request(method, path, query=query, **rest)
 
-    def stream(self, path: str, *, query: Mapping[str, str], **rest: Any) -> Lines:
+    def stream(self, path: str, *, query: Mapping[str, str], **rest: Any) -> WatchResponse:
         """Count a watch."""
         self.asked["watch"] += 1
         return super().stream(path, query=query, **rest)

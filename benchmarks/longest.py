@@ -47,13 +47,14 @@ class _Calls:
         self.connection = server.connection
         self.store = QueueStore(self.connection, "foos")
         self.took: dict[str, float] = {}
-        self.now = self.store.now()
+        self.now = self.store.connection.now()
         self.keys = (f"namespace/{key}" for key in new_keys())
 
     def make(self) -> None:
         """Call each script with the most that it takes."""
         self._producers()
         self._consumer()
+        self._suspects()
         self._people()
 
     def _producers(self) -> None:
@@ -103,6 +104,18 @@ class _Calls:
         for _ in range(6):
             self._pass(10)
             self._time("heartbeat: 100 taken back", "heartbeat", **beat)
+
+    def _suspects(self) -> None:
+        emptying, other = Consumer(self.store), Consumer(self.store)
+        for consumer in (emptying, other):
+            consumer.turn(1)
+        suspects = self._some(1000)
+        self.store.run("add", priority=900, max_length="", items=suspects)
+        words = [word for item in suspects for word in (item, "0 2 0 - ")]
+        self.connection.execute("HSET", self.store.key("failures"), *words)
+        emptying.turn(1)
+        claimed = self._noted("turn: 250 claims behind 1,000 suspects", lambda: other.turn(250))
+        assert len(claimed) == 250
 
     def _people(self) -> None:
         some = self._some(REPAIR_LIMIT)

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 from distq.redisio.connection import Connection
 from distq.redisio.keys import LAYOUT
 from distq.redisio.queue_store import QueueStore
+from distq.workqueue.engine import TurnSettings
 from distq.workqueue.rate_limiters import ItemExponentialFailureRateLimiter
-from distq.workqueue.turns import TurnSettings
 
 _FLOOR_ADD = """
 local queue, dirty, processing, sequence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]

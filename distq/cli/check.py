@@ -1,4 +1,4 @@
-"""The command that says whether distq can work here: Redis, and the cluster where there is one."""
+"""The command that checks whether distq can work here: Redis, and the cluster where there is one."""
 
 import json
 from collections.abc import Iterator, Sequence

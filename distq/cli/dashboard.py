@@ -18,7 +18,7 @@ def dashboard(*, settings: Settings, as_json: bool, bind: str, read_only: bool) 
 
     host, port = _split(bind)
     eye = inspector(settings)
-    eye.queues()  # a Redis that refuses us is told now, not by a page
+    eye.queues()  # a Redis that refuses us is reported now, not by a page
     serve(eye, host=host, port=port)
 
 

@@ -1,4 +1,4 @@
-"""Says which extra brings the package that a command misses."""
+"""Names the extra that brings the package that a command misses."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

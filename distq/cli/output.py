@@ -87,5 +87,5 @@ def _moments(record: type) -> frozenset[str]:
 
 
 def note(text: str) -> None:
-    """Tell people something beside the result."""
+    """Print something for people beside the result."""
     click.echo(text, err=True)

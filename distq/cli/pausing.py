@@ -17,11 +17,11 @@ from distq.config import Settings
 if TYPE_CHECKING:
     from distq.inspector import Inspector
 
-LOOK_EVERY = 0.2
+POLL_INTERVAL = 0.2
 """Seconds between two looks at what is still in progress."""
 
 SAY_EVERY = 10.0
-"""Seconds after which the same number is said again where stderr is no terminal."""
+"""Seconds after which the same number is printed again where stderr is no terminal."""
 
 
 @click.command()
@@ -68,23 +68,23 @@ def _wait_until_idle(eye: "Inspector", queue: str) -> None:
             info = require_queue(eye, queue)
             if not info.paused:
                 raise click.ClickException(f"{queue} was resumed meanwhile: {info.processing} in progress.")
-            progress.say(info.processing)
+            progress.show(info.processing)
             if not info.processing:
                 return
-            time.sleep(LOOK_EVERY)
+            time.sleep(POLL_INTERVAL)
     finally:
         progress.end()
 
 
 class _Progress:
-    """Says a falling number on stderr: one line that changes, or a line each where nobody watches."""
+    """Prints a falling number on stderr: one line that changes, or a line each where nobody watches."""
 
     def __init__(self) -> None:
         self._on_terminal = sys.stderr.isatty()
         self._said: int | None = None
         self._at = 0.0
 
-    def say(self, number: int) -> None:
+    def show(self, number: int) -> None:
         now = time.monotonic()
         if number == self._said and (self._on_terminal or now < self._at + SAY_EVERY):
             return

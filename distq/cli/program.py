@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from distq.cli.check import check
+from distq.cli.completion import completion
 from distq.cli.dashboard import dashboard
 from distq.cli.demo.command import demo
 from distq.cli.look import items, leader, queues, workers
@@ -24,7 +25,7 @@ from distq.errors import DistqError, LeaseLost
 INTERRUPTED = 130
 
 
-class Program(click.Group):
+class CommandGroup(click.Group):
     """A group whose errors are one line, whoever raises them."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -70,7 +71,9 @@ def _fail(message: str, status: int) -> int:
     return status
 
 
-@click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(package_name="distq", prog_name="distq", message="%(prog)s %(version)s")
 def main() -> None:
     """client-go's workqueue, shared by many processes through Redis."""
@@ -95,5 +98,6 @@ for _command in (
     resync,
     check,
     dashboard,
+    completion,
 ):
     main.add_command(_command)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def _choosing_items(command: Callable[..., None]) -> Callable[..., None]:
-    """Let a command take KEYs or a state, and be told not to ask."""
+    """Let a command take KEYs or a state, and an option not to ask."""
     choices = [
         click.argument("queue"),
         click.argument("keys", nargs=-1, metavar="[KEY...]"),

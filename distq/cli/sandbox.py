@@ -7,42 +7,71 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from distq.cli import shell
 from distq.cli.extras import require_extra
 from distq.cli.output import note, print_json
-from distq.cli.signals import leave_on_sigterm
+from distq.cli.signals import leave_on_signals
+
+if TYPE_CHECKING:
+    from distq.testing.sandbox import Sandbox
 
 
-@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.command(
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    epilog="Example: distq sandbox --manifest foos.yaml bash",
+)
 @click.option(
     "--manifest", "manifests", multiple=True, type=click.Path(exists=True), help="YAML to apply first."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the variables as one JSON object.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[CMD...]")
 def sandbox(*, manifests: Sequence[str], as_json: bool, command: Sequence[str]) -> None:
-    """Start Valkey and an emulated API server; run CMD with them, or print exports and wait."""
-    leave_on_sigterm(0)
+    """Start Valkey and an emulated API server; run CMD with them, or print exports and wait.
+
+    Both end with CMD, or with Ctrl-C, and so does what was started inside.
+    """
+    leave_on_signals(0)
     with require_extra("demo"):
         from distq.testing.sandbox import Sandbox
     with Sandbox(manifests=[Path(manifest) for manifest in manifests]) as started:
-        if command:
-            click.get_current_context().exit(_run(command, started.environment))
-        if as_json:
-            print_json(started.environment)
-        else:
-            for name, value in started.environment.items():
-                click.echo(f"export {name}={value}")
-        sys.stdout.flush()
-        note("# Valkey and an emulated API server; Ctrl-C stops both and forgets everything.")
-        threading.Event().wait()
+        try:
+            if command:
+                click.get_current_context().exit(_run(command, started))
+            _print_variables(started, as_json)
+            threading.Event().wait()
+        except KeyboardInterrupt:
+            note(f"stopping: {_what_runs(started)}; nothing is left of them")
+            raise
+        finally:
+            _end_programs(started)
 
 
-def _run(command: Sequence[str], environment: dict[str, str]) -> int:
+def _print_variables(started: "Sandbox", as_json: bool) -> None:
+    if as_json:
+        print_json(started.environment)
+    else:
+        for name, value in started.environment.items():
+            click.echo(f"export {name}={value}")
+    sys.stdout.flush()
+    note("# Valkey and an emulated API server; Ctrl-C stops both and forgets everything.")
+
+
+def _run(command: Sequence[str], started: "Sandbox") -> int:
     """Run the command; signals for us are for it, and its status is ours."""
+    settings = started.environment | started.guard.environment
+    if shell.is_interactive(command):
+        note(f"# distq sandbox: {_what_runs(started)}.")
+        note(
+            "# distq, kubectl and your programs find both. Leave with exit; all that runs in here ends then."
+        )
+        command = shell.interactive(command, settings, started.guard.folder)
+    environment = shell.with_programs(os.environ | settings)
     try:
-        child = subprocess.Popen(command, env=os.environ | environment)
+        child = subprocess.Popen(command, env=environment)
     except OSError as error:
         raise click.ClickException(
             f"cannot run {command[0]}: {(error.strerror or str(error)).lower()}."
@@ -51,3 +80,14 @@ def _run(command: Sequence[str], environment: dict[str, str]) -> int:
         signal.signal(number, lambda received, _frame: child.send_signal(received))
     status = child.wait()
     return status if status >= 0 else 128 - status
+
+
+def _what_runs(started: "Sandbox") -> str:
+    return f"Valkey at 127.0.0.1:{started.valkey.port}, an emulated API server at {started.api_server.url}"
+
+
+def _end_programs(started: "Sandbox") -> None:
+    """End what the command left behind, before the servers that it uses."""
+    ended = started.guard.end_all(but={started.valkey.pid})
+    if ended:
+        note(f"# ended {ended} program{'' if ended == 1 else 's'} that still ran inside")

@@ -81,7 +81,7 @@ def _no_module(name: str, working_directory: str) -> ConfigError:
 
 
 def _broken(name: str, error: Exception) -> ConfigError:
-    """Print the user's part of the traceback and return what to say after it."""
+    """Print the user's part of the traceback and return what to print after it."""
     frames = traceback.extract_tb(error.__traceback__)
     theirs = [frame for frame in frames if "importlib" not in frame.filename and frame.filename != __file__]
     lines = traceback.format_list(theirs) + traceback.format_exception_only(error)

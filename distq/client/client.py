@@ -164,7 +164,7 @@ class Client(RawClient):
         *,
         type: Literal["Normal", "Warning"] = "Normal",  # noqa: A002  the field's name
     ) -> None:
-        """Tell people what happened to an object; ``kubectl describe`` shows it.
+        """Record what happened to an object; ``kubectl describe`` shows it.
 
         ``reason`` is one word in CamelCase. Source: client-go tools/record, without its aggregation.
         """
@@ -193,7 +193,7 @@ class Client(RawClient):
         self.create(event)
 
     def cluster_id(self) -> str:
-        """Return what tells this cluster from all others, also after it moved.
+        """Return what distinguishes this cluster from all others, also after it moved.
 
         The uid of the namespace kube-system; where that may not be read, a hash of server and authority.
         """

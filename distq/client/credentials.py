@@ -126,8 +126,8 @@ def _chosen_context(path: str, context: str | None) -> tuple[Any, str | None]:
 
 
 def _broken(path: str, cause: str) -> ConfigError:
-    """Tell the cause without the part of the file that the package may quote, tokens and all."""
-    told = (
+    """Return the cause without the part of the file that the package may quote, tokens and all."""
+    cause = (
         re.sub(r"/?\{.*", "", " ".join(cause.split())).removeprefix("Invalid kube-config file.").strip(" .")
     )
-    return ConfigError(f"broken kubeconfig {path}: {told or 'not a kubeconfig'}. Correct it.")
+    return ConfigError(f"broken kubeconfig {path}: {cause or 'not a kubeconfig'}. Correct it.")

@@ -89,7 +89,7 @@ class RawClient:
         query: Mapping[str, str],
         read_timeout: float,
         accept: str = "application/json",
-    ) -> "Stream":
+    ) -> "WatchResponse":
         """Open a watch; its value iterates raw lines until the server ends it.
 
         ``read_timeout`` seconds without a byte end it with an ApiError. Use it in a with statement.
@@ -104,7 +104,7 @@ class RawClient:
             preload_content=False,
         )
         transport = self._connected()
-        return Stream(response, lambda error: transport.no_answer(f"GET {path}", error))
+        return WatchResponse(response, lambda error: transport.no_answer(f"GET {path}", error))
 
     def _send(self, method: str, path: str, **options: Any) -> urllib3.BaseHTTPResponse:
         """Send with today's credentials; those that are refused are read anew, once."""
@@ -148,7 +148,7 @@ class RawClient:
             raise ApiError(str(error), status=401, reason="Unauthorized") from None
 
 
-class Stream:
+class WatchResponse:
     """The lines of a watch, read by one thread; any thread may close it."""
 
     def __init__(self, response: urllib3.BaseHTTPResponse, broken: Callable[[Exception], ApiError]) -> None:

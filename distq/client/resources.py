@@ -60,7 +60,7 @@ class Resource:
 
 
 class UnknownResource(NotFound):
-    """The API server does not serve a resource; ``what`` says what cannot be done therefore."""
+    """The API server does not serve a resource; ``what`` is what cannot be done therefore."""
 
     def __init__(self, text: str, *, what: str = "no resource", remedy: str = APPLY_ITS_CRD) -> None:
         super().__init__(f"{what} {text}: unknown to the API server. {remedy}", status=404, reason="NotFound")

@@ -10,7 +10,7 @@ WINDOW = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class RegistryPage:
     """Page ``number``, from 1, of a registry; ``order`` is asc or dsc."""
 
     queue: str

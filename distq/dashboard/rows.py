@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from distq.dashboard.item_id import ItemId
-from distq.dashboard.paging import Page
+from distq.dashboard.paging import RegistryPage
 from distq.dashboard.registries import LISTED_STATES, REGISTRIES, count
 from distq.inspector import ItemInfo, QueueInfo, Timestamp, WorkerInfo
 
@@ -16,7 +16,7 @@ def queue_row(queue: QueueInfo) -> dict[str, Any]:
     for registry in REGISTRIES:
         counter = "count" if registry == "queued" else f"{registry}_job_registry_count"
         row[counter] = count(queue, registry)
-        row[f"{registry}_url"] = Page(queue.name, registry).url()
+        row[f"{registry}_url"] = RegistryPage(queue.name, registry).url()
     return row
 
 

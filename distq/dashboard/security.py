@@ -36,7 +36,7 @@ class NonceExtension(Extension):
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether the host, a name or an address without port, is this machine's own."""
+    """Return whether the host, a name or an address without port, is this machine's own."""
     if host == "localhost":
         return True
     try:

@@ -14,7 +14,7 @@ from werkzeug.exceptions import MethodNotAllowed
 
 from distq.dashboard import rows
 from distq.dashboard.item_id import ItemId
-from distq.dashboard.paging import MAX_PER_PAGE, Page
+from distq.dashboard.paging import MAX_PER_PAGE, RegistryPage
 from distq.dashboard.registries import LISTED_STATES, REGISTRIES, count
 from distq.inspector import Inspector, ItemInfo, QueueInfo
 
@@ -41,7 +41,9 @@ class Views:
         """Show the page of one list; without a queue, of the first queue."""
         queues = self._inspector.queues()
         if queue_name is None:
-            return redirect(Page(queues[0].name, "queued").url() if queues else url_for(".queues_overview"))
+            return redirect(
+                RegistryPage(queues[0].name, "queued").url() if queues else url_for(".queues_overview")
+            )
         shown = _page(queue_name, registry_name, per_page, order, page)
         return _render(
             "jobs",
@@ -72,7 +74,7 @@ class Views:
         """Show the page of one item; an id without a key leads to its list."""
         item_id = _item_id(job_id)
         if not item_id.key:
-            return redirect(Page(item_id.queue, LISTED_STATES[item_id.state]).url())
+            return redirect(RegistryPage(item_id.queue, LISTED_STATES[item_id.state]).url())
         self._item(item_id)
         return _render("job", id=job_id, enable_delete=False)
 
@@ -89,7 +91,7 @@ class Views:
         workers = [rows.worker_row(worker) for worker in self._inspector.workers()]
         return {"workers": sorted(workers, key=lambda row: (row["state"], row["queues"], row["name"]))}
 
-    def _items(self, page: Page, total: int) -> list[ItemInfo]:
+    def _items(self, page: RegistryPage, total: int) -> list[ItemInfo]:
         state, (offset, limit) = REGISTRIES[page.registry], page.rows(total)
         if state is None or not limit:
             return []
@@ -109,12 +111,12 @@ def refuse(**_: str) -> NoReturn:
     abort(403, 'this dashboard is read-only. Repair with "distq requeue" and "distq delete".')
 
 
-def _page(queue: str, registry: str, per_page: int | str, order: str, number: int | str) -> Page:
+def _page(queue: str, registry: str, per_page: int | str, order: str, number: int | str) -> RegistryPage:
     if registry not in REGISTRIES:
         abort(404, f"no registry {registry!r}.")
     if order not in {"asc", "dsc"} or not all(_NUMBER.fullmatch(str(text)) for text in (per_page, number)):
         abort(404, "no such page.")
-    return Page(queue, registry, min(int(per_page), MAX_PER_PAGE), order, int(number))
+    return RegistryPage(queue, registry, min(int(per_page), MAX_PER_PAGE), order, int(number))
 
 
 def _item_id(text: str) -> ItemId:

@@ -27,7 +27,7 @@ class CacheSink:
         return self._version
 
     def connected(self) -> None:
-        """Do nothing: a cache has nobody to tell."""
+        """Do nothing: a cache reports to nobody."""
 
     def events(self, events: Sequence[WatchEvent], since: float) -> None:  # noqa: ARG002 - the protocol's
         """Queue what happened."""

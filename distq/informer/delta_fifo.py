@@ -39,7 +39,7 @@ class Delta:
 
 
 class KnownObjects(Protocol):
-    """What the consumer has been told so far: an Indexer."""
+    """What the consumer has received so far: an Indexer."""
 
     def stored(self, key: str) -> StoredObject | None:
         """Return what is known under a key."""
@@ -82,7 +82,7 @@ class DeltaFIFO:
         self._queue_one(Delta(DeltaType.UPDATED, obj))
 
     def delete(self, obj: StoredObject) -> None:
-        """Queue that an object was deleted, unless nobody has heard of it."""
+        """Queue that an object was deleted, unless nobody received it."""
         with self._changed:
             self._populated = True
             if obj.key in self._deltas or self._known.stored(obj.key):
@@ -170,7 +170,7 @@ class DeltaFIFO:
             self._keys.append(key)
             self._changed.notify()
         elif delta.type == deltas[-1].type == DeltaType.DELETED:
-            # once is enough, and the state that was really seen last tells more
+            # once is enough, and the state that was really seen last is worth more
             if deltas[-1].final_state_unknown:
                 deltas[-1] = delta
         else:

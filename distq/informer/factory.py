@@ -142,7 +142,7 @@ class SharedInformerFactory:
 
 
 class Syncing(Protocol):
-    """What has a first list to hear of: an informer, or a handler by its Registration."""
+    """What waits for a first list: an informer, or a handler by its Registration."""
 
     def has_synced(self) -> bool:
         """Return whether it has."""

@@ -197,7 +197,7 @@ class Indexer:
 
 
 def index_values(function: IndexFunc, obj: Object) -> set[str]:
-    """Return what an index function says, refusing the one answer that only looks right."""
+    """Return what an index function returns, refusing the one answer that only looks right."""
     values = function(obj)
     if isinstance(values, str):
         raise TypeError(f"an index function returned the text {values!r:.80}; return a list of values")

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from distq.client.client import Client
-from distq.client.raw import Stream
+from distq.client.raw import WatchResponse
 from distq.client.resources import Resource, UnknownResource, parse_resource
 from distq.errors import NotFound
 from distq.informer.wire import Page, WatchEvent, decode_event, decode_page
@@ -58,7 +58,7 @@ class ListerWatcher(Protocol):
         """Watch what happened after ``version``; with ``stream_list`` all objects come first."""
 
     def decode(self, line: bytes) -> WatchEvent:
-        """Decode a line of a watch; raise what an ERROR event tells."""
+        """Decode a line of a watch; raise what an ERROR event reports."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class ListWatch:
         """Return a page of the present list, or the one that ``next_token`` stands for; 0 is no limit."""
         return self._list(limit, next_token, _PARTIAL_LIST if self.metadata_only else _JSON)
 
-    def watch(self, version: str, *, stream_list: bool = False) -> Stream:
+    def watch(self, version: str, *, stream_list: bool = False) -> WatchResponse:
         """Watch what happened after ``version``, as raw lines; use it in a with statement.
 
         With ``stream_list`` all objects come first, as of ``version`` or later, and a bookmark after them.
@@ -113,7 +113,7 @@ class ListWatch:
         return self.client.stream(path, query=query, read_timeout=READ_TIMEOUT, accept=accept)
 
     def decode(self, line: bytes) -> WatchEvent:
-        """Decode a line of a watch; raise what an ERROR event tells."""
+        """Decode a line of a watch; raise what an ERROR event reports."""
         return decode_event(line, self.resolve())
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""One's own writes, laid over a cache that has not heard of them (client-go tools/cache MutationCache)."""
+"""One's own writes, laid over a cache that has not received them (client-go tools/cache MutationCache)."""
 
 import threading
 from collections import OrderedDict, deque

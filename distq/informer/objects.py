@@ -57,7 +57,7 @@ def key_of(metadata: Metadata) -> str:
 
 
 def is_older(version: str, than: str) -> bool:
-    """Return whether one version of a resource was before another; False where that cannot be told.
+    """Return whether one version of a resource was before another; False where that cannot be known.
 
     Digits compare by length, then text: they may exceed any integer type (KEP-5504).
     """

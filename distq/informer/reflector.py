@@ -55,7 +55,7 @@ class Reflector:
     versions, since a watch from the future is silent for ever; backing off ends as soon as a cheap question
     is answered again; a broken line ends the connection instead of being skipped. ``stream_lists`` asks for
     lists as the beginning of a watch, in pages where the API server cannot: for sinks that are as quick as
-    the network, since a watch that is not read is closed. ``on_error`` hears of what ended an attempt;
+    the network, since a watch that is not read is closed. ``on_error`` receives what ended an attempt;
     without it that is logged.
     """
 
@@ -112,11 +112,11 @@ class Reflector:
         """Return whether neither the API server nor a position showed that the resource ever existed."""
         try:
             return not self._was_known and not self._sink.position()
-        except Exception:  # noqa: BLE001 - said by the next attempt
+        except Exception:  # noqa: BLE001 - reported by the next attempt
             return False
 
     def failed(self, error: Exception) -> Exception:
-        """Tell who wants to hear of errors; return the error."""
+        """Report an error to whoever handles them; return it."""
         try:
             self._on_error(error)
         except Exception:  # never dead
@@ -280,7 +280,7 @@ class Reflector:
             self._list_watch.version()
         except FATAL:
             raise
-        except Exception:  # noqa: BLE001 - said by the next attempt
+        except Exception:  # noqa: BLE001 - reported by the next attempt
             return False
         return True
 

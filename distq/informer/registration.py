@@ -1,4 +1,4 @@
-"""One handler of an informer: what it has still to be told, and the thread that tells it."""
+"""One handler of an informer: the notifications that wait for it, and the thread that calls it."""
 
 import inspect
 import logging
@@ -18,32 +18,32 @@ logger = logging.getLogger(__name__)
 CAPACITY = 10_000
 """Notifications that wait for one handler; then the informer waits for it."""
 
-LOOK_EVERY = 0.1
-"""Seconds between looks of an informer that waits for a handler at whether it shall stop."""
+STOP_CHECK_INTERVAL = 0.1
+"""Seconds after which an informer that waits for a handler checks whether it shall stop."""
 
 SHORTEST_RESYNC = 1.0
 """Seconds; a shorter resync period counts as this one (client-go minimumResyncPeriod)."""
 
-_HEARS = {"add": "obj, is_in_initial_list", "update": "old, new", "delete": "obj"}
+_ARGUMENTS = {"add": "obj, is_in_initial_list", "update": "old, new", "delete": "obj"}
 """What a handler's functions are called with."""
 
 Filter = Callable[[Object], bool]
 
 
 class ResourceEventHandler(Protocol):
-    """What an informer tells; called by one thread, in order (client-go tools/cache ResourceEventHandler).
+    """What an informer notifies; called by one thread, in order (client-go tools/cache ResourceEventHandler).
 
     The objects are the handler's own to change.
     """
 
     def on_add(self, obj: Object, is_in_initial_list: bool) -> None:
-        """Hear of a new object, or of one that was there when the informer, or this handler, began."""
+        """Receive a new object, or one that was there when the informer, or this handler, began."""
 
     def on_update(self, old: Object, new: Object) -> None:
-        """Hear of a changed object; of an unchanged one at a resync."""
+        """Receive a changed object; an unchanged one at a resync."""
 
     def on_delete(self, obj: Object | DeletedFinalStateUnknown) -> None:
-        """Hear of a deleted object, in its last state, or in the last that was seen."""
+        """Receive a deleted object, in its last state, or in the last that was seen."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,9 @@ class ResourceEventHandlerFuncs:
 
     def __post_init__(self) -> None:
         """Refuse what would fail with every event, such as an ``add`` of the object alone."""
-        for name, hears in _HEARS.items():
+        for name, arguments in _ARGUMENTS.items():
             if (function := getattr(self, name)) is not None:
-                _validate_function(function, name, hears)
+                _validate_function(function, name, arguments)
 
     def on_add(self, obj: Object, is_in_initial_list: bool) -> None:
         """Call ``add``."""
@@ -82,7 +82,7 @@ class ResourceEventHandlerFuncs:
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """What a handler is to be told of an object."""
+    """A call that is due to a handler, about an object."""
 
     type: Literal["add", "update", "delete"]
     object: StoredObject
@@ -93,24 +93,25 @@ class Notification:
 
 def validate_handler(handler: object) -> None:
     """Raise ConfigError for what is no ResourceEventHandler."""
-    methods = (getattr(handler, f"on_{name}", None) for name in _HEARS)
+    methods = (getattr(handler, f"on_{name}", None) for name in _ARGUMENTS)
     if isinstance(handler, type) or not all(map(callable, methods)):
         raise ConfigError(
             f"bad handler {handler!r:.80}: no object with on_add, on_update and on_delete. "
             "Give ResourceEventHandlerFuncs(add=...), or an object that has them."
         )
-    for name, hears in _HEARS.items():
-        _validate_function(getattr(handler, f"on_{name}"), f"on_{name}", hears)
+    for name, arguments in _ARGUMENTS.items():
+        _validate_function(getattr(handler, f"on_{name}"), f"on_{name}", arguments)
 
 
-def _validate_function(function: Callable[..., object], name: str, hears: str) -> None:
+def _validate_function(function: Callable[..., object], name: str, arguments: str) -> None:
     try:
-        inspect.signature(function).bind(*hears.split(", "))
+        inspect.signature(function).bind(*arguments.split(", "))
     except ValueError:
-        return  # a built-in function that does not say what it takes
+        return  # a built-in function whose parameters are not known
     except TypeError:
         raise ConfigError(
-            f"bad handler {function!r:.80}: it would be called as {name}({hears}). Give one that takes these."
+            f"bad handler {function!r:.80}: it would be called as {name}({arguments}). "
+            "Give one that takes these."
         ) from None
 
 
@@ -149,17 +150,17 @@ class Registration:
         self._due: deque[Notification] = deque(initial)
         self._initial_left = len(self._due)
         self._stopped = False
-        self._slow = False  # that was said, and it has not caught up since
+        self._slow = False  # that was logged, and it has not caught up since
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name=f"distq-handler-{name}", daemon=True)
 
     def has_synced(self) -> bool:
-        """Return whether the handler was told of everything that was there at the beginning."""
+        """Return whether the handler received everything that was there at the beginning."""
         return self._upstream_synced() and self._initial_left == 0
 
     @property
     def stopped(self) -> bool:
-        """Return whether the handler is told nothing more: it was removed, or its informer has ended."""
+        """Return whether the handler is called no more: it was removed, or its informer has ended."""
         return self._stopped
 
     @property
@@ -170,15 +171,15 @@ class Registration:
     # What the informer does
 
     def start(self) -> None:
-        """Begin to tell."""
+        """Begin to call the handler."""
         self._thread.start()
 
     def put(self, notification: Notification, stop: threading.Event) -> None:
-        """Add what the handler is to be told; wait while too much waits for it, but not past ``stop``."""
+        """Add a notification; wait while too many wait for the handler, but not past ``stop``."""
         with self._changed:
             self._warn()
             while len(self._due) >= CAPACITY and not self._stopped and not stop.is_set():
-                self._changed.wait(LOOK_EVERY)
+                self._changed.wait(STOP_CHECK_INTERVAL)
             if self._stopped or stop.is_set():
                 return
             self._initial_left += notification.in_initial_list
@@ -194,24 +195,24 @@ class Registration:
         return True
 
     def stop(self) -> None:
-        """Tell nothing more; what is being told just now is told to its end."""
+        """Call the handler no more; a call under way goes on to its end."""
         with self._changed:
             self._stopped = True
             self._due.clear()
             self._changed.notify_all()
 
     @property
-    def telling(self) -> bool:
+    def running(self) -> bool:
         """Return whether its thread runs."""
         return self._thread.is_alive()
 
     def join(self) -> None:
         """Wait until a stopped handler has returned; at once for the handler itself."""
-        if self.telling and self._thread is not threading.current_thread():
+        if self.running and self._thread is not threading.current_thread():
             self._thread.join()
 
     def _warn(self) -> None:
-        """Say that the handler is slow: once, until it has caught up with half of what waits."""
+        """Log that the handler is slow: once, until it has caught up with half of what waits."""
         if len(self._due) >= CAPACITY and not self._slow:
             logger.warning(
                 "%s: a slow handler holds its informer up: %r. The cache and other handlers wait for it. "
@@ -226,8 +227,8 @@ class Registration:
     def _run(self) -> None:
         while (notification := self._next()) is not None:
             try:
-                self._tell(notification)
-            except BaseException:  # also SystemExit: it would end this thread unheard
+                self._call_handler(notification)
+            except BaseException:  # also SystemExit: it would end this thread unnoticed
                 logger.exception("%s: a handler failed on %s", self._name, notification.object.key)
             with self._changed:
                 self._initial_left -= notification.in_initial_list
@@ -240,11 +241,11 @@ class Registration:
             self._changed.notify_all()
             return self._due.popleft()
 
-    def _tell(self, told: Notification) -> None:
-        obj = told.object.decode()
+    def _call_handler(self, notification: Notification) -> None:
+        obj = notification.object.decode()
         passes = self._only is None or self._only(obj)
-        if told.type == "update" and told.old is not None:
-            old = told.old.decode()
+        if notification.type == "update" and notification.old is not None:
+            old = notification.old.decode()
             passed = self._only is None or self._only(old)
             if passed and passes:
                 self._handler.on_update(old, obj)
@@ -254,8 +255,8 @@ class Registration:
                 self._handler.on_delete(old)
         elif not passes:
             return
-        elif told.type == "add":
-            self._handler.on_add(obj, told.in_initial_list)
+        elif notification.type == "add":
+            self._handler.on_add(obj, notification.in_initial_list)
         else:
-            unknown = told.final_state_unknown
-            self._handler.on_delete(DeletedFinalStateUnknown(told.object.key, obj) if unknown else obj)
+            key, unknown = notification.object.key, notification.final_state_unknown
+            self._handler.on_delete(DeletedFinalStateUnknown(key, obj) if unknown else obj)

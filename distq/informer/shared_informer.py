@@ -1,7 +1,7 @@
-"""A cache of one resource, kept up to date, and handlers that hear of every change.
+"""A cache of one resource, kept up to date, and handlers that are called with every change.
 
 Source: client-go tools/cache SharedIndexInformer. The Reflector's events go through a RealFIFO
-into an Indexer; what that made of them is told to each handler by a thread of its own.
+into an Indexer; each handler is called with what that made of them, by a thread of its own.
 """
 
 import logging
@@ -31,12 +31,12 @@ logger = logging.getLogger(__name__)
 
 
 class SharedInformer:
-    """Keep a cache of what a ListWatch shows, and tell handlers (client-go SharedIndexInformer).
+    """Keep a cache of what a ListWatch shows, and call handlers (client-go SharedIndexInformer).
 
     ``indexers`` by name, beside the one by namespace. ``resync_period`` is that of handlers without one of
-    their own: each such seconds they hear of every object again, 0 for never. ``transform`` is applied once
-    to each object that comes in. ``on_watch_error`` hears of each failed connection, which is logged without
-    it; the informer goes on in any case.
+    their own: each such seconds they receive every object again, 0 for never. ``transform`` is applied once
+    to each object that comes in. ``on_watch_error`` receives the error of each failed connection, which is
+    logged without it; the informer goes on in any case.
 
     Where ``transform`` or an index function fails, that is logged, and the object stays as it was, or out of
     the cache: also in the first list, so an informer that has synced may lack objects. Raises ConfigError for
@@ -61,9 +61,9 @@ class SharedInformer:
         self._clock = clock
         self._fifo = RealFIFO(self.indexer)
         self._sink = CacheSink(self._fifo, transform, self._resync)
-        self._lock = threading.Lock()  # what is told and who hears it change together
+        self._lock = threading.Lock()  # the cache and who is called with its changes go together
         self._registrations: list[Registration] = []
-        self._leaving: list[Registration] = []  # removed, but told something to its end
+        self._leaving: list[Registration] = []  # removed, with a call under way
         self._syncing: list[Registration] = []
         self._started = self._stopped = False
         self._stop = threading.Event()
@@ -71,7 +71,7 @@ class SharedInformer:
     def run(self, stop: threading.Event) -> None:
         """Follow the resource until ``stop`` is set; a second call returns at once.
 
-        It returns when no handler is being told anything. Raises ConfigError. A resource that the API server
+        It returns when no call of a handler is under way. Raises ConfigError. A resource that the API server
         does not know is waited for.
         """
         with self._lock:
@@ -130,10 +130,10 @@ class SharedInformer:
         resync_period: float | None = None,
         filter: Filter | None = None,  # noqa: A002 - the field's word
     ) -> Registration:
-        """Tell a handler from now on, first of everything that is in the cache as an add.
+        """Call a handler from now on, first with everything that is in the cache as an add.
 
         ``resync_period`` in seconds, at least one, 0 for never, None for the informer's. With ``filter`` it
-        hears of what passes, and an object that begins or ceases to pass is added or deleted for it. Raises
+        receives what passes, and an object that begins or ceases to pass is added or deleted for it. Raises
         ConfigError for what is no handler or no period, ShutDown after the informer's end.
         Source: client-go AddEventHandler, FilteringResourceEventHandler.
         """
@@ -160,7 +160,7 @@ class SharedInformer:
         return registration
 
     def remove_event_handler(self, registration: Registration, *, wait: bool = False) -> None:
-        """Tell a handler nothing more; with ``wait``, return when what it is just being told has ended.
+        """Call a handler no more; with ``wait``, return when a call under way has ended.
 
         One that was removed before, or is another informer's, changes nothing. Source: client-go
         RemoveEventHandler, ShutDownEventHandler.
@@ -169,7 +169,7 @@ class SharedInformer:
             if registration not in self._registrations:
                 return
             self._registrations = [one for one in self._registrations if one is not registration]
-            self._leaving = [one for one in [*self._leaving, registration] if one.telling]
+            self._leaving = [one for one in [*self._leaving, registration] if one.running]
         registration.stop()
         if wait:
             registration.join()
@@ -201,7 +201,7 @@ class SharedInformer:
             self._syncing = due
         self._fifo.resync()
 
-    # How it tells
+    # How it calls handlers
 
     def _process_all(self) -> None:
         running = True
@@ -217,12 +217,12 @@ class SharedInformer:
                 return
             with self._lock:
                 notification = self._apply(delta, in_initial_list)
-                hearers = self._hearers(notification, delta.type) if notification else []
-            for registration in hearers:
+                receivers = self._receivers(notification, delta.type) if notification else []
+            for registration in receivers:
                 registration.put(notification, self._stop)  # type: ignore[arg-type]  # then there is one
 
     def _apply(self, delta: Delta, in_initial_list: bool) -> Notification | None:
-        """Bring the cache up to date and return what is to be told."""
+        """Bring the cache up to date and return what handlers receive."""
         new, old = delta.object, self.indexer.stored(delta.object.key)
         if delta.type == DeltaType.DELETED:
             self.indexer.drop(new.key, new.version)
@@ -232,9 +232,10 @@ class SharedInformer:
             return Notification("add", new, in_initial_list=in_initial_list)
         return Notification("update", new, old)
 
-    def _hearers(self, told: Notification, why: DeltaType) -> list[Registration]:
-        """Return who is to hear it: what did not change, only those who asked for a resync."""
-        same_version = told.old is not None and told.old.version == told.object.version
+    def _receivers(self, notification: Notification, why: DeltaType) -> list[Registration]:
+        """Return who receives it: of what did not change, only those who asked for a resync."""
+        old = notification.old
+        same_version = old is not None and old.version == notification.object.version
         if not same_version or why == DeltaType.UPDATED:
             return self._registrations
         return [one for one in self._syncing if one in self._registrations]

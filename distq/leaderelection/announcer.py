@@ -1,4 +1,4 @@
-"""Tell people and callbacks what happens in an election, without ever delaying a renewal."""
+"""Report to people and callbacks what happens in an election, without ever delaying a renewal."""
 
 import logging
 import threading
@@ -65,7 +65,7 @@ class Announcer:
 
     def _in_background(self, function: Callable[[str], None], text: str) -> None:
         def failed(error: Exception) -> None:
-            logger.warning('%s: could not tell "%s": %s', self._name, text, error)
+            logger.warning('%s: could not report "%s": %s', self._name, text, error)
 
         def call() -> None:
             try:
@@ -74,6 +74,6 @@ class Announcer:
                 failed(error)
 
         try:
-            threading.Thread(target=call, name=f"distq-election-tell-{self._name}", daemon=True).start()
+            threading.Thread(target=call, name=f"distq-election-report-{self._name}", daemon=True).start()
         except RuntimeError as error:  # no more threads: no reason to lead no more
             failed(error)

@@ -15,7 +15,7 @@ JITTER_FACTOR = 1.2
 
 @dataclass(frozen=True, kw_only=True)
 class LeaderElectionConfig:
-    """Say what to compete for, for how long, and whom to call; times are seconds.
+    """What to compete for, for how long, and whom to call; times are seconds.
 
     Source: client-go tools/leaderelection LeaderElectionConfig.
     """
@@ -48,7 +48,7 @@ class LeaderElectionConfig:
     """How long everybody waits between tries; followers up to 2.2 times as long."""
 
     release_on_cancel: bool = True
-    """Free the lease at once when told to stop, so that nobody waits for its end."""
+    """Free the lease at once when it shall stop, so that nobody waits for its end."""
 
     name: str = ""
     """The election's name in metrics and in what ``check`` raises; the lock's where empty."""
@@ -69,7 +69,7 @@ class LeaderElectionConfig:
         for callback in "on_started_leading", "on_stopped_leading":
             if not callable(getattr(self, callback)):
                 raise ConfigError(f"bad leader election: {callback} is no function. Give one.")
-        # A type checker sees the next two, a caller without one gets told.
+        # A type checker sees the next two, a caller without one gets an error.
         if self.lock is None:
             raise ConfigError("bad leader election: no lock. Give one, e.g. a LeaseLock.")
         if not self.lock.identity:

@@ -10,8 +10,6 @@ renewal. What acts outside the process must still check the term's epoch.
 import logging
 import random
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
@@ -20,8 +18,10 @@ from distq.clock import SYSTEM_CLOCK, Clock
 from distq.errors import ConfigError, Conflict, LeaseLost
 from distq.leaderelection.announcer import Announcer
 from distq.leaderelection.config import JITTER_FACTOR, LeaderElectionConfig
-from distq.leaderelection.lock import LeaderElectionRecord, Lock
+from distq.leaderelection.exclusive import exclusive
+from distq.leaderelection.lock import LeaderElectionRecord
 from distq.leaderelection.observation import RELEASED, Observation
+from distq.leaderelection.wakeup import Wakeup
 
 logger = logging.getLogger(__name__)
 
@@ -33,8 +33,8 @@ class LeaderElector:
     """Compete for a lock, and keep it while leading.
 
     Source: client-go tools/leaderelection LeaderElector. Different: ``on_stopped_leading`` is called only
-    after a term, and before the lease is released; the lease is released only by a leader that was told to
-    stop, after ``on_started_leading`` returned; a rival's record ends the term at the next try, not at the
+    after a term, and before the lease is released; the lease is released only by a leader that shall stop,
+    after ``on_started_leading`` returned; a rival's record ends the term at the next try, not at the
     deadline; who saw a record that is deleted now waits for a lease_duration before making another.
     """
 
@@ -44,7 +44,7 @@ class LeaderElector:
         self._clock = clock
         self._announcer = Announcer(config)
         self._name = config.lock.describe()
-        self._wake = threading.Event()
+        self._wakeup = Wakeup(clock, self._name)
         self._failures: list[BaseException] = []  # of the latest term's work, at most one
         # The watch's thread observes too, and any thread may ask.
         self._mutex = threading.Lock()
@@ -60,7 +60,7 @@ class LeaderElector:
         what ``on_started_leading`` raised, after the term that this ended, and ConfigError where an elector
         of this process competes with the same lock: both would lead.
         """
-        with _alone_with(self._lock), self._woken_by(stop), self._announcer.exposing(self.is_leader):
+        with exclusive(self._lock), self._wakeup.set_by(stop), self._announcer.exposing(self.is_leader):
             if self._acquire(stop):
                 self._lead(stop)
 
@@ -111,14 +111,15 @@ class LeaderElector:
     def _acquire(self, stop: threading.Event) -> bool:
         """Compete until this process leads (True) or shall stop (False)."""
         logger.info("%s: %s wants to lead", self._name, self.identity)
-        with self._lock.watch(self._hear):
+        with self._lock.watch(self._on_record):
             while not stop.is_set():
-                if self._try():
+                if self._try_acquire_or_renew():
                     return True
                 self._wait_for_turn(stop)
         return False
 
     def _lead(self, stop: threading.Event) -> None:
+        """Run the work of a term while its lease is renewed, then end the term."""
         # A list of its own, since the work of a term that was lost may fail during the next one.
         over = threading.Event()
         failures = self._failures = []
@@ -142,31 +143,32 @@ class LeaderElector:
                     raise failures[0]
 
     def _work(self, over: threading.Event, failures: list[BaseException]) -> None:
+        """Call ``on_started_leading``, and end the term where that fails."""
         try:
             self._config.on_started_leading(over)
         except BaseException as error:  # noqa: BLE001 - run() raises it; leading without the work helps nobody
             if over.is_set():
                 logger.warning("%s: the work of a term failed after its end: %r", self._name, error)
             failures.append(error)
-            self._wake.set()
+            self._wakeup.set()
 
     def _renew(self, stop: threading.Event) -> bool:
-        """Renew until told to stop (True) or until the lease is lost (False)."""
-        self._wake.clear()  # it may have heard of its own record
-        while not self._told_to_stop(stop):
-            self._pause(min(self._config.retry_period, self._left()))
-            if self._told_to_stop(stop):
+        """Renew until it shall stop (True) or until the lease is lost (False)."""
+        self._wakeup.clear()  # the watch may have received its own record
+        while not self._shall_stop(stop):
+            self._wakeup.wait(min(self._config.retry_period, self._until_deadline()))
+            if self._shall_stop(stop):
                 break
             try:
                 if not self.may_act():
-                    raise LeaseLost(f"not renewed for {self._age():.1f} s")
-                self._try()
+                    raise LeaseLost(f"not renewed for {self._since_renewal():.1f} s")
+                self._try_acquire_or_renew()
             except LeaseLost as error:
                 logger.error("%s: %s lost the lease: %s", self._name, self.identity, error)
                 return False
         return True
 
-    def _told_to_stop(self, stop: threading.Event) -> bool:
+    def _shall_stop(self, stop: threading.Event) -> bool:
         return stop.is_set() or bool(self._failures)
 
     def _end_term(self, over: threading.Event) -> LeaderElectionRecord | None:
@@ -178,11 +180,11 @@ class LeaderElector:
     def _release(self, term: LeaderElectionRecord | None, work: threading.Thread) -> None:
         """Free the lease for others, if the work of the term has ended; within the renew deadline."""
         if work.ident is not None:
-            work.join(max(0.0, self._left()))
+            work.join(max(0.0, self._until_deadline()))
         if work.is_alive():
             logger.warning("%s: not released, on_started_leading still runs; it will expire", self._name)
             return
-        give_up_at = self._clock.monotonic() + max(self._left(), SHORTEST_TIMEOUT)
+        give_up_at = self._clock.monotonic() + max(self._until_deadline(), SHORTEST_TIMEOUT)
         for attempt in count(1):
             try:
                 self._write_release(term, give_up_at)
@@ -190,14 +192,14 @@ class LeaderElector:
             except Exception as error:  # noqa: BLE001 - the end of a term must not fail
                 failure = error
             if not isinstance(failure, Conflict) or attempt >= TRIES:
-                self._pause(min(self._config.retry_period, give_up_at - self._clock.monotonic()))
+                self._wakeup.wait(min(self._config.retry_period, give_up_at - self._clock.monotonic()))
             if self._clock.monotonic() >= give_up_at:
                 break
         logger.warning("%s: not released, it will expire: %s", self._name, failure)
 
     def _write_release(self, term: LeaderElectionRecord | None, give_up_at: float) -> None:
         record = self._lock.get(timeout=self._timeout(give_up_at))
-        if record is None or not same_term(record, term):
+        if record is None or not _same_term(record, term):
             return
         now = self._now()
         released = replace(
@@ -208,12 +210,12 @@ class LeaderElector:
 
     # One try
 
-    def _try(self) -> bool:
+    def _try_acquire_or_renew(self) -> bool:
         """Acquire or renew the lease, trying again at once after conflicts; return whether this worked."""
         try:
             for attempt in range(TRIES):
                 try:
-                    leads = self._try_once(read=attempt > 0 or self._term is None)
+                    leads = self._acquire_or_renew(read=attempt > 0 or self._term is None)
                 except Conflict as error:
                     conflict = error  # somebody was quicker; look who
                 else:
@@ -226,7 +228,7 @@ class LeaderElector:
             self._announcer.failed(error)
         return False
 
-    def _try_once(self, *, read: bool) -> bool:
+    def _acquire_or_renew(self, *, read: bool) -> bool:
         """Write the record if it is this process's turn; a leader first tries without reading it."""
         record = self._observed.record
         if read:
@@ -236,60 +238,61 @@ class LeaderElector:
             remaining = self._observe(record)
             if self._term is None and remaining > 0:
                 return False
-            if self._term is not None and record is not None and not same_term(record, self._term):
-                raise LeaseLost(self._said_of(record))
+            if self._term is not None and record is not None and not _same_term(record, self._term):
+                raise LeaseLost(self._why_lost(record))
         self._write(record)
         return True
 
-    def _said_of(self, record: LeaderElectionRecord) -> str:
+    def _why_lost(self, record: LeaderElectionRecord) -> str:
+        """Return what another process's record means for a leader."""
         if record.holder_identity == self.identity:
             return f'another process is "{self.identity}", too. Give each an identity of its own'
         return f'the holder is "{record.holder_identity}" now'
 
     def _write(self, record: LeaderElectionRecord | None) -> None:
         """Replace the record, or create it; without a term this begins one."""
-        today = self._now()
+        now = self._now()
         term, last = self._term, record or self._observed.record
-        another = term is None and last is not None and last.holder_identity != self.identity
+        takes_over = term is None and last is not None and last.holder_identity != self.identity
         new = LeaderElectionRecord(
             holder_identity=self.identity,
             lease_duration=self._config.lease_duration,
-            acquire_time=term.acquire_time if term else today,
-            renew_time=today,
-            leader_transitions=(last.leader_transitions if last else 0) + another,
+            acquire_time=term.acquire_time if term else now,
+            renew_time=now,
+            leader_transitions=(last.leader_transitions if last else 0) + takes_over,
         )
         write = self._lock.create if record is None else self._lock.update
         sent_at = self._clock.monotonic()
         written = write(new, timeout=self._timeout())
-        now = self._clock.monotonic()
+        written_at = self._clock.monotonic()
         with self._mutex:
             self._renewed_at = sent_at
             if term is None:
                 self._term, self._epoch = written, written.version
-            self._observed.note(written, now)
+            self._observed.note(written, written_at)
         self._announcer.observed(self.identity)
 
     def _timeout(self, give_up_at: float = float("inf")) -> float:
         """Return how long the store may take to answer: half the deadline, and never past a leader's own."""
         timeout = max(SHORTEST_TIMEOUT, self._config.renew_deadline / 2)
-        left = give_up_at - self._clock.monotonic() if self._term is None else self._left()
+        left = give_up_at - self._clock.monotonic() if self._term is None else self._until_deadline()
         return max(0.05, min(timeout, left))
 
     # What is known of the leader
 
-    def _hear(self, record: LeaderElectionRecord) -> None:
+    def _on_record(self, record: LeaderElectionRecord) -> None:
         """Take a record from the watch; a leader believes only its own reads, since a watch may lag."""
         now = self._clock.monotonic()
         with self._mutex:
             news = self._term is None and self._observed.note(record, now)
         if news:
             self._announcer.observed(record.holder_identity)
-            self._wake.set()
+            self._wakeup.set()
 
     def _observe(self, record: LeaderElectionRecord | None) -> float:
         """Note what was read, and return for how many seconds another process may still lead.
 
-        In one step, since the watch's thread may hear old news right afterwards.
+        In one step, since the watch's thread may receive old news right afterwards.
         """
         now = self._clock.monotonic()
         with self._mutex:
@@ -302,12 +305,12 @@ class LeaderElector:
             self._announcer.observed(record.holder_identity)
         return remaining
 
-    def _age(self) -> float:
+    def _since_renewal(self) -> float:
         return self._clock.monotonic() - self._renewed_at
 
-    def _left(self) -> float:
+    def _until_deadline(self) -> float:
         """Return in how many seconds the renew deadline is that follows the last renewal."""
-        return self._config.renew_deadline - self._age()
+        return self._config.renew_deadline - self._since_renewal()
 
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._clock.now(), UTC)
@@ -315,63 +318,22 @@ class LeaderElector:
     # Waiting
 
     def _wait_for_turn(self, stop: threading.Event) -> None:
-        """Wait until told to stop, the lease ended or was released, or nothing was heard for a while."""
+        """Wait until it shall stop, the lease ended or was released, or nothing was received for a while."""
         while True:
             period = self._config.retry_period * (1 + random.random() * JITTER_FACTOR)
-            remaining = self._look()
-            woken = self._pause(min(period, remaining) if remaining > 0 else period)
-            if stop.is_set() or not woken or self._look() <= 0:
+            remaining = self._remaining()
+            woken = self._wakeup.wait(min(period, remaining) if remaining > 0 else period)
+            if stop.is_set() or not woken or self._remaining() <= 0:
                 return
 
-    def _look(self) -> float:
+    def _remaining(self) -> float:
+        """Return for how many seconds another process may still lead; 0 or less when none may."""
         now = self._clock.monotonic()
         with self._mutex:
             return self._observed.remaining(now)
 
-    def _pause(self, seconds: float) -> bool:
-        """Wait until something happens, or so long; callers then look at what it was."""
-        woken = self._clock.wait(self._wake, max(0.0, seconds))
-        self._wake.clear()
-        return woken
 
-    @contextmanager
-    def _woken_by(self, stop: threading.Event) -> Iterator[None]:
-        """Pass ``stop`` on to the event that this elector waits for: Python waits for one event at a time."""
-        ended = threading.Event()
-
-        def relay() -> None:
-            while not ended.is_set() and not stop.wait(1.0):
-                pass
-            self._wake.set()
-
-        threading.Thread(target=relay, name=f"distq-election-stop-{self._name}", daemon=True).start()
-        try:
-            yield
-        finally:
-            ended.set()
-
-
-_competing: set[int] = set()
-_competing_lock = threading.Lock()
-
-
-@contextmanager
-def _alone_with(lock: Lock) -> Iterator[None]:
-    """Keep other electors of this process off a lock: its record would name them all."""
-    with _competing_lock:
-        if id(lock) in _competing:
-            raise ConfigError(
-                f"bad leader election: {lock.describe()} is competed for with this lock already. Give each "
-                "elector a lock of its own, and run it once at a time."
-            )
-        _competing.add(id(lock))
-    try:
-        yield
-    finally:
-        _competing.discard(id(lock))
-
-
-def same_term(record: LeaderElectionRecord, term: LeaderElectionRecord | None) -> bool:
+def _same_term(record: LeaderElectionRecord, term: LeaderElectionRecord | None) -> bool:
     """Return whether the record belongs to the term, also against another process of the same identity."""
     return term is not None and (record.holder_identity, record.acquire_time) == (
         term.holder_identity,

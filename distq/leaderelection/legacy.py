@@ -116,7 +116,7 @@ class MultiLock:
         return self._primary.describe()
 
     def get(self, *, timeout: float) -> LeaderElectionRecord | None:
-        """Return what both records say together, None where there is neither."""
+        """Return both records as one, None where there is neither."""
         self._found = _Pair(self._primary.get(timeout=timeout), self._secondary.get(timeout=timeout))
         return self._found.together()
 
@@ -141,31 +141,31 @@ class MultiLock:
 
     @contextmanager
     def watch(self, on_record: Callable[[LeaderElectionRecord], None]) -> Iterator[None]:
-        """Watch both, and call ``on_record`` with what they say together."""
-        heard = _Pair()
+        """Watch both, and call ``on_record`` with both records as one."""
+        seen = _Pair()
 
-        def hear(**news: LeaderElectionRecord) -> None:
-            nonlocal heard
-            heard = replace(heard, **news)
-            together = heard.together()
+        def receive(**record: LeaderElectionRecord) -> None:
+            nonlocal seen
+            seen = replace(seen, **record)
+            together = seen.together()
             if together is not None:
                 on_record(together)
 
         with (
-            self._primary.watch(lambda record: hear(primary=record)),
-            self._secondary.watch(lambda record: hear(secondary=record)),
+            self._primary.watch(lambda record: receive(primary=record)),
+            self._secondary.watch(lambda record: receive(secondary=record)),
         ):
             yield
 
     def record_event(self, message: str) -> None:
-        """Tell the people who look at either."""
+        """Record an event for those who look at either."""
         self._primary.record_event(message)
         self._secondary.record_event(message)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Together(LeaderElectionRecord):
-    """What two records say; it is another one when either is."""
+    """Two records as one; it is another one when either is."""
 
     other: LeaderElectionRecord | None = None
 
@@ -179,19 +179,19 @@ class _Pair:
 
     def together(self) -> _Together | None:
         """Return one record for both; its holder is unknown where they differ."""
-        said, other = self.primary or self.secondary, self.secondary
-        if said is None:
+        main, other = self.primary or self.secondary, self.secondary
+        if main is None:
             return None
-        duration, holder = said.lease_duration, said.holder_identity
+        duration, holder = main.lease_duration, main.holder_identity
         if other is not None and other.holder_identity != holder:
             holder, duration = UNKNOWN_LEADER, max(duration, other.lease_duration)
         return _Together(
             holder_identity=holder,
             lease_duration=duration,
-            acquire_time=said.acquire_time,
-            renew_time=said.renew_time,
-            leader_transitions=said.leader_transitions,
-            version=(other or said).version,
+            acquire_time=main.acquire_time,
+            renew_time=main.renew_time,
+            leader_transitions=main.leader_transitions,
+            version=(other or main).version,
             other=other,
         )
 

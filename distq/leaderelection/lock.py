@@ -15,7 +15,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, kw_only=True)
 class LeaderElectionRecord:
-    """Say who leads, since when, and for how long each renewal holds.
+    """Who leads, since when, and for how long each renewal holds.
 
     Source: client-go tools/leaderelection/resourcelock LeaderElectionRecord.
     """
@@ -24,7 +24,7 @@ class LeaderElectionRecord:
     """Who leads; empty when the lease was released."""
 
     lease_duration: float = 0.0
-    """Seconds that a renewal holds; 0 when the record does not say."""
+    """Seconds that a renewal holds; 0 when the record does not have it."""
 
     acquire_time: datetime | None = None
     """When the term began, by the leader's wall clock."""
@@ -70,7 +70,7 @@ class Lock(Protocol):
         """Replace the record last read or written here; raise Conflict if it is another one by now."""
 
     def watch(self, on_record: Callable[[LeaderElectionRecord], None]) -> AbstractContextManager[None]:
-        """Call ``on_record`` from another thread with each new record, as well as the store can tell."""
+        """Call ``on_record`` from another thread with each new record, as well as the store reports them."""
 
     def record_event(self, message: str) -> None:
-        """Tell the people who look at the lock; may raise."""
+        """Record an event for those who look at the lock; may raise."""

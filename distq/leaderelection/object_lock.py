@@ -120,7 +120,7 @@ class ObjectLock(ABC):
     def _change(self, seen: Object, record: LeaderElectionRecord) -> list[Object]:
         """Return a JSON patch that fails where the record is not the one seen.
 
-        Raises Conflict where a patch cannot tell.
+        Raises Conflict where a patch cannot show it.
         """
 
     # Requests

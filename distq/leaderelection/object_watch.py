@@ -1,4 +1,4 @@
-"""Watch one object, so that a follower hears of a renewal or a release when it happens.
+"""Watch one object, so that a follower receives a renewal or a release when it happens.
 
 It only saves time: followers ask for the record now and then anyway, and always before they take it.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 from distq.client.client import Client
 from distq.client.objects import Object
-from distq.client.raw import Stream
+from distq.client.raw import WatchResponse
 from distq.errors import ApiError
 
 logger = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ class ObjectWatch:
         self._name = name
         self._on_object = on_object
         self._closed = threading.Event()
-        self._stream: Stream | None = None
+        self._stream: WatchResponse | None = None
         self._pause = FIRST_PAUSE
 
     def start(self) -> None:

@@ -1,6 +1,6 @@
 """What one process knows of the leader, timed by its own monotonic clock.
 
-Wall clocks of others play no part: a record counts from the moment it was heard of.
+Wall clocks of others play no part: a record counts from the moment it was received.
 """
 
 from dataclasses import replace
@@ -15,13 +15,13 @@ RELEASED = 1.0
 
 
 class Observation:
-    """The last record heard of, and when; callers see to it that one thread at a time uses it."""
+    """The last record received, and when; callers see to it that one thread at a time uses it."""
 
     def __init__(self, identity: str, lease_duration: float) -> None:
         self.record: LeaderElectionRecord | None = None
         self._identity = identity
         self._lease_duration = lease_duration
-        self._heard_at = 0.0
+        self._received_at = 0.0
 
     def note(self, record: LeaderElectionRecord, now: float) -> bool:
         """Keep a record if it is another than the last; return whether it is."""
@@ -29,7 +29,7 @@ class Observation:
             record = self._led_by_unknown(record)
         if record == self.record:
             return False
-        self.record, self._heard_at = record, now
+        self.record, self._received_at = record, now
         return True
 
     def note_gone(self, now: float) -> None:
@@ -41,7 +41,7 @@ class Observation:
         """Return for how many seconds another process may still lead; 0 or less when none may."""
         if self.record is None or self.record.holder_identity in {"", self._identity}:
             return 0.0
-        return self._heard_at + (self.record.lease_duration or self._lease_duration) - now
+        return self._received_at + (self.record.lease_duration or self._lease_duration) - now
 
     def _was_released(self, record: LeaderElectionRecord) -> bool:
         """Return whether a record without a holder is free, and not one that people wrote to.

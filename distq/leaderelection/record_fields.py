@@ -8,7 +8,7 @@ from typing import Any, Literal
 from distq.leaderelection.lock import LeaderElectionRecord
 
 MOST_TRANSITIONS = 2**31 - 1
-"""What a Lease can say; it stays there, since the API server would refuse whoever counts on."""
+"""What a Lease can hold; it stays there, since the API server would refuse whoever counts on."""
 
 
 def record_from(fields: Mapping[str, Any], *, version: str, transitions: str) -> LeaderElectionRecord:

@@ -16,9 +16,9 @@ from distq.leaderelection.record_fields import fields_of, record_from
 from distq.redisio.compare_and_set import CompareAndSetRecord, VersionedRecord
 from distq.redisio.connection import Connection, shared_connection
 
-LOOK_EVERY = 0.1
-"""Seconds between a follower's looks at the record; one read of a small hash each."""
-LOOK_TIMEOUT = 5.0
+POLL_INTERVAL = 0.1
+"""Seconds between a follower's polls of the record; one read of a small hash each."""
+POLL_TIMEOUT = 5.0
 
 _TRANSITIONS = "leaderTransitions"
 _logger = logging.getLogger(__name__)
@@ -69,28 +69,28 @@ class RedisLock:
 
     @contextmanager
     def watch(self, on_record: Callable[[LeaderElectionRecord], None]) -> Iterator[None]:
-        """Look ten times a second, and call ``on_record`` from a thread with each record that is new."""
+        """Poll ten times a second, and call ``on_record`` from a thread with each record that is new."""
         closed = threading.Event()
         name = f"distq-election-watch-{self._name}"
-        threading.Thread(target=self._look, args=(on_record, closed), name=name, daemon=True).start()
+        threading.Thread(target=self._poll, args=(on_record, closed), name=name, daemon=True).start()
         try:
             yield
         finally:
             closed.set()
 
     def record_event(self, message: str) -> None:
-        """Tell nobody: what the elector logs is all that is said."""
+        """Do nothing: Redis has no events, and the elector logs."""
 
-    def _look(self, on_record: Callable[[LeaderElectionRecord], None], closed: threading.Event) -> None:
+    def _poll(self, on_record: Callable[[LeaderElectionRecord], None], closed: threading.Event) -> None:
         store, seen = CompareAndSetRecord(self._connection, self._name), ""
-        while not closed.wait(LOOK_EVERY):
+        while not closed.wait(POLL_INTERVAL):
             try:
-                found = store.load(timeout=LOOK_TIMEOUT)
+                found = store.load(timeout=POLL_TIMEOUT)
                 if found is not None and found.version != seen and not closed.is_set():
                     seen = found.version
                     on_record(self._read(found))
-            except Exception as error:  # noqa: BLE001 - the next look may work; the elector's tries are loud
-                _logger.debug("election %s: no look: %s", self._name, error)
+            except Exception as error:  # noqa: BLE001 - the next poll may work; the elector's tries are loud
+                _logger.debug("election %s: not polled: %s", self._name, error)
         store.close()
 
     def _replace(self, seen: str, record: LeaderElectionRecord, timeout: float) -> LeaderElectionRecord:

@@ -103,7 +103,7 @@ class Connection:
         return other
 
     def check(self) -> list[str]:
-        """Return what ``distq check`` says of this server; each line begins with OK, WARN or FAIL."""
+        """Return what ``distq check`` prints of this server; each line begins with OK, WARN or FAIL."""
         with self._greeting() as execute:
             return server_checks.findings(execute, self._address)
 

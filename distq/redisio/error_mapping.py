@@ -1,4 +1,4 @@
-"""Turns what redis-py raises into distq's errors, by what the server did: nothing, or said no."""
+"""Maps what redis-py raises to distq's errors, by what the server did: nothing, or refused."""
 
 import re
 import ssl
@@ -30,7 +30,7 @@ _REFUSED_USER = (exceptions.AuthenticationError, exceptions.AuthenticationWrongN
 
 
 def typed_error(error: Exception, address: Address) -> RedisError:
-    """Return the typed error for what redis-py raised; say what, why, and what to do."""
+    """Return the typed error for what redis-py raised: what failed, why, and what to do."""
     text = _one_line(error)
     if "without any password configured" in text:
         return RedisRefused(

@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from distq.redisio.keys import validate_key
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import ClaimRecord, FailureRecord, StreamRecord
 from distq.redisio.round_trips import Command, Read, run
@@ -77,7 +76,7 @@ def heads(store: QueueStore, structure: Literal["ready", "dirty"]) -> Read[dict[
 
     In one round trip where there is one priority, in five at most. To walk from each to the next would take a
     round trip each; instead the priorities between the first item and the last are cut into pieces, and each
-    piece is asked for the first item from there on, which tells what of the piece is still unknown.
+    piece is asked for the first item from there on, which shows what of the piece is still unknown.
     """
     first, last = yield store.commands(
         ("ZRANGE", structure, 0, 0, "WITHSCORES"), ("ZRANGE", structure, -1, -1, "WITHSCORES")
@@ -262,7 +261,7 @@ def holders(store: QueueStore, sessions: Collection[int]) -> Read[dict[int, Hold
 
 
 def worker_records(store: QueueStore) -> Read[dict[int, dict[str, Any]]]:
-    """Return what the open handles last said of themselves, by session number."""
+    """Return what the open handles last reported of themselves, by session number."""
     (flat,) = yield store.commands(("HGETALL", "workers"))
     return {int(session): json.loads(text) for session, text in zip(flat[::2], flat[1::2], strict=True)}
 
@@ -290,13 +289,13 @@ def depth(store: QueueStore) -> int:
     return run(store.connection, counts(store, store.connection.now(), first_due=0)).depth
 
 
-def failure_count(store: QueueStore, key: str) -> int:
-    """Return how many failures the key has (client-go util/workqueue NumRequeues); raise InvalidKey."""
-    (record,) = store.read(("HGET", "failures", validate_key(key)))
+def failure_count(store: QueueStore, key: bytes) -> int:
+    """Return how many failures the key has (client-go util/workqueue NumRequeues)."""
+    (record,) = store.read(("HGET", "failures", key))
     return FailureRecord.parse(record).count if record else 0
 
 
-def is_dirty(store: QueueStore, key: str) -> bool:
-    """Return whether the key was added again while claimed; raise InvalidKey."""
-    (score,) = store.read(("ZSCORE", "dirty", validate_key(key)))
+def is_dirty(store: QueueStore, key: bytes) -> bool:
+    """Return whether the key was added again while claimed."""
+    (score,) = store.read(("ZSCORE", "dirty", key))
     return score is not None

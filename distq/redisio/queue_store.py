@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from distq.errors import LayoutTooNew, RedisRefused
+from distq.errors import ConfigError, LayoutTooNew, RedisRefused
 from distq.redisio import scripts
 from distq.redisio.connection import Argument, Connection
 from distq.redisio.keys import LAYOUT, QUEUES, queue_key, validate_key, validate_queue_name
@@ -66,13 +66,22 @@ class QueueStore:
         return sum(self.run("park", why=why, items=batch) for batch in batches(keys, REPAIR_LIMIT))
 
     def requeue(self, keys: Sequence[str], *, state: str | None = None) -> int:
-        """Drop delay, failure record and death of items, all or those in a state; return how many changed."""
+        """Drop delay, failure record and death of items, all or those in a state; return how many changed.
+
+        Those that were delayed or dead become pending now, in their order, the delayed before the dead.
+        Raises ConfigError for no state of an item.
+        """
+        _require_state(state, "ready", "dirty", "processing", "delayed", "dead")
         return sum(
             self.run("requeue", state=state or "", items=batch) for batch in batches(keys, REPAIR_LIMIT)
         )
 
     def delete(self, keys: Sequence[str], *, state: str | None = None) -> int:
-        """Drop what is pending or dead of items, all or that in a state; return how many changed."""
+        """Drop what is pending or dead of items, all or that in a state; return how many changed.
+
+        Raises ConfigError for no state of an item that is pending or dead.
+        """
+        _require_state(state, "ready", "dirty", "delayed", "dead")
         return sum(
             self.run("delete", state=state or "", items=batch) for batch in batches(keys, REPAIR_LIMIT)
         )
@@ -93,6 +102,11 @@ class QueueStore:
             f'queue "{self.name}" has layout {layout}: a newer distq wrote it, this one knows {LAYOUT}. '
             "Upgrade distq here."
         )
+
+
+def _require_state(state: str | None, *states: str) -> None:
+    if state is not None and state not in states:
+        raise ConfigError(f"bad state {state!r:.80}: no item can be chosen by it. Use {', '.join(states)}.")
 
 
 def batches(keys: Sequence[str], size: int = BATCH_LIMIT) -> Iterator[list[bytes]]:

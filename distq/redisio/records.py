@@ -25,7 +25,7 @@ class ClaimRecord:
 
 @dataclass(frozen=True, slots=True)
 class FailureRecord:
-    """A value of ``failures``; ``reason`` tells why the item was parked after its last failure, if it was."""
+    """A value of ``failures``; ``reason`` is why the item was parked after its last failure, if it was."""
 
     count: int
     crashes: int
@@ -44,7 +44,7 @@ class FailureRecord:
 
 @dataclass(frozen=True, slots=True)
 class StreamRecord:
-    """A value of ``streams``: how far a watched resource was handed over, and who says so."""
+    """A value of ``streams``: how far a watched resource was handed over, and by whom."""
 
     epoch: str
     position: str

@@ -1,4 +1,4 @@
-"""What distq asks of a Redis server: refused at the first use, and told in full by ``distq check``."""
+"""What distq requires of a Redis server: checked at the first use, reported in full by ``distq check``."""
 
 import logging
 from collections.abc import Callable, Iterator

@@ -31,7 +31,7 @@ _ANSWER_TIME = 0.02
 _TRIES = 50
 
 _INTERRUPT, _HURRY = b"!", b"."
-"""What other threads tell a sleeper."""
+"""What other threads write to a sleeper."""
 
 
 class Sleeper:
@@ -42,11 +42,12 @@ class Sleeper:
         self._wake_key = wake_key
         self._blocking: AbstractConnection | None = None
         self._client_id = 0
+        self._closed = False
         self._lock = threading.Lock()
-        self._told, self._tell = os.pipe()
-        os.set_blocking(self._told, False)
-        os.set_blocking(self._tell, False)
-        self._close_pipe = weakref.finalize(self, _close, self._told, self._tell)
+        self._read_end, self._write_end = os.pipe()
+        os.set_blocking(self._read_end, False)
+        os.set_blocking(self._write_end, False)
+        self._close_pipe = weakref.finalize(self, _close, self._read_end, self._write_end)
         self._close_pipe.atexit = False  # a daemon thread may still sleep
 
     def sleep(self, until: Callable[[], float], *, listen: bool = True) -> None:
@@ -54,19 +55,28 @@ class Sleeper:
 
         Without ``listen`` tokens are left to others.
         """
-        with self._lock:
-            if not self._close_pipe.alive:
-                return
-            try:
-                if listen:
-                    self._pop(until)
-                else:
-                    self._rest(until)
-            except (redis.RedisError, RedisError, OSError):
-                self._disconnect()
-                soon = time.monotonic() + _AFTER_TROUBLE
-                self._rest(lambda: min(until(), soon))
-            self._drain()
+        try:
+            with self._lock:
+                if not self._closed:
+                    self._sleep(until, listen)
+        finally:
+            if self._closed:
+                self._release()
+
+    def _sleep(self, until: Callable[[], float], listen: bool) -> None:
+        try:
+            if listen:
+                self._pop(until)
+            else:
+                self._rest(until)
+        except (redis.RedisError, RedisError, OSError):
+            self._disconnect()
+            soon = time.monotonic() + _AFTER_TROUBLE
+            self._rest(lambda: min(until(), soon))
+        except BaseException:  # an interrupt: a pop that goes on would take a token for nobody
+            self._disconnect()
+            raise
+        self._drain()
 
     def hurry(self) -> None:
         """Let a running sleep ask again until when it lasts."""
@@ -77,11 +87,23 @@ class Sleeper:
         self._write(_INTERRUPT)
 
     def close(self) -> None:
-        """Close the connection that sleep blocks on."""
+        """End a running sleep, which then closes its connection; where nobody sleeps it is closed here.
+
+        It waits for no sleeper: that may be this very thread, which a signal interrupted.
+        """
+        self._closed = True
         self.interrupt()
-        with self._lock:
+        self._release()
+
+    def _release(self) -> None:
+        """Close what sleeping needs, unless somebody sleeps: who does calls this afterwards."""
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
             self._disconnect()
             self._close_pipe()
+        finally:
+            self._lock.release()
 
     def _pop(self, until: Callable[[], float]) -> None:
         blocking = self._blocking or self._connect()
@@ -97,10 +119,10 @@ class Sleeper:
     def _rest(self, until: Callable[[], float], *sources: int) -> bool:
         """Return whether one of the sources has something to read; an interrupt ends the waiting, too."""
         while True:
-            readable = _readable(until() - time.monotonic(), self._told, *sources)
+            readable = _readable(until() - time.monotonic(), self._read_end, *sources)
             if not readable.isdisjoint(sources):
                 return True
-            if not readable or _INTERRUPT in os.read(self._told, 4096):
+            if not readable or _INTERRUPT in os.read(self._read_end, 4096):
                 return False
 
     def _connect(self) -> AbstractConnection:
@@ -116,12 +138,14 @@ class Sleeper:
 
     def _drain(self) -> None:
         with contextlib.suppress(BlockingIOError):
-            while os.read(self._told, 4096):
+            while os.read(self._read_end, 4096):
                 pass
 
     def _write(self, what: bytes) -> None:
-        with contextlib.suppress(OSError):  # a full pipe wakes anyway, a closed one has no sleeper
-            os.write(self._tell, what)
+        if not self._close_pipe.alive:  # its number may be another file's
+            return
+        with contextlib.suppress(OSError):  # a full pipe wakes anyway
+            os.write(self._write_end, what)
 
 
 def _descriptor(connection: AbstractConnection) -> int:

@@ -1,5 +1,6 @@
 """A Valkey server of one's own, for the demo, the sandbox and tests; it forgets everything at its end."""
 
+import os
 import shutil
 import socket
 import subprocess
@@ -11,6 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from distq.errors import ConfigError, DistqError
+from distq.testing.guard import Guard
 
 
 def embedded_server() -> Path:
@@ -28,10 +30,21 @@ def embedded_server() -> Path:
 
 
 class EmbeddedValkey:
-    """A server process on a free loopback port, without persistence; ``server`` is another program to run."""
+    """A server process on a free loopback port, without persistence; ``server`` is another program to run.
 
-    def __init__(self, *, server: Path | None = None, options: Sequence[str] = (), port: int = 0) -> None:
+    With a ``guard`` it ends also when this process is killed; without one it is then left behind.
+    """
+
+    def __init__(
+        self,
+        *,
+        server: Path | None = None,
+        options: Sequence[str] = (),
+        port: int = 0,
+        guard: Guard | None = None,
+    ) -> None:
         self._server = server
+        self._guard = guard
         self._options = options
         self._process: subprocess.Popen[bytes] | None = None
         self._folder: str | None = None
@@ -53,14 +66,21 @@ class EmbeddedValkey:
         """Start the server and wait until it answers; raise DistqError with its words when it does not."""
         server = self._server or embedded_server()
         self.port = self.port or _free_port()
-        self._folder = tempfile.mkdtemp(prefix="distq-valkey-")
+        inside = self._guard.folder if self._guard else None
+        self._folder = tempfile.mkdtemp(prefix="distq-valkey-", dir=inside)
         log = Path(self._folder, "log")
         with log.open("wb") as output:
             self._process = subprocess.Popen(
                 [
                     *(str(server), "--port", str(self.port), "--bind", "127.0.0.1", "--dir", self._folder),
-                    *("--save", "", "--appendonly", "no", *self._options),
+                    *("--save", "", "--appendonly", "no"),
+                    *(
+                        "--set-proc-title",
+                        "no",
+                    ),  # it would replace the environment, by which a guard finds it
+                    *self._options,
                 ],
+                env=os.environ | (self._guard.environment if self._guard else {}),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

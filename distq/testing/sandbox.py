@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Self
 
@@ -19,6 +18,7 @@ from distq.inspector import Inspector
 from distq.redisio.connection import Connection
 from distq.testing.apiserver import EmulatedApiServer
 from distq.testing.embedded_valkey import EmbeddedValkey
+from distq.testing.guard import Guard
 from distq.testing.idle import what_remains
 
 _LOOK_EVERY = 0.1
@@ -37,6 +37,9 @@ class Sandbox:
     client: Client
     environment: dict[str, str]
     api_server: EmulatedApiServer
+    valkey: EmbeddedValkey
+    guard: Guard
+    """Ends, also when this process is killed, Valkey and what is started with its environment, too."""
 
     def __init__(self, *, manifests: Sequence[str | Path] = ()) -> None:
         self._manifests = manifests
@@ -47,11 +50,11 @@ class Sandbox:
             if not Path(manifest).is_file():
                 raise ConfigError(f"no manifest {manifest}: no such file in {Path.cwd()}. Check the path.")
         with ExitStack() as stack:
-            valkey = stack.enter_context(EmbeddedValkey())
-            folder = stack.enter_context(TemporaryDirectory(prefix="distq-sandbox-"))
+            self.guard = stack.enter_context(Guard("sandbox"))
+            self.valkey = valkey = stack.enter_context(EmbeddedValkey(guard=self.guard))
             server = self.api_server = stack.enter_context(EmulatedApiServer())
             server.load(*self._manifests)
-            kubeconfig = Path(folder) / "kubeconfig"
+            kubeconfig = self.guard.folder / "kubeconfig"
             server.kubeconfig(kubeconfig)
             self.environment = {"DISTQ_REDIS_URL": valkey.url, "KUBECONFIG": str(kubeconfig)}
             stack.callback(_restore, {name: os.environ.get(name) for name in self.environment})

@@ -1,52 +1,116 @@
-"""What threads ask of a session while a turn is under way; it travels together in the next one."""
+"""Call combining: what threads ask for while a turn is under way travels together in the next one.
 
-from collections import deque
-from collections.abc import Sequence
+A thread whose wait is interrupted (KeyboardInterrupt, or whatever a signal's handler raises) takes its call
+with it; if a turn has carried the call already, what that brought is there for the session to take back.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from distq.errors import RedisError
 from distq.redisio.limits import TURN_LIMIT
-from distq.workqueue.interface import Disposition, Request
-from distq.workqueue.turns import Entry
+from distq.workqueue.engine import Entry
+from distq.workqueue.interface import Request, Turn
 
 
 @dataclass(eq=False)
 class PendingCall:
-    """What one thread wants of the next turn, and what it got."""
+    """What one thread wants of the next turn; in the end ``turn`` is what it got, or ``error`` why not."""
 
     entries: Sequence[Entry]
     want: int
-    requests: list[Request] = field(default_factory=list)
-    dispositions: list[Disposition] = field(default_factory=list)
-    wait: float = 0.0
-    promoted: int = 0
-    answered: bool = False
+    thread: int = field(default_factory=threading.get_ident)
+    turn: Turn | None = None
     error: RedisError | None = None
+
+    def result(self) -> Turn:
+        """Return what it got, once it was answered."""
+        if self.error is not None:
+            raise self.error
+        assert self.turn is not None  # noqa: S101  # an answer is one of the two
+        return self.turn
+
+    @property
+    def requests(self) -> Sequence[Request]:
+        """Return what it claimed."""
+        return self.turn.requests if self.turn is not None else ()
+
+    @property
+    def is_answered(self) -> bool:
+        """Return whether a turn carried it to its end."""
+        return self.turn is not None or self.error is not None
 
 
 class CallCombiner:
-    """The asks that no turn has taken; any thread adds, one at a time takes."""
+    """Lets one thread at a time make a turn, for itself and for those that wait behind it.
 
-    def __init__(self) -> None:
-        self._waiting: deque[PendingCall] = deque()
+    ``make_turn`` receives the calls that nobody waits for any more, though a turn answered them, and those
+    that it must answer. ``turn_lock`` is held meanwhile.
+    """
 
-    def add(self, ask: PendingCall) -> None:
-        """Let the ask travel in one of the next turns; raise ValueError for one that no turn can carry."""
-        if len(ask.entries) > TURN_LIMIT or ask.want > TURN_LIMIT:
-            raise ValueError(
-                f"a turn of {len(ask.entries)} settlements and {ask.want} claims: "
-                f"at most {TURN_LIMIT} each way"
-            )
-        self._waiting.append(ask)
+    def __init__(
+        self,
+        turn_lock: threading.Lock,
+        make_turn: Callable[[Sequence[PendingCall], Sequence[PendingCall]], None],
+    ) -> None:
+        self._turn_lock = turn_lock
+        self._make_turn = make_turn
+        self._under_way: list[PendingCall] = []
+        self._waiting: list[PendingCall] = []
+        """Those under way that no turn has taken."""
+        self._interrupted: list[PendingCall] = []
 
-    def take(self) -> list[PendingCall]:
-        """Take as many asks, from the first, as one turn carries."""
+    def call(self, entries: Sequence[Entry], want: int) -> Turn:
+        """Return what a turn, of this thread or of another, brought for this call."""
+        call = PendingCall(entries, want)
+        try:
+            self._under_way.append(call)
+            self._waiting.append(call)
+            with self._turn_lock:
+                if not call.is_answered:
+                    self._make_turn(self.take_abandoned(), self._take(call))
+            _remove(call, self._under_way)
+            return call.result()
+        except BaseException as error:
+            _remove(call, self._waiting)  # first, so that no turn takes it after it was seen below
+            _remove(call, self._under_way)
+            if not isinstance(error, RedisError):
+                self._interrupted.append(call)
+            raise
+
+    def claiming(self) -> Sequence[int]:
+        """Return the threads whose calls may yet bring a claim."""
+        return [call.thread for call in self._under_way.copy() if call.want]
+
+    def abandoned(self) -> list[PendingCall]:
+        """Return the calls that were interrupted while a turn answered them."""
+        return [call for call in self._interrupted.copy() if call.turn is not None]
+
+    def take_abandoned(self) -> list[PendingCall]:
+        """Return the same and forget them; only between turns, when no call is about to be answered."""
         taken: list[PendingCall] = []
-        entries = want = 0
-        while self._waiting:
-            entries += len(self._waiting[0].entries)
-            want += self._waiting[0].want
+        while self._interrupted:
+            taken.append(self._interrupted.pop())
+        return [call for call in taken if call.turn is not None]
+
+    def _take(self, own: PendingCall) -> list[PendingCall]:
+        """Take this thread's call, and of those behind it as many as the same turn carries."""
+        _remove(own, self._waiting)
+        taken, entries, want = [own], len(own.entries), own.want
+        for call in self._waiting.copy():
+            entries += len(call.entries)
+            want += call.want
             if entries > TURN_LIMIT or want > TURN_LIMIT:
                 break
-            taken.append(self._waiting.popleft())
+            if _remove(call, self._waiting):  # or it was interrupted just now
+                taken.append(call)
         return taken
+
+
+def _remove(call: PendingCall, calls: list[PendingCall]) -> bool:
+    try:
+        calls.remove(call)
+    except ValueError:
+        return False
+    return True

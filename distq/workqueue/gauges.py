@@ -37,7 +37,7 @@ from distq.redisio.round_trips import Read, gather, run
 T = TypeVar("T")
 
 LEVELS = 25
-"""Priorities that are told apart, as by controller-runtime; the others share one label."""
+"""Priorities with a label of their own, as by controller-runtime; the others share one label."""
 
 EXCEEDED = "exceeded_cardinality_limit"
 UNKNOWN = ""
@@ -127,7 +127,7 @@ class QueueGauges:
         return self._run(queue_reads.levels(self._store, self._priorities))
 
     def _learn(self, priorities: Iterable[int]) -> None:
-        """Tell these apart from now on, as many as there is room for, also when nothing has them any more."""
+        """Give these a label of their own from now on, while there are any left."""
         for priority in priorities:
             if len(self._priorities) == LEVELS:
                 return

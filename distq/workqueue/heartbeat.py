@@ -3,6 +3,7 @@
 import logging
 import threading
 import weakref
+from collections.abc import Sequence
 from typing import Protocol
 
 from distq.clock import Clock
@@ -21,16 +22,22 @@ class Kept(Protocol):
     store: QueueStore
     claim_duration: float
     clock: Clock
-    id: str
     turns: int
     worker: Worker
 
     @property
-    def max_clock_step(self) -> int:
-        """Return how far one call may advance the claim clock, µs."""
+    def id(self) -> str:
+        """Return its name in Redis, empty while there is none."""
 
-    def held(self) -> list[Request]:
+    @property
+    def max_clock_step(self) -> int:
+        """Return how far one script may move the claim clock, µs."""
+
+    def held(self) -> Sequence[Request]:
         """Return the requests that it holds."""
+
+    def given_up(self) -> int:
+        """Return how many of them came for calls that were given up."""
 
     def cancel_held(self, why: str) -> None:
         """Cancel all requests."""
@@ -122,7 +129,8 @@ class Heartbeat:
 
     def _compare(self, session: Kept, claims: int) -> None:
         """Act on claims missing at once, on a surplus when it stays: its turn may just be unanswered."""
-        ours = len(session.held())
-        if claims < ours or (claims > ours and self._surplus):
+        held = len(session.held())
+        surplus = claims > held - session.given_up()
+        if claims < held or (surplus and self._surplus):
             session.recount()
-        self._surplus = claims > ours and not self._surplus
+        self._surplus = surplus and not self._surplus

@@ -108,8 +108,8 @@ class Disposition:
 
     ``refused``: the claim had ended before, nothing changed. ``ended``: nothing is pending.
     ``pending``: it stands in the queue again. ``delayed``: it comes back at ``due``, seconds since
-    the epoch by the server's clock. ``parked``: it is among the dead. Success and Done tell only
-    ``ended`` or ``refused``.
+    the epoch by the server's clock. ``parked``: it is among the dead. Of Success and Done
+    it is ``ended`` or ``refused``.
     """
 
     kind: Literal["refused", "ended", "pending", "delayed", "parked"]

@@ -20,8 +20,8 @@ TEN_YEARS = 315_576_000.0
 """Seconds; longer delays count as this."""
 
 
-class Program(ABC):
-    """A limiter that the queue evaluates: one of those below."""
+class ScriptedRateLimiter(ABC):
+    """A limiter that the queue's scripts evaluate: one of those below."""
 
     @abstractmethod
     def program(self) -> str:
@@ -41,7 +41,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class ItemExponentialFailureRateLimiter(Program):
+class ItemExponentialFailureRateLimiter(ScriptedRateLimiter):
     """Delay ``base_delay * 2^failures`` seconds, at most ``max_delay``.
 
     Source: client-go util/workqueue ItemExponentialFailureRateLimiter.
@@ -59,7 +59,7 @@ class ItemExponentialFailureRateLimiter(Program):
 
 
 @dataclass(frozen=True)
-class ItemFastSlowRateLimiter(Program):
+class ItemFastSlowRateLimiter(ScriptedRateLimiter):
     """Delay ``fast_delay`` seconds for the first ``max_fast_attempts`` failures, then ``slow_delay``.
 
     Source: client-go util/workqueue ItemFastSlowRateLimiter.
@@ -80,7 +80,7 @@ class ItemFastSlowRateLimiter(Program):
 
 
 @dataclass(frozen=True)
-class BucketRateLimiter(Program):
+class BucketRateLimiter(ScriptedRateLimiter):
     """Delay so that the whole fleet retries at most ``qps`` items a second, ``burst`` at once.
 
     The debt has no bound: of 10,000 failures at 10 a second the last waits 16 minutes. Handles with the
@@ -104,16 +104,16 @@ class BucketRateLimiter(Program):
 
 
 @dataclass(frozen=True, init=False)
-class MaxOfRateLimiter(Program):
+class MaxOfRateLimiter(ScriptedRateLimiter):
     """Delay as long as the slowest of several limiters; each of them is charged.
 
     Source: client-go util/workqueue MaxOfRateLimiter.
     """
 
-    limiters: tuple[Program, ...]
+    limiters: tuple[ScriptedRateLimiter, ...]
 
-    def __init__(self, *limiters: Program) -> None:
-        if not limiters or not all(isinstance(limiter, Program) for limiter in limiters):
+    def __init__(self, *limiters: ScriptedRateLimiter) -> None:
+        if not limiters or not all(isinstance(limiter, ScriptedRateLimiter) for limiter in limiters):
             raise ConfigError(f"bad MaxOfRateLimiter: {limiters!r}. Give one or more limiters, no functions.")
         object.__setattr__(self, "limiters", limiters)
 
@@ -123,17 +123,17 @@ class MaxOfRateLimiter(Program):
 
 
 @dataclass(frozen=True)
-class WithMaxWaitRateLimiter(Program):
-    """Delay as another limiter says, at most ``max_delay`` seconds.
+class WithMaxWaitRateLimiter(ScriptedRateLimiter):
+    """Delay as another limiter does, at most ``max_delay`` seconds.
 
     Source: client-go util/workqueue WithMaxWaitRateLimiter.
     """
 
-    limiter: Program
+    limiter: ScriptedRateLimiter
     max_delay: float
 
     def __post_init__(self) -> None:
-        if not isinstance(self.limiter, Program):
+        if not isinstance(self.limiter, ScriptedRateLimiter):
             raise ConfigError(f"bad WithMaxWaitRateLimiter: {self.limiter!r}. Give a limiter, no function.")
         _check(self, self.max_delay)
 
@@ -142,8 +142,8 @@ class WithMaxWaitRateLimiter(Program):
         return f"{self.limiter.program()} maxwait {microseconds(self.max_delay)}"
 
 
-CustomRateLimiter = Callable[[Failure], float | Program]
-RateLimiter = Program | CustomRateLimiter
+CustomRateLimiter = Callable[[Failure], float | ScriptedRateLimiter]
+RateLimiter = ScriptedRateLimiter | CustomRateLimiter
 
 
 def default_controller_rate_limiter() -> MaxOfRateLimiter:
@@ -153,7 +153,7 @@ def default_controller_rate_limiter() -> MaxOfRateLimiter:
 
 def validate_rate_limiter(limiter: RateLimiter) -> RateLimiter:
     """Return the limiter; raise ConfigError unless it is one of ours, or a function of one Failure."""
-    if isinstance(limiter, Program):
+    if isinstance(limiter, ScriptedRateLimiter):
         return limiter
     if isinstance(limiter, type) or inspect.iscoroutinefunction(limiter) or not _takes_one(limiter):
         raise ConfigError(f"bad rate_limiter {limiter!r}. Give a limiter, or a function of one Failure.")
@@ -167,7 +167,7 @@ def _takes_one(function: object) -> bool:
         inspect.signature(function).bind(None)
     except TypeError:
         return False
-    except ValueError:  # it tells nobody what it takes
+    except ValueError:  # it has no signature
         return True
     return True
 
@@ -176,9 +176,9 @@ def program_of(limiter: RateLimiter, failure: Failure, on_error: Callable[[], No
     """Return what the scripts evaluate for a failure, after asking a custom limiter.
 
     An error with ``retry_after`` seconds (errors.TooManyRequests) waits at least as long. ``on_error``
-    hears of a custom limiter that raised or answered what is no delay.
+    is called where a custom limiter raised or answered what is no delay.
     """
-    if isinstance(limiter, Program):
+    if isinstance(limiter, ScriptedRateLimiter):
         program = limiter.program()
     else:
         program = _custom_program(limiter, failure, on_error)
@@ -204,7 +204,7 @@ def _custom_program(limiter: CustomRateLimiter, failure: Failure, on_error: Call
 
 
 def _answered(answer: object) -> str:
-    if isinstance(answer, Program) and "bucket" not in answer.program():
+    if isinstance(answer, ScriptedRateLimiter) and "bucket" not in answer.program():
         return answer.program()
     if not is_delay(answer) or answer < 0:
         raise TypeError(f"it answered {answer!r}. Answer seconds, or a limiter without a bucket.")
@@ -212,7 +212,7 @@ def _answered(answer: object) -> str:
 
 
 def fixed(delay: float) -> str:
-    """Return the limiter that always says ``delay`` seconds."""
+    """Return the limiter whose delay is always ``delay`` seconds."""
     return f"fixed {microseconds(delay)}"
 
 

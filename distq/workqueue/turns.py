@@ -1,6 +1,6 @@
 """How a turn travels: settlements into the script's inputs, its reply into claims and dispositions."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 from distq.redisio.limits import COSTLY_LIMIT
 from distq.redisio.records import FailureRecord
 from distq.redisio.scores import decode_order
+from distq.workqueue.engine import Entry, RateLimitedAdd, TurnSettings
 from distq.workqueue.interface import (
     After,
     Disposition,
@@ -20,7 +21,7 @@ from distq.workqueue.interface import (
     Settlement,
     Success,
 )
-from distq.workqueue.rate_limiters import Failure, Program, RateLimiter, fixed, program_of
+from distq.workqueue.rate_limiters import Failure, fixed
 
 ENDED, REFUSED, PENDING, PARKED = (
     Disposition("ended"),
@@ -28,46 +29,6 @@ ENDED, REFUSED, PENDING, PARKED = (
     Disposition("pending"),
     Disposition("parked"),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Backoff:
-    """Count a failure of a key that nobody needs to hold, and delay it (client-go AddRateLimited)."""
-
-    key: str
-    attempt: int
-
-
-Entry = Settlement | Backoff
-
-
-@dataclass(frozen=True)
-class TurnSettings:
-    """What a queue's handle says with each turn about failures and the fleet."""
-
-    rate_limiter: RateLimiter
-    max_retries: int | None
-    fleet_concurrency: int | None = None
-    on_limiter_error: Callable[[], None] = lambda: None
-
-    def inputs(self) -> dict[str, str | int]:
-        """Return the inputs of the script."""
-        return {
-            "max_retries": "" if self.max_retries is None else self.max_retries,
-            "limiter": self._program(),
-            "fleet_concurrency": "" if self.fleet_concurrency is None else self.fleet_concurrency,
-        }
-
-    def own_limiter(self, failure: Failure, delay: float | None) -> str:
-        """Return the limiter of one failure where it is not the queue's."""
-        if delay is not None:
-            return fixed(delay)
-        program = program_of(self.rate_limiter, failure, self.on_limiter_error)
-        return "" if program == self._program() else program
-
-    def _program(self) -> str:
-        """Return the limiter of all failures, empty where a custom one is asked for each."""
-        return self.rate_limiter.program() if isinstance(self.rate_limiter, Program) else ""
 
 
 @dataclass(frozen=True)
@@ -79,7 +40,7 @@ class Encoded:
     order: list[int]
 
 
-def encode(entries: Sequence[Entry], policy: TurnSettings) -> Encoded:
+def encode(entries: Sequence[Entry], settings: TurnSettings) -> Encoded:
     """Write entries as the script takes them: the successes first, since they are many and cheap."""
     successes, others = [], []
     flat: list[str | int] = []
@@ -90,7 +51,7 @@ def encode(entries: Sequence[Entry], policy: TurnSettings) -> Encoded:
             flat += (entry.request.key, entry.request.fence)
         else:
             others.append(index)
-            flat_others += _other(entry, policy)
+            flat_others += _other(entry, settings)
     return Encoded(len(successes), flat + flat_others, successes + others)
 
 
@@ -106,20 +67,20 @@ def _succeeded(entry: Entry) -> bool:
     return isinstance(entry, Settlement) and isinstance(entry.outcome, Success)
 
 
-def _other(entry: Entry, policy: TurnSettings) -> tuple[str | int, ...]:
+def _other(entry: Entry, settings: TurnSettings) -> tuple[str | int, ...]:
     """Return (item, fence, outcome, limiter, priority, text)."""
-    if isinstance(entry, Backoff):
-        limiter = policy.own_limiter(Failure(entry.key, entry.attempt, None), None)
+    if isinstance(entry, RateLimitedAdd):
+        limiter = settings.own_limiter(Failure(entry.key, entry.attempt, None), None)
         return entry.key, "", "limit", limiter, 0, ""
     request = entry.request
-    return request.key, request.fence, *_outcome(request, entry.outcome, policy)
+    return request.key, request.fence, *_outcome(request, entry.outcome, settings)
 
 
-def _outcome(request: Request, outcome: Outcome, policy: TurnSettings) -> tuple[str | int, ...]:
+def _outcome(request: Request, outcome: Outcome, settings: TurnSettings) -> tuple[str | int, ...]:
     match outcome:
         case Retry(error, traceback, delay, cause):
-            limiter = policy.own_limiter(Failure(request.key, request.attempt, cause), delay)
-            parks = policy.max_retries is not None and request.attempt > policy.max_retries
+            limiter = settings.own_limiter(Failure(request.key, request.attempt, cause), delay)
+            parks = settings.max_retries is not None and request.attempt > settings.max_retries
             return "retry", limiter, "", f"{error}\n{traceback}" if parks else error
         case Park(error, traceback):
             return "park", "", "", f"{error}\n{traceback}"
@@ -133,10 +94,10 @@ def _outcome(request: Request, outcome: Outcome, policy: TurnSettings) -> tuple[
 
 @dataclass(frozen=True)
 class TurnReply:
-    """What the script said; dispositions in the order of the entries, ``wait`` in seconds.
+    """What the script replied; dispositions in the order of the entries, ``wait`` in seconds.
 
-    ``alone``: a suspect is held or stands first; ask for nothing until nothing is held. ``promoted``: how
-    many delayed items became pending now.
+    ``alone``: the one request is a suspect, ask for nothing until it ended; without a request: the session
+    empties itself for a suspect, ask again. ``promoted``: how many delayed items became pending now.
     """
 
     requests: list[Request]
@@ -148,8 +109,8 @@ class TurnReply:
 
 def decode(reply: Sequence[Any], encoded: Encoded) -> TurnReply:
     """Read the script's reply."""
-    fence, wait, alone, refusals, told, popped, records, promoted = reply
-    dispositions = [ENDED] * encoded.n_ok + [_disposition(text) for text in told or ()]
+    fence, wait, alone, refusals, others, popped, records, promoted = reply
+    dispositions = [ENDED] * encoded.n_ok + [_disposition(text) for text in others or ()]
     for index in refusals.split(b",") if refusals else ():
         dispositions[int(index) - 1] = REFUSED
     in_order = [ENDED] * len(dispositions)

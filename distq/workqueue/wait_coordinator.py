@@ -9,14 +9,14 @@ from distq.redisio.sleeper import Sleeper
 
 
 class WaitCoordinator:
-    """The waiting room of one handle."""
+    """Lets the threads of one handle wait for work."""
 
     def __init__(self, store: QueueStore) -> None:
         self._store = store
         self._sleeper: Sleeper | None = None
         self._asleep = False
-        self._look_at = math.inf
-        """When to look for work at the latest; what any thread's last turn said counts for all."""
+        self._wake_at = math.inf
+        """When the next turn is due at the latest; what any thread's last turn said counts for all."""
         self._present = 0
         self._interrupts = 0
         self._interrupted = False
@@ -26,20 +26,20 @@ class WaitCoordinator:
     def wait(self, seconds: float, at_most: float | None, *, for_work: bool) -> None:
         """Wait until there may be work, an interrupt, or until ``at_most`` seconds went by.
 
-        The handle looks for work after ``seconds`` at the latest, one thread for all. Without
+        The handle makes a turn after ``seconds`` at the latest, by one thread for all. Without
         ``for_work`` tokens are left to other processes.
         """
         leaves_at = math.inf if at_most is None else time.monotonic() + at_most
         with self._changed:
             self._present += 1
             try:
-                self._look_within(seconds)
+                self._wake_within(seconds)
                 if self._stand_by(leaves_at):
                     self._sleep(seconds, leaves_at, for_work)
             finally:
                 self._present -= 1
                 if not self._present:
-                    self._look_at = math.inf
+                    self._wake_at = math.inf
                 if not self._asleep:
                     self._changed.notify()
 
@@ -66,10 +66,10 @@ class WaitCoordinator:
         if sleeper is not None:
             sleeper.close()
 
-    def _look_within(self, seconds: float) -> None:
-        look_at = time.monotonic() + seconds
-        if look_at < self._look_at:
-            self._look_at = look_at
+    def _wake_within(self, seconds: float) -> None:
+        wake_at = time.monotonic() + seconds
+        if wake_at < self._wake_at:
+            self._wake_at = wake_at
             if self._asleep and self._sleeper is not None:
                 self._sleeper.hurry()
 
@@ -88,19 +88,18 @@ class WaitCoordinator:
 
     def _sleep(self, seconds: float, leaves_at: float, for_work: bool) -> None:
         """Sleep for all, no longer than any thread's last turn said; then what it says counts."""
-        if self._look_at == math.inf:
-            self._look_at = time.monotonic() + seconds
+        if self._wake_at == math.inf:
+            self._wake_at = time.monotonic() + seconds
         self._asleep = True
-        if self._sleeper is None:
-            self._sleeper = Sleeper(self._store.connection, self._store.key("wake"))
-        sleeper = self._sleeper  # close may take it away
+        sleeper = self._sleeper or Sleeper(self._store.connection, self._store.key("wake"))
+        self._sleeper = sleeper  # until close takes it away
         if self._ended:  # by a signal's handler, which found nobody asleep
             sleeper.interrupt()
         self._changed.release()
         try:
-            sleeper.sleep(lambda: min(self._look_at, leaves_at), listen=for_work)
+            sleeper.sleep(lambda: min(self._wake_at, leaves_at), listen=for_work)
         finally:
             self._changed.acquire()
             self._asleep = False
-            if time.monotonic() < leaves_at:  # this thread looks now
-                self._look_at = math.inf
+            if time.monotonic() < leaves_at:  # this thread makes that turn
+                self._wake_at = math.inf

@@ -59,9 +59,8 @@ def test_a_heartbeat_that_ended_is_a_reason_to_start_again(connection: Connectio
     queue = Queue("foos", connection)
     with running(Controller(queue, lambda _: None)) as dispatcher:
         whole = health(connection, dispatcher)
-        eventually(lambda: queue._session and queue._session.id)
+        eventually(lambda: queue._session.id)
         assert whole.health() == []
-        assert queue._session is not None
         assert queue._session._heartbeat is not None
         queue._session._heartbeat._thread = ended_thread()
         assert whole.health() == ["foos: its heartbeat ended"]

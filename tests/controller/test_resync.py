@@ -16,6 +16,7 @@ from distq.errors import ApiError, Expired, TooManyRequests
 from distq.informer import pager
 from distq.informer.listwatch import ListWatch
 from distq.informer.wire import Page
+from distq.redisio.checkpoints import is_listing
 from distq.redisio.stream_store import StreamStore, stream_records
 from distq.testing.fake_clock import FakeClock
 from distq.workqueue.queue import Queue
@@ -183,6 +184,26 @@ def test_a_resync_whose_token_expires_begins_anew_in_greater_pages(
         finish(leader, clock, lists=2)
         assert limits == [2, 2, 8]
         assert scene.pending() == {scene.key(name): LOW for name in "abcdef"}
+
+
+def test_a_resync_leaves_the_stream_where_it_stands(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who takes over in its midst resumes the watch, and people see a version all the time."""
+    create(scene, *"abcde")
+    clock, commit, positions = FakeClock(), StreamStore.commit, list[str]()
+
+    def noted(store: StreamStore, **what: Any) -> Any:
+        positions.append(what["new"])
+        return commit(store, **what)
+
+    with leading(scene, clock) as leader:
+        scene.take()
+        delete(scene, "e")
+        eventually(lambda: scene.key("e") not in scene.known())
+        monkeypatch.setattr(StreamStore, "commit", noted)
+        due(clock)
+        finish(leader, clock, lists=2)
+        assert len(scene.pending()) == 5
+    assert not any(map(is_listing, positions))
 
 
 def test_a_resync_goes_on_where_the_api_server_was_busy(

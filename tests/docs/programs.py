@@ -14,8 +14,6 @@ from distq import Controller, Manager, Queue
 from distq.config import Settings
 from distq.errors import Conflict, TooManyRequests
 from distq.inspector import Inspector
-from distq.workqueue.interface import Settlement
-from distq.workqueue.outcome import outcome_of
 from tests.docs.reader import TIMEOUT, Reader, line_of, runs
 from tests.support.eventually import eventually
 
@@ -95,12 +93,13 @@ def the_limiter_decides(text: str, reader: Reader) -> None:
         "other": (ValueError("bad"), 0.005),
     }
     inspector = Inspector(reader.sandbox.redis)
-    for request in queue.turn([], len(errors)).requests:
+    for request in [queue.get(TIMEOUT) for _ in errors]:
         error, delay = errors[request.key]
-        (fate,) = queue.turn([Settlement(request, outcome_of(error))], 0).fates
+        queue.settle(request, error)
         item = inspector.item("orders", request.key)
         assert item is not None
-        assert fate.due == pytest.approx((item.last_error_at or 0) + delay, abs=0.001)
+        assert item.due is not None
+        assert item.due == pytest.approx((item.last_error_at or 0) + delay, abs=0.001)
     for _ in range(19):
         queue.add_rate_limited("asked")
     queue.add("asked")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from distq.client import Client
-from distq.client.raw import Stream
+from distq.client.raw import WatchResponse
 from distq.errors import ApiError, ConfigError, NotFound
 from distq.informer.listwatch import ListWatch
 from distq.testing.fake_list_watch import FakeListWatch
@@ -33,7 +33,7 @@ class Asking(RecordingClient):
             self.queries.append(query or {})
         return super().request(method, path, query=query, **rest)
 
-    def stream(self, path: str, *, query: Mapping[str, str], **rest: Any) -> Stream:  # noqa: ARG002
+    def stream(self, path: str, *, query: Mapping[str, str], **rest: Any) -> WatchResponse:  # noqa: ARG002
         """Note the query."""
         self.queries.append(query)
         raise ApiError("not in this test")

@@ -190,7 +190,7 @@ def end_all(participants: Sequence[Participant]) -> None:
     for participant in participants:
         if participant.thread.is_alive():
             participant.end()
-    beside = ("distq-election-tell", "distq-election-watch")
+    beside = ("distq-election-report", "distq-election-watch")
     eventually(lambda: not any(thread.name.startswith(beside) for thread in threading.enumerate()))
 
 

@@ -213,15 +213,15 @@ def test_who_cannot_tell_that_it_leads_leads_all_the_same(
     enter: Enter, no_threads: Callable[[str], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Callbacks and events that have no thread are given up, and that is said."""
-    no_threads("distq-election-tell")
+    no_threads("distq-election-report")
     ada = enter(FakeLock("ada")).lead()
     assert lock_of(ada).asked == ["get", "create"]
     pass_time(4.0, ada)
     assert ada.elector.may_act()
     ada.end()
     assert (ada.error, ada.stopped) == (None, 1)
-    assert """could not tell "ada": can't start new thread""" in caplog.text
-    assert """could not tell "ada became leader": can't start new thread""" in caplog.text
+    assert """could not report "ada": can't start new thread""" in caplog.text
+    assert """could not report "ada became leader": can't start new thread""" in caplog.text
 
 
 def test_the_work_of_a_lost_term_does_not_end_the_next(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from distq.errors import Empty, ShutDown
 from distq.metrics import ADDS, RETRIES
 from distq.workqueue.interface import Request, Result
-from distq.workqueue.rate_limiters import Program
+from distq.workqueue.rate_limiters import ScriptedRateLimiter
 from tests.oracle.differences import Differences, Item
 from tests.oracle.original import Claim, Original
 from tests.oracle.ours import Ours, since_began
@@ -18,7 +18,9 @@ MS = 1000
 class Duel:
     """One queue each, and one worker that uses both."""
 
-    def __init__(self, original: Original, differences: Differences, ours: Ours, limiter: Program) -> None:
+    def __init__(
+        self, original: Original, differences: Differences, ours: Ours, limiter: ScriptedRateLimiter
+    ) -> None:
         self.original = original
         self.differences = differences
         self.ours = ours

@@ -14,7 +14,7 @@ from distq.workqueue.rate_limiters import (
     ItemExponentialFailureRateLimiter,
     ItemFastSlowRateLimiter,
     MaxOfRateLimiter,
-    Program,
+    ScriptedRateLimiter,
     WithMaxWaitRateLimiter,
     default_controller_rate_limiter,
 )
@@ -36,7 +36,9 @@ class LimiterDuel:
     Our due times are whole ms, rounded up, and no delay is longer than ten years.
     """
 
-    def __init__(self, original: Original, ours: Ours, limiter: Program, program: str | None = None) -> None:
+    def __init__(
+        self, original: Original, ours: Ours, limiter: ScriptedRateLimiter, program: str | None = None
+    ) -> None:
         self.original = original
         self.ours = ours
         self.queue = ours.handle(rate_limiter=limiter)
@@ -98,7 +100,7 @@ def some_delay(chance: random.Random) -> float:
     return chance.choice([0.0, 0.001, 0.005, chance.uniform(0, 2), 10 ** chance.uniform(-6, 12), 1000.0])
 
 
-def some_limiter(chance: random.Random, depth: int = 0) -> Program:
+def some_limiter(chance: random.Random, depth: int = 0) -> ScriptedRateLimiter:
     """Return a limiter of random parameters, of others where depth allows."""
     kinds = ["exp", "fastslow", "bucket"] + ["maxof", "maxwait"] * (depth < 2)
     match chance.choice(kinds):
@@ -170,7 +172,9 @@ def test_an_exponential_delay_overflows_into_its_most(
         ("item-default", ItemExponentialFailureRateLimiter(0.001, 1000.0)),
     ],
 )
-def test_the_defaults_are_client_gos(original: Original, ours: Ours, program: str, limiter: Program) -> None:
+def test_the_defaults_are_client_gos(
+    original: Original, ours: Ours, program: str, limiter: ScriptedRateLimiter
+) -> None:
     """That for controllers with the bucket of 100 retries, filled by ten a second; that for items without."""
     duel = LimiterDuel(original, ours, limiter, program)
     keys = [str(number) for number in range(150)]

@@ -11,7 +11,7 @@ from distq.workqueue.rate_limiters import (
     ItemExponentialFailureRateLimiter,
     ItemFastSlowRateLimiter,
     MaxOfRateLimiter,
-    Program,
+    ScriptedRateLimiter,
     WithMaxWaitRateLimiter,
 )
 from tests.oracle.differences import ClientGo, Differences, PriorityQueue
@@ -183,7 +183,7 @@ class Walker:
     def _priority(self) -> int:
         return self.random.choice(PRIORITIES) if self.has_priorities else 0
 
-    def _limiter(self) -> Program:
+    def _limiter(self) -> ScriptedRateLimiter:
         base = self.random.choice([1, 5, 20]) / 1000
         exponential = ItemExponentialFailureRateLimiter(base, self.random.choice([0.1, 1.0, 1000.0]))
         fast_slow = ItemFastSlowRateLimiter(base, self.random.choice([0.05, 3.0]), self.random.randint(0, 4))

@@ -55,7 +55,7 @@ def test_commands_are_distqs(name: str) -> None:
 
 
 def test_the_default_cluster_is_the_emulated_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without KUBECONFIG controllers find the API server by its service's name, with its CRD loaded."""
+    """Without DISTQ_KUBECONFIG controllers find the API server by its service's name, with its CRD loaded."""
     monkeypatch.chdir(ROOT)
     apiserver = SERVICES["apiserver"]
     assert apiserver["entrypoint"] == ["python", "-m", "distq.testing.apiserver"]
@@ -66,7 +66,7 @@ def test_the_default_cluster_is_the_emulated_one(monkeypatch: pytest.MonkeyPatch
     assert cluster["cluster"]["server"] == f"http://apiserver:{parameters['port']}"
     assert f"127.0.0.1:{parameters['port']}:{parameters['port']}" in apiserver["ports"]
     (mount,) = SERVICES["worker"]["volumes"]
-    assert mount == f"${{KUBECONFIG:-./{KUBECONFIG.relative_to(ROOT)}}}:/kubeconfig:ro"
+    assert mount == f"${{DISTQ_KUBECONFIG:-./{KUBECONFIG.relative_to(ROOT)}}}:/kubeconfig:ro"
 
 
 def test_redis_keeps_and_never_evicts() -> None:

@@ -82,23 +82,23 @@ def test_the_head_of_each_priority_is_found_in_five_round_trips(
 def test_the_questions_of_client_gos_queue_are_answered(connection: Connection) -> None:
     """Depth counts ready, dirty and due items; a key's failures and its dirty flag are its own."""
     connection.server_time = START
-    queue, store = Queue("foos", connection), QueueStore(connection, "foos")
-    assert queue_reads.depth(store) == queue_reads.failure_count(store, "a") == 0
+    queue = Queue("foos", connection)
+    assert queue.depth() == queue.num_requeues("a") == 0
     queue.add("parked", "again", "ready")
     queue.settle(queue.get(), TerminalError("no"))
     queue.get()
     queue.add("again")
     queue.add("later", after=5.0)
-    assert queue_reads.depth(store) == queue.depth() == 2
-    assert (queue_reads.is_dirty(store, "again"), queue_reads.is_dirty(store, "ready")) == (True, False)
-    assert queue_reads.failure_count(store, "parked") == queue.num_requeues("parked") == 1
+    assert queue.depth() == 2
+    assert (queue.is_dirty("again"), queue.is_dirty("ready")) == (True, False)
+    assert queue.num_requeues("parked") == 1
     connection.server_time += 4_999_000
-    assert queue_reads.depth(store) == 2
+    assert queue.depth() == 2
     connection.server_time += 1_000
-    assert queue_reads.depth(store) == queue.depth() == 3
-    for read in (queue_reads.failure_count, queue_reads.is_dirty):
+    assert queue.depth() == 3
+    for read in (queue.num_requeues, queue.is_dirty):
         with pytest.raises(InvalidKey):
-            read(store, "")
+            read("")
     queue.close()
 
 

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from distq.errors import LayoutTooNew, RedisRefused
+from distq.errors import ConfigError, LayoutTooNew, RedisRefused
 from distq.redisio import scripts
 from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore, queue_names
 from distq.testing.embedded_valkey import EmbeddedValkey
+from tests.redisio import lua_names
 from tests.support.eventually import eventually
 from tests.support.populated import NAMES, SECOND, Populated, key
 from tests.workqueue.machine import QueueMachine, run
@@ -49,6 +50,52 @@ def test_a_script_says_what_it_does_and_returns_before_it_names_its_inputs(name:
     assert " Returns " in header
     assert all(line.startswith("-- ") and len(line) <= 120 for line in lines)
     assert "KEYS[1]" in inputs
+
+
+SHARED = lua_names.shared_names(lua_names.sources())
+
+
+def test_every_include_is_in_a_script() -> None:
+    """Nothing is left of what nobody includes; all that a script reads is defined before."""
+    assert SHARED.keys() == {file for file in lua_names.sources() if file.startswith("include/")}
+
+
+@pytest.mark.parametrize("include", sorted(SHARED))
+def test_an_include_begins_with_the_names_that_it_shares(include: str) -> None:
+    """Those that it reads from the script around it, and those that it leaves for it or sets there."""
+    assert lua_names.declared(lua_names.sources()[include]) == SHARED[include]
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "instead"),
+    [
+        ("include/due.lua", "-- in: nothing", "-- in: now"),
+        ("include/put_back.lua", "-- in: delayed, dirty, ready", "-- in: delayed, dirty"),
+        ("include/suspect.lua", "-- out: is_suspect", "-- out: nothing"),
+        ("include/claim.lua", "-- out: alone,", "-- out: alone, prefix,"),
+        ("include/settle.lua", "local last_fence, prefix", "local last_fence, prefix = stamp"),
+        ("include/settle.lua", "local ended = {}", "local ended = {}\nfence = ended"),
+        ("include/check_types.lua", "local ticks =", "local ticks, paused ="),
+        ("add_after.lua", "local stamp, paused", "local stamps, paused"),
+        ("turn.lua", "local others = 2 * n_ok", "local n_others = 2 * n_ok"),
+        ("add.lua", "local stamp =", "local count ="),
+    ],
+)
+def test_a_wrong_declaration_of_shared_names_is_noticed(file: str, text: str, instead: str) -> None:
+    """Of a name too many or too few, either way; and a name that nothing defines before the include."""
+    sources = lua_names.sources()
+    assert text in sources[file]
+    sources[file] = sources[file].replace(text, instead)
+    assert _not_as_declared(sources) == {file}
+
+
+def _not_as_declared(sources: dict[str, str]) -> set[str]:
+    """Return the includes whose declarations are wrong, or the script that uses what nothing defines."""
+    try:
+        shared = lua_names.shared_names(sources)
+    except lua_names.UndefinedName as error:
+        return {error.file}
+    return {include for include in shared if lua_names.declared(sources[include]) != shared[include]}
 
 
 @pytest.mark.conformance("RD-15")
@@ -197,6 +244,19 @@ def test_full_memory_lets_items_be_repaired_that_never_failed(full: Populated, s
     full.connection.execute("DEL", key("failures"))
     full.run(script, **full.inputs(script) | {"items": ["later"]})
     assert full.store.read(("ZSCORE", "delayed", "later")) == [None]
+
+
+@pytest.mark.parametrize(
+    ("script", "state"), [("requeue", "nonsense"), ("delete", "nonsense"), ("delete", "processing")]
+)
+def test_an_unknown_state_is_an_error_that_names_the_states(
+    populated: Populated, script: str, state: str
+) -> None:
+    """It is no failure within Redis, and changes nothing."""
+    before = populated.dumps()
+    with pytest.raises(ConfigError, match=f"bad state '{state}': .* Use ready, dirty, .*delayed, dead."):
+        getattr(populated.store, script)(["ready", "later"], state=state)
+    assert populated.dumps() == before
 
 
 # Once or twice

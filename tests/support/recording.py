@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from distq.client import Client, Object
-from distq.client.raw import Stream
+from distq.client.raw import WatchResponse
 from distq.clock import SYSTEM_CLOCK, Clock
 from distq.errors import ApiError
 from distq.informer.listwatch import ListerWatcher
@@ -37,7 +37,7 @@ class RecordingClient(Client):
             self.asked.append("version" if query.get("limit") == "1" else "list")
         return super().request(method, path, query=query, **rest)
 
-    def stream(self, path: str, *, query: Mapping[str, str], **rest: Any) -> Stream:
+    def stream(self, path: str, *, query: Mapping[str, str], **rest: Any) -> WatchResponse:
         """Note ``watch`` with its version."""
         streams_list = "sendInitialEvents" in query
         self.asked.append("stream" if streams_list else f"watch {query['resourceVersion']}")

@@ -49,7 +49,6 @@ class ServerTime:
 def beat(queue: Queue) -> bool:
     """Send a handle's heartbeat now; return whether the server has its session."""
     session = queue._session
-    assert session is not None
     assert session._heartbeat is not None
     return session._heartbeat.beat(session)
 

@@ -14,7 +14,7 @@ from distq.redisio.scores import decode_due
 from distq.workqueue.interface import Disposition, Release, Request, Settlement
 from distq.workqueue.outcome import outcome_of
 from distq.workqueue.queue import Queue
-from distq.workqueue.rate_limiters import Program
+from distq.workqueue.rate_limiters import ScriptedRateLimiter
 
 _AROUND = """
 local meta, program, count, now = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -49,7 +49,7 @@ def due_in(queue: Queue, key: str) -> float:
     return round((decode_due(float(score))[1] - queue.connection.server_time) / 1e6, 3)
 
 
-def evaluated(connection: Connection, limiter: Program | str, count: int = 1) -> float:
+def evaluated(connection: Connection, limiter: ScriptedRateLimiter | str, count: int = 1) -> float:
     """Return the seconds that a limiter says for the count-th failure, unrounded, from its script alone."""
     source = _AROUND.format(limiter=_LIMITER.read_text())
     sha = hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()

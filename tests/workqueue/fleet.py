@@ -18,9 +18,10 @@ from distq.redisio import scripts
 from distq.redisio.connection import Connection
 from distq.redisio.keys import LAYOUT
 from distq.redisio.queue_store import QueueStore
+from distq.workqueue.engine import TurnSettings
 from distq.workqueue.interface import Request, Settlement, Success
 from distq.workqueue.rate_limiters import ItemExponentialFailureRateLimiter
-from distq.workqueue.turns import TurnSettings, decode, encode
+from distq.workqueue.turns import decode, encode
 
 BEGIN = 1_795_000_000_000_000
 LATENCY = 500
@@ -70,7 +71,7 @@ class Fleet:
         self.last_token_taker: Consumer | None = None
         self._connection = connection
         self._store = QueueStore(connection, "foos")
-        self._policy = TurnSettings(ItemExponentialFailureRateLimiter(), None)
+        self._settings = TurnSettings(ItemExponentialFailureRateLimiter(), None)
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._number = itertools.count()
         self._listeners: deque[Consumer] = deque()
@@ -166,7 +167,7 @@ class Fleet:
         for request in settled:
             consumer.held.remove(request)
         want = consumer.free
-        encoded = encode([Settlement(request, Success()) for request in settled], self._policy)
+        encoded = encode([Settlement(request, Success()) for request in settled], self._settings)
         reply = self._run(
             "turn",
             session=consumer.session,
@@ -175,7 +176,7 @@ class Fleet:
             max_clock_step=MAX_CLOCK_STEP,
             n_ok=encoded.n_ok,
             settlements=encoded.settlements,
-            **self._policy.inputs(),
+            **self._settings.inputs(),
         )
         if reply == b"LOST":
             consumer.held.clear()

@@ -10,9 +10,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from distq.errors import RetryAfter, TerminalError
 from distq.redisio.connection import Connection
+from distq.redisio.keys import queue_key
 from distq.testing.fake_clock import FakeClock
 from distq.workqueue.interface import Request, Result, Settlement
 from distq.workqueue.memory import MemoryQueue
+from distq.workqueue.memory.entries import Failure as FailureEntry
 from distq.workqueue.outcome import outcome_of
 from distq.workqueue.queue import Queue
 from distq.workqueue.rate_limiters import (
@@ -242,6 +244,17 @@ class HandleMachine(RuleBasedStateMachine):
         self._beat([lapsing])
         lapsing.memory.abandon()
 
+    @rule(keys=st.sampled_from(KEYS))
+    def suspect(self, keys: Sequence[str]) -> None:
+        """Let two sessions have died of keys, which takes long to come about."""
+        assert self.first is not None
+        items = self.first._engine.state.items
+        for key in keys:
+            if key in items.pending or key in items.claims:
+                items.failures[key] = FailureEntry(items.failures.get(key, FailureEntry()).count, 2)
+                record = f"{items.failures[key].count} 2 0 - "
+                self.connection.execute("HSET", queue_key("foos", "failures"), key, record)
+
     # Time
 
     @rule(seconds=any_of(0.5, 0.001, 5.0, 61.0, 3600.0))
@@ -261,4 +274,4 @@ class HandleMachine(RuleBasedStateMachine):
 
 
 def _has_session(pair: Pair) -> bool:
-    return pair.redis._session is not None and bool(pair.redis._session.id)
+    return bool(pair.redis._session.id)

@@ -19,8 +19,8 @@ from distq.workqueue.rate_limiters import (
     ItemExponentialFailureRateLimiter,
     ItemFastSlowRateLimiter,
     MaxOfRateLimiter,
-    Program,
     RateLimiter,
+    ScriptedRateLimiter,
     WithMaxWaitRateLimiter,
 )
 from tests.workqueue.failing import back_off, due_in, fail
@@ -30,7 +30,7 @@ Make = Callable[..., Queue]
 pytestmark = pytest.mark.usefixtures("server_time")
 
 
-def by_error(failure: Failure) -> Program:
+def by_error(failure: Failure) -> ScriptedRateLimiter:
     """Retry timeouts fast, conflicts after a while, and what the server turned away slowly."""
     match failure.error:
         case TimeoutError():
@@ -73,7 +73,7 @@ def test_it_hears_of_the_key_the_failures_and_the_error(make_queue: Make) -> Non
 
 def test_seconds_or_a_limiter_are_answers(make_queue: Make) -> None:
     """None at all, whole or not, for ever; a limiter of several, too."""
-    answers: list[float | Program] = [0, 0.25, 3, math.inf]
+    answers: list[float | ScriptedRateLimiter] = [0, 0.25, 3, math.inf]
     answers += [WithMaxWaitRateLimiter(MaxOfRateLimiter(ItemFastSlowRateLimiter(1, 9, 1)), 7)]
     queue = make_queue(rate_limiter=lambda _: answers.pop(0))
     assert [back_off(queue, "a") for _ in range(5)] == [0, 0.25, 3, 315_576_000, 7]

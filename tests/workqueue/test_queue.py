@@ -231,13 +231,13 @@ def test_a_get_that_ends_empty_leaves_another_awake(queue: Queue, connection: Co
         with pytest.raises(Empty):
             queue.get(1000)
 
-    waiting = queue._turns._waiting
+    waits = queue._session._waits
     sleeping = threading.Thread(target=queue.wait, args=[1000.0])
     ending = threading.Thread(target=run_out)
     staying = threading.Thread(target=lambda: got.append(queue.get()), daemon=True)
     for thread, others in (sleeping, 0), (ending, 1), (staying, 2):
         thread.start()
-        while not waiting._asleep or len(waiting._changed._waiters) < others:  # type: ignore[attr-defined]  # Python's own
+        while not waits._asleep or len(waits._changed._waiters) < others:  # type: ignore[attr-defined]  # Python's own
             time.sleep(0.001)
     clock.ahead = 2000.0
     connection.execute("RPUSH", "distq:{foos}:wake", 1)

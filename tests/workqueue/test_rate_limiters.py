@@ -18,7 +18,7 @@ from distq.workqueue.rate_limiters import (
     ItemExponentialFailureRateLimiter,
     ItemFastSlowRateLimiter,
     MaxOfRateLimiter,
-    Program,
+    ScriptedRateLimiter,
     WithMaxWaitRateLimiter,
     default_controller_rate_limiter,
     microseconds,
@@ -312,4 +312,4 @@ def evaluates_to_itself(number: int) -> bool:
 
 def test_limiters_of_others_are_no_programs() -> None:
     """The scripts understand those of this module alone."""
-    assert not isinstance(_LooksLikeOne(), Program)
+    assert not isinstance(_LooksLikeOne(), ScriptedRateLimiter)

@@ -105,7 +105,7 @@ def test_depth_is_what_waits_now(make_queue: Make, server_time: ServerTime, conn
     assert looking.depth() == 0
     queue.add("held", "dirty", "dead")
     requests = {request.key: request for request in queue.turn([], 3).requests}
-    queue._max_retries = 0
+    queue._settings.max_retries = 0
     queue.settle(requests["dead"], ValueError("parked"))
     assert looking.depth() == 0
     queue.add("dirty", "ready")

@@ -32,7 +32,7 @@ def _blocked(connection: Connection) -> int:
     return int(information.partition(b"blocked_clients:")[2].split()[0])
 
 
-# The waiting room of one handle
+# The threads of one handle
 
 
 class Waiters:
@@ -40,21 +40,21 @@ class Waiters:
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        self.room = WaitCoordinator(QueueStore(connection, "foos"))
+        self.coordinator = WaitCoordinator(QueueStore(connection, "foos"))
         self.ended: list[str] = []
         self._threads: list[threading.Thread] = []
 
     def wait(self, name: str, seconds: float = LONG, at_most: float | None = None) -> None:
         """Let one more thread wait, behind those that do."""
-        present = self.room._present
+        present = self.coordinator._present
 
         def work() -> None:
-            self.room.wait(seconds, at_most, for_work=True)
+            self.coordinator.wait(seconds, at_most, for_work=True)
             self.ended.append(name)
 
         self._threads.append(threading.Thread(target=work))
         self._threads[-1].start()
-        eventually(lambda: self.room._present > present or name in self.ended, f"{name} waits")
+        eventually(lambda: self.coordinator._present > present or name in self.ended, f"{name} waits")
         eventually(lambda: _blocked(self.connection) or name in self.ended, "one sleeps on Redis")
 
     def wake(self) -> None:
@@ -64,16 +64,16 @@ class Waiters:
 
     def close(self) -> None:
         """End all waits."""
-        self.room.end()
+        self.coordinator.end()
         for thread in self._threads:
             thread.join(SOON)
             assert not thread.is_alive()
-        self.room.close()
+        self.coordinator.close()
 
 
 @pytest.fixture
 def waiters(connection: Connection) -> Iterator[Waiters]:
-    """Make a waiting room."""
+    """Let threads of one handle wait."""
     waiters = Waiters(connection)
     yield waiters
     waiters.close()
@@ -112,19 +112,19 @@ def test_an_interrupt_ends_all_waits_of_a_handle_or_the_next_one(waiters: Waiter
     """It is for whoever waits, sleeping or standing by; where nobody does it is kept, once."""
     for name in "abc":
         waiters.wait(name)
-    waiters.room.interrupt()
+    waiters.coordinator.interrupt()
     eventually(lambda: sorted(waiters.ended) == list("abc"), "all end")
-    waiters.room.interrupt()
-    waiters.room.interrupt()
+    waiters.coordinator.interrupt()
+    waiters.coordinator.interrupt()
     waiters.wait("d")
     eventually(lambda: waiters.ended[3:] == ["d"], "it ends")
     waiters.wait("e")
-    assert waiters.room._present == 1
+    assert waiters.coordinator._present == 1
 
 
 def test_no_interrupt_is_lost_however_it_meets_the_sleep(connection: Connection) -> None:
     """What was noted before an interrupt is seen: it comes while one falls asleep, sleeps, or wakes."""
-    room = WaitCoordinator(QueueStore(connection, "foos"))
+    coordinator = WaitCoordinator(QueueStore(connection, "foos"))
     noted, seen = 0, 0
     changed = threading.Condition()
 
@@ -132,7 +132,7 @@ def test_no_interrupt_is_lost_however_it_meets_the_sleep(connection: Connection)
         nonlocal seen
         while seen >= 0:
             if seen == noted:
-                room.wait(LONG, None, for_work=True)
+                coordinator.wait(LONG, None, for_work=True)
             with changed:
                 seen = noted if seen >= 0 else seen
                 changed.notify()
@@ -143,15 +143,15 @@ def test_no_interrupt_is_lost_however_it_meets_the_sleep(connection: Connection)
         noted = number
         if number % 3 == 0:
             connection.execute("RPUSH", WAKE, 1)
-        room.interrupt()
+        coordinator.interrupt()
         with changed:
             assert changed.wait_for(lambda: seen == noted, SOON), f"interrupt {number} was lost"  # noqa: B023  # at once
     with changed:
         seen = -1
-    room.end()
+    coordinator.end()
     working.join(SOON)
     assert not working.is_alive()
-    room.close()
+    coordinator.close()
 
 
 # Handles
@@ -171,9 +171,9 @@ def test_threads_of_a_handle_get_their_turn_one_after_another(connection: Connec
     threads = [threading.Thread(target=work, name=name) for name in "abcd"]
     for thread in threads:
         thread.start()
-    room = queue._turns._waiting
+    waits = queue._session._waits
     for number in range(40):
-        eventually(lambda: room._present == 4 and _blocked(connection) == 1, "all wait")
+        eventually(lambda: waits._present == 4 and _blocked(connection) == 1, "all wait")
         queue.add(f"k{number}")
         eventually(lambda number=number: served.total() == number + 1, "it is served")  # type: ignore[misc]
     queue.shut_down()

@@ -6,7 +6,7 @@ import click
 
 from distq.cli.extras import require_extra
 from distq.cli.output import note, print_json
-from distq.cli.signals import leave_on_sigterm
+from distq.cli.signals import leave_on_signals
 
 TERMINATED = 143
 
@@ -29,11 +29,15 @@ def demo(*, objects: int, duration: float, kubeconfig: str | None, as_json: bool
         from distq.cli.demo.performance import Performance
         from distq.cli.demo.stage import Stage
 
-    leave_on_sigterm(TERMINATED)
+    leave_on_signals(TERMINATED)
     with Stage(kubeconfig) as stage:
-        with open_display(as_json=as_json) as display:
-            performance = Performance(stage, display, objects, duration)
-            verdict = performance.run()
+        try:
+            with open_display(as_json=as_json) as display:
+                performance = Performance(stage, display, objects, duration)
+                verdict = performance.run()
+        except KeyboardInterrupt:
+            note(f"stopping: {stage.what_runs()}; nothing is left of them")
+            raise
         for complaint in performance.complaints:
             note(complaint)
     if as_json:

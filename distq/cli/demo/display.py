@@ -39,7 +39,7 @@ HEADERS = ("time", "leader", "ready", "delayed", "processing", "dead", "done/s",
 
 
 class Display(Protocol):
-    """What the demo tells those who watch."""
+    """What the demo shows those who watch."""
 
     def row(self, row: Row) -> None:
         """Show the queue at one moment."""
@@ -60,7 +60,7 @@ class JsonLines:
         print_json({"time": time, "event": text})
 
 
-class Lines:
+class TextLines:
     """One line a row or event, under one header."""
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ def open_display(*, as_json: bool) -> Iterator[Display]:
         with table.live:
             yield table
     else:
-        yield Lines()
+        yield TextLines()
 
 
 def _time(seconds: float) -> str:

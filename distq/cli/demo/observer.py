@@ -1,4 +1,4 @@
-"""What the demo sees through the Inspector while it runs, and tells whoever watches."""
+"""What the demo sees through the Inspector while it runs, and shows whoever watches."""
 
 import time
 from collections.abc import Callable
@@ -35,7 +35,7 @@ class Observer:
         """Let the time count from now."""
         self._began = time.monotonic()
 
-    def tell(self, text: str) -> None:
+    def report(self, text: str) -> None:
         """Show what happened just now."""
         self._display.event(round(self.time, 1), text)
 
@@ -48,7 +48,7 @@ class Observer:
         for stream in self._inspector.streams(QUEUE):
             self._follow(stream)
         if event := self._taken_over():
-            self.tell(event)
+            self.report(event)
             self._taken_over = lambda: None
         since = self.time - self._last_row
         if since >= _ROW_EVERY:
@@ -57,7 +57,7 @@ class Observer:
                 self._display.row(self._row(queue, since))
 
     def expect_again(self, keys: set[str], since: float, journals: Callable[[], list[Entry]]) -> None:
-        """Tell when the last of these keys, which a dead worker held, was taken over by another."""
+        """Report when the last of these keys, which a dead worker held, was taken over by another."""
 
         def taken_over() -> str | None:
             again = {
@@ -81,7 +81,7 @@ class Observer:
             if len(self._leaders) > 1:
                 self.leader_changes += 1
                 lists = "1 list" if stream.lists == 1 else f"{stream.lists} lists"
-                self.tell(f"{self._leads} resumed at version {stream.version}, {lists}")
+                self.report(f"{self._leads} resumed at version {stream.version}, {lists}")
         if len(self._leaders) > 1:
             self.lists_by_new_leader = max(self.lists_by_new_leader, stream.lists)
 
@@ -99,7 +99,7 @@ class Observer:
         )
 
     def _newly_ended(self) -> tuple[int, int]:
-        """Return how many reconciles ended well and badly since the last call, as far as heartbeats told."""
+        """Return how many reconciles ended well and badly since the last call, as heartbeats report them."""
         before, self._ended = (
             self._ended,
             {w.name: (w.done, w.failed) for w in self._inspector.workers(QUEUE)},

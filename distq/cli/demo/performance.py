@@ -18,7 +18,7 @@ KILL_WORKER_AT = 0.6
 """Parts of the duration."""
 
 _WORKERS = 3
-_LOOK_EVERY = 0.2
+_POLL_INTERVAL = 0.2
 _START_WITHIN = 60.0
 _SETTLE_WITHIN = 60.0
 
@@ -69,7 +69,7 @@ class Performance:
                 return False
             if watched:
                 self._observer.look()
-            time.sleep(_LOOK_EVERY)
+            time.sleep(_POLL_INTERVAL)
         return True
 
     def _kill_leader(self) -> None:
@@ -78,13 +78,13 @@ class Performance:
         self._leader_killed_at = time.time()
         self._informers[0].kill()
         self._observer.leader_is_gone()
-        self._observer.tell("informer-1 killed")
+        self._observer.report("informer-1 killed")
 
     def _kill_worker(self) -> None:
         worker = self._workers[0]
         worker.kill_in_mid_reconcile(timeout=3.0)
         cut_short = {entry.key for entry in worker.journal() if entry.end == worker.killed_at}
-        self._observer.tell(
+        self._observer.report(
             f"worker-1 killed in the middle of {len(cut_short)} reconcile{'s' * (len(cut_short) != 1)}"
         )
         self._observer.expect_again(cut_short, worker.killed_at or 0.0, self._journals)

@@ -17,6 +17,7 @@ class Process:
 
     def __init__(self, name: str, folder: Path, environment: dict[str, str], *command: str) -> None:
         self.name = name
+        self.role = command[0]
         self.killed_at: float | None = None
         self._folder = folder
         with (folder / f"{name}.log").open("wb") as log:
@@ -74,7 +75,7 @@ class Process:
         return entries
 
     def says_follower(self) -> bool:
-        """Return whether an informer's log says that it competes for the lease."""
+        """Return whether an informer's log shows that it competes for the lease."""
         return b"wants to lead" in (self._folder / f"{self.name}.log").read_bytes()
 
     def last_words(self) -> str:

@@ -1,9 +1,9 @@
 """Where the demo plays: an embedded Valkey, a cluster, and the processes between them."""
 
 import time
+from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Self
 
@@ -17,6 +17,7 @@ from distq.inspector import Inspector
 from distq.redisio.connection import Connection
 from distq.testing.apiserver import EmulatedApiServer
 from distq.testing.embedded_valkey import EmbeddedValkey
+from distq.testing.guard import Guard
 
 NAMESPACE = "distq-demo"
 _STOP_WITHIN = 15.0
@@ -38,8 +39,9 @@ class Stage:
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            self._folder = Path(stack.enter_context(TemporaryDirectory(prefix="distq-demo-")))
-            valkey = stack.enter_context(EmbeddedValkey())
+            guard = stack.enter_context(Guard("demo"))
+            self._folder = guard.folder
+            valkey = stack.enter_context(EmbeddedValkey(guard=guard))
             if self._kubeconfig is None:
                 self._api_server = stack.enter_context(EmulatedApiServer())
                 self._kubeconfig = str(self._api_server.kubeconfig(self._folder / "kubeconfig"))
@@ -47,7 +49,7 @@ class Stage:
             stack.callback(self.redis.close)
             self.inspector = Inspector(self.redis)
             self.client = Client(self._kubeconfig)
-            self._environment = {
+            self._environment = guard.environment | {
                 "DISTQ_REDIS_URL": valkey.url,
                 "KUBECONFIG": self._kubeconfig,
                 "DISTQ_LEASE_NAME": "distq-demo",
@@ -77,6 +79,12 @@ class Stage:
         for process in self.processes:
             if not process.alive and process.killed_at is None:
                 raise DistqError(f"{process.name} ended by itself: {process.last_words()}")
+
+    def what_runs(self) -> str:
+        """Return in words what is stopped when the stage is left."""
+        roles = Counter(process.role for process in self.processes if process.alive)
+        counts = [f"{count} {role}{'' if count == 1 else 's'}" for role, count in roles.items()]
+        return ", ".join([*counts, "Valkey" if self._api_server is None else "Valkey, the API server"])
 
     def stop_all(self) -> None:
         """Stop all processes, in their own time."""

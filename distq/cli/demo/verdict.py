@@ -41,7 +41,7 @@ def lost_keys(
 ) -> set[str]:
     """Return the keys whose last state was not reconciled.
 
-    Of what exists the API server tells which generation was reconciled; that a deletion was, its last
+    Of what exists the API server shows which generation was reconciled; that a deletion was, its last
     entry in the journals: it found nothing.
     """
     up_to_date = {

@@ -1,4 +1,5 @@
--- Drop delay, failure record and death of items: those that wait for later or are dead become pending now.
+-- Drop delay, failure record and death of items: those that wait for later or are dead become pending now,
+-- in their order, the delayed before the dead.
 -- With a state other than '', only items that are in it. Returns how many items changed.
 local ready, dirty, processing, delayed, failures, dead, meta, wake =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
@@ -12,29 +13,24 @@ local tokens = call('LLEN', wake)
 local n_failures = call('HLEN', failures)
 local waits = call('ZMSCORE', delayed, unpack(items))
 local parked = call('ZMSCORE', dead, unpack(items))
-call('HDEL', failures, '') -- where memory is full, a removal opens the way for the rest
+call('HDEL', failures, '') -- a first write that full memory permits, of nothing: it opens the way for the rest
 --- @include enqueue
 local in_state = { ready = ready, dirty = dirty, processing = processing, delayed = delayed, dead = dead }
 local chosen = state ~= '' and call('ZMSCORE', in_state[state], unpack(items))
--- the lowest priority, so that a delayed item comes back with its own
-local DELAYED, DEAD = -900, 0
-local requeued, run, run_priority = 0, {}, DEAD
+local requeued, were_delayed, were_dead = 0, {}, {}
 for i, item in ipairs(items) do
   if not chosen or chosen[i] then
     local forgotten = n_failures > 0 and call('HDEL', failures, item) == 1
-    if waits[i] or parked[i] then
-      local priority = waits[i] and DELAYED or DEAD
-      if priority ~= run_priority and #run > 0 then
-        enqueue(run, run_priority, false)
-        run = {}
-      end
-      run[#run + 1], run_priority = item, priority
+    if waits[i] then
+      were_delayed[#were_delayed + 1] = item
+    elseif parked[i] then
+      were_dead[#were_dead + 1] = item
     end
     if forgotten or waits[i] or parked[i] then requeued = requeued + 1 end
   end
 end
-if #run > 0 then
-  enqueue(run, run_priority, false)
-  call('HSET', meta, 'stamp', stamp)
-end
+-- the lowest priority, so that a delayed item comes back with its own
+if #were_delayed > 0 then enqueue(were_delayed, -900, false) end
+if #were_dead > 0 then enqueue(were_dead, 0, false) end
+if #were_delayed + #were_dead > 0 then call('HSET', meta, 'stamp', stamp) end
 return requeued

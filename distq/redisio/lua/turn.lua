@@ -3,7 +3,8 @@
 -- text) each; an outcome limit counts a failure without a claim.
 -- Returns {fence, wait in µs, alone, indexes of refused settlements, disposition of each other settlement,
 -- {item, order, ...}, {failure record or false, ...}, promoted}, or LOST; dispositions and records are nil where there
--- are none. A resent turn changes nothing and answers the same, save for how many it promoted.
+-- are none. alone is 1 where the claim is a suspect, and where the session is to claim no more until it holds nothing
+-- and can claim one. A resent turn changes nothing and answers the same, save for how many it promoted.
 local ready, dirty, processing, claims, delayed, failures = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local dead, sessions, workers, meta, wake = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
 local time, session, op, want, max_clock_step = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from distq.testing.apiserver.patches import SET_LISTS, merge_key
-from distq.testing.apiserver.store import Collection, Event, Store
+from distq.testing.apiserver.store import Collection, Store, StoreEvent
 
 Configuration = dict[str, Any]
 Owner = tuple[str, str]
@@ -39,7 +39,7 @@ class AppliedConfigurations:
         others = [configuration for each, configuration in applied.items() if each != owner]
         return _without_dropped(live, applied.get(owner, {}), new, others)
 
-    def _observe(self, _: Collection, event: Event) -> None:
+    def _observe(self, _: Collection, event: StoreEvent) -> None:
         if event.gone:
             self._applied.pop(event.current.metadata["uid"], None)
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from distq.testing.apiserver.objects import timestamp
-from distq.testing.apiserver.resources import ANY_FIELD, DEFINITIONS, Catalogue, Resource
-from distq.testing.apiserver.store import Collection, Content, Event, Store
+from distq.testing.apiserver.resources import ANY_FIELD, DEFINITIONS, Catalogue, ServedResource
+from distq.testing.apiserver.store import Collection, Content, Store, StoreEvent
 
 _REBUILD_SECONDS = 0.3
 
@@ -52,7 +52,7 @@ class Definitions:
         self._catalogue = catalogue
         store.observers.append(self._observe)
 
-    def _observe(self, collection: Collection, event: Event) -> None:
+    def _observe(self, collection: Collection, event: StoreEvent) -> None:
         if collection.identity != DEFINITIONS.identity:
             return
         before, definition = event.before, event.current.content
@@ -84,14 +84,14 @@ def _identity(definition: Content) -> tuple[str, str]:
     return definition["spec"]["group"], definition["spec"]["names"]["plural"]
 
 
-def _resources(definition: Content) -> Iterator[Resource]:
+def _resources(definition: Content) -> Iterator[ServedResource]:
     spec = definition["spec"]
     names = spec["names"]
     for version in spec["versions"]:
         if not version.get("served"):
             continue
         selectable = [each["jsonPath"].lstrip(".") for each in version.get("selectableFields") or ()]
-        yield Resource(
+        yield ServedResource(
             group=spec["group"],
             version=version["name"],
             kind=names["kind"],

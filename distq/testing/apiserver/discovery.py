@@ -7,7 +7,7 @@ the server claims to.
 
 from typing import Any
 
-from distq.testing.apiserver.resources import Catalogue, Resource
+from distq.testing.apiserver.resources import Catalogue, ServedResource
 
 VERSION = {
     "major": "1",
@@ -93,7 +93,7 @@ def openapi(catalogue: Catalogue, group_name: str, version: str) -> dict[str, An
     }
 
 
-def _entries(resource: Resource) -> list[dict[str, Any]]:
+def _entries(resource: ServedResource) -> list[dict[str, Any]]:
     entry: dict[str, Any] = {
         "name": resource.plural,
         "singularName": resource.singular,

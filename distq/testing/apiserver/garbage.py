@@ -13,7 +13,7 @@ from typing import Any
 
 from distq.testing.apiserver.registry import FOREGROUND, ORPHAN, DeleteOptions, Registry
 from distq.testing.apiserver.resources import NAMESPACES, Catalogue
-from distq.testing.apiserver.store import Collection, Content, Event, Store, Stored
+from distq.testing.apiserver.store import Collection, Content, Store, Stored, StoreEvent
 
 Place = tuple[tuple[str, str], str]
 """Where an object lives: its resource's identity and its key."""
@@ -41,7 +41,7 @@ class GarbageCollector:
                 self._attend(self._pending.popleft())
                 await asyncio.sleep(0)
 
-    def _observe(self, collection: Collection, event: Event) -> None:
+    def _observe(self, collection: Collection, event: StoreEvent) -> None:
         place = collection.identity, event.key
         before = _owners(event.before)
         after = _owners(event.after)

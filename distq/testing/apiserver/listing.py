@@ -113,14 +113,16 @@ def _validate(options: ListOptions) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ListPage:
     """One answer to a LIST."""
 
     items: list[Stored]
     metadata: dict[str, Any]
 
 
-async def list_page(store: Store, collection: Collection, options: ListOptions, selector: Selector) -> Page:
+async def list_page(
+    store: Store, collection: Collection, options: ListOptions, selector: Selector
+) -> ListPage:
     """Read one page; waits up to 3 seconds for a version that is not reached yet."""
     _validate(options)
     version = _version_of_list(options.resource_version)
@@ -157,7 +159,7 @@ async def reach(store: Store, version: int) -> None:
 
 def _read(
     collection: Collection, selector: Selector, version: int, limit: int, start: str, *, past: bool
-) -> Page:
+) -> ListPage:
     rest = collection.scan(selector.prefix, start, version if past else None)
     matching = filter(selector.matches, rest) if selector.selective else rest
     items = list(islice(matching, limit)) if limit > 0 else list(matching)
@@ -167,7 +169,7 @@ def _read(
         metadata["continue"] = _encode(version, items[-1].key + "\0", selector.prefix)
         if not selector.selective:
             metadata["remainingItemCount"] = 1 + sum(1 for _ in rest)
-    return Page(items, metadata)
+    return ListPage(items, metadata)
 
 
 def _encode(version: int, start: str, prefix: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from distq.testing.apiserver import typed
-from distq.testing.apiserver.resources import Resource
+from distq.testing.apiserver.resources import ServedResource
 from distq.testing.apiserver.status import bad_request, conflict, invalid
 from distq.testing.apiserver.store import Content, Stored
 
@@ -64,12 +64,12 @@ def object_key(namespace: str, name: str) -> str:
     return f"{namespace}/{name}" if namespace else name
 
 
-def accept(resource: Resource, decoded: Any, namespace: str, name: str = "") -> Content:
+def accept(resource: ServedResource, decoded: Any, namespace: str, name: str = "") -> Content:
     """Return a decoded body as content, after checking that it is what the URL says."""
     return placed(typed_content(resource, decoded), namespace, name)
 
 
-def typed_content(resource: Resource, decoded: Any) -> Content:
+def typed_content(resource: ServedResource, decoded: Any) -> Content:
     """Return a decoded body as content, after checking that it is an object of the resource's kind."""
     unrecognized = f"the object provided is unrecognized (must be of type {resource.kind}): "
     if not isinstance(decoded, dict):
@@ -101,7 +101,7 @@ def placed(content: Content, namespace: str, name: str) -> Content:
     return content
 
 
-def _check_type(resource: Resource, decoded: dict[str, Any], unrecognized: str) -> None:
+def _check_type(resource: ServedResource, decoded: dict[str, Any], unrecognized: str) -> None:
     kind, api_version = decoded.get("kind"), decoded.get("apiVersion")
     if resource.custom and not kind:
         raise bad_request(
@@ -123,7 +123,7 @@ def _check_type(resource: Resource, decoded: dict[str, Any], unrecognized: str) 
         )
 
 
-def _clean(resource: Resource, metadata: Any) -> dict[str, Any]:
+def _clean(resource: ServedResource, metadata: Any) -> dict[str, Any]:
     """Drop what typed metadata leaves out: nulls, empty maps and lists, and managed fields."""
     if not isinstance(metadata, dict):
         raise typed.wrong_type(resource, f"{resource.kind}.metadata", metadata, "v1.ObjectMeta")
@@ -139,7 +139,7 @@ def _clean(resource: Resource, metadata: Any) -> dict[str, Any]:
     }
 
 
-def prepare_for_create(resource: Resource, content: Content) -> None:
+def prepare_for_create(resource: ServedResource, content: Content) -> None:
     """Fill what the server gives each new object."""
     metadata = content["metadata"]
     for field in ("resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
@@ -155,7 +155,7 @@ def prepare_for_create(resource: Resource, content: Content) -> None:
     _validate_metadata(resource, metadata)
 
 
-def _validate_metadata(resource: Resource, metadata: dict[str, Any]) -> None:
+def _validate_metadata(resource: ServedResource, metadata: dict[str, Any]) -> None:
     causes = [
         (f"metadata.ownerReferences.{field}", "", rule)
         for owner in metadata.get("ownerReferences", ())
@@ -177,7 +177,7 @@ def _validate_metadata(resource: Resource, metadata: dict[str, Any]) -> None:
         raise invalid(resource.group, resource.kind, metadata["name"], *listed)
 
 
-def _validate_name(resource: Resource, name: str) -> None:
+def _validate_name(resource: ServedResource, name: str) -> None:
     if not name:
         cause = ("FieldValueRequired", "metadata.name", "Required value: name or generateName is required")
         raise invalid(resource.group, resource.kind, "", cause)
@@ -188,7 +188,7 @@ def _validate_name(resource: Resource, name: str) -> None:
         raise invalid(resource.group, resource.kind, name, cause)
 
 
-def prepare_for_update(resource: Resource, new: Content, old: Content) -> None:
+def prepare_for_update(resource: ServedResource, new: Content, old: Content) -> None:
     """Keep what an update cannot change, and refuse what it may not."""
     metadata, before = new["metadata"], old["metadata"]
     metadata["name"] = before["name"]
@@ -202,7 +202,9 @@ def prepare_for_update(resource: Resource, new: Content, old: Content) -> None:
         _refuse_new_finalizers(resource, metadata, before)
 
 
-def _refuse_new_finalizers(resource: Resource, metadata: dict[str, Any], before: dict[str, Any]) -> None:
+def _refuse_new_finalizers(
+    resource: ServedResource, metadata: dict[str, Any], before: dict[str, Any]
+) -> None:
     added = [each for each in metadata.get("finalizers", ()) if each not in before.get("finalizers", ())]
     if added:
         listed = ", ".join(f'"{each}"' for each in added)
@@ -214,7 +216,7 @@ def _refuse_new_finalizers(resource: Resource, metadata: dict[str, Any], before:
         raise invalid(resource.group, resource.kind, before["name"], cause)
 
 
-def refuse_other_uid(resource: Resource, patched: Content, existing: Content | None) -> None:
+def refuse_other_uid(resource: ServedResource, patched: Content, existing: Content | None) -> None:
     """Refuse a patch that changes the uid; a PUT that names another one is a conflict."""
     uid = patched["metadata"].get("uid")
     if existing is not None and uid and uid != existing["metadata"]["uid"]:
@@ -223,7 +225,7 @@ def refuse_other_uid(resource: Resource, patched: Content, existing: Content | N
 
 
 def check_uid(
-    resource: Resource, name: str, wanted: str | None, found: str = "", *, namespace: str = ""
+    resource: ServedResource, name: str, wanted: str | None, found: str = "", *, namespace: str = ""
 ) -> None:
     """Refuse a write that names another uid than the one found (none: the object is absent)."""
     if not wanted or wanted == found:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from distq.testing.apiserver import objects, strategies
-from distq.testing.apiserver.resources import NAMESPACES, Resource
+from distq.testing.apiserver.resources import NAMESPACES, ServedResource
 from distq.testing.apiserver.status import (
     MODIFIED,
     already_exists,
@@ -48,7 +48,7 @@ class Registry:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def create(self, resource: Resource, content: Content) -> Stored:
+    def create(self, resource: ServedResource, content: Content) -> Stored:
         """Create an object, named by its metadata."""
         namespace = content["metadata"].get("namespace", "")
         if "resourceVersion" in content["metadata"]:
@@ -66,7 +66,7 @@ class Registry:
 
     def update(
         self,
-        resource: Resource,
+        resource: ServedResource,
         namespace: str,
         name: str,
         change: Callable[[Content | None], Content],
@@ -96,7 +96,7 @@ class Registry:
             strategies.prepare_for_update(resource, new, existing.content)
         return Written(self._replace(collection, existing, new))
 
-    def delete(self, resource: Resource, key: str, options: DeleteOptions) -> tuple[Stored, bool]:
+    def delete(self, resource: ServedResource, key: str, options: DeleteOptions) -> tuple[Stored, bool]:
         """Delete an object, or mark it where finalizers hold it; answer it and whether it is gone."""
         collection = self._collection(resource)
         existing = collection.get(key)
@@ -125,16 +125,20 @@ class Registry:
             return existing
         return self._store.put(collection, existing.key, existing.content | {"metadata": metadata})
 
-    def _collection(self, resource: Resource) -> Collection:
+    def _collection(self, resource: ServedResource) -> Collection:
         return self._store.collection(resource.identity)
 
-    def _create_on_update(self, resource: Resource, namespace: str, name: str, content: Content) -> Written:
+    def _create_on_update(
+        self, resource: ServedResource, namespace: str, name: str, content: Content
+    ) -> Written:
         objects.check_uid(resource, name, content["metadata"].get("uid"), namespace=namespace)
         _require_number(content["metadata"].pop("resourceVersion", None))
         content["metadata"]["name"] = name
         return Written(self.create(resource, content), created=True)
 
-    def _check_version(self, resource: Resource, name: str, wanted: str | None, existing: Stored) -> None:
+    def _check_version(
+        self, resource: ServedResource, name: str, wanted: str | None, existing: Stored
+    ) -> None:
         _require_number(wanted)
         if wanted in {None, "", "0"}:
             if not resource.unconditional_update:
@@ -153,7 +157,9 @@ class Registry:
             return Stored(existing.key, new, existing.revision)  # under the old version, as the real one
         return self._store.put(collection, existing.key, new)
 
-    def _check_preconditions(self, resource: Resource, existing: Stored, options: DeleteOptions) -> None:
+    def _check_preconditions(
+        self, resource: ServedResource, existing: Stored, options: DeleteOptions
+    ) -> None:
         checks: list[tuple[str, Any, Any, str]] = [
             ("UID", options.uid, existing.metadata["uid"], "deleted and then recreated"),
             ("ResourceVersion", options.resource_version, existing.metadata["resourceVersion"], "modified"),

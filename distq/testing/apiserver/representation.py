@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from distq.testing.apiserver.resources import Resource
+from distq.testing.apiserver.resources import ServedResource
 from distq.testing.apiserver.status import StatusError, not_acceptable
 from distq.testing.apiserver.store import Stored
 
@@ -28,7 +28,7 @@ _ACCEPTED = (
 class Representation:
     """One resource at one version, in the form that an Accept header asks for."""
 
-    def __init__(self, resource: Resource, accept: str) -> None:
+    def __init__(self, resource: ServedResource, accept: str) -> None:
         self.resource = resource
         self.form = negotiate(accept)
         self._head = b'{"kind":%s,"apiVersion":%s,' % (_encode(resource.kind), _encode(resource.api_version))

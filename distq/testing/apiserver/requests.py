@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 import msgspec
 import yaml
 
-from distq.testing.apiserver.resources import Catalogue, Resource
+from distq.testing.apiserver.resources import Catalogue, ServedResource
 from distq.testing.apiserver.status import (
     StatusError,
     bad_request,
@@ -51,7 +51,7 @@ class Path(NamedTuple):
 class Target:
     """What a path names."""
 
-    resource: Resource
+    resource: ServedResource
     namespace: str
     name: str
     subresource: str
@@ -113,11 +113,11 @@ class RecordedRequest:
         return self.verb == "list" and self.query.get("limit") != "1" and not self.query.get("continue")
 
 
-class _Loader(yaml.SafeLoader):
+class KubernetesLoader(yaml.SafeLoader):
     """YAML as Kubernetes reads it: times stay text."""
 
 
-_Loader.yaml_implicit_resolvers = {
+KubernetesLoader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
@@ -125,7 +125,7 @@ _Loader.yaml_implicit_resolvers = {
 
 def load_yaml(text: str | bytes) -> list[Any]:
     """Return the documents of a YAML text."""
-    return [document for document in yaml.load_all(text, _Loader) if document is not None]
+    return [document for document in yaml.load_all(text, KubernetesLoader) if document is not None]
 
 
 def decode(body: bytes, content_type: str) -> Any:

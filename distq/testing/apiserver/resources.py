@@ -1,4 +1,4 @@
-"""What the server serves: one Resource per group, version and plural name."""
+"""What the server serves: one ServedResource per group, version and plural name."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ ANY_FIELD = ("metadata.name", "metadata.namespace")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Resource:
+class ServedResource:
     """A served resource, and the rules of its kind that differ from kind to kind."""
 
     group: str
@@ -52,9 +52,11 @@ class Resource:
         return self.group, self.plural
 
 
-def _resource(api_version: str, kind: str, plural: str = "", short: str = "", **rules: object) -> Resource:
+def _resource(
+    api_version: str, kind: str, plural: str = "", short: str = "", **rules: object
+) -> ServedResource:
     group, _, version = api_version.rpartition("/")
-    return Resource(
+    return ServedResource(
         group=group,
         version=version,
         kind=kind,
@@ -113,7 +115,7 @@ DEPLOYMENTS = _resource(
 )
 ACCESS_REVIEWS = _resource("authorization.k8s.io/v1", "SelfSubjectAccessReview", namespaced=False)
 
-BUILT_IN: tuple[Resource, ...] = (
+BUILT_IN: tuple[ServedResource, ...] = (
     NAMESPACES,
     _resource(
         "v1",
@@ -179,23 +181,23 @@ BUILT_IN: tuple[Resource, ...] = (
 class Catalogue:
     """The resources served now, found by group, version and plural name."""
 
-    def __init__(self, resources: Iterable[Resource] = BUILT_IN) -> None:
-        self._resources: dict[tuple[str, str, str], Resource] = {}
+    def __init__(self, resources: Iterable[ServedResource] = BUILT_IN) -> None:
+        self._resources: dict[tuple[str, str, str], ServedResource] = {}
         for resource in resources:
             self.add(resource)
 
-    def __iter__(self) -> Iterator[Resource]:
+    def __iter__(self) -> Iterator[ServedResource]:
         return iter(list(self._resources.values()))
 
-    def find(self, group: str, version: str, plural: str) -> Resource | None:
+    def find(self, group: str, version: str, plural: str) -> ServedResource | None:
         """Return the resource, or None where it is not served."""
         return self._resources.get((group, version, plural))
 
-    def find_kind(self, api_version: str, kind: str) -> Resource | None:
+    def find_kind(self, api_version: str, kind: str) -> ServedResource | None:
         """Return the resource of a kind, or None where it is not served."""
         return next((each for each in self if (each.api_version, each.kind) == (api_version, kind)), None)
 
-    def of(self, identity: tuple[str, str]) -> Resource | None:
+    def of(self, identity: tuple[str, str]) -> ServedResource | None:
         """Return the resource at any of its versions."""
         return next((each for each in self if each.identity == identity), None)
 
@@ -203,7 +205,7 @@ class Catalogue:
         """Return whether the group is one of the server's own."""
         return any(each.group == group and not each.custom for each in self)
 
-    def add(self, resource: Resource) -> None:
+    def add(self, resource: ServedResource) -> None:
         """Serve the resource from now on."""
         self._resources[(resource.group, resource.version, resource.plural)] = resource
 

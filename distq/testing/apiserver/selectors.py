@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from distq.testing.apiserver.resources import ANY_FIELD, Resource
+from distq.testing.apiserver.resources import ANY_FIELD, ServedResource
 from distq.testing.apiserver.status import bad_request
 from distq.testing.apiserver.store import Content, Stored
 
@@ -22,7 +22,9 @@ _EXISTS = re.compile(r"^(!?)\s*([^\s=!()]+)$")
 class Selector:
     """What a list or watch asks for: the objects of a namespace, or all, that meet each requirement."""
 
-    def __init__(self, resource: Resource, namespace: str = "", labels: str = "", fields: str = "") -> None:
+    def __init__(
+        self, resource: ServedResource, namespace: str = "", labels: str = "", fields: str = ""
+    ) -> None:
         self.prefix = f"{namespace}/" if namespace else ""
         self._requirements = [*_label_requirements(labels), *_field_requirements(resource, fields)]
 
@@ -71,11 +73,11 @@ def _labels(content: Content) -> Labels:
     return labels
 
 
-def _field_requirements(resource: Resource, text: str) -> list[Requirement]:
+def _field_requirements(resource: ServedResource, text: str) -> list[Requirement]:
     return [_field_requirement(resource, part.strip()) for part in text.split(",") if part.strip()]
 
 
-def _field_requirement(resource: Resource, text: str) -> Requirement:
+def _field_requirement(resource: ServedResource, text: str) -> Requirement:
     match = _EQUALITY.match(text)
     if match is None:
         raise bad_request(f"invalid selector: '{text}'; can't understand '{text}'")

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 import msgspec
 from aiohttp import web
@@ -19,8 +19,9 @@ from distq.testing.apiserver import objects
 from distq.testing.apiserver.definitions import Definitions
 from distq.testing.apiserver.garbage import GarbageCollector
 from distq.testing.apiserver.handlers import Api
+from distq.testing.apiserver.manifests import Document, read_manifest
 from distq.testing.apiserver.registry import Registry
-from distq.testing.apiserver.requests import RecordedRequest, load_yaml
+from distq.testing.apiserver.requests import RecordedRequest
 from distq.testing.apiserver.resources import NAMESPACES, Catalogue
 from distq.testing.apiserver.status import StatusError
 from distq.testing.apiserver.store import Store
@@ -116,7 +117,7 @@ class EmulatedApiServer:
     def load(self, *manifests: str | Path) -> None:
         """Create the objects of YAML files, in order; what names no namespace goes to default."""
         for manifest in manifests:
-            self._call(partial(self._create_all, load_yaml(Path(manifest).read_text())))
+            self._call(partial(self._create_all, read_manifest(Path(manifest))))
 
     def compact(self) -> None:
         """Forget all history: watches, exact lists and continue tokens from before answer 410."""
@@ -185,17 +186,21 @@ class EmulatedApiServer:
             raise ConfigError(f"cannot serve on {self.host}:{self.port}: {cause}. Choose another.") from None
         self.port = runner.addresses[0][1]
 
-    def _create_all(self, documents: Iterable[dict[str, Any]]) -> None:
-        for document in documents:
+    def _create_all(self, documents: Iterable[Document]) -> None:
+        for place, document in documents:
             api_version, kind = document["apiVersion"], document["kind"]
             resource = self._catalogue.find_kind(api_version, kind)
             if resource is None:
-                raise ConfigError(f"cannot load {kind}: no such kind in {api_version}. Load its CRD first.")
+                raise ConfigError(
+                    f"{place}: cannot load {kind}: no such kind in {api_version}. Load its CRD first."
+                )
             namespace = document["metadata"].get("namespace", "default") if resource.namespaced else ""
             try:
                 self._registry.create(resource, objects.accept(resource, document, namespace))
             except StatusError as error:
-                raise ConfigError(f"cannot load {kind}: {error}.") from None
+                raise ConfigError(
+                    f"{place}: cannot load {kind}: {str(error).rstrip('.')}. Correct it."
+                ) from None
 
 
 def _record(request: web.BaseRequest) -> RecordedRequest:

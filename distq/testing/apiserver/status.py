@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from distq.testing.apiserver.resources import Resource
+from distq.testing.apiserver.resources import ServedResource
 
 
 class StatusError(Exception):
@@ -51,7 +51,7 @@ class StatusError(Exception):
         return status | {"code": self.code}
 
 
-def success(resource: Resource, name: str, uid: str) -> dict[str, Any]:
+def success(resource: ServedResource, name: str, uid: str) -> dict[str, Any]:
     """Return the Status object that answers a finished delete."""
     return {
         "kind": "Status",
@@ -62,7 +62,7 @@ def success(resource: Resource, name: str, uid: str) -> dict[str, Any]:
     }
 
 
-def not_found(resource: Resource, name: str) -> StatusError:
+def not_found(resource: ServedResource, name: str) -> StatusError:
     """Return the answer for an object that does not exist."""
     message = f'{resource.qualified} "{name}" not found'
     return StatusError(404, "NotFound", message, details=_details(resource, name))
@@ -73,7 +73,7 @@ def no_such_resource() -> StatusError:
     return StatusError(404, "NotFound", "the server could not find the requested resource", details={})
 
 
-def already_exists(resource: Resource, name: str, *, deleting: bool) -> StatusError:
+def already_exists(resource: ServedResource, name: str, *, deleting: bool) -> StatusError:
     """Return the answer for a create of what exists, perhaps held by finalizers."""
     message = f'{resource.qualified} "{name}" already exists'
     if deleting:
@@ -81,7 +81,7 @@ def already_exists(resource: Resource, name: str, *, deleting: bool) -> StatusEr
     return StatusError(409, "AlreadyExists", message, details=_details(resource, name))
 
 
-def conflict(resource: Resource, name: str, cause: str) -> StatusError:
+def conflict(resource: ServedResource, name: str, cause: str) -> StatusError:
     """Return the answer for a write that is based on an old version or another object."""
     message = f'Operation cannot be fulfilled on {resource.qualified} "{name}": {cause}'
     return StatusError(409, "Conflict", message, details=_details(resource, name))
@@ -90,7 +90,7 @@ def conflict(resource: Resource, name: str, cause: str) -> StatusError:
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
 
-def forbidden(resource: Resource, name: str, cause: str) -> StatusError:
+def forbidden(resource: ServedResource, name: str, cause: str) -> StatusError:
     """Return the answer for what is never allowed."""
     message = f'{resource.qualified} "{name}" is forbidden: {cause}'
     return StatusError(403, "Forbidden", message, details=_details(resource, name))
@@ -140,7 +140,7 @@ def internal_error(message: str) -> StatusError:
     return StatusError(500, "", message)
 
 
-def undecodable(resource: Resource, cause: str) -> StatusError:
+def undecodable(resource: ServedResource, cause: str) -> StatusError:
     """Return the answer for a body that is no object of the resource's kind."""
     return bad_request(
         f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {cause}'
@@ -190,6 +190,6 @@ def initializing() -> StatusError:
     return StatusError(429, "TooManyRequests", "storage is (re)initializing", details=details)
 
 
-def _details(resource: Resource, name: str) -> dict[str, Any]:
+def _details(resource: ServedResource, name: str) -> dict[str, Any]:
     group = {"group": resource.group} if resource.group else {}
     return {"name": name, **group, "kind": resource.plural}

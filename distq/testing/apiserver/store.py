@@ -59,7 +59,7 @@ class Stored:
         return Stored(self.key, self.content | {"metadata": metadata}, revision)
 
 
-class Event:
+class StoreEvent:
     """One change of one object: what it was, if it existed, and what it became or last was."""
 
     def __init__(self, before: Stored | None, current: Stored, *, gone: bool = False) -> None:
@@ -88,7 +88,7 @@ class Event:
 class Listener(Protocol):
     """An open watch."""
 
-    def offer(self, event: Event) -> None:
+    def offer(self, event: StoreEvent) -> None:
         """Take a change."""
 
     def end(self) -> None:
@@ -100,7 +100,7 @@ class Collection:
 
     def __init__(self, identity: tuple[str, str], window: int, revision: int) -> None:
         self.identity = identity
-        self.log: deque[Event] = deque()
+        self.log: deque[StoreEvent] = deque()
         self.compacted = revision
         """The oldest revision whose state the log can restore."""
         self.watch_floor = revision
@@ -135,7 +135,7 @@ class Collection:
                 return
             yield objects[keys[index]]
 
-    def since(self, revision: int) -> Iterator[Event]:
+    def since(self, revision: int) -> Iterator[StoreEvent]:
         """Iterate the changes after the revision, oldest first."""
         newer = []
         for event in reversed(self.log):
@@ -144,7 +144,7 @@ class Collection:
             newer.append(event)
         return reversed(newer)
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: StoreEvent) -> None:
         """Make the change, and tell the listeners."""
         if event.gone:
             del self._objects[event.key]
@@ -158,7 +158,7 @@ class Collection:
         for listener in list(self.listeners):
             listener.offer(event)
 
-    def _make_room(self, event: Event) -> None:
+    def _make_room(self, event: StoreEvent) -> None:
         """Forget what leaves the window, which doubles while it is younger than 75 s."""
         if len(self.log) < self._capacity:
             return
@@ -199,7 +199,7 @@ class Store:
 
     def __init__(self, window: int, identities: Iterable[tuple[str, str]] = ()) -> None:
         self.revision = 1
-        self.observers: list[Callable[[Collection, Event], None]] = []
+        self.observers: list[Callable[[Collection, StoreEvent], None]] = []
         """Told of every change, in order, before the writer has its answer."""
         self._window = window
         self._collections: dict[tuple[str, str], Collection] = {}
@@ -224,17 +224,17 @@ class Store:
         self.revision += 1
         content["metadata"]["resourceVersion"] = str(self.revision)
         stored = Stored(key, content, self.revision)
-        self._commit(collection, Event(collection.get(key), stored))
+        self._commit(collection, StoreEvent(collection.get(key), stored))
         return stored
 
     def remove(self, collection: Collection, stored: Stored) -> Stored:
         """Delete an object, and return it under the revision of the delete."""
         self.revision += 1
         tombstone = stored.at(self.revision)
-        self._commit(collection, Event(stored, tombstone, gone=True))
+        self._commit(collection, StoreEvent(stored, tombstone, gone=True))
         return tombstone
 
-    def _commit(self, collection: Collection, event: Event) -> None:
+    def _commit(self, collection: Collection, event: StoreEvent) -> None:
         collection.apply(event)
         for observe in self.observers:
             observe(collection, event)

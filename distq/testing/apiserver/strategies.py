@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from distq.testing.apiserver.definitions import established, with_defaults
-from distq.testing.apiserver.resources import DEFINITIONS, DEPLOYMENTS, LEASES, NAMESPACES, Resource
+from distq.testing.apiserver.resources import DEFINITIONS, DEPLOYMENTS, LEASES, NAMESPACES, ServedResource
 from distq.testing.apiserver.status import invalid
 from distq.testing.apiserver.store import Content
 
@@ -29,7 +29,7 @@ _KEPT_BY_STATUS = {"Pod": ("ownerReferences",), "Deployment": ("labels",)}
 """Metadata that a write to the status of these kinds leaves as it was."""
 
 
-def prepare_for_create(resource: Resource, content: Content) -> None:
+def prepare_for_create(resource: ServedResource, content: Content) -> None:
     """Set what the kind's new objects start with."""
     _normalize(resource, content)
     if resource.status and resource.kind != "Node":
@@ -45,7 +45,7 @@ def prepare_for_create(resource: Resource, content: Content) -> None:
         content["spec"] = {"finalizers": ["kubernetes"]}
 
 
-def prepare_for_update(resource: Resource, new: Content, old: Content) -> None:
+def prepare_for_update(resource: ServedResource, new: Content, old: Content) -> None:
     """Keep the status, and count the generation."""
     _normalize(resource, new)
     _refuse_change_of_immutable(resource, new, old)
@@ -59,7 +59,7 @@ def prepare_for_update(resource: Resource, new: Content, old: Content) -> None:
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
 
-def prepare_for_status_update(resource: Resource, new: Content, old: Content) -> Content:
+def prepare_for_status_update(resource: ServedResource, new: Content, old: Content) -> Content:
     """Return the old object with the new one's status; of built-in kinds most metadata comes along."""
     metadata = dict(old["metadata"])
     if not resource.custom and resource != DEFINITIONS:
@@ -79,7 +79,7 @@ def _take(content: Content, field: str, source: Content) -> None:
         content.pop(field, None)
 
 
-def _intent(resource: Resource, content: Content) -> Any:
+def _intent(resource: ServedResource, content: Content) -> Any:
     """Return what the generation counts the changes of."""
     if resource.custom:
         apart = {"metadata", "status"} if resource.status else {"metadata"}
@@ -88,7 +88,7 @@ def _intent(resource: Resource, content: Content) -> Any:
     return content.get("spec"), annotations
 
 
-def _normalize(resource: Resource, content: Content) -> None:
+def _normalize(resource: ServedResource, content: Content) -> None:
     if resource.identity == LEASES.identity:
         _validate_lease(content)
     elif resource.identity == DEFINITIONS.identity:
@@ -114,7 +114,7 @@ def _validate_lease(content: Content) -> None:
         raise invalid(LEASES.group, LEASES.kind, content["metadata"]["name"], *causes)
 
 
-def _validate_keys(resource: Resource, content: Content) -> None:
+def _validate_keys(resource: ServedResource, content: Content) -> None:
     causes = [
         ("FieldValueInvalid", f"{field}[{key}]", f'Invalid value: "{key}": {_KEY_RULE}')
         for field in ("data", "binaryData")
@@ -125,7 +125,7 @@ def _validate_keys(resource: Resource, content: Content) -> None:
         raise invalid(resource.group, resource.kind, content["metadata"]["name"], *causes)
 
 
-def _refuse_change_of_immutable(resource: Resource, new: Content, old: Content) -> None:
+def _refuse_change_of_immutable(resource: ServedResource, new: Content, old: Content) -> None:
     changed = [field for field in ("immutable", "data", "binaryData") if new.get(field) != old.get(field)]
     if resource.identity in _DATA and old.get("immutable") and changed:
         causes = [("FieldValueForbidden", field, _IMMUTABLE) for field in changed]

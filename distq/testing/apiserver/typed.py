@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from distq.testing.apiserver.resources import LEASES, Resource
+from distq.testing.apiserver.resources import LEASES, ServedResource
 from distq.testing.apiserver.status import StatusError, undecodable
 from distq.testing.apiserver.store import Content
 
@@ -35,7 +35,7 @@ _LEASE_FIELDS = {
 }
 
 
-def decode(resource: Resource, content: Content) -> Content:
+def decode(resource: ServedResource, content: Content) -> Content:
     """Return the content, metadata apart, as its kind's type keeps it; what is null is absent."""
     if resource.custom:
         return content
@@ -52,7 +52,7 @@ def decode(resource: Resource, content: Content) -> Content:
     return kept
 
 
-def texts(resource: Resource, path: str, value: Any) -> dict[str, str]:
+def texts(resource: ServedResource, path: str, value: Any) -> dict[str, str]:
     """Return a map of texts, null ones empty."""
     if not isinstance(value, dict):
         raise wrong_type(resource, path, value, "map[string]string")
@@ -62,7 +62,7 @@ def texts(resource: Resource, path: str, value: Any) -> dict[str, str]:
     return {name: each or "" for name, each in value.items()}
 
 
-def wrong_type(resource: Resource, path: str, value: Any, wanted: str) -> StatusError:
+def wrong_type(resource: ServedResource, path: str, value: Any, wanted: str) -> StatusError:
     """Return the answer for a value that is not of its field's type."""
     cause = f"json: cannot unmarshal {_word(value)} into Go struct field {path} of type {wanted}"
     return undecodable(resource, cause)
@@ -78,7 +78,7 @@ def _word(value: Any) -> str:
     return words.get(type(value), "null")
 
 
-def _require_base64(resource: Resource, encoded: dict[str, str]) -> None:
+def _require_base64(resource: ServedResource, encoded: dict[str, str]) -> None:
     for text in encoded.values():
         try:
             base64.b64decode("".join(text.split("\n")), validate=True)

@@ -16,7 +16,7 @@ from distq.testing.apiserver.listing import ListOptions, invalid_options, parse_
 from distq.testing.apiserver.representation import PARTIAL_LIST, Representation, error_event
 from distq.testing.apiserver.selectors import Selector
 from distq.testing.apiserver.status import StatusError, initializing, too_old
-from distq.testing.apiserver.store import Collection, Event, Store, Stored
+from distq.testing.apiserver.store import Collection, Store, Stored, StoreEvent
 
 _MAX_PENDING = 100_000
 """Lines that a client may lag behind before its stream is ended."""
@@ -95,7 +95,7 @@ class Watch:
             else:
                 await self._wait_until(min(self._next_bookmark, self._deadline))
 
-    def offer(self, event: Event) -> None:
+    def offer(self, event: StoreEvent) -> None:
         """Take a change, as the selector sees it."""
         if event.revision <= self._after:
             return

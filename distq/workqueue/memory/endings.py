@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from distq.workqueue.engine import Entry, RateLimitedAdd
 from distq.workqueue.interface import (
     After,
     Disposition,
@@ -10,20 +11,25 @@ from distq.workqueue.interface import (
     Release,
     Request,
     Retry,
-    Settlement,
     Success,
 )
 from distq.workqueue.memory.entries import Answer, Ending
 from distq.workqueue.rate_limiters import Failure, fixed
 
-_TOLD = {"ended": Disposition("ended"), "pending": Disposition("pending"), "parked": Disposition("parked")}
+_BY_PLACE = {
+    "ended": Disposition("ended"),
+    "pending": Disposition("pending"),
+    "parked": Disposition("parked"),
+}
 REFUSED = Disposition("refused")
 
 
-def ending_of(settlement: Settlement, limiter_of: Callable[[Failure], str]) -> Ending:
+def ending_of(entry: Entry, limiter_of: Callable[[Failure], str]) -> Ending:
     """Return how the claim ends, with the limiter of this failure."""
-    key, fence = settlement.request.key, settlement.request.fence
-    match settlement.outcome:
+    if isinstance(entry, RateLimitedAdd):
+        return Ending(entry.key, 0, "limit", limiter_of(Failure(entry.key, entry.attempt, None)))
+    key, fence = entry.request.key, entry.request.fence
+    match entry.outcome:
         case Success():
             return Ending(key, fence)
         case Done():
@@ -35,7 +41,7 @@ def ending_of(settlement: Settlement, limiter_of: Callable[[Failure], str]) -> E
         case Park(error, traceback):
             return Ending(key, fence, "park", text=f"{error}\n{traceback}")
         case Retry(error, traceback, delay, cause):
-            failure = Failure(key, settlement.request.attempt, cause)
+            failure = Failure(key, entry.request.attempt, cause)
             limiter = limiter_of(failure) if delay is None else fixed(delay)
             return Ending(key, fence, "retry", limiter, text=f"{error}\n{traceback}")
 
@@ -43,10 +49,12 @@ def ending_of(settlement: Settlement, limiter_of: Callable[[Failure], str]) -> E
 def dispositions_of(endings: Sequence[Ending], answer: Answer) -> list[Disposition]:
     """Return a disposition for each ending."""
     others = iter(answer.dispositions)
-    told = ["ended" if ending.outcome == "success" else next(others) for ending in endings]
+    places = ["ended" if ending.outcome == "success" else next(others) for ending in endings]
     return [
-        REFUSED if place in answer.refused else _TOLD.get(text) or Disposition("delayed", int(text) / 1000)
-        for place, text in enumerate(told, 1)
+        REFUSED
+        if place in answer.refused
+        else _BY_PLACE.get(text) or Disposition("delayed", int(text) / 1000)
+        for place, text in enumerate(places, 1)
     ]
 
 

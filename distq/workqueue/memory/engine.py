@@ -1,30 +1,80 @@
-"""What the handles of one memory queue share: its state, its clock, and who waits for a change."""
+"""The engine of queues in this process: the specification's state, used by handles as one in Redis is."""
 
 import threading
+from collections.abc import Callable, Sequence
 
 from distq.clock import Clock
+from distq.workqueue.engine import TurnSettings
+from distq.workqueue.interface import Request
+from distq.workqueue.memory.entries import Now
+from distq.workqueue.memory.memory_session import MemorySession
 from distq.workqueue.memory.state import QueueState
+from distq.workqueue.signal_safe_condition import SignalSafeCondition
 
 
 class MemoryEngine:
-    """One queue in this process; hold ``lock`` while you look at its state or change it."""
+    """One queue in this process. See ``Engine``. Hold ``lock`` to read or change its state."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, name: str, clock: Clock) -> None:
+        self.name = name
         self.state = QueueState()
         self.clock = clock
         self.lock = threading.RLock()
         self.changes = 0
         """Counts what may have made an item claimable."""
-        self.waiting: dict[threading.Event, object] = {}
-        """Rings who waits; the value is the handle."""
+        self.changed = SignalSafeCondition()
+
+    def session(
+        self, settings: TurnSettings, *, claim_duration: float, on_cancel: Callable[[Request], None]
+    ) -> MemorySession:
+        """Return a session for one handle; it lapses by ``abandon`` only, whatever the claim duration."""
+        del claim_duration
+        return MemorySession(self, settings, on_cancel)
 
     def now(self) -> int:
         """Return the queue's time, µs since the epoch."""
         return round(self.clock.now() * 1_000_000)
 
-    def changed(self) -> None:
+    def note_change(self) -> None:
         """Wake all who wait, and who has not seen this yet when it begins to."""
         with self.lock:
             self.changes += 1
-            for bell in self.waiting:
-                bell.set()
+        self.changed.notify_all()
+
+    def add(
+        self, keys: Sequence[bytes], *, priority: int, delay: int, max_length: int | None
+    ) -> tuple[int, int]:
+        """Make keys pending, now or after ``delay`` µs; return how many were not, and how many fitted."""
+        names = [key.decode() for key in keys]
+        with self.lock:
+            items, now = self.state.items, self.now()
+            if delay > 0:
+                answer = items.add_after(now, names, priority, delay, max_length)
+            else:
+                answer = items.add(now, names, priority, max_length)
+            self.note_change()
+        return answer
+
+    def forget(self, key: bytes) -> None:
+        """Drop the key's failure record, unless it is dead."""
+        with self.lock:
+            self.state.items.forget([key.decode()])
+
+    def num_requeues(self, key: bytes) -> int:
+        """Return how many failures the key has."""
+        with self.lock:
+            record = self.state.items.failures.get(key.decode())
+            return record.count if record is not None else 0
+
+    def is_dirty(self, key: bytes) -> bool:
+        """Return whether the key was added again while claimed."""
+        with self.lock:
+            items, name = self.state.items, key.decode()
+            return name in items.claims and isinstance(items.pending.get(name), Now)
+
+    def depth(self) -> int:
+        """Return how many items wait now: ready, dirty, and delayed ones that are due."""
+        with self.lock:
+            due_ms = self.now() // 1000
+            entries = self.state.items.pending.values()
+            return sum(isinstance(entry, Now) or entry.due_ms <= due_ms for entry in entries)

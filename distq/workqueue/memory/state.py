@@ -209,15 +209,20 @@ class QueueState:
         return len(parked)
 
     def requeue(self, now: int, state: str, names: Sequence[Item]) -> int:
-        """Drop delay, failure record and death; return how many items changed."""
-        items, changed = self.items, 0
-        for item in [each for each in names if self._is_in(each, state)]:
-            failed = items.failures.pop(item, None) is not None
-            waits, dead = isinstance(items.pending.get(item), Later), item in items.dead
-            if waits or dead:
-                items.enqueue(now, [item], -900 if waits else 0)  # a delayed item keeps its own priority
-            changed += failed or waits or dead
-        return changed
+        """Drop delay, failure record and death; return how many items changed.
+
+        Those that were delayed or dead become pending now, in their order, the delayed before the dead.
+        """
+        items = self.items
+        chosen = [each for each in names if self._is_in(each, state)]
+        delayed = [item for item in chosen if isinstance(items.pending.get(item), Later)]
+        dead = [item for item in chosen if item in items.dead]
+        failed = [item for item in chosen if items.failures.pop(item, None) is not None]
+        if delayed:
+            items.enqueue(now, delayed, -900)  # the lowest, so that each keeps its own priority
+        if dead:
+            items.enqueue(now, dead, 0)
+        return len({*delayed, *dead, *failed})
 
     def delete(self, state: str, names: Sequence[Item]) -> int:
         """Drop what is pending or dead; return how many items changed."""

@@ -1,3 +1,5 @@
+-- in: delayed, dirty, failures, max_clock_step, meta, now, number, paused, seen, sessions, ticks, tokens, wake
+-- out: first, n_dirty, n_failures, n_sessions, record, tokens
 -- Ten times a second at most, move the claim clock and take back what lapsed sessions held.
 -- The clock advances at most `max_clock_step` each time, so that silence (an outage, a freeze, a step of TIME)
 -- expires nobody.

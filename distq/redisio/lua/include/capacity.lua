@@ -1,3 +1,5 @@
+-- in: delayed, dirty, ready
+-- out: fitting
 -- How many of the items, from the first, fit into a queue of at most `max_length`; what is pending takes no more.
 local function fitting(items, max_length)
   local free = max_length - call('ZCARD', ready) - call('ZCARD', dirty) - call('ZCARD', delayed)

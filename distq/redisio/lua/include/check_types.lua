@@ -1,6 +1,7 @@
--- Look first: every key that may be written is read before anything is, since a key of a wrong type stops the script
--- here and Lua does not roll back. A write that full memory permits then opens the way for the rest.
--- Constants are text, since Redis formats numbers slowly.
+-- in: claims, dead, delayed, dirty, failures, now, processing, ready, seen, sessions, wake, workers
+-- out: first, n_dirty, n_failures, n_sessions, seen, ticks, tokens
+-- Read every key that may be written, before anything is: one of a wrong type stops the script here, and nothing that
+-- a script wrote is rolled back. Constants are text, since Redis formats numbers slowly.
 call('ZCARD', ready)
 local n_sessions, n_dirty, n_failures = call('ZCARD', sessions), call('ZCARD', dirty), call('HLEN', failures)
 local first, tokens = call('ZRANGE', delayed, '0', '0', 'WITHSCORES'), call('LLEN', wake)
@@ -11,4 +12,6 @@ if ticks then
   call('ZCARD', dead)
   call('HLEN', workers)
 end
+-- Redis looks at maxmemory only before a script's first write: a removal is permitted where memory is full, of what is
+-- not there, too, and then all that follows is.
 call('ZREM', processing, '')

@@ -1,3 +1,5 @@
+-- in: claims, fence, fleet_concurrency, n_failures, number, paused, processing, ready, want
+-- out: alone, asked, fleet, popped, promoted, records, unclaimable, want
 -- Claim up to `want` items from the head of the queue.
 local asked = want
 local fleet = tonumber(fleet_concurrency)

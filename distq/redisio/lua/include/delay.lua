@@ -1,3 +1,5 @@
+-- in: now, split_due
+-- out: due_score
 -- The score of an item that is to be pending at `due` and perhaps was to be before: the earliest of several delays
 -- wins, and the highest priority.
 local function due_score(own, due, priority)

@@ -1,3 +1,5 @@
+  -- in: dead, delayed, dispositions, others, settlements, split_due
+  -- out: dispositions
   -- What became of each settled item that was no success: its due time in ms, parked, or pending.
   dispositions = {}
   local names = {}

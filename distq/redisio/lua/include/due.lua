@@ -1,3 +1,5 @@
+-- in: nothing
+-- out: split_due
 -- A delayed score is the due time, in ms rounded up so that it is never early, and the priority to come back with.
 local function split_due(score)
   local rest = score % 2048

@@ -1,6 +1,9 @@
+-- in: dead, delayed, dirty, meta, now, processing, ready, stamp, tokens, wake
+-- out: enqueue, stamp, tokens
 -- Make items pending now: ready, or dirty while claimed. A fresh add supersedes a delay, whose higher priority
 -- stays, and revives the dead; one that keeps what is pending leaves delayed and dead items alone.
 -- Returns how many were not pending now before. Moves `stamp`, a µs an item, so that the order is the items'.
+-- By LT the lower order wins wherever an item stood before: it keeps its place, or is raised to the end of a level.
 --- @include order
 --- @include due
 local function enqueue(items, priority, keep_pending)

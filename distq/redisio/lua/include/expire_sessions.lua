@@ -1,3 +1,5 @@
+    -- in: claims, clock, meta, now, processing, sessions, workers
+    -- out: take_back
     --- @include order
     --- @include failure
     --- @include put_back

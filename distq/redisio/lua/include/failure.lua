@@ -1,3 +1,5 @@
+-- in: dead, delayed, dirty, failures, now
+-- out: park, read_failure, write_failure
 -- A failure record is `count crashes failed_at reason text`; reason - while the item lives.
 local function read_failure(item)
   local record = call('HGET', failures, item)

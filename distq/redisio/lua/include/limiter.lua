@@ -1,3 +1,5 @@
+  -- in: meta, now, now_text
+  -- out: delay_of, keep_buckets
   -- A limiter is a program in postfix notation, times in µs: `exp 5000 1e9 bucket 10 100 maxof 2`.
   -- Source: client-go workqueue default_rate_limiters; golang.org/x/time/rate Reserve for the bucket.
   local TEN_YEARS = 315576000 * 1000000

@@ -1,3 +1,5 @@
+-- in: nothing
+-- out: order
 -- An order is one double: the exponent is the priority, the mantissa the µs since which the item is pending.
 -- Lower comes first. Exact for |priority| <= 900 until the year 2112.
 local ONE = 2 ^ 52

@@ -1,3 +1,5 @@
+    -- in: failures, meta, now, number, popped, processing, ready, records, unclaimable, want
+    -- out: alone, popped, records, unclaimable
     -- A suspect is claimed alone, so that poison kills no siblings. One session at a time empties itself for that: it
     -- claims nothing until it holds nothing, then the suspects one by one. The others pass them and claim what stands
     -- behind; one of them that holds nothing, and finds nothing else, claims a suspect, too.

@@ -1,3 +1,5 @@
+  -- in: delayed, dirty, first, now, processing, ready, want
+  -- out: first, promoted
   -- Promote what is due, in the order of the due times: pending since it was due, whenever that is noticed.
   local edge = math.floor(now / 1000) * 2048 + 2047
   if first[2] and tonumber(first[2]) <= edge then

@@ -1,3 +1,5 @@
+  -- in: claims, failures, number, others, processing, record, settlements
+  -- out: nothing
   -- The reply was lost: nothing happens twice; the claims of that turn are found by their fence.
   --- @include due
   local fence, alone, refusals = string.match(record, '^%S+ %S+ (%S+) (%d) (.*)$')

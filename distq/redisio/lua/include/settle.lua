@@ -1,3 +1,5 @@
+-- in: claims, dirty, failures, n_dirty, n_failures, n_ok, number, processing, ready, refused, settlements
+-- out: n_failures
 -- The many successes in few commands: the cost of a busy queue is decided here.
 local ended = {}
 if n_ok > 0 then

@@ -1,3 +1,6 @@
+  -- in: claims, dead, delayed, dirty, failures, limiter, max_retries, n_ok, now, number, others, processing, ready,
+  --     refused, settlements, stamp
+  -- out: first, n_failures
   local now_text = string.format('%.0f', now)
   --- @include order
   --- @include due

@@ -1,3 +1,6 @@
+  -- in: alone, first, fleet, found_less, meta, n_sessions, now, number, paused, processing, ready, stamp, tokens,
+  --     unclaimable, wake
+  -- out: tokens, wait
   -- Who sleeps how long, and who is woken: a token in `wake` for one sleeper where work is left. One consumer covers
   -- the next due time; the others poll, the whole fleet about ten times a second whatever its size. Large fleets
   -- spread their polls widely, so that the next comes soon also where all fell asleep at once.
@@ -14,7 +17,7 @@
   end
   local may_claim = not paused and (not fleet or call('ZCARD', processing) < fleet)
   if found_less then
-    -- chance from the stamp: math.random repeats itself in 6.2
+    -- chance from the stamp: math.random begins anew at each call in 6.2, and gives the same number
     wait = POLL_AT_LEAST + (poll_at_most - POLL_AT_LEAST) * (stamp % 997 / 997)
     if left == 0 then
       call('DEL', wake)

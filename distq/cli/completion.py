@@ -1,0 +1,65 @@
+"""Completion by TAB: the commands, their options, and what Redis knows of names."""
+
+import contextlib
+from typing import TYPE_CHECKING
+
+import click
+from click.shell_completion import CompletionItem, get_completion_class
+
+if TYPE_CHECKING:
+    from distq.redisio.connection import Connection
+
+VARIABLE = "_DISTQ_COMPLETE"
+SHELLS = click.Choice(["bash", "zsh", "fish"])
+
+_PATIENCE = 0.5
+"""Seconds that a TAB may wait for Redis."""
+
+_MOST_KEYS = 100
+
+
+@click.command(epilog="Example: source <(distq completion bash)")
+@click.argument("shell", type=SHELLS)
+def completion(*, shell: str) -> None:
+    """Print what lets SHELL complete commands, options, queues and keys; for its start-up file."""
+    click.echo(script(shell))
+
+
+def script(shell: str) -> str:
+    """Return the functions that the shell reads."""
+    from distq.cli.program import main
+
+    found = get_completion_class(shell)
+    if found is None:
+        raise click.ClickException(f"no completion for {shell}. Use bash, zsh or fish.")
+    instance = found(main, {}, "distq", VARIABLE)
+    return instance.source_template % instance.source_vars()
+
+
+def complete_queue(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
+    """Return the queues whose names begin so; none where Redis does not answer soon."""
+    with contextlib.suppress(Exception):  # nobody wants to read errors while typing
+        from distq.redisio.queue_store import queue_names
+
+        return [CompletionItem(name) for name in queue_names(_connection(ctx)) if name.startswith(incomplete)]
+    return []
+
+
+def complete_key(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
+    """Return keys of the chosen queue that begin so, not all of many."""
+    with contextlib.suppress(Exception):
+        from distq.inspector import Inspector
+
+        escaped = "".join(f"\\{c}" if c in "*?[]\\" else c for c in incomplete)
+        found = Inspector(_connection(ctx)).items(ctx.params["queue"], match=f"{escaped}*", limit=_MOST_KEYS)
+        return [CompletionItem(item.key) for item in found]
+    return []
+
+
+def _connection(ctx: click.Context) -> "Connection":
+    """Return an impatient Connection to the Redis that the options so far and the environment name."""
+    from distq.config import Settings
+    from distq.redisio.connection import Connection
+
+    given = {name: value for name, value in ctx.params.items() if name.startswith("redis_") and value}
+    return Connection(settings=Settings.from_env(**given)).with_timeout(_PATIENCE)

@@ -1,0 +1,154 @@
+"""What a session holds: requests that were handed out, claims and results that nobody came for yet."""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from distq.redisio.limits import TURN_LIMIT
+from distq.workqueue.engine import Entry
+from distq.workqueue.interface import Disposition, Request, Settlement, Turn
+from distq.workqueue.turns import REFUSED, TurnReply
+from distq.workqueue.worker import Worker
+
+_logger = logging.getLogger("distq.queue")
+
+_RESULTS_LIMIT = 4 * TURN_LIMIT
+"""Results that are kept; nobody came back for the oldest."""
+_NO_RESULT = None, REFUSED
+
+
+class ClaimLedger:
+    """The claims of one session, by key.
+
+    Changed between turns or by the thread that makes one; only ``cancel_all`` may be called at any time.
+    """
+
+    def __init__(self, name: str, *, on_cancel: Callable[[Request], None], on_drained: Callable[[], None]):
+        self._name = name
+        self._on_cancel = on_cancel
+        self._on_drained = on_drained
+        self.held: dict[str, Request] = {}
+        self.unassigned: dict[str, Request] = {}
+        """Of those held: claims that came for calls which were given up."""
+        self.results: dict[int, tuple[Entry | None, Disposition]] = {}
+        """What became of entries whose calls do not know it yet; late, where a call ended with an error."""
+        self._promoted = 0
+        self._holds_suspect = False
+        self._empties = False
+
+    # A turn comes and goes
+
+    def holds(self, entry: Entry) -> bool:
+        """Return whether the entry may be sent: its claim is held, or it needs none."""
+        if not isinstance(entry, Settlement):
+            return True
+        held = self.held.get(entry.request.key)
+        return held is not None and held.fence == entry.request.fence
+
+    def record(self, entries: Sequence[Entry], reply: TurnReply, worker: Worker, *, asked: bool) -> None:
+        """Note what a turn did, which ``asked`` for claims or not; what it claimed is unassigned.
+
+        The same reply twice changes nothing more.
+        """
+        was_draining = self.draining
+        for entry, disposition in zip(entries, reply.dispositions, strict=True):
+            if isinstance(entry, Settlement):
+                self.held.pop(entry.request.key, None)
+                worker.count(entry.outcome, disposition)
+            if disposition.kind != "refused":
+                self.results[_asked_by(entry)] = entry, disposition
+        if len(self.results) > _RESULTS_LIMIT:
+            for oldest in list(self.results)[:-_RESULTS_LIMIT]:
+                del self.results[oldest]
+        took_suspect = reply.alone and bool(reply.requests)
+        self._holds_suspect = took_suspect or (self._holds_suspect and bool(self.held))
+        if asked:  # each such reply says anew whether this session empties itself for a suspect
+            self._empties = reply.alone and not took_suspect
+        claimed = {request.key: request for request in reply.requests}
+        self.unassigned.update(claimed)
+        self.held.update(claimed)
+        self._promoted += reply.promoted
+        if was_draining and not self.draining:
+            self._on_drained()
+
+    def take_results(self, entries: Sequence[Entry]) -> list[Disposition]:
+        """Return what became of each entry, once; refused where nothing is known of it."""
+        return [self.results.pop(_asked_by(entry), _NO_RESULT)[1] for entry in entries]
+
+    def available(self) -> list[Request]:
+        """Return the unassigned requests that may be handed out: not those cancelled meanwhile."""
+        return [request for request in self.unassigned.values() if not request.cancelled.is_set()]
+
+    def assign(self, requests: Iterable[Request]) -> None:
+        """Note that these were handed out."""
+        handed_out = {request.key for request in requests}
+        self.unassigned = {key: each for key, each in self.unassigned.items() if key not in handed_out}
+
+    def take_back(self, entries: Sequence[Entry], turn: Turn) -> None:
+        """Note that nobody has what this turn brought: the call that it was for was interrupted."""
+        for entry, disposition in zip(entries, turn.dispositions, strict=True):
+            if disposition.kind != "refused":
+                self.results[_asked_by(entry)] = entry, disposition
+        self.unassigned.update({each.key: each for each in turn.requests if self.held.get(each.key) is each})
+        self._promoted += turn.promoted
+
+    def take_promoted(self) -> int:
+        """Return how many delayed items became pending since this was called last."""
+        promoted, self._promoted = self._promoted, 0
+        return promoted
+
+    def n_unassigned(self) -> int:
+        """Return how many of those held nobody has come for."""
+        unassigned = self.unassigned.copy()
+        return sum(self.held.get(key) is request for key, request in unassigned.items())
+
+    # A suspect
+
+    @property
+    def draining(self) -> bool:
+        """Return whether nothing is claimed until nothing is held: beside a suspect, or to claim one."""
+        return (self._holds_suspect or self._empties) and bool(self.held)  # it may be cancelled meanwhile
+
+    def may_claim(self, entries: Sequence[Entry]) -> bool:
+        """Return whether a turn with these entries may ask for claims: not beside a suspect that stays held.
+
+        Who only empties itself goes on asking: Redis decides in each turn whether it still has to.
+        """
+        settled = {entry.request.key for entry in entries if isinstance(entry, Settlement)}
+        return not self._holds_suspect or self.held.keys() <= settled
+
+    # Claims that end otherwise
+
+    def cancel_all(self, why: str) -> list[Request]:
+        """Cancel all requests and return them: from here on nothing of them is settled."""
+        held, self.held = self.held, {}
+        for request in held.values():
+            self._cancel(request, why)
+        return list(held.values())
+
+    def lose(self) -> None:
+        """Give up all claims, since the server no longer has the session."""
+        self.unassigned.clear()
+        self._holds_suspect = self._empties = False
+        self.cancel_all("its session was lost")
+
+    def compare(self, fences: Mapping[str, int]) -> list[Request]:
+        """Cancel what the server has not, and what nobody came for; return what it has and we have not."""
+        for key, request in list(self.held.items()):
+            if fences.get(key) != request.fence:
+                del self.held[key]
+                self._cancel(request, "its claim is gone")
+            elif self.unassigned.get(key) is request:
+                del self.held[key]
+                self._cancel(request, "nobody came for it")
+        self.unassigned.clear()
+        return [Request(key, fence=fence) for key, fence in fences.items() if key not in self.held]
+
+    def _cancel(self, request: Request, why: str) -> None:
+        _logger.warning("queue %s: %s cancelled: %s", self._name, request.key, why)
+        request.cancelled.set()
+        self._on_cancel(request)
+
+
+def _asked_by(entry: Entry) -> int:
+    """Return whose result it is: that of the very request that was handed out, and of no copy."""
+    return id(entry.request if isinstance(entry, Settlement) else entry)

@@ -1,0 +1,122 @@
+"""What a handle needs of where its queue lives: an engine for all handles, and its own session with it.
+
+Redis and memory each have an engine; arguments, limits, waiting for items and drains are the handle's.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from distq.workqueue.interface import Request, Settlement, Turn
+from distq.workqueue.rate_limiters import Failure, RateLimiter, ScriptedRateLimiter, fixed, program_of
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimitedAdd:
+    """Count a failure of a key that nobody needs to hold, and delay it (client-go AddRateLimited)."""
+
+    key: str
+    attempt: int
+
+
+Entry = Settlement | RateLimitedAdd
+"""What a turn carries."""
+
+
+@dataclass
+class TurnSettings:
+    """What each turn of a handle carries about failures and the fleet."""
+
+    rate_limiter: RateLimiter
+    max_retries: int | None
+    fleet_concurrency: int | None = None
+    on_limiter_error: Callable[[], None] = lambda: None
+
+    def inputs(self) -> dict[str, str | int]:
+        """Return the inputs of the script."""
+        return {
+            "max_retries": "" if self.max_retries is None else self.max_retries,
+            "limiter": self._program(),
+            "fleet_concurrency": "" if self.fleet_concurrency is None else self.fleet_concurrency,
+        }
+
+    def limiter_of(self, failure: Failure) -> str:
+        """Return the limiter of one failure, after asking a custom one."""
+        return program_of(self.rate_limiter, failure, self.on_limiter_error)
+
+    def own_limiter(self, failure: Failure, delay: float | None) -> str:
+        """Return the limiter of one failure where it is not the queue's."""
+        if delay is not None:
+            return fixed(delay)
+        program = self.limiter_of(failure)
+        return "" if program == self._program() else program
+
+    def _program(self) -> str:
+        """Return the limiter of all failures, empty where a custom one is asked for each."""
+        return self.rate_limiter.program() if isinstance(self.rate_limiter, ScriptedRateLimiter) else ""
+
+
+class HandleSession(Protocol):
+    """What one handle holds of a queue. The first turn opens it, ``close`` ends it, the next opens another.
+
+    Safe for threads. When it is lost, each request is cancelled and nothing of it is settled.
+    """
+
+    def turn(self, entries: Sequence[Entry], want: int) -> Turn:
+        """Settle and claim in one step; see ``TurnQueue.turn``."""
+
+    def wait(self, seconds: float, at_most: float | None = None) -> None:
+        """Sleep until there may be work or ``interrupt`` is called, at most ``at_most`` seconds.
+
+        ``seconds`` is the wait that the last turn returned. Threads that wait together may share it.
+        """
+
+    def interrupt(self) -> None:
+        """End the running waits, or the next one, at once."""
+
+    def stop(self) -> None:
+        """Claim nothing from now on, and end all waits; close the session as soon as nothing is held.
+
+        It waits for no turn, since a signal's handler may have interrupted one.
+        """
+
+    def held(self) -> Sequence[Request]:
+        """Return the requests that it holds."""
+
+    def claiming(self) -> Sequence[int]:
+        """Return the threads whose turns may yet bring a claim, by ``threading.get_ident``."""
+
+    def is_kept_alive(self) -> bool:
+        """Return whether its claims are kept alive, if that is needed."""
+
+    def close(self) -> None:
+        """Release what it holds and end it."""
+
+
+class Engine(Protocol):
+    """Where the items of one queue are; they belong to all its handles. Keys come validated, as bytes."""
+
+    def add(
+        self, keys: Sequence[bytes], *, priority: int, delay: int, max_length: int | None
+    ) -> tuple[int, int]:
+        """Make up to 1000 keys pending, now or after ``delay`` µs.
+
+        Return how many were not pending before, and how many found a place.
+        """
+
+    def forget(self, key: bytes) -> None:
+        """Drop the key's failure record, unless it is dead."""
+
+    def num_requeues(self, key: bytes) -> int:
+        """Return how many failures the key has."""
+
+    def is_dirty(self, key: bytes) -> bool:
+        """Return whether the key was added again while claimed."""
+
+    def depth(self) -> int:
+        """Return how many items wait now: ready, dirty, and delayed ones that are due."""
+
+    def session(
+        self, settings: TurnSettings, *, claim_duration: float, on_cancel: Callable[[Request], None]
+    ) -> HandleSession:
+        """Return a session for one handle; ``on_cancel`` receives each request that ends unsettled."""

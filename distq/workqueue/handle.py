@@ -1,0 +1,303 @@
+"""The handle of a queue: what is client-go's and ours, wherever the queue lives."""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+
+from distq.clock import Clock
+from distq.errors import Empty, RedisUnavailable, ShutDown, short_tracebacks
+from distq.metrics import MetricsProvider
+from distq.redisio.keys import validate_key, validate_queue_name
+from distq.redisio.limits import TURN_LIMIT
+from distq.redisio.queue_store import batches
+from distq.redisio.scores import validate_priority
+from distq.workqueue.engine import Engine, RateLimitedAdd, TurnSettings
+from distq.workqueue.interface import (
+    Done,
+    Outcome,
+    Release,
+    Request,
+    Result,
+    Settlement,
+    Turn,
+    queue_full,
+    require_settings,
+)
+from distq.workqueue.outcome import outcome_of
+from distq.workqueue.rate_limiters import (
+    ItemExponentialFailureRateLimiter,
+    RateLimiter,
+    microseconds,
+    validate_rate_limiter,
+)
+from distq.workqueue.recorder import Recorder
+from distq.workqueue.signal_safe_condition import SignalSafeCondition
+
+_logger = logging.getLogger("distq.queue")
+_OUTAGE_PAUSE = 1.0
+"""Seconds between tries of ``listen`` while Redis gives no answer."""
+
+
+@short_tracebacks
+class QueueHandle:
+    """One process's way to a queue, on some engine; ``Queue`` and ``MemoryQueue`` are the two there are."""
+
+    def __init__(
+        self,
+        name: str,
+        engine: Engine,
+        *,
+        rate_limiter: RateLimiter | None,
+        max_retries: int | None,
+        claim_duration: float,
+        max_length: int | None,
+        metrics: MetricsProvider | None,
+        clock: Clock,
+    ) -> None:
+        self.name = validate_queue_name(name)
+        require_settings(claim_duration, max_retries, max_length)
+        self.on_cancel: Callable[[Request], None] | None = None
+        self._settings = TurnSettings(
+            validate_rate_limiter(
+                ItemExponentialFailureRateLimiter() if rate_limiter is None else rate_limiter
+            ),
+            max_retries,
+            on_limiter_error=self._count_limiter_error,
+        )
+        self._claim_duration = claim_duration
+        self._max_length = max_length
+        self._clock = clock
+        self._recorder: Recorder | None = None
+        if metrics is not None:
+            self.measure(metrics)
+        self._shutting_down = False
+        self._shut_downs = 0
+        self._changed = SignalSafeCondition()
+        """Notified when claims ended, and by each shutdown."""
+        self._use(engine)
+
+    def _use(self, engine: Engine) -> None:
+        self._engine = engine
+        self._session = engine.session(
+            self._settings, claim_duration=self._claim_duration, on_cancel=self._cancelled
+        )
+        if self._shutting_down:
+            self._session.stop()
+
+    def measure(self, metrics: MetricsProvider) -> None:
+        """Tell this provider what the handle does from now on, unless it has one already."""
+        if self._recorder is None:
+            self._recorder = Recorder(metrics, self.name, self._clock)
+
+    # Producers
+
+    def add(self, *keys: str, priority: int = 0, after: float | None = None) -> int:
+        """Make keys pending, now or ``after`` seconds; return how many were not pending before.
+
+        Higher ``priority`` (-900..900) goes first. More than 1000 keys go in several steps. Adding is
+        always accepted, by a handle that was shut down, too: the queue is everybody's. Raises
+        InvalidKey, QueueFull. Source: client-go util/workqueue Add, AddAfter.
+        """
+        priority = validate_priority(priority)
+        delay = 0 if after is None else microseconds(after)
+        added = 0
+        for batch in batches(keys):
+            new, fitted = self._engine.add(batch, priority=priority, delay=delay, max_length=self._max_length)
+            added += new
+            if self._recorder is not None:
+                self._recorder.accepted(new, fitted, delayed=delay > 0)
+            if fitted < len(batch):
+                raise queue_full(self.name, self._max_length, added)
+        return added
+
+    def add_after(self, key: str, delay: float) -> None:
+        """Make the key pending after ``delay`` seconds; of several delays the earliest counts.
+
+        A later plain add supersedes the delay. Source: client-go util/workqueue AddAfter.
+        """
+        self.add(key, after=delay)
+
+    def add_rate_limited(self, key: str) -> None:
+        """Count a failure of the key and make it pending after the limiter's delay.
+
+        It parks nothing, whatever ``max_retries`` is. Source: client-go util/workqueue AddRateLimited.
+        """
+        item = validate_key(key)
+        is_custom = callable(self._settings.rate_limiter)
+        attempt = self._engine.num_requeues(item) + 1 if is_custom else 0
+        turn = self._session.turn([RateLimitedAdd(key, attempt)], 0)
+        if self._recorder is not None:
+            self._recorder.backed_off(turn)
+
+    def forget(self, key: str) -> None:
+        """Drop the key's failure record, unless it is dead (client-go util/workqueue Forget)."""
+        self._engine.forget(validate_key(key))
+
+    # Reads
+
+    def num_requeues(self, key: str) -> int:
+        """Return how many failures the key has (client-go util/workqueue NumRequeues)."""
+        return self._engine.num_requeues(validate_key(key))
+
+    def is_dirty(self, key: str) -> bool:
+        """Return whether the key was added again while claimed."""
+        return self._engine.is_dirty(validate_key(key))
+
+    def depth(self) -> int:
+        """Return how many items wait now: ready, dirty, and delayed ones that are due."""
+        return self._engine.depth()
+
+    # Consumers
+
+    def get(self, timeout: float | None = None) -> Request:
+        """Claim the next item; wait for one, at most ``timeout`` seconds.
+
+        In Redis, the first call starts a thread that keeps this handle's claims alive. Raises Empty,
+        ShutDown. Source: client-go util/workqueue Get.
+        """
+        deadline = None if timeout is None else self._clock.monotonic() + timeout
+        while not self._shutting_down:
+            turn = self.turn([], 1)
+            if turn.requests:
+                return turn.requests[0]
+            remaining = None if deadline is None else deadline - self._clock.monotonic()
+            if remaining is not None and remaining <= 0:
+                raise Empty(f"queue {self.name}: nothing to claim within {timeout:g} s")
+            self._session.wait(turn.wait, remaining)
+        raise ShutDown(f"queue {self.name}: this handle was shut down")
+
+    def listen(self) -> Iterator[Request]:
+        """Yield claimed items until the handle is shut down; outages of Redis are waited out."""
+        while not self._shutting_down:
+            try:
+                yield self.get()
+            except ShutDown:
+                return
+            except RedisUnavailable as error:
+                _logger.warning("queue %s: %s", self.name, error)
+                self._changed.wait_for(lambda: self._shutting_down, _OUTAGE_PAUSE, self._clock)
+
+    def done(self, request: Request) -> bool:
+        """End the claim; return False where it had ended before, and nothing changed.
+
+        A failure record stays while something of the item is pending, so that ``add_rate_limited``
+        and then ``done`` backs off. Source: client-go util/workqueue Done.
+        """
+        return self._settle(request, Done())
+
+    def settle(self, request: Request, outcome: Result | BaseException | None = None) -> bool:
+        """End the claim with what the reconcile function returned or raised; return False as ``done``."""
+        return self._settle(request, outcome_of(outcome))
+
+    def release(self, request: Request) -> bool:
+        """Put the item back to where it stood, without a failure; return False as ``done``."""
+        return self._settle(request, Release())
+
+    def _settle(self, request: Request, outcome: Outcome) -> bool:
+        (disposition,) = self.turn([Settlement(request, outcome)], 0).dispositions
+        return disposition.kind != "refused"
+
+    # Shutdown is this handle's
+
+    @property
+    def shutting_down(self) -> bool:
+        """Return whether this handle was shut down (client-go util/workqueue ShuttingDown)."""
+        return self._shutting_down
+
+    def shut_down(self) -> None:
+        """End get and listen of this handle at once, and its running drains; others go on.
+
+        It waits for no turn under way, so a signal's handler may call it. Source: client-go util/workqueue
+        ShutDown; what waits is left to the other handles.
+        """
+        self._shut_downs += 1
+        self._stop_claiming()
+
+    def shut_down_with_drain(self, timeout: float | None = None) -> bool:
+        """Shut down, then wait for this handle's claims; return whether all ended within ``timeout`` seconds.
+
+        Once it has returned True nothing of this handle begins. A later ``shut_down`` ends the waiting. In a
+        signal's handler that interrupted a turn of its own thread it returns False at once: that turn goes on
+        only afterwards. Source: client-go util/workqueue ShutDownWithDrain.
+        """
+        shut_downs = self._shut_downs
+        self._stop_claiming()
+        if threading.get_ident() not in self._session.claiming():
+            self._changed.wait_for(
+                lambda: self._is_drained() or self._shut_downs != shut_downs, timeout, self._clock
+            )
+        return self._is_drained()
+
+    def _is_drained(self) -> bool:
+        return not self._session.claiming() and not self._session.held()  # in this order: what came is held
+
+    def _stop_claiming(self) -> None:
+        self._shutting_down = True
+        self._session.stop()
+        self._changed.notify_all()
+
+    # The core
+
+    @property
+    def fleet_concurrency(self) -> int | None:
+        """How many items all handles together may hold; travels with each turn."""
+        return self._settings.fleet_concurrency
+
+    @fleet_concurrency.setter
+    def fleet_concurrency(self, limit: int | None) -> None:
+        self._settings.fleet_concurrency = limit
+
+    @property
+    def claim_duration(self) -> float:
+        """Return how long a silent handle keeps its claims, seconds."""
+        return self._claim_duration
+
+    def held(self) -> int:
+        """Return how many claims this handle holds."""
+        return len(self._session.held())
+
+    def is_kept_alive(self) -> bool:
+        """Return whether this handle's claims are kept alive, if it needs that."""
+        return self._session.is_kept_alive()
+
+    def turn(self, settlements: Sequence[Settlement], want: int) -> Turn:
+        """Settle claims and take up to ``want`` new ones in one step; see ``TurnQueue.turn``."""
+        if len(settlements) > TURN_LIMIT or want > TURN_LIMIT:
+            raise ValueError(
+                f"a turn of {len(settlements)} settlements and {want} claims: at most {TURN_LIMIT} each way"
+            )
+        try:
+            turn = self._session.turn(settlements, want)
+        finally:
+            self._changed.notify_all()
+        if self._recorder is not None:
+            self._recorder.turned(settlements, turn)
+        for settlement, disposition in zip(settlements, turn.dispositions, strict=True):
+            if disposition.kind == "refused":
+                _logger.warning(
+                    "queue %s: %s not settled: its claim had ended", self.name, settlement.request.key
+                )
+        return turn
+
+    def wait(self, seconds: float) -> None:
+        """Sleep until work may have come, ``interrupt`` was called, or ``seconds`` went by."""
+        self._session.wait(seconds)
+
+    def interrupt(self) -> None:
+        """End a running or the next ``wait`` at once; safe from any thread."""
+        self._session.interrupt()
+
+    def close(self) -> None:
+        """Release what this handle still holds and end its session; the next use opens another."""
+        self._session.close()
+
+    def _count_limiter_error(self) -> None:
+        if self._recorder is not None:
+            self._recorder.limiter_failed()
+
+    def _cancelled(self, request: Request) -> None:
+        if self._recorder is not None:
+            self._recorder.cancelled(request)
+        self._changed.notify_all()
+        if self.on_cancel is not None:
+            self.on_cancel(request)

@@ -1,0 +1,60 @@
+"""The engine of queues in Redis: each operation is one of the scripts in ``redisio/lua``, or a plain read."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from distq.clock import Clock
+from distq.redisio import queue_reads
+from distq.redisio.connection import Connection
+from distq.redisio.queue_store import QueueStore
+from distq.workqueue.engine import TurnSettings
+from distq.workqueue.interface import Request
+from distq.workqueue.redis_session import RedisSession
+
+
+class RedisEngine:
+    """One queue in Redis. See ``Engine``."""
+
+    def __init__(self, name: str, connection: Connection, clock: Clock) -> None:
+        self._store = QueueStore(connection, name)
+        self._clock = clock
+
+    def session(
+        self, settings: TurnSettings, *, claim_duration: float, on_cancel: Callable[[Request], None]
+    ) -> RedisSession:
+        """Return a session for one handle."""
+        return RedisSession(
+            self._store, settings, claim_duration=claim_duration, on_cancel=on_cancel, clock=self._clock
+        )
+
+    def add(
+        self, keys: Sequence[bytes], *, priority: int, delay: int, max_length: int | None
+    ) -> tuple[int, int]:
+        """Make keys pending, now or after ``delay`` µs; return how many were not, and how many fitted."""
+        inputs: dict[str, Any] = {
+            "priority": priority,
+            "max_length": "" if max_length is None else max_length,
+        }
+        if delay > 0:
+            new, fitted = self._store.run("add_after", items=keys, delay=delay, **inputs)
+        else:
+            new, fitted = self._store.run("add", items=keys, **inputs)
+        return new, fitted
+
+    def forget(self, key: bytes) -> None:
+        """Drop the key's failure record, unless it is dead."""
+        self._store.run("forget", items=[key])
+
+    # Reads
+
+    def num_requeues(self, key: bytes) -> int:
+        """Return how many failures the key has."""
+        return queue_reads.failure_count(self._store, key)
+
+    def is_dirty(self, key: bytes) -> bool:
+        """Return whether the key was added again while claimed."""
+        return queue_reads.is_dirty(self._store, key)
+
+    def depth(self) -> int:
+        """Return how many items wait now: ready, dirty, and delayed ones that are due."""
+        return queue_reads.depth(self._store)

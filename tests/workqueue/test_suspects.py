@@ -1,0 +1,227 @@
+"""Suspects, items that two lapsed sessions held: they run alone and stop nobody; on every server."""
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from distq.inspector import Inspector
+from distq.redisio.connection import Connection
+from distq.workqueue.interface import Request, Settlement, Success
+from distq.workqueue.queue import Queue
+from tests.workqueue.conftest import ServerTime, beat
+
+Make = Callable[..., Queue]
+
+FAILURES, WAKE = "distq:{foos}:failures", "distq:{foos}:wake"
+
+
+class Worker:
+    """A handle of eight slots, and what it holds."""
+
+    def __init__(self, queue: Queue) -> None:
+        self.queue = queue
+        self.held: list[Request] = []
+
+    def turn(self, settled: int) -> list[str]:
+        """Settle some of what is held, and fill the free slots; return the keys that were claimed."""
+        done, self.held = self.held[:settled], self.held[settled:]
+        settlements = [Settlement(request, Success()) for request in done]
+        claimed = list(self.queue.turn(settlements, 8 - len(self.held)).requests)
+        self.held += claimed
+        return [request.key for request in claimed]
+
+
+@pytest.fixture
+def workers(make_queue: Make, server_time: ServerTime) -> list[Worker]:
+    """Make three workers whose slots are all taken."""
+    workers = [Worker(make_queue()) for _ in range(3)]
+    for number, worker in enumerate(workers):
+        worker.queue.add(*(f"long {number} {slot}" for slot in range(8)))
+        assert len(worker.turn(0)) == 8
+    return workers
+
+
+def suspect(connection: Connection, *keys: str) -> None:
+    """Write down that two sessions died of keys."""
+    for key in keys:
+        connection.execute("HSET", FAILURES, key, "0 2 0 - ")
+
+
+def waiting(queue: Queue, size: int) -> None:
+    """Add items that wait."""
+    queue.add(*(f"item {number:04}" for number in range(size)))
+
+
+@pytest.mark.parametrize("died", range(3))
+def test_a_suspect_at_the_head_does_not_stop_busy_sessions(
+    workers: Sequence[Worker], connection: Connection, server_time: ServerTime, died: int
+) -> None:
+    """One of them empties itself and runs it alone; the others claim what stands behind, in its order."""
+    emptying, *others = [*workers[died:], *workers[:died]]
+    emptying.queue.add("suspect")
+    suspect(connection, "suspect")
+    waiting(emptying.queue, 3000)
+    assert emptying.turn(1) == []
+    claimed: list[str] = []
+    for settled in (1, 3, 8, 2):
+        for worker in others:
+            keys = worker.turn(settled)
+            assert len(keys) == settled
+            claimed += keys
+        assert emptying.turn(1) == []
+    assert claimed == [f"item {number:04}" for number in range(len(claimed))]
+    assert emptying.turn(3) == ["suspect"]
+    assert emptying.turn(0) == []
+    assert others[0].turn(1) == [f"item {len(claimed):04}"]
+    server_time.lapse(*(worker.queue for worker in others))
+    others[0].turn(0)
+    (item,) = Inspector(connection).items("foos", state="dead")
+    assert (item.key, item.reason) == ("suspect", "crashes")
+
+
+def test_hundreds_of_suspects_stop_nobody(workers: Sequence[Worker], connection: Connection) -> None:
+    """The session that emptied itself takes them one after the other; the others go on all the time."""
+    emptying, *others = workers
+    suspects = [f"suspect {number:03}" for number in range(500)]
+    emptying.queue.add(*suspects)
+    suspect(connection, *suspects)
+    waiting(emptying.queue, 1000)
+    assert emptying.turn(4) == []
+    for number in range(3):
+        for worker in others:
+            assert len(worker.turn(8)) == 8
+        assert emptying.turn(8) == [suspects[number]]
+
+
+def test_more_suspects_than_one_turn_passes_wake_nobody(make_queue: Make, connection: Connection) -> None:
+    """What waits behind them has to wait; who looks in vain sleeps all the same."""
+    busy, other = make_queue(), make_queue()
+    busy.add("long", "longer")
+    for handle in (busy, other):
+        assert len(handle.turn([], 1).requests) == 1
+    suspects = [f"suspect {number:04}" for number in range(1002)]
+    busy.add(*suspects[:501])
+    busy.add(*suspects[501:], "behind")
+    suspect(connection, *suspects)
+    assert not busy.turn([], 1).requests
+    turn = other.turn([], 1)
+    assert not turn.requests
+    assert turn.wait > 0
+    assert connection.execute("LLEN", WAKE) == 0
+
+
+def test_who_holds_nothing_and_finds_nothing_else_takes_a_suspect_too(
+    workers: Sequence[Worker], make_queue: Make, connection: Connection
+) -> None:
+    """Idle sessions help; one that has anything else to do leaves the suspects to who empties itself."""
+    emptying = workers[0]
+    emptying.queue.add("one", "two", "item")
+    suspect(connection, "one", "two")
+    assert emptying.turn(1) == []
+    idle = [Worker(make_queue()), Worker(make_queue())]
+    assert idle[0].turn(0) == ["item"]
+    assert idle[1].turn(0) == ["one"]
+    assert emptying.turn(8) == ["two"]
+
+
+@pytest.mark.parametrize("end", ["close", "lapse", "empty"])
+def test_another_empties_itself_where_the_first_is_gone(
+    workers: Sequence[Worker], connection: Connection, server_time: ServerTime, end: str
+) -> None:
+    """Closed, lapsed, or empty and asking no more: the suspect waits for nobody who does not come."""
+    first, second, third = workers
+    first.queue.add("suspect", priority=1)
+    suspect(connection, "suspect")
+    waiting(first.queue, 30)
+    assert first.turn(1) == []
+    assert len(second.turn(1)) == 1
+    if end == "close":
+        first.queue.close()
+    elif end == "lapse":
+        server_time.lapse(second.queue, third.queue)
+        third.turn(0)
+    else:
+        first.queue.turn([Settlement(request, Success()) for request in first.held], 0)
+    assert second.turn(1) == []
+    assert len(third.turn(1)) == 1
+    assert second.turn(7) == ["suspect"]
+
+
+@pytest.mark.parametrize("how", ["delete", "park", "forget", "taken"])
+def test_who_empties_itself_goes_on_once_there_is_no_suspect(
+    workers: Sequence[Worker], make_queue: Make, connection: Connection, how: str
+) -> None:
+    """Deleted, parked, forgiven or taken by an idle session: the next turn claims."""
+    first, inspector = workers[0], Inspector(connection)
+    first.queue.add("suspect")
+    suspect(connection, "suspect")
+    assert first.turn(1) == []
+    if how == "taken":
+        assert Worker(make_queue()).turn(0) == ["suspect"]
+    elif how == "forget":
+        first.queue.forget("suspect")
+        first.queue.add("item")
+        assert first.turn(0) == ["suspect"]
+        return
+    else:
+        getattr(inspector, how)("foos", "suspect")
+    first.queue.add("item")
+    assert first.turn(1) == ["item"]
+
+
+def test_a_handler_that_hangs_keeps_no_suspect_waiting_for_ever(
+    workers: Sequence[Worker], connection: Connection, server_time: ServerTime
+) -> None:
+    """After ten minutes another empties itself, and the first goes on claiming; in turns, if need be."""
+    first, second, _ = workers
+    first.queue.add("suspect")
+    suspect(connection, "suspect")
+    waiting(first.queue, 30)
+
+    def pass_time(seconds: float) -> None:
+        server_time.advance(seconds)
+        for each in workers:
+            assert beat(each.queue)
+
+    for worker, other in ((first, second), (second, first), (first, second)):
+        assert worker.turn(1) == []
+        assert len(other.turn(1)) > 0
+        pass_time(599)
+        assert worker.turn(0) == []
+        pass_time(2)
+        assert len(worker.turn(0)) > 0
+
+
+def test_only_one_worker_empties_itself_in_turns(
+    make_queue: Make, connection: Connection, server_time: ServerTime
+) -> None:
+    """Where nobody else is there, it works on after ten minutes, and tries again after ten more."""
+    only = Worker(make_queue())
+    only.queue.add(*(f"long {slot}" for slot in range(8)))
+    only.turn(0)
+    only.queue.add("suspect")
+    suspect(connection, "suspect")
+    waiting(only.queue, 30)
+    assert only.turn(2) == []
+    server_time.advance(601)
+    assert len(only.turn(0)) == 2
+    assert len(only.turn(1)) == 1
+    server_time.advance(600)
+    assert only.turn(1) == []
+    assert only.turn(7) == ["suspect"]
+
+
+def test_a_suspect_that_only_waits_wakes_nobody(workers: Sequence[Worker], connection: Connection) -> None:
+    """Who passed it sleeps; what comes behind it wakes somebody, and not who empties itself."""
+    first, second, _ = workers
+    first.queue.add("suspect")
+    suspect(connection, "suspect")
+    assert first.turn(1) == []
+    assert second.turn(1) == []
+    assert connection.execute("LLEN", WAKE) == 0
+    first.queue.add("item")
+    assert connection.execute("LLEN", WAKE) == 1
+    first.queue.wait(0.05)
+    assert connection.execute("LLEN", WAKE) == 1
+    assert first.turn(0) == []
+    assert second.turn(0) == ["item"]
