@@ -3,7 +3,6 @@
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,7 +14,6 @@ import pytest
 
 from distq.testing import Sandbox
 from tests.docs.pages import BLOCKS, Block
-from tests.support.parts import missing
 
 PROGRAMS = Path(sys.executable).parent
 TIMEOUT = 60.0
@@ -124,9 +122,3 @@ def require_lines(shown: str, printed: str) -> None:
         pattern = re.sub(r"\d+(?:\\\.\d+)?", r"\\d+(?:[.]\\d+)?", re.escape(" ".join(line.split())))
         pattern = re.sub(r"s?\b(?=\\ |,|$)", "s?", pattern).replace("\\ ", " +")
         assert re.search(f"^ *{pattern} *$", printed, re.MULTILINE), f"{line}\n{printed}"
-
-
-def needs(program: str) -> None:
-    """Skip without a program of the machine's; in CI fail."""
-    if shutil.which(program) is None:
-        missing(f"no {program}: install it")

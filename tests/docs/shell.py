@@ -11,13 +11,14 @@ from distq import Queue
 from distq.cli.program import main
 from distq.errors import TerminalError
 from tests.docs.pages import PAGES, ROOT
-from tests.docs.reader import Reader, commands, needs, require_lines, runs
+from tests.docs.reader import Reader, commands, require_lines, runs
+from tests.support.parts import program
 
 
 @runs("distq sandbox")
 def the_tour_works(text: str, reader: Reader) -> None:
     """Give the whole block to one shell, and wait where a person would."""
-    needs("kubectl")
+    program("kubectl", package="kubernetes-client")
     look = "kubectl get deployment web --output jsonpath='{.spec.replicas}'"
     wait = f"until {look} | grep -q %s; do sleep 0.1; done\n"
     script = text.replace(look, wait % 5 + look).replace("kubectl patch", wait % 2 + "kubectl patch")

@@ -31,7 +31,7 @@ class GoModule:
     @property
     def build_command(self) -> str:
         """Return what builds it."""
-        return f"python -m tests.go {self.name}"
+        return f"python3 -m tests.go {self.name}"
 
     def cached(self) -> Path:
         """Return the folder of the cache that belongs to these sources, built or not."""
