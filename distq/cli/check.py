@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from distq.cli.options import with_settings
-from distq.cli.output import escape, print_json
+from distq.cli.help import command
+from distq.cli.options import use_kubeconfig, with_kubeconfig, with_settings
+from distq.cli.output import escape, print_json, styled
 from distq.config import Settings
 from distq.errors import ApiError, ConfigError
 
@@ -22,18 +23,23 @@ ACL = (
 """A Redis user who may do what distq does, and nothing else."""
 
 LEASE = "coordination.k8s.io/v1/Lease"
+_COLOURS = {"OK": "green", "WARN": "yellow", "FAIL": "red"}
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
-@click.command()
+@command("distq check foos --kubeconfig ~/.kube/staging")
 @click.argument("target", required=False)
+@with_kubeconfig
 @click.option("--acl", is_flag=True, help="Print the Redis command that makes a user for distq, and exit.")
 @with_settings(("lease_name", "lease_namespace"))
-def check(*, settings: Settings, as_json: bool, target: str | None, acl: bool) -> None:
+def check(
+    *, settings: Settings, as_json: bool, target: str | None, acl: bool, kubeconfig: str | None
+) -> None:
     """Check Redis and the API server, and with TARGET its watches and its Lease."""
     if acl:
         click.echo(ACL)
         return
+    use_kubeconfig(kubeconfig)
     from distq.redisio.connection import Connection
 
     findings = _check_cluster(_needs(target, settings) if target else _Needs())
@@ -44,7 +50,7 @@ def check(*, settings: Settings, as_json: bool, target: str | None, acl: bool) -
         if as_json:
             print_json({"level": level, "finding": text.strip()})
         else:
-            click.echo(escape(finding))
+            click.echo(styled(escape(level), fg=_COLOURS.get(level)) + escape(finding.removeprefix(level)))
     if problems:
         raise click.ClickException(f"{problems} problem{'' if problems == 1 else 's'}")
 

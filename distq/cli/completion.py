@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
+from distq.cli.help import command
+
 if TYPE_CHECKING:
     from distq.redisio.connection import Connection
 
@@ -18,7 +20,7 @@ _PATIENCE = 0.5
 _MOST_KEYS = 100
 
 
-@click.command(epilog="Example: source <(distq completion bash)")
+@command("source <(distq completion bash)")
 @click.argument("shell", type=SHELLS)
 def completion(*, shell: str) -> None:
     """Print what lets SHELL complete commands, options, queues and keys; for its start-up file."""

@@ -2,13 +2,14 @@
 
 import click
 
+from distq.cli.help import command
 from distq.cli.look import inspector
 from distq.cli.options import with_settings
 from distq.config import Settings
 from distq.errors import ConfigError
 
 
-@click.command()
+@command("distq dashboard --bind 127.0.0.1:8080")
 @click.option("--bind", default="127.0.0.1:9181", show_default=True, metavar="ADDRESS[:PORT]")
 @click.option("--read-only", is_flag=True, help="Refuse actions; for now the dashboard always does.")
 @with_settings()

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from distq.cli.completion import complete_key, complete_queue
+from distq.cli.help import command
 from distq.cli.options import with_settings
 from distq.cli.output import age, escape, note, print_json, print_table
 from distq.config import Settings
@@ -49,8 +51,8 @@ def require_queue(inspector: "Inspector", queue: str) -> "QueueInfo":
     return found[0]
 
 
-@click.command()
-@click.argument("queue", required=False)
+@command("distq queues --watch")
+@click.argument("queue", shell_complete=complete_queue, required=False)
 @click.option("--watch", is_flag=True, help="Look again every --interval seconds, until Ctrl-C.")
 @click.option("--interval", type=click.FloatRange(min=0.1), default=2.0, show_default=True, help="Seconds.")
 @with_settings()
@@ -91,9 +93,9 @@ def _queue_row(info: "QueueInfo", now: float) -> list[str]:
     ]
 
 
-@click.command()
-@click.argument("queue")
-@click.argument("key", required=False)
+@command("distq items foos --state dead")
+@click.argument("queue", shell_complete=complete_queue)
+@click.argument("key", required=False, shell_complete=complete_key)
 @click.option("--state", type=STATES, help="Only items in this state.")
 @click.option("--failing", is_flag=True, help="Only items with failures, the dead included.")
 @click.option("--match", default="*", help="Only keys that match this glob.")
@@ -179,8 +181,8 @@ def _item_facts(item: "ItemInfo", now: float) -> list[tuple[str, str]]:
     return facts
 
 
-@click.command()
-@click.argument("queue", required=False)
+@command("distq workers foos --json")
+@click.argument("queue", shell_complete=complete_queue, required=False)
 @with_settings()
 def workers(*, settings: Settings, as_json: bool, queue: str | None) -> None:
     """Show the processes that work on all queues, or on one."""
@@ -211,8 +213,8 @@ def workers(*, settings: Settings, as_json: bool, queue: str | None) -> None:
     _print_or_note(_WORKERS, rows, "no workers")
 
 
-@click.command()
-@click.argument("queue", required=False)
+@command("distq leader foos")
+@click.argument("queue", shell_complete=complete_queue, required=False)
 @with_settings()
 def leader(*, settings: Settings, as_json: bool, queue: str | None) -> None:
     """Show who watches which resources for all queues, or for one, and how far it is."""

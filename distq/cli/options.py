@@ -1,7 +1,9 @@
 """The options that commands share: the settings, as flags beside their variables."""
 
+import dataclasses
 import functools
 import json
+import os
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
@@ -9,6 +11,7 @@ from typing import Any
 
 import click
 
+from distq.cli.help import SharedOption
 from distq.config import Settings
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -37,6 +40,8 @@ _DEFAULTS = {
     "redis_url": "redis://127.0.0.1:6379/0",
     "lease_name": "distq-TARGET",
     "lease_namespace": "the pod's",
+    "concurrency": "what the Controller says",
+    "fleet_concurrency": "what the Controller says",
     "http_address": "off",
 }
 
@@ -45,6 +50,17 @@ LOGS = ("log_level", "log_format")
 LEASE = ("lease_name", "lease_namespace", "lease_duration", "renew_deadline", "retry_period", "revision")
 WORK = ("concurrency", "fleet_concurrency", "grace_period")
 HTTP = ("http_address",)
+
+
+with_kubeconfig = click.option(
+    "--kubeconfig", type=click.Path(exists=True, dir_okay=False), help="The cluster.  [KUBECONFIG]"
+)
+
+
+def use_kubeconfig(path: str | None) -> None:
+    """Let all Clients of this process, the target's own, too, take their cluster from this file."""
+    if path:
+        os.environ["KUBECONFIG"] = path
 
 
 def with_settings(*groups: tuple[str, ...]) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -59,7 +75,7 @@ def with_settings(*groups: tuple[str, ...]) -> Callable[[Callable[..., None]], C
                 flags["log_level"] = "debug"
             settings = Settings.from_env(**flags)
             if show_config:
-                _show(settings, as_json)
+                _show(_of_target(settings, parameters.get("target")), as_json)
             else:
                 _configure_logging(settings)
                 function(settings=settings, as_json=as_json, **parameters)
@@ -67,8 +83,12 @@ def with_settings(*groups: tuple[str, ...]) -> Callable[[Callable[..., None]], C
         options: list[Callable[[Callable[..., None]], Callable[..., None]]] = [
             click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line."),
             *map(_option, names),
-            click.option("-v", "--verbose", is_flag=True, help="Same as --log-level debug."),
-            click.option("--show-config", is_flag=True, help="Print the effective settings and exit."),
+            click.option(
+                "-v", "--verbose", is_flag=True, cls=SharedOption, help="Same as --log-level debug."
+            ),
+            click.option(
+                "--show-config", is_flag=True, cls=SharedOption, help="Print the settings in force and exit."
+            ),
         ]
         decorated: Callable[..., None] = command
         for option in reversed(options):
@@ -87,17 +107,35 @@ def _option(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
         if default in {None, ""}
         else f"{setting.metadata['variable']}; {default}"
     )
-    return click.option(f"--{name.replace('_', '-')}", name, type=kind, help=f"{text}  [{shown}]")
+    cls = SharedOption if name in REDIS + LOGS else click.Option
+    return click.option(f"--{name.replace('_', '-')}", name, type=kind, cls=cls, help=f"{text}  [{shown}]")
+
+
+def _of_target(settings: Settings, target: str | None) -> Settings:
+    """Return the settings with the Lease that a target's informers compete for."""
+    from distq.cli.target import lease_name
+
+    if target is None or settings.lease_name is not None:
+        return settings
+    return dataclasses.replace(settings, lease_name=lease_name(target))
 
 
 def _show(settings: Settings, as_json: bool) -> None:
-    shown = settings.masked()
+    """Print what is in force: each setting as it was given, or as it is where nobody gives it."""
+    masked = settings.masked()
     if as_json:
-        click.echo(json.dumps(shown))
+        click.echo(json.dumps({name: _in_force(name, value) for name, value in masked.items()}))
         return
-    width = max(map(len, shown))
-    for name, value in shown.items():
-        click.echo(f"{name:<{width}}  {'-' if value is None else value}")
+    width = max(map(len, masked))
+    for setting in fields(settings):
+        value = masked[setting.name]
+        default = "  (default)" if value == setting.default else ""
+        shown = _in_force(setting.name, value) if value is not None else _DEFAULTS.get(setting.name, "-")
+        click.echo(f"{setting.name:<{width}}  {'-' if shown == '' else shown}{default}")
+
+
+def _in_force(name: str, value: Any) -> Any:
+    return _DEFAULTS["redis_url"] if name == "redis_url" and value is None else value
 
 
 def _configure_logging(settings: Settings) -> None:

@@ -5,6 +5,9 @@ in them are escaped before a terminal sees them.
 """
 
 import json
+import os
+import shutil
+import sys
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
@@ -16,6 +19,7 @@ import click
 
 _NUMBERS = {"READY", "DELAYED", "PROCESSING", "DIRTY", "DEAD", "FAILING", "OLDEST", "DONE/S", "WORKERS"}
 _NUMBERS |= {"PRIORITY", "FAILURES", "PID", "UP", "HEARTBEAT", "DONE", "FAILED", "LAG"}
+_COLOURS = {"dead": "red", "processing": "green", "delayed": "yellow"}
 _UNPRINTABLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
@@ -49,17 +53,42 @@ def rfc3339(seconds: float) -> str:
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print aligned columns, those of numbers to the right."""
+    """Print aligned columns, those of numbers to the right; on a terminal errors are cut to its width."""
     lines = [[escape(cell) for cell in row] for row in rows]
+    if headers[-1] == "LAST ERROR":
+        _cut(headers, lines)
     columns = list(zip(headers, *lines, strict=True))
     widths = [max(map(len, column)) for column in columns]
     right = [header in _NUMBERS for header in headers]
-    for line in [headers, *lines]:
+    for number, line in enumerate([headers, *lines]):
         cells = (
             cell.rjust(width) if is_right else cell.ljust(width)
             for cell, width, is_right in zip(line, widths, right, strict=True)
         )
-        click.echo("  ".join(cells).rstrip())
+        text = "  ".join(cells).rstrip()
+        click.echo(styled(text, bold=True) if number == 0 else styled(text, fg=_colour(headers, line)))
+
+
+def _cut(headers: Sequence[str], lines: list[list[str]]) -> None:
+    """Shorten the last cells so that a line fits the terminal; in a file or a pipe nothing is cut."""
+    if not sys.stdout.isatty():
+        return
+    others = sum(max(map(len, column)) + 2 for column in list(zip(headers, *lines, strict=True))[:-1])
+    room = max(shutil.get_terminal_size().columns - others, len(headers[-1]))
+    for line in lines:
+        if len(line[-1]) > room:
+            line[-1] = line[-1][: room - 1] + "…"
+
+
+def _colour(headers: Sequence[str], line: Sequence[str]) -> str | None:
+    state = dict(zip(headers, line, strict=True)).get("STATE", "")
+    return _COLOURS.get(state.rstrip("*"))
+
+
+def styled(text: str, *, fg: str | None = None, bold: bool = False) -> str:
+    """Return the text in colour for a terminal that has it, and unless NO_COLOR is set (no-color.org)."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not sys.stdout.isatty()
+    return text if plain or not (fg or bold) else click.style(text, fg=fg, bold=bold or None)
 
 
 def print_json(value: Any) -> None:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from distq.cli.completion import complete_queue
+from distq.cli.help import command
 from distq.cli.look import inspector, require_queue
 from distq.cli.options import with_settings
 from distq.cli.output import note, print_json
@@ -24,8 +26,8 @@ SAY_EVERY = 10.0
 """Seconds after which the same number is printed again where stderr is no terminal."""
 
 
-@click.command()
-@click.argument("queue")
+@command("distq pause foos --wait")
+@click.argument("queue", shell_complete=complete_queue)
 @click.option("--wait", is_flag=True, help="Return when nothing is in progress any more.")
 @with_settings()
 def pause(*, settings: Settings, as_json: bool, queue: str, wait: bool) -> None:
@@ -46,8 +48,8 @@ def pause(*, settings: Settings, as_json: bool, queue: str, wait: bool) -> None:
         click.echo(f"paused; {processing} in progress" if processing else "paused")
 
 
-@click.command()
-@click.argument("queue")
+@command("distq resume foos")
+@click.argument("queue", shell_complete=complete_queue)
 @with_settings()
 def resume(*, settings: Settings, as_json: bool, queue: str) -> None:
     """Let workers of QUEUE claim again."""

@@ -30,7 +30,7 @@ class CommandGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the options; without a command show the help, which some versions of click make an error."""
-        if not args:
+        if not args and not ctx.resilient_parsing:  # completion asks what there is
             click.echo(ctx.get_help(), err=True)
             ctx.exit(2)
         return super().parse_args(ctx, args)

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from distq.cli.completion import complete_key, complete_queue
+from distq.cli.help import command
 from distq.cli.look import STATES, inspector, require_queue
 from distq.cli.options import with_settings
 from distq.cli.output import escape, print_json
@@ -19,8 +21,8 @@ if TYPE_CHECKING:
 def _choosing_items(command: Callable[..., None]) -> Callable[..., None]:
     """Let a command take KEYs or a state, and an option not to ask."""
     choices = [
-        click.argument("queue"),
-        click.argument("keys", nargs=-1, metavar="[KEY...]"),
+        click.argument("queue", shell_complete=complete_queue),
+        click.argument("keys", nargs=-1, shell_complete=complete_key, metavar="[KEY...]"),
         click.option("--state", type=STATES, help="All items in this state."),
         click.option("--match", help="Of these, the keys that match this glob."),
         click.option("--yes", is_flag=True, help="Do not ask."),
@@ -30,9 +32,9 @@ def _choosing_items(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@click.command()
-@click.argument("queue")
-@click.argument("keys", nargs=-1, required=True, metavar="KEY...")
+@command("distq add foos default/web --after 60")
+@click.argument("queue", shell_complete=complete_queue)
+@click.argument("keys", nargs=-1, shell_complete=complete_key, required=True, metavar="KEY...")
 @click.option("--priority", type=click.IntRange(-900, 900), default=0, show_default=True)
 @click.option("--after", type=click.FloatRange(min=0), help="Seconds to wait before.")
 @with_settings()
@@ -47,7 +49,7 @@ def add(
     _report("added", target.add(*keys, priority=priority, after=after), as_json)
 
 
-@click.command()
+@command("distq requeue foos --state dead --match 'prod/*'")
 @_choosing_items
 @with_settings()
 def requeue(
@@ -71,7 +73,7 @@ def requeue(
     _report("requeued", eye.requeue(queue, *keys, state=state, match=match), as_json)
 
 
-@click.command()
+@command("distq delete foos prod/web")
 @_choosing_items
 @with_settings()
 def delete(
@@ -99,25 +101,41 @@ def delete(
     _report("deleted", eye.delete(queue, *keys, state=state, match=match), as_json)
 
 
-@click.command()
-@click.argument("queue")
-@click.argument("keys", nargs=-1, required=True, metavar="KEY...")
+@command('distq park foos prod/web --reason "waits for INC-7"')
+@_choosing_items
 @click.option("--reason", default="parked by hand", show_default=True, help="Why, for who looks at it later.")
 @with_settings()
-def park(*, settings: Settings, as_json: bool, queue: str, keys: Sequence[str], reason: str) -> None:
+def park(
+    *,
+    settings: Settings,
+    as_json: bool,
+    queue: str,
+    keys: Sequence[str],
+    state: "Listing | None",
+    match: str | None,
+    yes: bool,
+    reason: str,
+) -> None:
     """Move ready and delayed items to the dead, until an event or a requeue revives them."""
     eye = inspector(settings)
+    _check_choice(keys, state, match)
     require_queue(eye, queue)
-    _require_items(eye, queue, keys)
+    if state and state not in {"ready", "delayed"}:
+        why = "they are parked" if state == "dead" else "their workers hold them"
+        raise click.ClickException(f"cannot park {state} items: {why}.")
+    if keys:
+        _require_items(eye, queue, keys)
+    elif state and (count := eye.count(queue, state=state, match=match or "*")):
+        _confirm(f"Park {_these(count, state, queue, match)}?", yes)
     for key in keys:
         item = eye.item(queue, key)
         if item and item.state == "processing":
             raise click.ClickException(f"cannot park {key}: {_holder(item)} is processing it.")
-    _report("parked", eye.park(queue, *keys, reason=reason), as_json)
+    _report("parked", eye.park(queue, *keys, state=state, match=match, reason=reason), as_json)
 
 
-@click.command()
-@click.argument("queue")
+@command("distq resync foos")
+@click.argument("queue", shell_complete=complete_queue)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @with_settings()
 def resync(*, settings: Settings, as_json: bool, queue: str, yes: bool) -> None:

@@ -2,12 +2,12 @@
 
 import dataclasses
 import logging
-import os
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from distq.cli.options import HTTP, LEASE, WORK, with_settings
+from distq.cli.help import command
+from distq.cli.options import HTTP, LEASE, WORK, use_kubeconfig, with_kubeconfig, with_settings
 from distq.cli.output import note
 from distq.config import Settings
 from distq.errors import ConfigError
@@ -18,32 +18,28 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("distq")
 
-_kubeconfig = click.option(
-    "--kubeconfig", type=click.Path(exists=True, dir_okay=False), help="The cluster.  [KUBECONFIG]"
-)
 
-
-@click.command()
+@command("distq run foos --concurrency 4")
 @click.argument("target")
-@_kubeconfig
+@with_kubeconfig
 @with_settings(LEASE, WORK, HTTP)
 def run(**parameters: Any) -> None:
     """Run informer and workers of TARGET (module or module:name) in this process."""
     _run(**parameters, informer=True, workers=True)
 
 
-@click.command()
+@command("distq informer foos --http-address :8080")
 @click.argument("target")
-@_kubeconfig
+@with_kubeconfig
 @with_settings(LEASE, HTTP)
 def informer(**parameters: Any) -> None:
     """Compete for the lease, and while leading watch what TARGET's controllers watch."""
     _run(**parameters, informer=True, workers=False)
 
 
-@click.command()
+@command("distq worker foos --fleet-concurrency 20")
 @click.argument("target")
-@_kubeconfig
+@with_kubeconfig
 @with_settings(WORK, HTTP)
 def worker(**parameters: Any) -> None:
     """Reconcile the items of TARGET's queues; run as many as it takes."""
@@ -63,8 +59,7 @@ def _run(
     from distq.controller.manager import Manager
     from distq.redisio.connection import Connection
 
-    if kubeconfig:
-        os.environ["KUBECONFIG"] = kubeconfig  # for the target's own Clients, too
+    use_kubeconfig(kubeconfig)
     controllers = load_controllers(target)
     if settings.lease_name is None:
         settings = dataclasses.replace(settings, lease_name=lease_name(target))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from distq.cli import help as commands
 from distq.cli import shell
 from distq.cli.extras import require_extra
 from distq.cli.output import note, print_json
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
     from distq.testing.sandbox import Sandbox
 
 
-@click.command(
+@commands.command(
+    "distq sandbox --manifest foos.yaml bash",
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
-    epilog="Example: distq sandbox --manifest foos.yaml bash",
 )
 @click.option(
     "--manifest", "manifests", multiple=True, type=click.Path(exists=True), help="YAML to apply first."

@@ -107,16 +107,25 @@ class Inspector:
         store = self._existing(queue)
         return sum(store.delete(batch, state=state) for batch in _chosen(store, keys, state, match))
 
-    def park(self, queue: str, *keys: str, reason: str = "parked by hand") -> int:
+    def park(
+        self,
+        queue: str,
+        *keys: str,
+        state: Listing | None = None,
+        match: str | None = None,
+        reason: str = "parked by hand",
+    ) -> int:
         """Move ready and delayed items that nobody holds to the dead, where they stay; return how many.
 
-        A new event or a requeue revives them. ``reason``, one printable line of at most 256 bytes, stands
-        where the error of a failed item stands; the failure count stays. Raises ConfigError for another
-        reason, for no keys, and where there is no such queue.
+        Names keys, or all items in ``state`` (that ``match``). A new event or a requeue revives them.
+        ``reason``, one printable line of at most 256 bytes, stands where the error of a failed item stands;
+        the failure count stays. Raises ConfigError for another reason, for neither, and where there is no
+        such queue.
         """
-        _check_choice(keys, None, None)
+        _check_choice(keys, state, match)
         _check_reason(reason)
-        return self._existing(queue).park(keys, reason)
+        store = self._existing(queue)
+        return sum(store.park(batch, reason) for batch in _chosen(store, keys, state, match))
 
     def pause(self, queue: str) -> bool:
         """Stop claims until ``resume``; return False where they were stopped already.

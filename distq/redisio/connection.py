@@ -137,6 +137,8 @@ class Connection:
                     pool, lambda connection: _converse(connection, [command])[0], tired_after=patience / 2
                 )
             except RedisError as error:
+                if not self._pauses:  # an impatient caller has no time for more
+                    raise
                 raise diagnosis.explain(error, self._address) from None
 
         try:

@@ -34,7 +34,8 @@ def explain(error: RedisError, address: Address) -> DistqError:
     encrypted = issubclass(address.options["connection_class"], SSLConnection)
     if encrypted and _speaks_plainly(address):
         return ConfigError(f"no TLS at {address.where}: that port answers without it. Use redis:// there.")
-    if not encrypted and _speaks_tls(address):
+    silent = isinstance(error.__context__, redis.TimeoutError)  # which who waits for TLS is not
+    if not encrypted and not silent and _speaks_tls(address):
         return ConfigError(f"TLS only at {address.where}: that port takes nothing else. Use rediss:// there.")
     return error
 

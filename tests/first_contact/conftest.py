@@ -34,6 +34,7 @@ class Window:
 
     def __init__(self, command: list[str], folder: Path, environment: Mapping[str, str]) -> None:
         self.shown = ""
+        self.raw = ""
         self._ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, b"\x28\x00\x50\x00\x00\x00\x00\x00")
         self.process = subprocess.Popen(
@@ -81,7 +82,9 @@ class Window:
         readable, _, _ = select.select([self._ours], [], [], 0.1)
         if readable:
             with contextlib.suppress(OSError):  # nobody has it open any more
-                self.shown += _CONTROLS.sub("", os.read(self._ours, 65536).decode(errors="replace"))
+                text = os.read(self._ours, 65536).decode(errors="replace")
+                self.raw += text
+                self.shown += _CONTROLS.sub("", text)
 
 
 class Desk:

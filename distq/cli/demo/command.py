@@ -5,13 +5,14 @@ import sys
 import click
 
 from distq.cli.extras import require_extra
+from distq.cli.help import command
 from distq.cli.output import note, print_json
 from distq.cli.signals import leave_on_signals
 
 TERMINATED = 143
 
 
-@click.command()
+@command("distq demo --objects 500 --duration 30")
 @click.option("--objects", type=click.IntRange(min=1), default=200, show_default=True)
 @click.option("--duration", type=click.FloatRange(min=5), default=15, show_default=True, help="Seconds.")
 @click.option(
