@@ -11,22 +11,16 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
+from tests.support.eventually import eventually
+
 PROGRAMS = Path(sys.executable).parent
 TIMEOUT = 60.0
 _CONTROLS = re.compile(r"\x1b\[[?>=]?[0-9;]*[a-zA-Z]|\x1b\][^\x07]*\x07|\r")
-
-
-def eventually(look: Callable[[], object], what: str = "") -> None:
-    """Look again and again until it is so."""
-    deadline = time.monotonic() + TIMEOUT
-    while not look():
-        assert time.monotonic() < deadline, f"not so after {TIMEOUT:g} s: {what or look}"
-        time.sleep(0.05)
 
 
 class Window:

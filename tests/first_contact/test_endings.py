@@ -6,7 +6,8 @@ import subprocess
 
 import pytest
 
-from tests.first_contact.conftest import Desk, Window, eventually
+from tests.first_contact.conftest import Desk, Window
+from tests.support.eventually import eventually
 
 CLOSE = "the window is closed"
 KILL = "it is killed"

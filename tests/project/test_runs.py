@@ -9,7 +9,8 @@ from pathlib import Path
 from tests import ROOT
 
 SUITE = """
-import signal
+import subprocess
+import sys
 import pytest
 from tests.support.parts import missing, program
 
@@ -26,7 +27,9 @@ def test_that_takes_long():
 
 @pytest.mark.random
 def test_that_draws():
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    script = "import signal; print(signal.SIG_IGN in map(signal.getsignal, (signal.SIGINT, signal.SIGHUP)))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout == "False\\n"
 """
 
 
@@ -37,7 +40,8 @@ def run(tmp_path: Path, *arguments: str, **settings: str) -> list[str]:
     own = {name: text for name, text in os.environ.items() if not name.startswith(("CI", "PYTEST"))}
     own |= {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     plugins = ("-p", "xdist.plugin", "-p", "tests.support.runs", "-p", "tests.support.report")
-    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ignored = (signal.SIGINT, signal.SIGHUP)
+    handlers = [signal.signal(number, signal.SIG_IGN) for number in ignored]
     try:
         done = subprocess.run(
             [sys.executable, "-m", "pytest", *plugins, *arguments],
@@ -48,7 +52,8 @@ def run(tmp_path: Path, *arguments: str, **settings: str) -> list[str]:
             check=False,
         )
     finally:
-        signal.signal(signal.SIGINT, handler)
+        for number, handler in zip(ignored, handlers, strict=True):
+            signal.signal(number, handler)
     assert done.returncode in {0, 1}, done.stdout + done.stderr
     return done.stdout.splitlines()
 

@@ -13,12 +13,13 @@ from tests.support.parts import IN_CI
 
 
 def pytest_configure() -> None:
-    """Let programs that tests start be interrupted, though nohup made this process ignore SIGINT.
+    """Let signals end the programs that tests start, also under nohup or in the background of a shell.
 
-    What is ignored stays ignored in children; what is handled becomes the default there.
+    Children inherit what is ignored, but not what is handled: so handle it, and do nothing.
     """
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
 
 
 @pytest.hookimpl(optionalhook=True)
