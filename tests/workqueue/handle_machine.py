@@ -14,7 +14,7 @@ from distq.redisio.keys import queue_key
 from distq.testing.fake_clock import FakeClock
 from distq.workqueue.interface import Request, Result, Settlement
 from distq.workqueue.memory import MemoryQueue
-from distq.workqueue.memory.entries import Failure as FailureEntry
+from distq.workqueue.memory.entries import FailureHistory
 from distq.workqueue.outcome import outcome_of
 from distq.workqueue.queue import Queue
 from distq.workqueue.rate_limiters import (
@@ -251,7 +251,7 @@ class HandleMachine(RuleBasedStateMachine):
         items = self.first._engine.state.items
         for key in keys:
             if key in items.pending or key in items.claims:
-                items.failures[key] = FailureEntry(items.failures.get(key, FailureEntry()).count, 2)
+                items.failures[key] = FailureHistory(items.failures.get(key, FailureHistory()).count, 2)
                 record = f"{items.failures[key].count} 2 0 - "
                 self.connection.execute("HSET", queue_key("foos", "failures"), key, record)
 

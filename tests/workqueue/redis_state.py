@@ -7,7 +7,7 @@ from typing import Any
 
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.scores import decode_due, decode_order
-from distq.workqueue.memory.entries import Answer, Claim, Emptying, Failure, Item, Later, Now
+from distq.workqueue.memory.entries import Answer, Claim, Emptying, FailureHistory, Item, Later, Now
 from distq.workqueue.memory.state import QueueState
 
 _ORDERED = ("ready", "dirty", "processing", "delayed", "dead", "sessions")
@@ -36,10 +36,10 @@ def _claim(text: bytes) -> Claim:
 
 
 @lru_cache(100_000)
-def failure_of(text: bytes) -> Failure:
+def failure_of(text: bytes) -> FailureHistory:
     """Return what a failure record says."""
     count, crashes, failed_at, reason, rest = text.decode().split(" ", 4)
-    return Failure(int(count), int(crashes), int(failed_at), reason, rest)
+    return FailureHistory(int(count), int(crashes), int(failed_at), reason, rest)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from distq.redisio.queue_store import QueueStore
-from distq.workqueue.memory.entries import Answer, Ending, Failure, Item, Policy
+from distq.workqueue.memory.entries import Answer, Ending, FailureHistory, Item, Policy
 from distq.workqueue.memory.state import QueueState
 from tests.workqueue.redis_state import RedisState, answer_of
 
@@ -93,7 +93,7 @@ class SideBySide:
         failures = self.state.items.failures
         for item in items:
             if item in self.state.items.pending or item in self.state.items.claims:
-                failures[item] = failure = replace(failures.get(item, Failure()), crashes=2)
+                failures[item] = failure = replace(failures.get(item, FailureHistory()), crashes=2)
                 count, failed_at, reason, text = (
                     failure.count,
                     failure.failed_at,

@@ -34,7 +34,7 @@ class Claim(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Failure:
+class FailureHistory:
     """What is remembered of an item that failed; ``reason`` says why it is dead, ``-`` while it lives."""
 
     count: int = 0
@@ -101,7 +101,7 @@ class Answer:
     refused: Sequence[int]
     dispositions: Sequence[str]
     claimed: Sequence[tuple[Item, Now]]
-    failures: Sequence[Failure | None]
+    failures: Sequence[FailureHistory | None]
     promoted: int = 0
 
 

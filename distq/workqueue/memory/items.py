@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from distq.workqueue.memory.entries import Claim, Failure, Item, Later, Now
+from distq.workqueue.memory.entries import Claim, FailureHistory, Item, Later, Now
 
 _PROMOTED_AT_ONCE = 100
 
@@ -20,7 +20,7 @@ class Items:
     def __init__(self) -> None:
         self.pending: dict[Item, Now | Later] = {}
         self.claims: dict[Item, Claim] = {}
-        self.failures: dict[Item, Failure] = {}
+        self.failures: dict[Item, FailureHistory] = {}
         self.dead: dict[Item, int] = {}
         self.stamp = 0
 
@@ -154,14 +154,14 @@ class Items:
 
     def count_failure(self, item: Item, now: int, text: str) -> int:
         """Count a failure; return how many there are. Who says nothing about why leaves the last text."""
-        before = self.failures.get(item, Failure())
+        before = self.failures.get(item, FailureHistory())
         line, _, _ = (text or before.text).partition("\n")
-        self.failures[item] = Failure(before.count + 1, before.crashes, now, text=line)
+        self.failures[item] = FailureHistory(before.count + 1, before.crashes, now, text=line)
         return before.count + 1
 
     def crash(self, item: Item, now: int) -> bool:
         """Count a crash of who held it; return whether that parked the item."""
-        failure = self.failures.get(item, Failure())
+        failure = self.failures.get(item, FailureHistory())
         crashes = failure.crashes + 1
         self.failures[item] = replace(failure, crashes=crashes)
         if crashes < 3 or item in self.pending:
@@ -171,12 +171,12 @@ class Items:
 
     def is_suspect(self, item: Item) -> bool:
         """Return whether two sessions lapsed while they held it."""
-        return self.failures.get(item, Failure()).crashes >= 2
+        return self.failures.get(item, FailureHistory()).crashes >= 2
 
     def park(self, item: Item, now: int, reason: str, text: str) -> None:
         """Move to the dead, with the reason."""
         self.dead[item] = now
-        failure = self.failures.get(item, Failure())
+        failure = self.failures.get(item, FailureHistory())
         self.failures[item] = replace(failure, failed_at=now, reason=reason, text=text)
 
     def forget(self, items: Sequence[Item]) -> int:
