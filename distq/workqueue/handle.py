@@ -8,9 +8,14 @@ from distq.clock import Clock
 from distq.errors import Empty, RedisUnavailable, ShutDown, short_tracebacks
 from distq.metrics import MetricsProvider
 from distq.redisio.keys import validate_key, validate_queue_name
-from distq.redisio.limits import TURN_LIMIT
 from distq.redisio.queue_store import batches
 from distq.redisio.scores import validate_priority
+from distq.workqueue.arguments import (
+    require_fleet_concurrency,
+    require_settings,
+    require_timeout,
+    require_turn,
+)
 from distq.workqueue.engine import Engine, RateLimitedAdd, TurnSettings
 from distq.workqueue.interface import (
     Done,
@@ -21,13 +26,13 @@ from distq.workqueue.interface import (
     Settlement,
     Turn,
     queue_full,
-    require_settings,
 )
 from distq.workqueue.outcome import outcome_of
 from distq.workqueue.rate_limiters import (
     ItemExponentialFailureRateLimiter,
     RateLimiter,
     microseconds,
+    validate_delay,
     validate_rate_limiter,
 )
 from distq.workqueue.recorder import Recorder
@@ -55,7 +60,13 @@ class QueueHandle:
         clock: Clock,
     ) -> None:
         self.name = validate_queue_name(name)
-        require_settings(claim_duration, max_retries, max_length)
+        require_settings(
+            claim_duration=claim_duration,
+            max_retries=max_retries,
+            max_length=max_length,
+            metrics=metrics,
+            clock=clock,
+        )
         self.on_cancel: Callable[[Request], None] | None = None
         self._settings = TurnSettings(
             validate_rate_limiter(
@@ -96,10 +107,11 @@ class QueueHandle:
 
         Higher ``priority`` (-900..900) goes first. More than 1000 keys go in several steps. Adding is
         always accepted, by a handle that was shut down, too: the queue is everybody's. Raises
-        InvalidKey, QueueFull. Source: client-go util/workqueue Add, AddAfter.
+        InvalidKey, InvalidPriority, QueueFull, and InvalidDelay unless ``after`` is finite, 0 or more; more
+        than ten years counts as ten years. Source: client-go util/workqueue Add, AddAfter.
         """
         priority = validate_priority(priority)
-        delay = 0 if after is None else microseconds(after)
+        delay = 0 if after is None else microseconds(validate_delay(after))
         added = 0
         for batch in batches(keys):
             new, fitted = self._engine.add(batch, priority=priority, delay=delay, max_length=self._max_length)
@@ -155,6 +167,7 @@ class QueueHandle:
         In Redis, the first call starts a thread that keeps this handle's claims alive. Raises Empty,
         ShutDown. Source: client-go util/workqueue Get.
         """
+        require_timeout(timeout)
         deadline = None if timeout is None else self._clock.monotonic() + timeout
         while not self._shutting_down:
             turn = self.turn([], 1)
@@ -220,6 +233,7 @@ class QueueHandle:
         signal's handler that interrupted a turn of its own thread it returns False at once: that turn goes on
         only afterwards. Source: client-go util/workqueue ShutDownWithDrain.
         """
+        require_timeout(timeout)
         shut_downs = self._shut_downs
         self._stop_claiming()
         if threading.get_ident() not in self._session.claiming():
@@ -245,6 +259,7 @@ class QueueHandle:
 
     @fleet_concurrency.setter
     def fleet_concurrency(self, limit: int | None) -> None:
+        require_fleet_concurrency(limit)
         self._settings.fleet_concurrency = limit
 
     @property
@@ -262,10 +277,7 @@ class QueueHandle:
 
     def turn(self, settlements: Sequence[Settlement], want: int) -> Turn:
         """Settle claims and take up to ``want`` new ones in one step; see ``TurnQueue.turn``."""
-        if len(settlements) > TURN_LIMIT or want > TURN_LIMIT:
-            raise ValueError(
-                f"a turn of {len(settlements)} settlements and {want} claims: at most {TURN_LIMIT} each way"
-            )
+        require_turn(settlements, want)
         try:
             turn = self._session.turn(settlements, want)
         finally:

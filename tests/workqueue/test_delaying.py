@@ -17,7 +17,7 @@ Make = Callable[..., Queue]
 
 @pytest.mark.conformance("DQ-01", "PQ-10")
 @anywhere
-@pytest.mark.parametrize("delay", [0, -1, -1e9, float("-inf")])
+@pytest.mark.parametrize("delay", [0, 0.0, -0.0])
 def test_no_delay_is_a_plain_add(queue: Queue, server_time: ServerTime, delay: float) -> None:
     """Also for an item that waits for later: it supersedes the delay, as an add does."""
     queue.add_after("waiting", 60)
