@@ -33,8 +33,8 @@ def require_settings(
 
 def require_fleet_concurrency(limit: int | None) -> None:
     """Raise ConfigError for a bound of all handles' claims that is none."""
-    if limit is not None and not (_is_whole(limit) and limit >= 1):
-        raise ConfigError(f"bad fleet_concurrency {limit!r:.80}. Give 1 or more, or None.")
+    if limit is not None and not (_is_whole(limit) and limit >= 0):
+        raise ConfigError(f"bad fleet_concurrency {limit!r:.80}. Give 0 or more, or None.")
 
 
 def require_timeout(timeout: float | None) -> None:
