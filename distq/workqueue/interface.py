@@ -121,7 +121,7 @@ class Turn:
     """What a turn did: the new claims, a disposition for each settlement in order, and how long to wait.
 
     ``wait`` is in seconds: how long a consumer that wants more may sleep unless it is woken.
-    ``promoted`` counts the delayed items that became pending.
+    ``promoted`` counts the items that became pending: delayed ones, and what came back without a delay.
     """
 
     requests: Sequence[Request]

@@ -88,8 +88,8 @@ MUTANTS = [
     ),
     Mutant(
         "failure beside an add loses its priority",
-        "    defer(item, due, priority, pending and ready)\n",
-        "    if not pending then defer(item, due, priority) end\n",
+        "    defer(item, back_off(own_limiter, count), priority, pending and ready)\n",
+        "    if not pending then defer(item, back_off(own_limiter, count), priority) end\n",
     ),
     Mutant("kept pending overrun", "if not (keep_pending and (due[i] or parked[i])) then", "if true then"),
     Mutant("last batch not compared", "if (last_batch or '') ~= after then", "if false then"),

@@ -93,7 +93,8 @@ class Answer:
     """What a turn tells: ``refused`` endings by their number from 1, a disposition of each other.
 
     ``alone``: a suspect was claimed, or the session is to claim no more until it
-    holds nothing and can claim one; ``promoted``: how many delays ended.
+    holds nothing and can claim one; ``promoted``: how many items became pending, since their delay ended or
+    they came back without one.
     """
 
     fence: int
