@@ -14,7 +14,8 @@
   end
   local function first_line(text) return string.match(text, '^[^\n]*') end
   local function one_more(item, text)
-    local count, crashes, _, _, last = read_failure(item)
+    local count, crashes, _, reason, last = read_failure(item)
+    if reason == 'parked' then last = '' end -- the words of who parked it are no error
     -- who only asks for a delay has nothing to say about why
     return count + 1, crashes, first_line(text ~= '' and text or last)
   end
