@@ -37,6 +37,7 @@ from distq.workqueue.rate_limiters import (
 )
 from distq.workqueue.recorder import Recorder
 from distq.workqueue.signal_safe_condition import SignalSafeCondition
+from distq.workqueue.unanswered import Unanswered
 
 _logger = logging.getLogger("distq.queue")
 _OUTAGE_PAUSE = 1.0
@@ -81,6 +82,7 @@ class QueueHandle:
         self._recorder: Recorder | None = None
         if metrics is not None:
             self.measure(metrics)
+        self._unanswered = Unanswered()
         self._shutting_down = False
         self._shut_downs = 0
         self._changed = SignalSafeCondition()
@@ -110,6 +112,7 @@ class QueueHandle:
         InvalidKey, InvalidPriority, QueueFull, and InvalidDelay unless ``after`` is finite, 0 or more; more
         than ten years counts as ten years. Source: client-go util/workqueue Add, AddAfter.
         """
+        self._unanswered.forget()
         priority = validate_priority(priority)
         delay = 0 if after is None else microseconds(validate_delay(after))
         added = 0
@@ -132,17 +135,26 @@ class QueueHandle:
     def add_rate_limited(self, key: str) -> None:
         """Count a failure of the key and make it pending after the limiter's delay.
 
-        It parks nothing, whatever ``max_retries`` is. Source: client-go util/workqueue AddRateLimited.
+        It parks nothing, whatever ``max_retries`` is. After RedisUnavailable call it again: as the next call
+        of the same thread, within the claim duration, it is the same failure and counts once. Source:
+        client-go util/workqueue AddRateLimited.
         """
         item = validate_key(key)
-        is_custom = callable(self._settings.rate_limiter)
-        attempt = self._engine.num_requeues(item) + 1 if is_custom else 0
-        turn = self._session.turn([RateLimitedAdd(key, attempt)], 0)
+        entry = self._unanswered.take(key, self._clock.monotonic(), self._claim_duration)
+        if entry is None:
+            is_custom = callable(self._settings.rate_limiter)
+            entry = RateLimitedAdd(key, self._engine.num_requeues(item) + 1 if is_custom else 0)
+        try:
+            turn = self._session.turn([entry], 0)
+        except RedisUnavailable:
+            self._unanswered.keep(entry, self._clock.monotonic())
+            raise
         if self._recorder is not None:
             self._recorder.backed_off(turn)
 
     def forget(self, key: str) -> None:
         """Drop the key's failure record, unless it is dead (client-go util/workqueue Forget)."""
+        self._unanswered.forget()
         self._engine.forget(validate_key(key))
 
     # Reads
@@ -277,6 +289,7 @@ class QueueHandle:
 
     def turn(self, settlements: Sequence[Settlement], want: int) -> Turn:
         """Settle claims and take up to ``want`` new ones in one step; see ``TurnQueue.turn``."""
+        self._unanswered.forget()
         require_turn(settlements, want)
         try:
             turn = self._session.turn(settlements, want)

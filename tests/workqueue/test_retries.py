@@ -183,7 +183,7 @@ class TestRevival:
     def test_what_an_operator_wrote_is_gone_with_the_parking(
         self, make_queue: Make, inspector: Inspector
     ) -> None:
-        """It is no error of the item, nor the time of one; a failure without an error does not bring it back."""
+        """It is no error of the item, nor the time of one; a failure without an error keeps it away."""
         queue = make_queue()
         queue.add("a")
         inspector.park("foos", "a", reason="waits for INC-7")

@@ -35,7 +35,7 @@ class Claim(NamedTuple):
 
 @dataclass(frozen=True)
 class FailureHistory:
-    """What is remembered of an item that failed; ``reason`` says why it is or, until it fails again, was dead."""
+    """What is remembered of an item that failed; ``reason``: why it is dead, or was until it fails again."""
 
     count: int = 0
     crashes: int = 0
