@@ -31,7 +31,7 @@ Sample = tuple[Metric, Labels, float]
 
 @runtime_checkable
 class MetricsProvider(Protocol):
-    """Keeps what is measured, told by any thread; must not raise (client-go ``workqueue.MetricsProvider``).
+    """Keeps what is measured, called by any thread; must not raise (client-go ``workqueue.MetricsProvider``).
 
     Where client-go asks for an object for each metric of each queue, here every call says which it is.
     """
@@ -181,7 +181,7 @@ PAUSED = Metric("distq_paused", "gauge", "Whether the queue is paused: 1 or 0.")
 REDIS_UP = Metric(
     "distq_redis_up",
     "gauge",
-    "Whether Redis told about the queue just now: 1, or 0 for no answer.",
+    "Whether Redis answered about the queue just now: 1, or 0 for no answer.",
 )
 
 # distq's own: a worker

@@ -98,7 +98,7 @@ class QueueHandle:
             self._session.stop()
 
     def measure(self, metrics: MetricsProvider) -> None:
-        """Tell this provider what the handle does from now on, unless it has one already."""
+        """Report to this provider what the handle does from now on, unless it has one already."""
         if self._recorder is None:
             self._recorder = Recorder(metrics, self.name, self._clock)
 

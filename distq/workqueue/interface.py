@@ -218,7 +218,7 @@ class TurnQueue(WorkQueue, Protocol):
     """What a controller's dispatcher needs of a queue; made of turns alone."""
 
     on_cancel: Callable[[Request], None] | None
-    """Hears of each request whose claim ended before it was settled, from a thread of the queue."""
+    """Called with each request whose claim ended before it was settled, from a thread of the queue."""
 
     fleet_concurrency: int | None
     """How many items all handles together may hold; travels with each turn."""
@@ -245,7 +245,7 @@ class TurnQueue(WorkQueue, Protocol):
         """Return whether this handle's claims are kept alive, if it needs that."""
 
     def measure(self, metrics: MetricsProvider) -> None:
-        """Tell this provider what the handle does from now on, unless it has one already."""
+        """Report to this provider what the handle does from now on, unless it has one already."""
 
     def close(self) -> None:
         """Release what this handle still holds and end its session."""

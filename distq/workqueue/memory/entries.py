@@ -90,7 +90,7 @@ class Ending(NamedTuple):
 
 @dataclass(frozen=True)
 class Answer:
-    """What a turn tells: ``refused`` endings by their number from 1, a disposition of each other.
+    """What a turn returns: ``refused`` endings by their number from 1, a disposition of each other.
 
     ``alone``: a suspect was claimed, or the session is to claim no more until it
     holds nothing and can claim one; ``promoted``: how many items became pending, since their delay ended or

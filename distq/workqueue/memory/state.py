@@ -89,7 +89,7 @@ class QueueState:
         return Answer(session.fence, session.alone, session.refused, dispositions, claimed, failures)
 
     def _dispositions(self, endings: Sequence[Ending]) -> list[str]:
-        """Tell where items stand whose claim ended in no success: due time in ms, parked or pending."""
+        """Return where items stand whose claim ended in no success: due time in ms, parked or pending."""
         return [
             str(entry.due_ms)
             if isinstance(entry := self.items.pending.get(item), Later)
