@@ -448,6 +448,16 @@ class TestSignals:
         assert time.monotonic() - began < 15
         assert left_over(connection, "foos") == {"ready": 1}
 
+    def test_a_signal_that_does_not_wake_the_main_thread_ends_it_too(
+        self, start: Callable[..., Any], connection: Connection
+    ) -> None:
+        """Another thread may receive it, or it comes just before the main one falls asleep."""
+        process = start("SIGTERM", grace=10)
+        output, _ = process.communicate(timeout=20)
+        assert process.returncode == 0
+        assert "SIGTERM: no new work" in output
+        assert left_over(connection, "foos") == {}
+
     def test_what_a_killed_worker_held_runs_elsewhere(
         self, start: Callable[..., Any], connection: Connection
     ) -> None:
