@@ -385,19 +385,6 @@ class TestWorkers:
             eventually(lambda: left_over(connection, "foos") == {"processing": 2, "claims": 2, "ready": 3})
             go.set()
 
-    def test_a_handler_that_exits_ends_the_process(self, connection: Connection) -> None:
-        """SystemExit from a handler comes out of ``run``, and its item is released."""
-
-        def reconcile(request: Request) -> None:
-            sys.exit(3)
-
-        Queue("foos", connection).add("a")
-        manager = Manager([Controller("foos", reconcile)], redis=connection)
-        with pytest.raises(SystemExit) as caught:
-            manager.run()
-        assert caught.value.code == 3
-        assert left_over(connection, "foos") == {"ready": 1}
-
 
 class TestSignals:
     """A real process and real signals."""
