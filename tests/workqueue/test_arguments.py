@@ -96,7 +96,7 @@ BAD_SETTINGS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("arguments", BAD_SETTINGS, ids=str)
+@pytest.mark.parametrize("arguments", BAD_SETTINGS, ids=lambda arguments: next(iter(arguments)))
 def test_settings_that_make_no_sense_are_refused_with_their_remedy(arguments: dict[str, Any]) -> None:
     """When the handle is made, before it asks Redis anything."""
     (name,) = arguments
