@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, repeat
 from operator import mul
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +29,7 @@ Sample = tuple[Metric, Labels, float]
 """The value of a gauge."""
 
 
+@runtime_checkable
 class MetricsProvider(Protocol):
     """Keeps what is measured, called by any thread; must not raise (client-go ``workqueue.MetricsProvider``).
 

@@ -34,8 +34,11 @@ class Sandbox:
     """
 
     redis: Connection
+    """Leads to its Valkey."""
     client: Client
+    """Reaches its API server."""
     environment: dict[str, str]
+    """``DISTQ_REDIS_URL`` and ``KUBECONFIG``, for processes that a test starts."""
     api_server: EmulatedApiServer
     valkey: EmbeddedValkey
     guard: Guard

@@ -38,9 +38,9 @@ class ClaimLedger:
     # A turn comes and goes
 
     def holds(self, entry: Entry) -> bool:
-        """Return whether the entry may be sent: its claim is held, or it needs none."""
+        """Return whether the entry may be sent: its claim is held, or it needs none and is not done yet."""
         if not isinstance(entry, Settlement):
-            return True
+            return _asked_by(entry) not in self.results
         held = self.held.get(entry.request.key)
         return held is not None and held.fence == entry.request.fence
 
