@@ -187,6 +187,7 @@ def _after_fork_in_child() -> None:
     """Let no lock stay that a thread of the parent held: there is nobody here who would release it."""
     for connection in list(_connections):
         connection._lock = threading.Lock()  # noqa: SLF001  # this module's own
+        connection._pool = None  # noqa: SLF001  # redis-py's has such a lock, too
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)
