@@ -7,8 +7,10 @@ who knows what waits.
 """
 
 import contextlib
+import os
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -41,6 +43,7 @@ class Connection:
         self._pauses: Sequence[float] = _PAUSES
         self._pool: ConnectionPool | None = None
         self._lock = threading.Lock()
+        _connections.add(self)
 
     @property
     def server_time(self) -> int:
@@ -176,6 +179,18 @@ class Connection:
                     raise typed from None  # its __context__ is redis-py's error
                 time.sleep(pause)
 
+
+_connections: "weakref.WeakSet[Connection]" = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    """Let no lock stay that a thread of the parent held: there is nobody here who would release it."""
+    for connection in list(_connections):
+        connection._lock = threading.Lock()  # noqa: SLF001  # this module's own
+        connection._pool = None  # noqa: SLF001  # redis-py's has such a lock, too
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
 
 _shared = Connection()
 
