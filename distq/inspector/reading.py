@@ -60,10 +60,10 @@ def worker_infos(store: QueueStore) -> Read[list[WorkerInfo]]:
     ]
 
 
-def stream_infos(store: QueueStore) -> Read[list[StreamInfo]]:
-    """Describe the streams that feed the queue."""
+def stream_infos(store: QueueStore, now: float) -> Read[list[StreamInfo]]:
+    """Describe the streams that feed the queue at the server's time ``now``."""
     streams = yield from queue_reads.streams(store)
-    return [_stream_info(store.name, name, stream) for name, stream in sorted(streams.items())]
+    return [_stream_info(store.name, name, stream, now) for name, stream in sorted(streams.items())]
 
 
 def item_infos(store: QueueStore, keys: Sequence[str]) -> Read[list[ItemInfo]]:
@@ -133,19 +133,20 @@ def _worker_name(session: int, about: Mapping[str, Any]) -> str:
     return str(about.get("id") or session)
 
 
-def _stream_info(queue: str, name: str, stream: StreamRecord) -> StreamInfo:
-    about = stream.about
+def _stream_info(queue: str, name: str, stream: StreamRecord, now: float) -> StreamInfo:
+    about, gone_since = stream.about, stream.gone_since(now)
     listing = is_listing(stream.position)
     return StreamInfo(
         queue=queue,
         resource=str(about.get("resource") or name),
         namespace=about.get("namespace"),
         leader=about.get("leader"),
+        gone_since=_moment(gone_since),
         epoch=stream.epoch,
         version=None if listing else stream.position,
-        synced=bool(about.get("synced", not listing)),
+        synced=gone_since is None and bool(about.get("synced", not listing)),
         lists=int(about.get("lists", 0)),
-        lag=about.get("lag"),
+        lag=about.get("lag") if gone_since is None else None,
     )
 
 

@@ -118,6 +118,10 @@ class StreamStore:
                 return True
         return False
 
+    def now(self) -> float:
+        """Return the server's time, seconds since the epoch."""
+        return self._store.connection.now()
+
     def known(self) -> Iterator[tuple[str, str]]:
         """Yield what was handed over of each object; an object may come twice."""
         return chain.from_iterable(self.known_pages())
