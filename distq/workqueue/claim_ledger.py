@@ -37,12 +37,17 @@ class ClaimLedger:
 
     # A turn comes and goes
 
-    def holds(self, entry: Entry) -> bool:
-        """Return whether the entry may be sent: its claim is held, or it needs none."""
-        if not isinstance(entry, Settlement):
-            return True
-        held = self.held.get(entry.request.key)
-        return held is not None and held.fence == entry.request.fence
+    def sendable(self, entries: Iterable[Entry]) -> list[Entry]:
+        """Return what a turn may carry: the first entry of each claim that is held, and those without one."""
+        sent, settled = list[Entry](), set[str]()
+        for entry in entries:
+            if isinstance(entry, Settlement):
+                key, held = entry.request.key, self.held.get(entry.request.key)
+                if held is None or held.fence != entry.request.fence or key in settled:
+                    continue
+                settled.add(key)
+            sent.append(entry)
+        return sent
 
     def record(self, entries: Sequence[Entry], reply: TurnReply, worker: Worker, *, asked: bool) -> None:
         """Note what a turn did, which ``asked`` for claims or not; what it claimed is unassigned.

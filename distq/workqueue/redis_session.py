@@ -184,7 +184,7 @@ class RedisSession:
         ledger = self._ledger
         self._client.resolve_doubt()
         stopped = self._stopped
-        entries = [entry for call in calls for entry in call.entries if ledger.holds(entry)]
+        entries = ledger.sendable(entry for call in calls for entry in call.entries)
         claims = not stopped and ledger.may_claim(entries)
         want = sum(call.want for call in calls) if claims else 0
         wait = 0.0
