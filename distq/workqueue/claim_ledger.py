@@ -85,8 +85,8 @@ class ClaimLedger:
 
     def assign(self, requests: Iterable[Request]) -> None:
         """Note that these were handed out."""
-        handed_out = {request.key for request in requests}
-        self.unassigned = {key: each for key, each in self.unassigned.items() if key not in handed_out}
+        for request in requests:
+            self.unassigned.pop(request.key, None)
 
     def take_back(self, entries: Sequence[Entry], turn: Turn) -> None:
         """Note that nobody has what this turn brought: the call that it was for was interrupted."""
