@@ -128,16 +128,16 @@ class Connection:
     @contextlib.contextmanager
     def _greeting(self) -> Iterator[Callable[..., Any]]:
         """Give what runs one command at the first use: sooner tired of silence, and asking for its cause."""
-        patience = min(self._timeout, diagnosis.PATIENCE)
-        pool = self._address.pool(patience)
+        timeout = min(self._timeout, diagnosis.SILENCE_TIMEOUT)
+        pool = self._address.pool(timeout)
 
         def execute(*command: Argument) -> Any:
             try:  # no connection is stale yet, so a silent server is not asked again
                 return self._repeat(
-                    pool, lambda connection: _converse(connection, [command])[0], tired_after=patience / 2
+                    pool, lambda connection: _converse(connection, [command])[0], tired_after=timeout / 2
                 )
             except RedisError as error:
-                if not self._pauses:  # an impatient caller has no time for more
+                if not self._pauses:  # who gave a timeout has no time for more
                     raise
                 raise diagnosis.explain(error, self._address) from None
 

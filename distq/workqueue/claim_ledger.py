@@ -38,7 +38,7 @@ class ClaimLedger:
     # A turn comes and goes
 
     def sendable(self, entries: Iterable[Entry]) -> list[Entry]:
-        """Return what a turn may carry: the first entry of each claim that is held, and those without one."""
+        """Return what a turn may carry: the first entry of each claim that is held, and adds not done yet."""
         sent, settled = list[Entry](), set[str]()
         for entry in entries:
             if isinstance(entry, Settlement):
@@ -46,6 +46,8 @@ class ClaimLedger:
                 if held is None or held.fence != entry.request.fence or key in settled:
                     continue
                 settled.add(key)
+            elif _asked_by(entry) in self.results:
+                continue
             sent.append(entry)
         return sent
 

@@ -97,7 +97,7 @@ def test_the_sleeper_wakes_at_the_earliest_time_that_any_thread_was_told(waiters
     eventually(lambda: waiters.ended == ["sleeps for long"], "somebody looks")
 
 
-def test_who_has_no_more_patience_leaves_and_the_others_sleep_on(waiters: Waiters) -> None:
+def test_who_waited_long_enough_leaves_and_the_others_sleep_on(waiters: Waiters) -> None:
     """Whether it slept for the others or stood by."""
     waiters.wait("sleeps", at_most=0.1)
     waiters.wait("stands by", at_most=0.05)

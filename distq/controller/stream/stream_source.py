@@ -11,6 +11,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from distq.client.resources import UnknownResource
 from distq.controller.stream.batch import Batch
 from distq.controller.stream.committer import Committer
 from distq.controller.stream.known import NEVER, Known
@@ -80,7 +81,8 @@ class StreamSource:
         """
         self._stop = stop
         self._opened = False
-        Reflector(self._list_watch, self, clock=self._clock).run(stop)
+        self._reflector = Reflector(self._list_watch, self, clock=self._clock, on_error=self._on_error)
+        self._reflector.run(stop)
 
     def name(self) -> str:
         """Return the stream's name in Redis: the same for all who watch the same for the same queue."""
@@ -178,6 +180,14 @@ class StreamSource:
             self._committer.confirm()
 
     # How it does it.
+
+    def _on_error(self, error: Exception) -> None:
+        if isinstance(error, UnknownResource) and error.resource != self.resource:
+            logger.debug(
+                "%s: waits for its owner's resource: %s", self._list_watch, error
+            )  # reported by For's
+        else:
+            self._reflector.report(error)
 
     def _open(self) -> None:
         config = self._config
