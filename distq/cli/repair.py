@@ -47,9 +47,13 @@ def add(
     """Make the items with these KEYs pending."""
     from distq.redisio.connection import Connection
     from distq.workqueue.queue import Queue
+    from distq.workqueue.rate_limiters import TEN_YEARS
 
     target = Queue(queue, Connection(settings=settings))
-    _report("added", target.add(*keys, priority=priority, after=after), as_json)
+    added = target.add(*keys, priority=priority, after=after)
+    if after is not None and after > TEN_YEARS:
+        click.echo(f"distq: --after {after:g} counts as ten years", err=True)
+    _report("added", added, as_json)
 
 
 @command("distq requeue foos --state dead --match 'prod/*'")

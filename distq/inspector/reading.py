@@ -1,6 +1,7 @@
 """How what a queue's structures hold becomes the Inspector's records; nothing here writes."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from distq.inspector.info import ItemInfo, QueueInfo, StreamInfo, Timestamp, WorkerInfo
@@ -86,7 +87,7 @@ def scan(store: QueueStore, structure: str, match: str) -> Iterator[list[str]]:
 
 
 def _item_info(queue: str, key: str, item: StoredItem, holders: Mapping[int, Holder]) -> ItemInfo:
-    failure = item.failure or _NO_FAILURE
+    failure = _failure_of(item)
     failed_at = failure.failed_at_us or None
     worker, claim_deadline = _claimed_by(item.claim, holders)
     return ItemInfo(
@@ -105,6 +106,16 @@ def _item_info(queue: str, key: str, item: StoredItem, holders: Mapping[int, Hol
         reason=failure.reason or None,
         traceback=failure.traceback or None,
     )
+
+
+def _failure_of(item: StoredItem) -> FailureRecord:
+    """Return an item's failure record; of what was revived, without the reason for which it had been dead."""
+    failure = item.failure or _NO_FAILURE
+    if item.state == "dead":
+        return failure
+    if failure.reason == "parked":  # then the text and the time are the operator's, not a failure's
+        return replace(failure, reason="", error="", traceback="", failed_at_us=0)
+    return replace(failure, reason="")
 
 
 def _claimed_by(

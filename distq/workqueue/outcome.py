@@ -6,7 +6,7 @@ import traceback
 from distq.errors import RetryAfter, TerminalError
 from distq.redisio.scores import validate_priority
 from distq.workqueue.interface import After, Outcome, Park, Release, Result, Retry, Success
-from distq.workqueue.rate_limiters import is_delay
+from distq.workqueue.rate_limiters import invalid_delay, is_delay
 
 ERROR_BYTES = 256
 TRACEBACK_BYTES = 4096
@@ -14,23 +14,28 @@ READ_CHARACTERS = 16_384
 """How much of a message is looked at: one of many MB costs no time."""
 
 
-def outcome_of(result: Result | BaseException | None) -> Outcome:
+def outcome_of(result: Result | BaseException | None, *, interruptible: bool = True) -> Outcome:
     """Return the outcome of what a reconcile function returned or raised.
 
+    What interrupts a program is no failure of the item that it held. Code that is not ``interruptible``,
+    since signals go elsewhere, raised SystemExit and its like by itself: that is a failure as any other.
     Source: controller-runtime internal/controller reconcileHandler; unlike there, a failure may
-    name its delay (RetryAfter), and what interrupts the process is no failure of the item.
+    name its delay (RetryAfter).
     """
     match result:
         case None | Result(requeue_after=None):
             return Success()
         case Result(requeue_after=float() | int() as delay, priority=priority):
             return After(delay, None if priority is None else validate_priority(priority))
-        case KeyboardInterrupt() | SystemExit() | asyncio.CancelledError() | GeneratorExit():
+        case KeyboardInterrupt() | SystemExit() | asyncio.CancelledError() | GeneratorExit() if interruptible:
             return Release()
         case TerminalError():
             return Park(error_text(result), traceback_text(result), cause=result)
         case RetryAfter(delay=delay) if is_delay(delay):
             return Retry(error_text(result), traceback_text(result), delay=delay, cause=result)
+        case RetryAfter(delay=delay):
+            refused = invalid_delay(delay, "RetryAfter: delay")
+            return Retry(error_text(refused), traceback_text(result), cause=result)
         case BaseException():
             return Retry(error_text(result), traceback_text(result), cause=result)
         case _:

@@ -57,11 +57,23 @@ def test_add_tells_how_many_are_new(distq: CommandLine, redis: Connection) -> No
     assert (info.ready, info.delayed) == (2, 1)
 
 
-def test_a_delay_that_is_no_number_is_a_mistake_of_usage(distq: CommandLine, redis: Connection) -> None:
+@pytest.mark.parametrize("delay", ["nan", "inf"])
+def test_what_is_no_delay_is_a_mistake_of_usage(distq: CommandLine, redis: Connection, delay: str) -> None:
     """It is said in one line, and nothing is added."""
-    done = distq("add", "foos", "a", "--after", "nan")
-    assert (done.returncode, done.stderr) == (2, "distq: bad delay nan: not a number. Give seconds.\n")
+    done = distq("add", "foos", "a", "--after", delay)
+    said = f"distq: bad delay {delay}. Give a finite number of seconds, 0 or more.\n"
+    assert (done.returncode, done.stderr) == (2, said)
     assert Inspector(redis).queues("foos") == []
+
+
+def test_more_than_ten_years_is_said_to_be_ten_years(distq: CommandLine, redis: Connection) -> None:
+    """What was asked for is not what comes."""
+    done = distq("add", "foos", "a", "--after", "1e15")
+    assert (done.stdout, done.stderr) == ("added 1\n", "distq: --after 1e+15 counts as ten years\n")
+    item = Inspector(redis).item("foos", "a")
+    assert item is not None
+    assert item.due is not None
+    assert abs(item.due - Inspector(redis).now() - 315_576_000) < 60
 
 
 def test_named_items_are_requeued_at_once(distq: CommandLine, foos: Queue, redis: Connection) -> None:

@@ -16,7 +16,7 @@ from distq.redisio.queue_store import QueueStore
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
-from tests.controller.test_dispatcher import left_over
+from tests.controller.test_dispatcher import KINDS, handler, left_over
 from tests.support.dispatchers import running
 from tests.support.eventually import eventually
 from tests.support.tcp_proxy import TcpProxy
@@ -155,24 +155,49 @@ def test_a_newer_layout_ends_the_dispatcher_with_its_error(connection: Connectio
     assert isinstance(errors[0], LayoutTooNew)
 
 
-@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
-def test_a_handler_that_wants_to_exit_releases_its_item(connection: Connection, error: BaseException) -> None:
-    """The item stays, without a failure, and the process is asked to stop."""
-    asked: list[BaseException] = []
-    go = threading.Event()
+@pytest.mark.parametrize(
+    "error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), asyncio.CancelledError()]
+)
+@KINDS
+def test_a_handler_that_wants_to_exit_fails_and_the_worker_goes_on(
+    connection: Connection, kind: str, error: BaseException
+) -> None:
+    """It is counted, backed off and shown as any other; nothing but its item is touched."""
+    attempts, errors = list[int](), list[BaseException]()
 
     def reconcile(request: Request) -> None:
-        if not asked:
+        attempts.append(request.attempt)
+        if request.attempt <= 2:
             raise error
-        go.wait(20)
 
     queue = Queue("foos", connection)
     queue.add("default/web")
-    with running(Controller(queue, reconcile), on_failure=asked.append):
-        eventually(lambda: asked)
-        go.set()
+    with running(Controller(queue, handler(kind, reconcile), concurrency=1), on_failure=errors.append):
         eventually(lambda: not left_over(connection, "foos"))
-    assert asked == [error]
+    assert attempts == [1, 2, 3]
+    assert errors == []
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
+def test_a_task_of_a_handler_that_wants_to_exit_fails_it_and_the_loop_goes_on(
+    connection: Connection, error: BaseException
+) -> None:
+    """The library lets these two out of its loop, whichever task raised them."""
+    attempts: list[int] = []
+
+    async def leave() -> None:
+        raise error
+
+    async def reconcile(request: Request) -> None:
+        attempts.append(request.attempt)
+        if request.attempt <= 2:
+            await asyncio.create_task(leave())
+
+    queue = Queue("foos", connection)
+    queue.add("default/web")
+    with running(Controller(queue, reconcile, concurrency=1)):
+        eventually(lambda: not left_over(connection, "foos"))
+    assert attempts == [1, 2, 3]
 
 
 class TestStop:

@@ -385,19 +385,6 @@ class TestWorkers:
             eventually(lambda: left_over(connection, "foos") == {"processing": 2, "claims": 2, "ready": 3})
             go.set()
 
-    def test_a_handler_that_exits_ends_the_process(self, connection: Connection) -> None:
-        """SystemExit from a handler comes out of ``run``, and its item is released."""
-
-        def reconcile(request: Request) -> None:
-            sys.exit(3)
-
-        Queue("foos", connection).add("a")
-        manager = Manager([Controller("foos", reconcile)], redis=connection)
-        with pytest.raises(SystemExit) as caught:
-            manager.run()
-        assert caught.value.code == 3
-        assert left_over(connection, "foos") == {"ready": 1}
-
 
 class TestSignals:
     """A real process and real signals."""
@@ -467,6 +454,16 @@ class TestSignals:
         process.communicate(timeout=20)
         assert time.monotonic() - began < 15
         assert left_over(connection, "foos") == {"ready": 1}
+
+    def test_a_signal_that_does_not_wake_the_main_thread_ends_it_too(
+        self, start: Callable[..., Any], connection: Connection
+    ) -> None:
+        """Another thread may receive it, or it comes just before the main one falls asleep."""
+        process = start("SIGTERM", grace=10)
+        output, _ = process.communicate(timeout=20)
+        assert process.returncode == 0
+        assert "SIGTERM: no new work" in output
+        assert left_over(connection, "foos") == {}
 
     def test_what_a_killed_worker_held_runs_elsewhere(
         self, start: Callable[..., Any], connection: Connection

@@ -33,6 +33,14 @@ def test_each_answer_has_one_outcome(answer: Any, outcome: Outcome) -> None:
     assert outcome_of(answer) == outcome
 
 
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt(), SystemExit(1), GeneratorExit(), asyncio.CancelledError()]
+)
+def test_where_no_signal_comes_to_a_wish_to_exit_is_a_failure(error: BaseException) -> None:
+    """A thread of a pool raised it by itself."""
+    assert isinstance(outcome_of(error, interruptible=False), Retry)
+
+
 @pytest.mark.parametrize("delay", [float("nan"), True, None, "5"])
 def test_a_delay_that_is_no_number_backs_off_by_the_limiter(delay: Any) -> None:
     """A handler's mistake must not stop its worker."""

@@ -46,8 +46,7 @@ _logger = logging.getLogger("distq")
 class Dispatcher:
     """Runs one controller's handlers on the items of its queue.
 
-    ``on_failure`` receives what the process cannot go on with: a layout that is too new, a broken
-    queue, or a handler that raised SystemExit or KeyboardInterrupt.
+    ``on_failure`` receives what the process cannot go on with: a layout that is too new, or a broken queue.
     """
 
     def __init__(
@@ -74,7 +73,6 @@ class Dispatcher:
             self._concurrency,
             timeout=controller.reconciliation_timeout,
             on_finished=self._on_finished,
-            on_exit=on_failure,
         )
         self._finished: deque[Finished] = deque()
         self._in_hand = 0

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, cast
 
 from distq.controller.controller import Reconcile
 from distq.wording import duration
-from distq.workqueue.interface import Outcome, Request
+from distq.workqueue.interface import Outcome, Release, Request
 from distq.workqueue.outcome import outcome_of
 
 WARN_EVERY = 60.0
@@ -52,8 +52,7 @@ class Finished(NamedTuple):
 class Executor(ABC):
     """``concurrency`` slots for handlers, and the requests that wait for one (as ``concurrent.futures``).
 
-    ``on_finished`` is called from the handler's thread, ``on_exit`` with a handler's SystemExit or
-    KeyboardInterrupt.
+    ``on_finished`` is called from the handler's thread.
     """
 
     def __init__(
@@ -64,14 +63,12 @@ class Executor(ABC):
         *,
         timeout: float | None,
         on_finished: Callable[[Finished], None],
-        on_exit: Callable[[BaseException], None],
     ) -> None:
         self._name = name
         self._reconcile = cast("Callable[[Request], Any]", reconcile)
         self._concurrency = concurrency
         self._timeout = timeout
         self._on_finished = on_finished
-        self._on_exit = on_exit
         self._stopping = False
 
     @abstractmethod
@@ -116,17 +113,17 @@ class Executor(ABC):
             outcome = _outcome(timeout)
         elif request.cancelled.is_set() and not self._stopping:
             outcome = None
+        elif request.cancelled.is_set() and isinstance(result, asyncio.CancelledError | GeneratorExit):
+            outcome = Release()
         else:
             outcome = _outcome(result)
-        if isinstance(result, SystemExit | KeyboardInterrupt):
-            self._on_exit(result)
         self._on_finished(Finished(request, outcome, took))
 
 
 def _outcome(result: Any) -> Outcome:
     """Return the outcome, also of an error that cannot be shown: the slot must live on."""
     try:
-        return outcome_of(result)
+        return outcome_of(result, interruptible=False)  # signals go to the main thread, to the manager
     except Exception:  # noqa: BLE001 - raised by the handler's own error class
         return outcome_of(RuntimeError(f"{type(result).__name__}, which fails to describe itself"))
 
@@ -238,6 +235,7 @@ class LoopExecutor(Executor):
         self._backlog: deque[Request] = deque()
         self._running: dict[int, tuple[Request, asyncio.Task[None]]] = {}
         self._free = self._concurrency
+        self._closing = False
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name=f"{self._name}-loop", daemon=True)
         self._thread.start()
@@ -272,12 +270,16 @@ class LoopExecutor(Executor):
 
     def close(self) -> None:
         """Stop the loop; tasks that swallow their cancellation are left behind."""
+        self._closing = True
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(1.0)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
+        while not self._closing:
+            # SystemExit and KeyboardInterrupt of any task leave the loop, though its awaiters have them, too
+            with contextlib.suppress(SystemExit, KeyboardInterrupt):
+                self._loop.run_forever()
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.run_until_complete(self._loop.shutdown_default_executor())
         self._loop.close()

@@ -155,7 +155,8 @@ class Items:
     def count_failure(self, item: Item, now: int, text: str) -> int:
         """Count a failure; return how many there are. Who says nothing about why leaves the last text."""
         before = self.failures.get(item, FailureHistory())
-        line, _, _ = (text or before.text).partition("\n")
+        last = "" if before.reason == "parked" else before.text  # no error, but the words of who parked it
+        line, _, _ = (text or last).partition("\n")
         self.failures[item] = FailureHistory(before.count + 1, before.crashes, now, text=line)
         return before.count + 1
 
