@@ -12,6 +12,7 @@ from distq.cli.options import use_kubeconfig, with_kubeconfig, with_settings
 from distq.cli.output import escape, print_json, styled
 from distq.config import Settings
 from distq.errors import ApiError, ConfigError
+from distq.wording import counted
 
 if TYPE_CHECKING:
     from distq.client.client import Client
@@ -52,7 +53,7 @@ def check(
         else:
             click.echo(styled(escape(level), fg=_COLOURS.get(level)) + escape(finding.removeprefix(level)))
     if problems:
-        raise click.ClickException(f"{problems} problem{'' if problems == 1 else 's'}")
+        raise click.ClickException(counted(problems, "problem"))
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from distq.cli.help import command
 from distq.cli.options import with_settings
 from distq.cli.output import age, escape, note, print_json, print_table
 from distq.config import Settings
+from distq.wording import counted
 
 if TYPE_CHECKING:
     from distq.inspector import Inspector, ItemInfo, QueueInfo, StreamInfo
@@ -136,7 +137,7 @@ def _item_row(item: "ItemInfo", now: float) -> list[str]:
 
 
 def _item_count(found: "Sequence[ItemInfo]", limit: int) -> str:
-    text = "1 item" if len(found) == 1 else f"{len(found)} items"
+    text = counted(len(found), "item")
     if any(item.dirty for item in found):
         text += " (* = added again meanwhile)"
     return f"{text}; there may be more: --limit, --offset" if len(found) == limit else text

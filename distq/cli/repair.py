@@ -15,6 +15,7 @@ from distq.cli.output import age, escape, note, print_json, rfc3339
 from distq.cli.progress import POLL_INTERVAL, Progress
 from distq.config import Settings
 from distq.errors import ConfigError
+from distq.wording import counted
 
 if TYPE_CHECKING:
     from distq.inspector import Inspector, ItemInfo, Listing
@@ -201,7 +202,7 @@ def _check_choice(keys: Sequence[str], state: "Listing | None", match: str | Non
 
 def _these(count: int, state: str, queue: str, match: str | None) -> str:
     matching = f" that match {escape(match)}" if match else ""
-    return f"{count} {state} item{'' if count == 1 else 's'} of {queue}{matching}"
+    return f"{counted(count, f'{state} item')} of {queue}{matching}"
 
 
 def _named(keys: Sequence[str], queue: str) -> str:

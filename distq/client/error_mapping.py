@@ -19,6 +19,7 @@ from urllib3.exceptions import (
 )
 
 from distq.errors import ApiError, Conflict, Expired, NotFound, TooManyRequests
+from distq.wording import duration
 
 _REMEDIES = {
     400: "Correct the request.",
@@ -45,7 +46,7 @@ def response_error(what: str, response: urllib3.BaseHTTPResponse, origin: str) -
     seconds = _retry_after(response.headers.get("Retry-After"), body)
     if response.status == 429:
         seconds = 1.0 if seconds is None else seconds
-        message += f"Repeat after {seconds:g} s."
+        message += f"Repeat after {duration(seconds)}."
         return TooManyRequests(message, status=429, reason=reason, answer=body, retry_after=seconds)
     message += _remedy(response.status, cause, body, origin)
     kind = _KINDS.get(response.status, ApiError)

@@ -5,7 +5,7 @@ import time
 
 from distq.clock import Clock
 from distq.errors import DistqError
-from distq.wording import duration
+from distq.wording import counted, duration
 
 FIRST_INTERVAL, LONGEST_INTERVAL = 10.0, 300.0
 """Seconds between two reports of the same failure; each is twice the one before."""
@@ -57,7 +57,7 @@ class Outage:
             return ""
         lasted = now - self._since
         since = time.strftime("%H:%M:%S", time.localtime(self._clock.now() - lasted))
-        return f"; it fails since {since}, for {duration(lasted)}, {self._tries} times"
+        return f"; it fails since {since}, for {duration(lasted)}, {counted(self._tries, 'time')}"
 
 
 def _sentence(error: Exception) -> str:

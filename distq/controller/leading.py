@@ -18,6 +18,7 @@ from distq.controller.stream.stream_source import StreamSource
 from distq.errors import ApiError, LeaseLost
 from distq.leaderelection import LeaderElectionConfig, LeaderElector, LeaseLock
 from distq.metrics import STREAM_LAG, STREAM_SYNCED, MetricsProvider, Sample
+from distq.wording import counted
 from distq.workqueue.queue import Queue
 
 CHECK_EVERY = 0.2
@@ -197,7 +198,8 @@ class _Feed:
     def _describe(self) -> str:
         parts = [
             f"{stream.resource} "
-            + (f"resumed at {stream.resumed_at}" if stream.resumed_at else f"{stream.objects} objects")
+            + (f"resumed at {stream.resumed_at}" if stream.resumed_at else counted(stream.objects, "object"))
             for stream in self._streams
         ]
-        return f"{', '.join(parts)}; {sum(stream.enqueued for stream in self._streams)} keys enqueued"
+        enqueued = sum(stream.enqueued for stream in self._streams)
+        return f"{', '.join(parts)}; {counted(enqueued, 'key')} enqueued"

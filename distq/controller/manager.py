@@ -20,14 +20,19 @@ from distq.config import Settings
 from distq.controller.controller import Controller
 from distq.controller.process_health import ProcessHealth
 from distq.controller.worker.dispatcher import Dispatcher
-from distq.errors import ConfigError, short_tracebacks
+from distq.controller.worker.waiting import waits_for
+from distq.errors import ConfigError, RedisError, short_tracebacks
 from distq.metrics import MetricsProvider
 from distq.redisio.connection import Connection
+from distq.wording import duration
 from distq.workqueue.queue import Queue
 
 if TYPE_CHECKING:
     from distq.client.client import Client
     from distq.controller.leading import Candidate
+
+WAITING_REPORT = 2.0
+"""Seconds after which a worker that had nothing to do says what it waits for."""
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _LONGEST_SLEEP = 1.0
@@ -86,7 +91,12 @@ class Manager:
                 dispatcher.start()
             for candidate in self._candidates():
                 candidate.start()
+            report = threading.Timer(WAITING_REPORT, self._report_waiting)
+            report.daemon = True
+            if self._dispatchers:
+                report.start()
             reason = self._next_event()
+            report.cancel()
             errors = [reason] if isinstance(reason, BaseException) else []
             errors += self._drain(reason)
         if reason is signal.SIGINT:
@@ -180,6 +190,15 @@ class Manager:
         names = "-".join(sorted(controller.name for controller in self._controllers))
         return f"distq-{re.sub('[^a-z0-9]+', '-', names.lower())}"[:63].strip("-")
 
+    def _report_waiting(self) -> None:
+        """Log what those wait for that had nothing to do yet: silence would look like trouble."""
+        for dispatcher, controller in zip(self._dispatchers, self._controllers, strict=True):
+            if dispatcher.has_claimed or not isinstance(controller.queue, Queue):
+                continue
+            with suppress(RedisError):  # which the dispatcher reports
+                why = waits_for(controller.queue, watched=bool(controller.watches))
+                _logger.info("%s: connected; %s", controller.name, why)
+
     # After
 
     def _drain(self, reason: _Event) -> list[BaseException]:
@@ -197,7 +216,7 @@ class Manager:
                 self._shut_down(0.0)
             elif isinstance(event, BaseException):
                 errors.append(event)
-        _logger.info("done in %.1f s", time.monotonic() - began)
+        _logger.info("done in %s", duration(time.monotonic() - began))
         return errors
 
     def _shut_down(self, grace: float) -> None:

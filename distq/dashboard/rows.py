@@ -8,6 +8,7 @@ from distq.dashboard.item_id import ItemId
 from distq.dashboard.paging import RegistryPage
 from distq.dashboard.registries import LISTED_STATES, REGISTRIES, count
 from distq.inspector import ItemInfo, QueueInfo, Timestamp, WorkerInfo
+from distq.wording import counted
 
 
 def queue_row(queue: QueueInfo) -> dict[str, Any]:
@@ -51,7 +52,7 @@ def item_details(item: ItemInfo) -> dict[str, Any]:
 
 def worker_row(worker: WorkerInfo) -> dict[str, Any]:
     """Describe an open handle; its current job is the list of what is held in its queue."""
-    held = f"{worker.processing} item{'' if worker.processing == 1 else 's'}"
+    held = counted(worker.processing, "item")
     return {
         "name": worker.name,
         "host": worker.host,
@@ -80,7 +81,7 @@ def _facts(item: ItemInfo) -> Iterator[str]:
     if item.priority:
         yield f"priority {item.priority}"
     if item.failures:
-        yield f"{item.failures} failure{'' if item.failures == 1 else 's'}"
+        yield counted(item.failures, "failure")
     if item.worker:
         yield f"held by {item.worker}"
     if item.dirty:

@@ -22,6 +22,7 @@ from distq.leaderelection.exclusive import exclusive
 from distq.leaderelection.lock import LeaderElectionRecord
 from distq.leaderelection.observation import RELEASED, Observation
 from distq.leaderelection.wakeup import Wakeup
+from distq.wording import duration
 
 logger = logging.getLogger(__name__)
 
@@ -104,7 +105,7 @@ class LeaderElector:
             leads = self._term is not None
         if leads and age > self._config.lease_duration + max_tolerable_expired_lease:
             name = self._config.name or self._name
-            raise LeaseLost(f"lease {name}: not renewed for {age:.1f} s. Restart this process.")
+            raise LeaseLost(f"lease {name}: not renewed for {duration(age)}. Restart this process.")
 
     # The two halves of run()
 
@@ -161,7 +162,7 @@ class LeaderElector:
                 break
             try:
                 if not self.may_act():
-                    raise LeaseLost(f"not renewed for {self._since_renewal():.1f} s")
+                    raise LeaseLost(f"not renewed for {duration(self._since_renewal())}")
                 self._try_acquire_or_renew()
             except LeaseLost as error:
                 logger.error("%s: %s lost the lease: %s", self._name, self.identity, error)

@@ -6,6 +6,7 @@ from distq.client.client import Client
 from distq.controller.controller import Controller
 from distq.controller.watches import Every, ResourceWatch
 from distq.inspector import Inspector, QueueInfo
+from distq.wording import counted
 
 
 def what_remains(
@@ -16,7 +17,7 @@ def what_remains(
     for queue in inspector.queues(controller.queue.name):
         yield from _pending(queue)
         for item in inspector.items(queue.name, state="delayed", failing=True, limit=3):
-            yield f"{item.key} of {queue.name} failed {item.failures} times: {item.last_error}"
+            yield f"{item.key} of {queue.name} failed {counted(item.failures, 'time')}: {item.last_error}"
 
 
 def _pending(queue: QueueInfo) -> Iterator[str]:

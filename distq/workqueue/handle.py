@@ -10,6 +10,7 @@ from distq.metrics import MetricsProvider
 from distq.redisio.keys import validate_key, validate_queue_name
 from distq.redisio.queue_store import batches
 from distq.redisio.scores import validate_priority
+from distq.wording import duration
 from distq.workqueue.arguments import (
     require_fleet_concurrency,
     require_settings,
@@ -187,7 +188,7 @@ class QueueHandle:
                 return turn.requests[0]
             remaining = None if deadline is None else deadline - self._clock.monotonic()
             if remaining is not None and remaining <= 0:
-                raise Empty(f"queue {self.name}: nothing to claim within {timeout:g} s")
+                raise Empty(f"queue {self.name}: nothing to claim within {duration(timeout or 0.0)}")
             self._session.wait(turn.wait, remaining)
         raise ShutDown(f"queue {self.name}: this handle was shut down")
 

@@ -16,6 +16,10 @@ from distq.workqueue.worker import Worker
 _logger = logging.getLogger("distq.queue")
 
 
+NEWS_INTERVAL = 1.5
+"""Seconds between heartbeats while the counts of the worker change, so that people see them move."""
+
+
 class Kept(Protocol):
     """What is kept alive: a session."""
 
@@ -47,7 +51,7 @@ class Kept(Protocol):
 
 
 class Heartbeat:
-    """Beats for a session at a third of its claim duration, at most 10 s apart.
+    """Beats for a session at a third of its claim duration, at most 10 s apart, and sooner where it works.
 
     Its connection is its own, with a short timeout, since a blocked one must not hide that time runs out.
     A session that was dropped without being closed is left to lapse.
@@ -81,11 +85,16 @@ class Heartbeat:
         self._stopped.set()
 
     def _run(self) -> None:
-        period = self._period
-        while not self._stopped.wait(period):
+        period, slept = self._period, 0.0
+        while not self._stopped.wait(pause := min(NEWS_INTERVAL, period - slept)):
+            slept += pause
             session = self._session()
             if session is None:
                 break
+            if slept < period and not session.worker.has_news():
+                del session
+                continue
+            slept = 0.0
             try:
                 good = self.beat(session)
             except DistqError as error:

@@ -18,6 +18,7 @@ from distq.errors import DistqError, RedisError, RedisUnavailable
 from distq.redisio.keys import LAYOUT
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import ClaimRecord
+from distq.wording import counted
 from distq.workqueue.call_combiner import CallCombiner, PendingCall
 from distq.workqueue.claim_ledger import ClaimLedger
 from distq.workqueue.engine import Entry, TurnSettings
@@ -232,7 +233,7 @@ class RedisSession:
     def _lose(self) -> None:
         """Give up a session that the server no longer has; the next turn opens another."""
         lost = len(self._ledger.held)
-        _logger.warning("queue %s: session lost, %d claims cancelled", self.store.name, lost)
+        _logger.warning("queue %s: session lost, %s cancelled", self.store.name, counted(lost, "claim"))
         self._ledger.lose()
         self.interrupt()
 

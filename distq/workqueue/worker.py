@@ -9,8 +9,8 @@ from importlib.metadata import PackageNotFoundError, version
 from distq.clock import Clock
 from distq.workqueue.interface import Disposition, Outcome, Park, Retry
 
-_SMOOTHING = 0.5
-"""How much of the rate shown is that since the last heartbeat."""
+_HALF_LIFE = 2.0
+"""Seconds in which the rate shown comes half as close to that since the last heartbeat."""
 
 try:
     VERSION = version("distq")
@@ -45,12 +45,18 @@ class Worker:
         else:
             self.done += 1
 
+    def has_news(self) -> bool:
+        """Return whether the counts, or the rate, are others than those described last."""
+        ended = self.done + self.failed
+        return self._last is not None and (ended != self._last[1] or self._rate >= 0.005)  # 0.00 is shown
+
     def describe(self, clock: Clock) -> str:
         """Return the description as JSON; times are seconds since the epoch by this machine's clock."""
         now, ended = clock.monotonic(), self.done + self.failed
         if self._last is not None and now > self._last[0]:
             current = (ended - self._last[1]) / (now - self._last[0])
-            self._rate += _SMOOTHING * (current - self._rate)
+            forgotten = 0.5 ** ((now - self._last[0]) / _HALF_LIFE)
+            self._rate = current + forgotten * (self._rate - current)
         self._last = (now, ended)
         self._since = self._since or clock.now()
         counts = {"done": self.done, "failed": self.failed, "refused": self.refused}

@@ -259,7 +259,7 @@ def test_the_health_check_sees_a_leader_that_hangs(enter: Enter) -> None:
     ada.elector.check()
     ada.time.step(1.0)
     assert not ada.elector.may_act()
-    with pytest.raises(LeaseLost, match=r"not renewed for 16\.0 s"):
+    with pytest.raises(LeaseLost, match=r"not renewed for 16 s"):
         ada.elector.check()
     ada.elector.check(max_tolerable_expired_lease=1.0)
     bob.elector.check()

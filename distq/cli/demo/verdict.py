@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from distq.cli.demo.controller import RESOURCE
 from distq.cli.demo.journal import Entry
 from distq.client.client import Client
+from distq.wording import counted
 
 
 @dataclass(frozen=True)
@@ -28,11 +29,14 @@ class Verdict:
         )
 
     def __str__(self) -> str:
-        changes = "1 leader change" if self.leader_changes == 1 else f"{self.leader_changes} leader changes"
+        objects, overlaps = counted(self.objects, "object"), counted(self.overlaps, "overlap")
+        changes, lists = (
+            counted(self.leader_changes, "leader change"),
+            counted(self.lists_by_new_leader, "list"),
+        )
         return (
-            f"{self.objects} objects, {self.reconciled} reconciled to their last version, {self.lost} lost, "
-            f"{self.overlaps} overlaps, {self.left_over} left over, {changes}, "
-            f"{self.lists_by_new_leader} lists by the new leader"
+            f"{objects}, {self.reconciled} reconciled to their last version, {self.lost} lost, "
+            f"{overlaps}, {self.left_over} left over, {changes}, {lists} by the new leader"
         )
 
 

@@ -23,6 +23,7 @@ from distq.redisio.checkpoints import MARK, step_of
 from distq.redisio.limits import BATCH_LIMIT
 from distq.redisio.records import StreamRecord
 from distq.redisio.stream_store import Committed, Fenced, Mismatch, StreamStore
+from distq.wording import duration
 
 logger = logging.getLogger(__name__)
 
@@ -187,7 +188,7 @@ class Committer:
                 if self._stop.is_set():
                     raise
                 delay = backoff.delay()
-                logger.warning("%s: %s Trying again in %.1f s.", self.stream, error, delay)
+                logger.warning("%s: %s Trying again in %s.", self.stream, error, duration(delay))
                 self._clock.wait(self._stop, delay)
 
     def _outlived_its_cluster(self, epoch: str) -> bool:

@@ -70,6 +70,7 @@ class StreamSource:
         self._stop = threading.Event()
         self._opened = False  # the position is known
         self._left = False
+        self._fed: float | None = None  # when keys were enqueued last, by the server's clock
         self._must_list = False
         self._connected_at = ""  # the version from which the present watch began
         self._bookmark = ""  # a version to commit with the next probe
@@ -224,6 +225,7 @@ class StreamSource:
         self._lose_touch()
         self._must_list = False
         self._oldest = None
+        self._fed = about.get("fed")
         self._resyncs.plan(float(about.get("resynced", self._clock.now())))
         had = str(about.get("revision", ""))
         self._revision = self._config.revision or had
@@ -281,6 +283,8 @@ class StreamSource:
 
     def _count(self, added: int) -> None:
         self.enqueued += added
+        if added:
+            self._fed = self._committer.server_time()
         self._config.count_commit(self.resource, added)
 
     def _about(self) -> dict[str, Any]:
@@ -299,6 +303,7 @@ class StreamSource:
             "objects": self.objects,
             "lag": round(self.lag, 3),
             "seen": round(self._committer.server_time(), 3),
+            "fed": self._fed and round(self._fed, 3),
             "lease": self._config.lease_duration,
             **({"left": True} if self._left else {}),
             "resynced": round(self._resyncs.last, 3),

@@ -22,6 +22,7 @@ from distq.controller.worker.reconcile_recorder import ReconcileRecorder
 from distq.errors import LayoutTooNew, RedisError
 from distq.metrics import ACTIVE_WORKERS, MAX_CONCURRENT, MetricsProvider, Sample
 from distq.redisio.limits import TURN_LIMIT
+from distq.wording import duration
 from distq.workqueue.interface import Release, Request, Settlement, Success, Turn
 
 QUICK = 0.001
@@ -90,6 +91,11 @@ class Dispatcher:
     def in_progress(self) -> int:
         """Return how many claimed requests have not been settled."""
         return self._in_hand
+
+    @property
+    def has_claimed(self) -> bool:
+        """Return whether it ever claimed anything."""
+        return self._submitted > 0
 
     def gauges(self) -> list[Sample]:
         """Return how many handlers may run, and how many do."""
@@ -291,7 +297,8 @@ class Dispatcher:
             self._pause(min(pause * random.uniform(0.5, 1.0), left))
             pause = min(2 * pause, LONGEST_PAUSE)
         if away_since is not None:
-            _logger.warning("%s: Redis answers again after %.1f s", self._name, time.monotonic() - away_since)
+            away = duration(time.monotonic() - away_since)
+            _logger.warning("%s: Redis answers again after %s", self._name, away)
         verbose = _logger.isEnabledFor(logging.DEBUG)
         for settlement, disposition in zip(settlements, turn.dispositions, strict=True):
             if verbose or not isinstance(settlement.outcome, Success):

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 from distq.controller.controller import Reconcile
+from distq.wording import duration
 from distq.workqueue.interface import Outcome, Release, Request
 from distq.workqueue.outcome import outcome_of
 
@@ -107,7 +108,7 @@ class Executor(ABC):
         took = time.monotonic() - started
         outcome: Outcome | None
         if timed_out:
-            timeout = TimeoutError(f"{self._timeout:g} s")
+            timeout = TimeoutError(duration(self._timeout or 0.0))
             timeout.__cause__ = result if isinstance(result, BaseException) else None
             outcome = _outcome(timeout)
         elif request.cancelled.is_set() and not self._stopping:
@@ -192,11 +193,11 @@ class ThreadExecutor(Executor):
                 slot.warned = now
                 request.cancelled.set()
                 _logger.warning(
-                    "%s %s still runs after %.0f s, past its timeout of %g s; it keeps its claim and slot",
+                    "%s %s still runs after %s, past its timeout of %s; it keeps its claim and slot",
                     self._name,
                     request.key,
-                    age,
-                    self._timeout,
+                    duration(age),
+                    duration(self._timeout),
                 )
             check = self._timeout - age if age < self._timeout else slot.warned + WARN_EVERY - now
             next_check = min(next_check, check)

@@ -3,6 +3,7 @@
 import logging
 import time
 
+from distq.wording import duration
 from distq.workqueue.interface import Disposition, Park, Retry, Settlement
 
 _logger = logging.getLogger("distq")
@@ -39,7 +40,7 @@ def _one_line(error: str) -> str:
 def _next(name: str, settlement: Settlement, disposition: Disposition) -> str:
     match disposition.kind:
         case "delayed" if disposition.due is not None:
-            return f"next in {max(0.0, disposition.due - time.time()):.3g} s"
+            return f"next in {duration(disposition.due - time.time())}"
         case "pending":
             return "next as soon as a slot is free"
         case "parked":

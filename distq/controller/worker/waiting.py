@@ -1,0 +1,25 @@
+"""What a worker waits for that has nothing to do: a line for who looks whether it works at all."""
+
+from distq.redisio.queue_store import QueueStore
+from distq.redisio.stream_store import stream_records
+from distq.wording import duration
+from distq.workqueue.queue import Queue
+
+
+def waits_for(queue: Queue, *, watched: bool) -> str:
+    """Return why there is nothing to claim, as far as Redis shows; ``watched``: informers feed the queue.
+
+    Raises RedisError.
+    """
+    connection = queue.connection
+    (paused,) = QueueStore(connection, queue.name).read(("HGET", "meta", "paused"))
+    if paused:
+        return f"the queue is paused, until: distq resume {queue.name}"
+    records, now = stream_records(connection, queue.name).values(), connection.now()
+    if not records:
+        return "nothing to do; no informer has led yet" if watched else "nothing to do"
+    gone = [since for record in records if (since := record.gone_since(now)) is not None]
+    if len(gone) == len(records):
+        return f"nothing to do; nobody leads since {duration(now - max(gone))}"
+    fed = [float(record.about["fed"]) for record in records if record.about.get("fed")]
+    return f"nothing to do; last event {duration(now - max(fed))} ago" if fed else "nothing to do"
