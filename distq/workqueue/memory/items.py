@@ -155,19 +155,30 @@ class Items:
     def count_failure(self, item: Item, now: int, text: str) -> int:
         """Count a failure; return how many there are. Who says nothing about why leaves the last text."""
         before = self.failures.get(item, FailureHistory())
-        line, _, _ = (text or before.text).partition("\n")
-        self.failures[item] = FailureHistory(before.count + 1, before.crashes, now, text=line)
+        kept = text or before.text
+        self._remember(item, FailureHistory(before.count + 1, before.crashes, now, text=kept))
         return before.count + 1
 
     def crash(self, item: Item, now: int) -> bool:
         """Count a crash of who held it; return whether that parked the item."""
         failure = self.failures.get(item, FailureHistory())
         crashes = failure.crashes + 1
-        self.failures[item] = replace(failure, crashes=crashes)
+        self._remember(item, replace(failure, crashes=crashes))
         if crashes < 3 or item in self.pending:
             return False
         self.park(item, now, "crashes", f"its workers died {crashes} times")
         return True
+
+    def first_line_of_failure(self, item: Item) -> FailureHistory | None:
+        """Return what who claims an item sees of its failures: no traceback."""
+        failure = self.failures.get(item)
+        return failure and _without_traceback(failure)
+
+    def _remember(self, item: Item, failure: FailureHistory) -> None:
+        """Keep the record; of a suspect that lives its first line, since a turn may look at a thousand."""
+        if failure.crashes >= 2 and failure.reason == "-":
+            failure = _without_traceback(failure)
+        self.failures[item] = failure
 
     def is_suspect(self, item: Item) -> bool:
         """Return whether two sessions lapsed while they held it."""
@@ -182,3 +193,7 @@ class Items:
     def forget(self, items: Sequence[Item]) -> int:
         """Drop the failure records of living items; return how many there were."""
         return sum(item not in self.dead and self.failures.pop(item, None) is not None for item in items)
+
+
+def _without_traceback(failure: FailureHistory) -> FailureHistory:
+    return replace(failure, text=failure.text.partition("\n")[0])
