@@ -6,9 +6,10 @@ stamped by the Redis server's clock.
 
 import threading
 import time
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
+@runtime_checkable
 class Clock(Protocol):
     """What distq asks of a clock."""
 

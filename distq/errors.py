@@ -43,7 +43,7 @@ class ConfigError(DistqError):
 
 
 class InvalidDelay(ConfigError, ValueError):
-    """A delay that is no number of seconds."""
+    """A delay other than a finite number of seconds, 0 or more."""
 
 
 class InvalidKey(ConfigError, ValueError):
@@ -161,7 +161,10 @@ class TerminalError(Exception):
 
 
 class RetryAfter(Exception):
-    """Raise it from a reconcile function to count a failure and retry after ``delay`` seconds."""
+    """Raise it from a reconcile function to count a failure and retry after ``delay`` seconds.
+
+    A delay below 0, NaN or infinite is a failure that says so, and backs off by the limiter.
+    """
 
     def __init__(self, delay: float, message: str = "") -> None:
         shown = f"{delay:g}" if isinstance(delay, int | float) else repr(delay)

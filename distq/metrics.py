@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, repeat
 from operator import mul
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,8 +29,9 @@ Sample = tuple[Metric, Labels, float]
 """The value of a gauge."""
 
 
+@runtime_checkable
 class MetricsProvider(Protocol):
-    """Keeps what is measured, told by any thread; must not raise (client-go ``workqueue.MetricsProvider``).
+    """Keeps what is measured, called by any thread; must not raise (client-go ``workqueue.MetricsProvider``).
 
     Where client-go asks for an object for each metric of each queue, here every call says which it is.
     """
@@ -180,7 +181,7 @@ PAUSED = Metric("distq_paused", "gauge", "Whether the queue is paused: 1 or 0.")
 REDIS_UP = Metric(
     "distq_redis_up",
     "gauge",
-    "Whether Redis told about the queue just now: 1, or 0 for no answer.",
+    "Whether Redis answered about the queue just now: 1, or 0 for no answer.",
 )
 
 # distq's own: a worker

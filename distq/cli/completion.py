@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 VARIABLE = "_DISTQ_COMPLETE"
 SHELLS = click.Choice(["bash", "zsh", "fish"])
 
-_PATIENCE = 0.5
+_TIMEOUT = 0.5
 """Seconds that a TAB may wait for Redis."""
 
 _MOST_KEYS = 100
@@ -59,9 +59,9 @@ def complete_key(ctx: click.Context, param: click.Parameter, incomplete: str) ->
 
 
 def _connection(ctx: click.Context) -> "Connection":
-    """Return an impatient Connection to the Redis that the options so far and the environment name."""
+    """Return a Connection of short timeouts to the Redis that the options so far and the environment name."""
     from distq.config import Settings
     from distq.redisio.connection import Connection
 
     given = {name: value for name, value in ctx.params.items() if name.startswith("redis_") and value}
-    return Connection(settings=Settings.from_env(**given)).with_timeout(_PATIENCE)
+    return Connection(settings=Settings.from_env(**given)).with_timeout(_TIMEOUT)

@@ -15,7 +15,7 @@ from distq.cli.output import age, escape, note, print_json, print_table
 from distq.config import Settings
 
 if TYPE_CHECKING:
-    from distq.inspector import Inspector, ItemInfo, QueueInfo
+    from distq.inspector import Inspector, ItemInfo, QueueInfo, StreamInfo
 
 STATES = click.Choice(["ready", "delayed", "processing", "dead", "dirty"])
 _QUEUES = [
@@ -226,19 +226,32 @@ def leader(*, settings: Settings, as_json: bool, queue: str | None) -> None:
         for stream in found:
             print_json(stream)
         return
+    now = eye.now()
     rows = [
         [
             stream.queue,
             stream.resource,
-            stream.leader or "-",
+            _leader(stream, now),
             stream.epoch,
             stream.version or "-",
-            "yes" if stream.synced else "no",
+            "yes" if stream.synced else "no" if stream.gone_since is None else "-",
             "-" if stream.lag is None else age(stream.lag),
         ]
         for stream in found
     ]
     _print_or_note(_STREAMS, rows, "no informer has led yet")
+
+
+def _leader(stream: "StreamInfo", now: float) -> str:
+    """Return who leads, or who did and since when nobody does."""
+    name = stream.leader or "-"
+    return name if stream.gone_since is None else f"gone {_age_since(stream.gone_since, now)} ({name})"
+
+
+def nobody_leads_since(streams: "Sequence[StreamInfo]") -> float | None:
+    """Return since when nobody leads; None where somebody does, or may."""
+    gone = [stream.gone_since for stream in streams if stream.gone_since is not None]
+    return max(gone) if gone and len(gone) == len(streams) else None
 
 
 def _print_or_note(headers: Sequence[str], rows: Sequence[Sequence[str]], none: str) -> None:

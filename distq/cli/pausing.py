@@ -3,7 +3,6 @@
 Neither asks first: the other one undoes it, and nothing is lost in between.
 """
 
-import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -14,16 +13,11 @@ from distq.cli.help import command
 from distq.cli.look import inspector, require_queue
 from distq.cli.options import with_settings
 from distq.cli.output import note, print_json
+from distq.cli.progress import POLL_INTERVAL, Progress
 from distq.config import Settings
 
 if TYPE_CHECKING:
     from distq.inspector import Inspector
-
-POLL_INTERVAL = 0.2
-"""Seconds between two looks at what is still in progress."""
-
-SAY_EVERY = 10.0
-"""Seconds after which the same number is printed again where stderr is no terminal."""
 
 
 @command("distq pause foos --wait")
@@ -64,36 +58,15 @@ def resume(*, settings: Settings, as_json: bool, queue: str) -> None:
 
 def _wait_until_idle(eye: "Inspector", queue: str) -> None:
     """Return when nobody holds anything; exit 1 where somebody else resumes the queue meanwhile."""
-    progress = _Progress()
+    progress = Progress()
     try:
         while True:
             info = require_queue(eye, queue)
             if not info.paused:
                 raise click.ClickException(f"{queue} was resumed meanwhile: {info.processing} in progress.")
-            progress.show(info.processing)
+            progress.show(f"paused; {info.processing} in progress")
             if not info.processing:
                 return
             time.sleep(POLL_INTERVAL)
     finally:
         progress.end()
-
-
-class _Progress:
-    """Prints a falling number on stderr: one line that changes, or a line each where nobody watches."""
-
-    def __init__(self) -> None:
-        self._on_terminal = sys.stderr.isatty()
-        self._said: int | None = None
-        self._at = 0.0
-
-    def show(self, number: int) -> None:
-        now = time.monotonic()
-        if number == self._said and (self._on_terminal or now < self._at + SAY_EVERY):
-            return
-        self._said, self._at = number, now
-        text = f"paused; {number} in progress"
-        click.echo(f"\r{text}   " if self._on_terminal else text, nl=not self._on_terminal, err=True)
-
-    def end(self) -> None:
-        if self._on_terminal:
-            click.echo(err=True)

@@ -1,6 +1,7 @@
 """Commands that change queues: add, requeue, delete, park, resync. What is grave is asked for first."""
 
 import sys
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -8,9 +9,10 @@ import click
 
 from distq.cli.completion import complete_key, complete_queue
 from distq.cli.help import command
-from distq.cli.look import STATES, inspector, require_queue
+from distq.cli.look import STATES, inspector, nobody_leads_since, require_queue
 from distq.cli.options import with_settings
-from distq.cli.output import escape, print_json
+from distq.cli.output import age, escape, note, print_json, rfc3339
+from distq.cli.progress import POLL_INTERVAL, Progress
 from distq.config import Settings
 from distq.errors import ConfigError
 
@@ -44,9 +46,13 @@ def add(
     """Make the items with these KEYs pending."""
     from distq.redisio.connection import Connection
     from distq.workqueue.queue import Queue
+    from distq.workqueue.rate_limiters import TEN_YEARS
 
     target = Queue(queue, Connection(settings=settings))
-    _report("added", target.add(*keys, priority=priority, after=after), as_json)
+    added = target.add(*keys, priority=priority, after=after)
+    if after is not None and after > TEN_YEARS:
+        click.echo(f"distq: --after {after:g} counts as ten years", err=True)
+    _report("added", added, as_json)
 
 
 @command("distq requeue foos --state dead --match 'prod/*'")
@@ -134,11 +140,19 @@ def park(
     _report("parked", eye.park(queue, *keys, state=state, match=match, reason=reason), as_json)
 
 
-@command("distq resync foos")
+@command("distq resync foos --wait")
 @click.argument("queue", shell_complete=complete_queue)
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--wait", is_flag=True, help="Return when everything is listed and enqueued.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0),
+    default=600.0,
+    show_default=True,
+    help="Seconds to wait at most.",
+)
 @with_settings()
-def resync(*, settings: Settings, as_json: bool, queue: str, yes: bool) -> None:
+def resync(*, settings: Settings, as_json: bool, queue: str, yes: bool, wait: bool, timeout: float) -> None:
     """Make the leader list all that feeds a queue and enqueue it, at low priority."""
     eye = inspector(settings)
     require_queue(eye, queue)
@@ -146,7 +160,38 @@ def resync(*, settings: Settings, as_json: bool, queue: str, yes: bool) -> None:
     if not fed_by:
         raise click.ClickException(f"nothing to list: no informer feeds {queue}.")
     _confirm(f"List {', '.join(fed_by)} and enqueue every object in {queue}?", yes)
-    _report("resynced", eye.resync(queue), as_json)
+    resynced = eye.resync(queue)
+    gone_since = nobody_leads_since(eye.streams(queue))
+    if gone_since is not None and not as_json:
+        note(f"nobody leads since {age(eye.now() - gone_since)}: it begins when an informer of {queue} does")
+    listing = _wait_until_listed(eye, queue, resynced, timeout) if wait else []
+    if as_json:
+        outcome = {"listed": resynced - len(listing)} if wait else {}
+        gone = None if gone_since is None else rfc3339(gone_since)
+        print_json({"resynced": resynced, "gone_since": gone, **outcome})
+    else:
+        click.echo(f"resynced {resynced}")
+    if listing:
+        raise click.ClickException(f"not listed within {timeout:g} s: {', '.join(listing)}. It goes on.")
+
+
+def _wait_until_listed(eye: "Inspector", queue: str, resynced: int, timeout: float) -> list[str]:
+    """Return when all is listed, or what is not when time is up."""
+    progress, until = Progress(), time.monotonic() + timeout
+    try:
+        while True:
+            streams = eye.streams(queue)
+            listing = [stream.resource for stream in streams if stream.version is None]
+            led = "" if nobody_leads_since(streams) is None else "; nobody leads"
+            progress.show(f"{resynced - len(listing)} of {resynced} listed{led}")
+            if not listing or time.monotonic() >= until:
+                return listing
+            time.sleep(POLL_INTERVAL)
+    except KeyboardInterrupt:
+        note("not waiting any more; the resync goes on")
+        raise
+    finally:
+        progress.end()
 
 
 def _check_choice(keys: Sequence[str], state: "Listing | None", match: str | None) -> None:

@@ -2,6 +2,7 @@
 
 import email.utils
 import math
+import re
 import ssl
 import time
 from collections.abc import Mapping
@@ -21,18 +22,22 @@ from distq.errors import ApiError, Conflict, Expired, NotFound, TooManyRequests
 
 _REMEDIES = {
     400: "Correct the request.",
-    401: "Check the credentials.",
-    403: "Grant it by a Role or ClusterRole.",
     404: "Check the name.",
     409: "Read it again and repeat.",
     410: "List again.",
     422: "Correct the object.",
 }
+_DENIED = re.compile(
+    r'User ".*?" cannot (?P<verb>\S+) '
+    r'(?:path "(?P<path>[^"]+)"|resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)")'
+    r'(?: in the namespace "(?P<namespace>[^"]+)")?'
+)
+"""What the API server's authorizer says. Source: apiserver responsewriters.Forbidden."""
 _KINDS: dict[int, type[ApiError]] = {404: NotFound, 409: Conflict, 410: Expired}
 
 
-def response_error(what: str, response: urllib3.BaseHTTPResponse) -> ApiError:
-    """Return the error for an answer of 300 or more; ``what`` was asked for."""
+def response_error(what: str, response: urllib3.BaseHTTPResponse, origin: str) -> ApiError:
+    """Return the error for an answer of 300 or more; ``what`` was asked for, by credentials of ``origin``."""
     body = _status_object(response.data)
     reason = str(body.get("reason") or response.reason or "")
     cause = _one_line(str(body.get("message") or _text(response.data) or response.reason or "no message"))
@@ -42,7 +47,7 @@ def response_error(what: str, response: urllib3.BaseHTTPResponse) -> ApiError:
         seconds = 1.0 if seconds is None else seconds
         message += f"Repeat after {seconds:g} s."
         return TooManyRequests(message, status=429, reason=reason, answer=body, retry_after=seconds)
-    message += _REMEDIES.get(response.status, "Repeat later.")
+    message += _remedy(response.status, cause, body, origin)
     kind = _KINDS.get(response.status, ApiError)
     return kind(message, status=response.status, reason=reason, answer=body, retry_after=seconds)
 
@@ -56,6 +61,31 @@ def no_answer(what: str, error: Exception, address: str, origin: str) -> ApiErro
 def missing_object(error: NotFound) -> bool:
     """Return whether only the object is missing, not the resource that serves it."""
     return bool((error.answer.get("details") or {}).get("name"))
+
+
+def _remedy(status: int, cause: str, answer: Mapping[str, Any], origin: str) -> str:
+    details = answer.get("details") or {}
+    if status == 401:
+        return f"Check the credentials in {origin}: they are unknown to the API server, or expired."
+    if any(one.get("reason") == "NamespaceTerminating" for one in details.get("causes") or ()):
+        return "Its namespace is being deleted: take another one, or create it anew when it is gone."
+    if status == 403:
+        return _missing_right(cause)
+    if status == 404 and details.get("kind") == "namespaces":
+        return f"Create the namespace {details.get('name')}."
+    return _REMEDIES.get(status, "Repeat later.")
+
+
+def _missing_right(cause: str) -> str:
+    """Return what grants what was denied: a rule of RBAC on one line, and where to add it."""
+    if (denied := _DENIED.search(cause)) is None:
+        return "Change it, or what refuses it: this is no matter of RBAC."  # an admission, a quota, a proxy
+    verbs = f'verbs: ["{denied["verb"]}"]'
+    if denied["path"]:
+        return f'Add to a ClusterRole of this user: - {{nonResourceURLs: ["{denied["path"]}"], {verbs}}}.'
+    role = f"Role in {denied['namespace']}" if denied["namespace"] else "ClusterRole"
+    rule = f'apiGroups: ["{denied["group"]}"], resources: ["{denied["resource"]}"], {verbs}'
+    return f"Add to a {role} of this user: - {{{rule}}}."
 
 
 def _cause(error: BaseException) -> str:

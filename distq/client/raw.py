@@ -115,7 +115,7 @@ class RawClient:
             transport = self._reconnected(transport)
             response = transport.send(method, path, **options)
         if response.status >= 300:
-            raise response_error(f"{method} {path}", response)
+            raise response_error(f"{method} {path}", response, transport.origin)
         return response
 
     def _connected(self) -> "_Transport":
@@ -209,7 +209,7 @@ class _Transport:
 
         self.process = os.getpid()
         self.variable = kubeconfig_variable()
-        self._origin = cluster.origin
+        self.origin = cluster.origin
         self._configuration = cluster.configuration
         self._configuration.retries = False
         self._configuration.connection_pool_maxsize = IDLE_CONNECTIONS
@@ -240,7 +240,7 @@ class _Transport:
 
     def no_answer(self, what: str, error: Exception) -> ApiError:
         """Return the error for a request to this server that broke."""
-        return no_answer(what, error, urllib3.util.parse_url(self.server).netloc or self.server, self._origin)
+        return no_answer(what, error, urllib3.util.parse_url(self.server).netloc or self.server, self.origin)
 
     def _request(
         self, method: str, path: str, headers: Mapping[str, str], **options: Any
@@ -257,10 +257,10 @@ class _Transport:
         except Exception as error:  # noqa: BLE001  plugins raise what they like
             # its message may quote a command line, its chain too
             cause = type(error).__name__
-            raise ApiError(f"{what}: no credentials: {cause}. Check {self._origin}.") from None
+            raise ApiError(f"{what}: no credentials: {cause}. Check {self.origin}.") from None
         headers = {setting["key"]: setting["value"].strip() for setting in settings if setting["value"]}
         if not all(value.isascii() and value.isprintable() for value in headers.values()):
-            raise ApiError(f"{what}: no credentials: a token of strange characters. Check {self._origin}.")
+            raise ApiError(f"{what}: no credentials: a token of strange characters. Check {self.origin}.")
         return headers
 
 

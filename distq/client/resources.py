@@ -64,6 +64,7 @@ class UnknownResource(NotFound):
 
     def __init__(self, text: str, *, what: str = "no resource", remedy: str = APPLY_ITS_CRD) -> None:
         super().__init__(f"{what} {text}: unknown to the API server. {remedy}", status=404, reason="NotFound")
+        self.resource = text
         self.remedy = remedy
 
 

@@ -143,6 +143,7 @@ class Candidate:
             owner=self._lock.describe(),
             revision=self._settings.revision or controller.revision,
             resync_period=controller.resync_period,
+            lease_duration=self._settings.lease_duration,
             metrics=self._metrics,
         )
         return _Feed(

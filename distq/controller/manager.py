@@ -12,7 +12,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from distq.controller.leading import Candidate
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_LONGEST_SLEEP = 1.0
+"""Seconds that the main thread waits at a time."""
+
+_Event = signal.Signals | BaseException | str
 _logger = logging.getLogger("distq")
 
 
@@ -62,7 +66,7 @@ class Manager:
         self._metrics = metrics
         self._dispatchers: list[Dispatcher] = []
         self._candidate: Candidate | None = None
-        self._events: queue.SimpleQueue[signal.Signals | BaseException | str] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[_Event] = queue.SimpleQueue()
         self._started = False
         self._require_controllers()
 
@@ -82,7 +86,7 @@ class Manager:
                 dispatcher.start()
             for candidate in self._candidates():
                 candidate.start()
-            reason = self._events.get()
+            reason = self._next_event()
             errors = [reason] if isinstance(reason, BaseException) else []
             errors += self._drain(reason)
         if reason is signal.SIGINT:
@@ -178,7 +182,7 @@ class Manager:
 
     # After
 
-    def _drain(self, reason: "signal.Signals | BaseException | str") -> list[BaseException]:
+    def _drain(self, reason: _Event) -> list[BaseException]:
         """Stop everything and wait for it; return what failed meanwhile."""
         began, errors = time.monotonic(), list[BaseException]()
         self._health.stopping = True
@@ -187,7 +191,7 @@ class Manager:
         _logger.info("%s: no new work; %d in progress", why, running)
         self._shut_down(self._settings.grace_period)
         threading.Thread(target=self._join, name="distq-drain", daemon=True).start()
-        while (event := self._events.get()) != "drained":
+        while (event := self._next_event()) != "drained":
             if isinstance(event, signal.Signals):
                 _logger.warning("%s again: not waiting any longer", event.name)
                 self._shut_down(0.0)
@@ -208,6 +212,16 @@ class Manager:
         for candidate in self._candidates():
             candidate.join()
         self._events.put("drained")
+
+    def _next_event(self) -> _Event:
+        """Wait for what happens next.
+
+        Not in one sleep: a signal that another thread received, or that came just before the main one fell
+        asleep, does not wake it, and Python runs handlers in the main thread only.
+        """
+        while True:
+            with suppress(queue.Empty):
+                return self._events.get(timeout=_LONGEST_SLEEP)
 
     def _candidates(self) -> "list[Candidate]":
         return [self._candidate] if self._candidate else []

@@ -84,7 +84,7 @@ class ListWatch:
         try:
             return self.client.resolve(self.resource)
         except UnknownResource as error:
-            raise UnknownResource(self.resource, what="cannot watch", remedy=error.remedy) from error
+            raise UnknownResource(self.resource, what="cannot watch", remedy=error.remedy) from None
 
     def version(self) -> str:
         """Return the resource's present version; the cheapest question that shows whether lists work."""
@@ -128,9 +128,9 @@ class ListWatch:
             query["continue"] = next_token
         try:
             body = self.client.request("GET", resource.path(self.namespace), query=query, accept=accept)
-        except NotFound as error:  # it was known a moment ago, and may come again with other paths
+        except NotFound:  # it was known a moment ago, and may come again with other paths
             self.client.forget(resource)
-            raise UnknownResource(self.resource, what="cannot watch") from error
+            raise UnknownResource(self.resource, what="cannot watch") from None
         return decode_page(body, resource)
 
     def _selectors(self) -> dict[str, str]:

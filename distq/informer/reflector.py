@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from distq.client.outage import Outage
 from distq.clock import SYSTEM_CLOCK, Clock
 from distq.errors import (
     ApiError,
@@ -56,7 +57,7 @@ class Reflector:
     is answered again; a broken line ends the connection instead of being skipped. ``stream_lists`` asks for
     lists as the beginning of a watch, in pages where the API server cannot: for sinks that are as quick as
     the network, since a watch that is not read is closed. ``on_error`` receives what ended an attempt;
-    without it that is logged.
+    without it ``report`` does.
     """
 
     def __init__(
@@ -72,7 +73,8 @@ class Reflector:
         self._list_watch = list_watch
         self._sink = sink
         self._clock = clock
-        self._on_error = on_error or self._log
+        self._on_error = on_error or self.report
+        self._outage = Outage(str(list_watch), logger, clock)
         self._pager = Pager(list_watch, sink, clock)
         self._backoff = Backoff(clock)
         self._was_known = False  # the API server once knew the resource
@@ -123,8 +125,11 @@ class Reflector:
             logger.exception("%s: its error handler failed on %r", self._list_watch, error)
         return error
 
-    def _log(self, error: Exception) -> None:
-        if isinstance(error, DistqError):
+    def report(self, error: Exception) -> None:
+        """Log an error; what the API server goes on refusing or not answering, at growing intervals."""
+        if isinstance(error, ApiError):
+            self._outage.failed(error)
+        elif isinstance(error, DistqError):
             logger.warning("%s: %s", self._list_watch, error)
         else:
             logger.error("%s: %s: %s", self._list_watch, type(error).__name__, error, exc_info=error)
@@ -179,7 +184,7 @@ class Reflector:
                     self._take_list(reader, stop)
                     opened = self._clock.monotonic()
                 self._sink.connected()
-                self._take_events(reader, stop)
+                self._take_events(reader, opened, stop)
             except EOFError:
                 logger.debug("%s: watch closed", self._list_watch)
             finally:
@@ -187,7 +192,7 @@ class Reflector:
                 lines.close()
                 reader.close()
 
-    def _take_events(self, reader: ReadAhead, stop: threading.Event) -> None:
+    def _take_events(self, reader: ReadAhead, opened: float, stop: threading.Event) -> None:
         """Hand over events as they come, and while many come, many at once: each waking costs as an event."""
         busy = False
         while not stop.is_set():
@@ -195,6 +200,8 @@ class Reflector:
             lines, since = reader.take(pause, wanted=wanted)
             self._emit(lines, since)
             self._sink.tick()
+            if self._progressed or self._clock.monotonic() - opened >= SHORT_WATCH:
+                self._outage.over()
             busy = len(lines) > 1
 
     def _take_list(self, reader: ReadAhead, stop: threading.Event) -> None:

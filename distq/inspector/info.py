@@ -83,14 +83,17 @@ class WorkerInfo:
 class StreamInfo:
     """One watched resource feeding one queue.
 
-    ``version`` is the checkpoint, None during a full list; ``lists`` counts the full lists that this
-    leader made; ``lag`` is the age in seconds of its oldest event that is not yet committed.
+    ``leader`` is who committed last, ``gone_since`` since when it leads no more: None while it does, and
+    where a distq 0.1.0 led. ``version`` is the checkpoint, None during a full list; ``lists`` counts the
+    full lists that this leader made; ``lag`` is the age in seconds of its oldest event that is not yet
+    committed.
     """
 
     queue: str
     resource: str
     namespace: str | None
     leader: str | None
+    gone_since: Timestamp | None
     epoch: str
     version: str | None
     synced: bool

@@ -53,7 +53,8 @@ class Inspector:
 
     def streams(self, queue: str | None = None) -> list[StreamInfo]:
         """Describe the watched resources that feed all queues, or one."""
-        found = run(self._redis, gather(map(reading.stream_infos, self._stores(queue))))
+        stores, now = self._stores(queue), self._redis.now()
+        found = run(self._redis, gather(reading.stream_infos(store, now) for store in stores))
         return list(chain.from_iterable(found))
 
     def item(self, queue: str, key: str) -> ItemInfo | None:

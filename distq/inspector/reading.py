@@ -1,6 +1,7 @@
 """How what a queue's structures hold becomes the Inspector's records; nothing here writes."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from distq.inspector.info import ItemInfo, QueueInfo, StreamInfo, Timestamp, WorkerInfo
@@ -59,10 +60,10 @@ def worker_infos(store: QueueStore) -> Read[list[WorkerInfo]]:
     ]
 
 
-def stream_infos(store: QueueStore) -> Read[list[StreamInfo]]:
-    """Describe the streams that feed the queue."""
+def stream_infos(store: QueueStore, now: float) -> Read[list[StreamInfo]]:
+    """Describe the streams that feed the queue at the server's time ``now``."""
     streams = yield from queue_reads.streams(store)
-    return [_stream_info(store.name, name, stream) for name, stream in sorted(streams.items())]
+    return [_stream_info(store.name, name, stream, now) for name, stream in sorted(streams.items())]
 
 
 def item_infos(store: QueueStore, keys: Sequence[str]) -> Read[list[ItemInfo]]:
@@ -86,7 +87,7 @@ def scan(store: QueueStore, structure: str, match: str) -> Iterator[list[str]]:
 
 
 def _item_info(queue: str, key: str, item: StoredItem, holders: Mapping[int, Holder]) -> ItemInfo:
-    failure = item.failure or _NO_FAILURE
+    failure = _failure_of(item)
     failed_at = failure.failed_at_us or None
     worker, claim_deadline = _claimed_by(item.claim, holders)
     return ItemInfo(
@@ -107,6 +108,16 @@ def _item_info(queue: str, key: str, item: StoredItem, holders: Mapping[int, Hol
     )
 
 
+def _failure_of(item: StoredItem) -> FailureRecord:
+    """Return an item's failure record; of what was revived, without the reason for which it had been dead."""
+    failure = item.failure or _NO_FAILURE
+    if item.state == "dead":
+        return failure
+    if failure.reason == "parked":  # then the text and the time are the operator's, not a failure's
+        return replace(failure, reason="", error="", traceback="", failed_at_us=0)
+    return replace(failure, reason="")
+
+
 def _claimed_by(
     claim: ClaimRecord | None, holders: Mapping[int, Holder]
 ) -> tuple[str | None, Timestamp | None]:
@@ -122,19 +133,20 @@ def _worker_name(session: int, about: Mapping[str, Any]) -> str:
     return str(about.get("id") or session)
 
 
-def _stream_info(queue: str, name: str, stream: StreamRecord) -> StreamInfo:
-    about = stream.about
+def _stream_info(queue: str, name: str, stream: StreamRecord, now: float) -> StreamInfo:
+    about, gone_since = stream.about, stream.gone_since(now)
     listing = is_listing(stream.position)
     return StreamInfo(
         queue=queue,
         resource=str(about.get("resource") or name),
         namespace=about.get("namespace"),
         leader=about.get("leader"),
+        gone_since=_moment(gone_since),
         epoch=stream.epoch,
         version=None if listing else stream.position,
-        synced=bool(about.get("synced", not listing)),
+        synced=gone_since is None and bool(about.get("synced", not listing)),
         lists=int(about.get("lists", 0)),
-        lag=about.get("lag"),
+        lag=about.get("lag") if gone_since is None else None,
     )
 
 

@@ -5,6 +5,8 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 
+from distq.client.outage import Outage
+from distq.clock import Clock
 from distq.leaderelection.config import LeaderElectionConfig
 from distq.metrics import LEADER, LEADER_SLOW_PATH, Labels
 
@@ -14,7 +16,7 @@ logger = logging.getLogger(__name__)
 class Announcer:
     """Log, call ``on_new_leader``, and record events about the lock."""
 
-    def __init__(self, config: LeaderElectionConfig) -> None:
+    def __init__(self, config: LeaderElectionConfig, clock: Clock) -> None:
         self._lock = config.lock
         self._on_new_leader = config.on_new_leader
         self._name = config.lock.describe()
@@ -22,7 +24,7 @@ class Announcer:
         self._labels: Labels = (config.name or self._name,)
         self._mutex = threading.Lock()
         self._leader: str | None = None
-        self._failure = ""
+        self._outage = Outage(self._name, logger, clock)
 
     def exposing(self, is_leader: Callable[[], bool]) -> AbstractContextManager[object]:
         """Keep the metrics of an election while it runs."""
@@ -53,15 +55,12 @@ class Announcer:
         self._in_background(self._lock.record_event, f"{self._lock.identity} {message}")
 
     def failed(self, error: Exception) -> None:
-        """Log a failed try, loudly when it is another failure than the last."""
-        text = str(error) or repr(error)
-        level = logging.DEBUG if text == self._failure else logging.WARNING
-        logger.log(level, "%s: try failed: %s", self._name, text)
-        self._failure = text
+        """Report a failed try, and the same again at growing intervals."""
+        self._outage.failed(error)
 
     def succeeded(self) -> None:
-        """Make the next failure loud again."""
-        self._failure = ""
+        """Report that tries work again, where they failed."""
+        self._outage.over()
 
     def _in_background(self, function: Callable[[str], None], text: str) -> None:
         def failed(error: Exception) -> None:

@@ -42,7 +42,7 @@ class LeaderElector:
         self._config = config
         self._lock = config.lock
         self._clock = clock
-        self._announcer = Announcer(config)
+        self._announcer = Announcer(config, clock)
         self._name = config.lock.describe()
         self._wakeup = Wakeup(clock, self._name)
         self._failures: list[BaseException] = []  # of the latest term's work, at most one

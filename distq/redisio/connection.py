@@ -7,8 +7,10 @@ who knows what waits.
 """
 
 import contextlib
+import os
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -41,6 +43,7 @@ class Connection:
         self._pauses: Sequence[float] = _PAUSES
         self._pool: ConnectionPool | None = None
         self._lock = threading.Lock()
+        _connections.add(self)
 
     @property
     def server_time(self) -> int:
@@ -128,16 +131,16 @@ class Connection:
     @contextlib.contextmanager
     def _greeting(self) -> Iterator[Callable[..., Any]]:
         """Give what runs one command at the first use: sooner tired of silence, and asking for its cause."""
-        patience = min(self._timeout, diagnosis.PATIENCE)
-        pool = self._address.pool(patience)
+        timeout = min(self._timeout, diagnosis.SILENCE_TIMEOUT)
+        pool = self._address.pool(timeout)
 
         def execute(*command: Argument) -> Any:
             try:  # no connection is stale yet, so a silent server is not asked again
                 return self._repeat(
-                    pool, lambda connection: _converse(connection, [command])[0], tired_after=patience / 2
+                    pool, lambda connection: _converse(connection, [command])[0], tired_after=timeout / 2
                 )
             except RedisError as error:
-                if not self._pauses:  # an impatient caller has no time for more
+                if not self._pauses:  # who gave a timeout has no time for more
                     raise
                 raise diagnosis.explain(error, self._address) from None
 
@@ -176,6 +179,18 @@ class Connection:
                     raise typed from None  # its __context__ is redis-py's error
                 time.sleep(pause)
 
+
+_connections: "weakref.WeakSet[Connection]" = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    """Let no lock stay that a thread of the parent held: there is nobody here who would release it."""
+    for connection in list(_connections):
+        connection._lock = threading.Lock()  # noqa: SLF001  # this module's own
+        connection._pool = None  # noqa: SLF001  # redis-py's has such a lock, too
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
 
 _shared = Connection()
 

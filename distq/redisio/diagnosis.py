@@ -15,7 +15,7 @@ from redis.connection import SSLConnection
 from distq.errors import ConfigError, DistqError, RedisError, RedisUnavailable
 from distq.redisio.address import Address
 
-PATIENCE = 3.0
+SILENCE_TIMEOUT = 3.0
 """Seconds until a server that accepts a connection and says nothing is reported at the first use."""
 
 _PROBE = 1.0

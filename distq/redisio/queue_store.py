@@ -45,10 +45,6 @@ class QueueStore:
         """Return the commands with the key of the structure that their second word names."""
         return [(command, self.key(str(name)), *rest) for command, name, *rest in commands]
 
-    def now(self) -> float:
-        """Return the server's time, seconds since the epoch."""
-        return self.connection.now()
-
     def exists(self) -> bool:
         """Return whether the queue was ever used."""
         return bool(self.connection.execute("HEXISTS", QUEUES, self.name))

@@ -56,3 +56,14 @@ class StreamRecord:
         """Read ``epoch position batch JSON``."""
         epoch, position, batch, about = text.decode().split(" ", 3)
         return cls(epoch, position, batch, json.loads(about))
+
+    def gone_since(self, now: float) -> float | None:
+        """Return since when its leader is gone, at the server's time ``now``; None while it leads.
+
+        A leader commits each second. It is gone when its last commit says so, or is older than its lease; of
+        a distq 0.1.0, whose commits have no time, nothing is known.
+        """
+        seen: float | None = self.about.get("seen")
+        if seen is not None and (self.about.get("left") or now - seen > self.about["lease"]):
+            return seen
+        return None

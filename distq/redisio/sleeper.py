@@ -97,13 +97,11 @@ class Sleeper:
 
     def _release(self) -> None:
         """Close what sleeping needs, unless somebody sleeps: who does calls this afterwards."""
-        if not self._lock.acquire(blocking=False):
+        if self._lock.locked():
             return
-        try:
+        with self._lock:  # acquire and then try: an interrupt between them would leave it locked
             self._disconnect()
             self._close_pipe()
-        finally:
-            self._lock.release()
 
     def _pop(self, until: Callable[[], float]) -> None:
         blocking = self._blocking or self._connect()

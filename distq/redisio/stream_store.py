@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from distq.redisio import queue_reads
 from distq.redisio.checkpoints import MARK
 from distq.redisio.connection import Connection
 from distq.redisio.keys import queue_key, validate_key
 from distq.redisio.limits import BATCH_LIMIT
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import StreamRecord
+from distq.redisio.round_trips import run
 from distq.redisio.scores import validate_priority
 
 
@@ -116,18 +118,18 @@ class StreamStore:
                 return True
         return False
 
+    def now(self) -> float:
+        """Return the server's time, seconds since the epoch."""
+        return self._store.connection.now()
+
     def known(self) -> Iterator[tuple[str, str]]:
         """Yield what was handed over of each object; an object may come twice."""
         return chain.from_iterable(self.known_pages())
 
     def known_pages(self) -> Iterator[list[tuple[str, str]]]:
-        """Yield the same some thousand objects at a time, as they are when asked for (Redis HSCAN)."""
-        cursor = b"0"
-        while True:
-            ((cursor, flat),) = self._store.read(("HSCAN", "known", cursor, "COUNT", BATCH_LIMIT))
-            yield [(name.decode(), value.decode()) for name, value in zip(flat[::2], flat[1::2], strict=True)]
-            if cursor == b"0":
-                return
+        """Yield the same some thousand objects at a time, as they are when asked for."""
+        for pairs in queue_reads.scan(self._store, "known", count=BATCH_LIMIT):
+            yield [(name.decode(), value.decode()) for name, value in pairs]
 
     def known_count(self) -> int:
         """Return of how many objects something is known."""
@@ -143,8 +145,7 @@ class StreamStore:
 
 def stream_records(connection: Connection, queue: str) -> dict[str, StreamRecord]:
     """Return the records of all streams of a queue, by their names."""
-    (flat,) = QueueStore(connection, queue).read(("HGETALL", "streams"))
-    return {name.decode(): StreamRecord.parse(text) for name, text in zip(flat[::2], flat[1::2], strict=True)}
+    return run(connection, queue_reads.streams(QueueStore(connection, queue)))
 
 
 class _StreamKeys(QueueStore):

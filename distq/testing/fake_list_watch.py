@@ -54,19 +54,19 @@ class FakeListWatch:
         return self._change("DELETED", obj)
 
     def bookmark(self) -> None:
-        """Tell the watches how far they are, though nothing happened to the resource."""
+        """Send the watches a bookmark of how far they are, though nothing happened to the resource."""
         with self._lock:
             self._version += 1
-            self._tell("BOOKMARK", {"metadata": {"resourceVersion": str(self._version)}})
+            self._send_event("BOOKMARK", {"metadata": {"resourceVersion": str(self._version)}})
 
-    def tell(self, line: bytes) -> None:
+    def send(self, line: bytes) -> None:
         """Send the watches any line."""
         with self._lock:
             for watch in self._watches:
                 watch.put(line)
 
     def break_watches(self) -> None:
-        """End all watches; what happens until the next ones is told to those, from their version on."""
+        """End all watches; what happens until the next ones is sent to those, from their version on."""
         with self._lock:
             watches, self._watches = self._watches, []
             for watch in watches:
@@ -144,10 +144,10 @@ class FakeListWatch:
             changed = {**kind_of, **obj, "metadata": metadata}
             if kind != "DELETED":
                 self._objects[key] = changed
-            self._tell(kind, changed)
+            self._send_event(kind, changed)
         return changed
 
-    def _tell(self, kind: str, obj: Any) -> None:
+    def _send_event(self, kind: str, obj: Any) -> None:
         line = _line(kind, obj)
         self._history.append((self._version, line))
         for watch in self._watches:

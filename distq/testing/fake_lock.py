@@ -16,7 +16,7 @@ class _Store:
     mutex: threading.RLock = field(default_factory=threading.RLock)
     version: int = 0
     record: LeaderElectionRecord | None = None
-    hearers: list[Callable[[LeaderElectionRecord], None]] = field(default_factory=list)
+    receivers: list[Callable[[LeaderElectionRecord], None]] = field(default_factory=list)
 
 
 class FakeLock:
@@ -24,7 +24,7 @@ class FakeLock:
 
     ``rival_of`` is a FakeLock whose record this one competes for. ``failures`` are raised by the next calls,
     one each; while it is ``unreachable``, all fail with that error. ``asked`` notes the calls, ``events``
-    what was told to people.
+    what was reported to people.
     """
 
     def __init__(self, identity: str = "me", *, rival_of: "FakeLock | None" = None) -> None:
@@ -84,11 +84,11 @@ class FakeLock:
     @contextmanager
     def watch(self, on_record: Callable[[LeaderElectionRecord], None]) -> Iterator[None]:
         """Call ``on_record`` with the record, from the thread that writes it."""
-        self._store.hearers.append(on_record)
+        self._store.receivers.append(on_record)
         try:
             yield
         finally:
-            self._store.hearers.remove(on_record)
+            self._store.receivers.remove(on_record)
 
     def record_event(self, message: str) -> None:
         """Note the message."""
@@ -112,7 +112,7 @@ class FakeLock:
             self._store.version += 1
             stored = record and replace(record, version=str(self._store.version))
             self._store.record = stored
-        for hear in list(self._store.hearers):
+        for receive in list(self._store.receivers):
             if stored is not None:
-                hear(stored)
+                receive(stored)
         return stored

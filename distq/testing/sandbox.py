@@ -34,8 +34,11 @@ class Sandbox:
     """
 
     redis: Connection
+    """Leads to its Valkey."""
     client: Client
+    """Reaches its API server."""
     environment: dict[str, str]
+    """``DISTQ_REDIS_URL`` and ``KUBECONFIG``, for processes that a test starts."""
     api_server: EmulatedApiServer
     valkey: EmbeddedValkey
     guard: Guard
@@ -75,7 +78,7 @@ class Sandbox:
 
         Idle is: every watch has handed over what there is, and nothing is ready, dirty, processing, due,
         or waiting for a retry. What asked to come back later (``Result(requeue_after=...)``) and the
-        parked do not count. Raises TimeoutError, which tells what remained, after ``timeout`` seconds;
+        parked do not count. Raises TimeoutError, which names what remained, after ``timeout`` seconds;
         and what the run itself raised.
         """
         settings = Settings(redis_url=self.environment["DISTQ_REDIS_URL"], lease_name="distq-sandbox")

@@ -45,14 +45,13 @@ class PendingCall:
 class CallCombiner:
     """Lets one thread at a time make a turn, for itself and for those that wait behind it.
 
-    ``make_turn`` receives the calls that nobody waits for any more, though a turn answered them, and those
-    that it must answer. ``turn_lock`` is held meanwhile.
+    ``make_turn`` receives the calls that it must answer. ``turn_lock`` is held meanwhile.
     """
 
     def __init__(
         self,
         turn_lock: threading.Lock,
-        make_turn: Callable[[Sequence[PendingCall], Sequence[PendingCall]], None],
+        make_turn: Callable[[Sequence[PendingCall]], None],
     ) -> None:
         self._turn_lock = turn_lock
         self._make_turn = make_turn
@@ -69,7 +68,7 @@ class CallCombiner:
             self._waiting.append(call)
             with self._turn_lock:
                 if not call.is_answered:
-                    self._make_turn(self.take_abandoned(), self._take(call))
+                    self._make_turn(self._take(call))
             _remove(call, self._under_way)
             return call.result()
         except BaseException as error:
@@ -87,12 +86,15 @@ class CallCombiner:
         """Return the calls that were interrupted while a turn answered them."""
         return [call for call in self._interrupted.copy() if call.turn is not None]
 
-    def take_abandoned(self) -> list[PendingCall]:
-        """Return the same and forget them; only between turns, when no call is about to be answered."""
-        taken: list[PendingCall] = []
-        while self._interrupted:
-            taken.append(self._interrupted.pop())
-        return [call for call in taken if call.turn is not None]
+    def take_abandoned(self, receive: Callable[[PendingCall], None]) -> None:
+        """Hand over the same and forget them; only between turns, when no call is about to be answered.
+
+        Each is kept until ``receive`` has it, since an interrupt may come here, too: then it comes again.
+        """
+        for call in self._interrupted.copy():
+            if call.turn is not None:
+                receive(call)
+            _remove(call, self._interrupted)
 
     def _take(self, own: PendingCall) -> list[PendingCall]:
         """Take this thread's call, and of those behind it as many as the same turn carries."""

@@ -37,12 +37,19 @@ class ClaimLedger:
 
     # A turn comes and goes
 
-    def holds(self, entry: Entry) -> bool:
-        """Return whether the entry may be sent: its claim is held, or it needs none."""
-        if not isinstance(entry, Settlement):
-            return True
-        held = self.held.get(entry.request.key)
-        return held is not None and held.fence == entry.request.fence
+    def sendable(self, entries: Iterable[Entry]) -> list[Entry]:
+        """Return what a turn may carry: the first entry of each claim that is held, and adds not done yet."""
+        sent, settled = list[Entry](), set[str]()
+        for entry in entries:
+            if isinstance(entry, Settlement):
+                key, held = entry.request.key, self.held.get(entry.request.key)
+                if held is None or held.fence != entry.request.fence or key in settled:
+                    continue
+                settled.add(key)
+            elif _asked_by(entry) in self.results:
+                continue
+            sent.append(entry)
+        return sent
 
     def record(self, entries: Sequence[Entry], reply: TurnReply, worker: Worker, *, asked: bool) -> None:
         """Note what a turn did, which ``asked`` for claims or not; what it claimed is unassigned.
@@ -80,8 +87,8 @@ class ClaimLedger:
 
     def assign(self, requests: Iterable[Request]) -> None:
         """Note that these were handed out."""
-        handed_out = {request.key for request in requests}
-        self.unassigned = {key: each for key, each in self.unassigned.items() if key not in handed_out}
+        for request in requests:
+            self.unassigned.pop(request.key, None)
 
     def take_back(self, entries: Sequence[Entry], turn: Turn) -> None:
         """Note that nobody has what this turn brought: the call that it was for was interrupted."""

@@ -8,9 +8,14 @@ from distq.clock import Clock
 from distq.errors import Empty, RedisUnavailable, ShutDown, short_tracebacks
 from distq.metrics import MetricsProvider
 from distq.redisio.keys import validate_key, validate_queue_name
-from distq.redisio.limits import TURN_LIMIT
 from distq.redisio.queue_store import batches
 from distq.redisio.scores import validate_priority
+from distq.workqueue.arguments import (
+    require_fleet_concurrency,
+    require_settings,
+    require_timeout,
+    require_turn,
+)
 from distq.workqueue.engine import Engine, RateLimitedAdd, TurnSettings
 from distq.workqueue.interface import (
     Done,
@@ -21,17 +26,18 @@ from distq.workqueue.interface import (
     Settlement,
     Turn,
     queue_full,
-    require_settings,
 )
 from distq.workqueue.outcome import outcome_of
 from distq.workqueue.rate_limiters import (
     ItemExponentialFailureRateLimiter,
     RateLimiter,
     microseconds,
+    validate_delay,
     validate_rate_limiter,
 )
 from distq.workqueue.recorder import Recorder
 from distq.workqueue.signal_safe_condition import SignalSafeCondition
+from distq.workqueue.unanswered import Unanswered
 
 _logger = logging.getLogger("distq.queue")
 _OUTAGE_PAUSE = 1.0
@@ -55,7 +61,13 @@ class QueueHandle:
         clock: Clock,
     ) -> None:
         self.name = validate_queue_name(name)
-        require_settings(claim_duration, max_retries, max_length)
+        require_settings(
+            claim_duration=claim_duration,
+            max_retries=max_retries,
+            max_length=max_length,
+            metrics=metrics,
+            clock=clock,
+        )
         self.on_cancel: Callable[[Request], None] | None = None
         self._settings = TurnSettings(
             validate_rate_limiter(
@@ -70,6 +82,7 @@ class QueueHandle:
         self._recorder: Recorder | None = None
         if metrics is not None:
             self.measure(metrics)
+        self._unanswered = Unanswered()
         self._shutting_down = False
         self._shut_downs = 0
         self._changed = SignalSafeCondition()
@@ -85,7 +98,7 @@ class QueueHandle:
             self._session.stop()
 
     def measure(self, metrics: MetricsProvider) -> None:
-        """Tell this provider what the handle does from now on, unless it has one already."""
+        """Report to this provider what the handle does from now on, unless it has one already."""
         if self._recorder is None:
             self._recorder = Recorder(metrics, self.name, self._clock)
 
@@ -96,10 +109,12 @@ class QueueHandle:
 
         Higher ``priority`` (-900..900) goes first. More than 1000 keys go in several steps. Adding is
         always accepted, by a handle that was shut down, too: the queue is everybody's. Raises
-        InvalidKey, QueueFull. Source: client-go util/workqueue Add, AddAfter.
+        InvalidKey, InvalidPriority, QueueFull, and InvalidDelay unless ``after`` is finite, 0 or more; more
+        than ten years counts as ten years. Source: client-go util/workqueue Add, AddAfter.
         """
+        self._unanswered.forget()
         priority = validate_priority(priority)
-        delay = 0 if after is None else microseconds(after)
+        delay = 0 if after is None else microseconds(validate_delay(after))
         added = 0
         for batch in batches(keys):
             new, fitted = self._engine.add(batch, priority=priority, delay=delay, max_length=self._max_length)
@@ -120,17 +135,26 @@ class QueueHandle:
     def add_rate_limited(self, key: str) -> None:
         """Count a failure of the key and make it pending after the limiter's delay.
 
-        It parks nothing, whatever ``max_retries`` is. Source: client-go util/workqueue AddRateLimited.
+        It parks nothing, whatever ``max_retries`` is. After RedisUnavailable call it again: as the next call
+        of the same thread, within the claim duration, it is the same failure and counts once. Source:
+        client-go util/workqueue AddRateLimited.
         """
         item = validate_key(key)
-        is_custom = callable(self._settings.rate_limiter)
-        attempt = self._engine.num_requeues(item) + 1 if is_custom else 0
-        turn = self._session.turn([RateLimitedAdd(key, attempt)], 0)
+        entry = self._unanswered.take(key, self._clock.monotonic(), self._claim_duration)
+        if entry is None:
+            is_custom = callable(self._settings.rate_limiter)
+            entry = RateLimitedAdd(key, self._engine.num_requeues(item) + 1 if is_custom else 0)
+        try:
+            turn = self._session.turn([entry], 0)
+        except RedisUnavailable:
+            self._unanswered.keep(entry, self._clock.monotonic())
+            raise
         if self._recorder is not None:
             self._recorder.backed_off(turn)
 
     def forget(self, key: str) -> None:
         """Drop the key's failure record, unless it is dead (client-go util/workqueue Forget)."""
+        self._unanswered.forget()
         self._engine.forget(validate_key(key))
 
     # Reads
@@ -155,6 +179,7 @@ class QueueHandle:
         In Redis, the first call starts a thread that keeps this handle's claims alive. Raises Empty,
         ShutDown. Source: client-go util/workqueue Get.
         """
+        require_timeout(timeout)
         deadline = None if timeout is None else self._clock.monotonic() + timeout
         while not self._shutting_down:
             turn = self.turn([], 1)
@@ -220,6 +245,7 @@ class QueueHandle:
         signal's handler that interrupted a turn of its own thread it returns False at once: that turn goes on
         only afterwards. Source: client-go util/workqueue ShutDownWithDrain.
         """
+        require_timeout(timeout)
         shut_downs = self._shut_downs
         self._stop_claiming()
         if threading.get_ident() not in self._session.claiming():
@@ -245,6 +271,7 @@ class QueueHandle:
 
     @fleet_concurrency.setter
     def fleet_concurrency(self, limit: int | None) -> None:
+        require_fleet_concurrency(limit)
         self._settings.fleet_concurrency = limit
 
     @property
@@ -267,10 +294,8 @@ class QueueHandle:
 
     def turn(self, settlements: Sequence[Settlement], want: int) -> Turn:
         """Settle claims and take up to ``want`` new ones in one step; see ``TurnQueue.turn``."""
-        if len(settlements) > TURN_LIMIT or want > TURN_LIMIT:
-            raise ValueError(
-                f"a turn of {len(settlements)} settlements and {want} claims: at most {TURN_LIMIT} each way"
-            )
+        self._unanswered.forget()
+        require_turn(settlements, want)
         try:
             turn = self._session.turn(settlements, want)
         finally:

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
 
-from distq.errors import ConfigError, QueueFull
+from distq.errors import QueueFull
 from distq.metrics import MetricsProvider
 from distq.redisio.scores import validate_priority
 from distq.workqueue.lazy_event import LazyEvent
-from distq.workqueue.rate_limiters import is_delay
+from distq.workqueue.rate_limiters import validate_delay
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class Turn:
     """What a turn did: the new claims, a disposition for each settlement in order, and how long to wait.
 
     ``wait`` is in seconds: how long a consumer that wants more may sleep unless it is woken.
-    ``promoted`` counts the delayed items that became pending.
+    ``promoted`` counts the items that became pending: delayed ones, and what came back without a delay.
     """
 
     requests: Sequence[Request]
@@ -145,7 +145,8 @@ class Turn:
 class Result:
     """What a reconcile function may return (controller-runtime ``reconcile.Result``).
 
-    ``requeue_after`` seconds; ``priority`` (-900..900) goes with it and is kept when None.
+    ``requeue_after`` seconds, 0 or more, at most ten years; ``priority`` (-900..900) goes with it and is kept
+    when None. Raises InvalidDelay, InvalidPriority, and ValueError for a priority alone.
     """
 
     requeue_after: float | None = None
@@ -154,20 +155,10 @@ class Result:
     def __post_init__(self) -> None:
         if self.priority is not None and self.requeue_after is None:
             raise ValueError("bad Result: priority without requeue_after. Give both.")
-        if self.requeue_after is not None and not (is_delay(self.requeue_after) and self.requeue_after >= 0):
-            raise ValueError(f"bad Result: requeue_after {self.requeue_after!r}. Give 0 seconds or more.")
+        if self.requeue_after is not None:
+            validate_delay(self.requeue_after, "Result: requeue_after")
         if self.priority is not None:
             validate_priority(self.priority)
-
-
-def require_settings(claim_duration: float, max_retries: int | None, max_length: int | None) -> None:
-    """Raise ConfigError for settings of a handle that cannot work."""
-    if not claim_duration >= 1.0:
-        raise ConfigError(f"bad claim_duration {claim_duration!r}. Give 1 second or more.")
-    if max_retries is not None and not (type(max_retries) is int and max_retries >= 0):
-        raise ConfigError(f"bad max_retries {max_retries!r}. Give 0 or more, or None for ever.")
-    if max_length is not None and max_length < 1:
-        raise ConfigError(f"bad max_length {max_length!r}. Give 1 or more, or None.")
 
 
 def queue_full(name: str, max_length: object, added: int) -> QueueFull:
@@ -238,7 +229,7 @@ class TurnQueue(WorkQueue, Protocol):
     """What a controller's dispatcher needs of a queue; made of turns alone."""
 
     on_cancel: Callable[[Request], None] | None
-    """Hears of each request whose claim ended before it was settled, from a thread of the queue."""
+    """Called with each request whose claim ended before it was settled, from a thread of the queue."""
 
     fleet_concurrency: int | None
     """How many items all handles together may hold; travels with each turn."""
@@ -269,7 +260,7 @@ class TurnQueue(WorkQueue, Protocol):
         """Return whether this handle's claims are kept alive, if it needs that."""
 
     def measure(self, metrics: MetricsProvider) -> None:
-        """Tell this provider what the handle does from now on, unless it has one already."""
+        """Report to this provider what the handle does from now on, unless it has one already."""
 
     def close(self) -> None:
         """Release what this handle still holds and end its session."""

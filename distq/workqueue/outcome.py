@@ -6,7 +6,7 @@ import traceback
 from distq.errors import RetryAfter, TerminalError
 from distq.redisio.scores import validate_priority
 from distq.workqueue.interface import After, Outcome, Park, Release, Result, Retry, Success
-from distq.workqueue.rate_limiters import is_delay
+from distq.workqueue.rate_limiters import invalid_delay, is_delay
 
 ERROR_BYTES = 256
 TRACEBACK_BYTES = 4096
@@ -33,6 +33,9 @@ def outcome_of(result: Result | BaseException | None, *, interruptible: bool = T
             return Park(error_text(result), traceback_text(result), cause=result)
         case RetryAfter(delay=delay) if is_delay(delay):
             return Retry(error_text(result), traceback_text(result), delay=delay, cause=result)
+        case RetryAfter(delay=delay):
+            refused = invalid_delay(delay, "RetryAfter: delay")
+            return Retry(error_text(refused), traceback_text(result), cause=result)
         case BaseException():
             return Retry(error_text(result), traceback_text(result), cause=result)
         case _:

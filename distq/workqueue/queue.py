@@ -3,7 +3,7 @@
 import contextlib
 
 from distq.clock import SYSTEM_CLOCK, Clock
-from distq.errors import RedisError
+from distq.errors import ConfigError, RedisError
 from distq.metrics import MetricsProvider
 from distq.redisio.connection import Connection, shared_connection
 from distq.workqueue.handle import QueueHandle
@@ -37,7 +37,7 @@ class Queue(QueueHandle):
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._owns_connection = redis is not None
-        self._connection = Connection(redis) if isinstance(redis, str) else redis or shared_connection()
+        self._connection = _connection(redis)
         super().__init__(
             name,
             RedisEngine(name, self._connection, clock),
@@ -65,3 +65,13 @@ class Queue(QueueHandle):
             self.close()
         self._connection = connection
         self._use(RedisEngine(self.name, connection, self._clock))
+
+
+def _connection(redis: Connection | str | None) -> Connection:
+    if redis is None:
+        return shared_connection()
+    if isinstance(redis, str):
+        return Connection(redis)
+    if not isinstance(redis, Connection):
+        raise ConfigError(f"bad redis {redis!r:.80}. Give a Connection, a URL, or None for DISTQ_REDIS_URL.")
+    return redis

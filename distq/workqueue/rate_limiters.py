@@ -17,7 +17,7 @@ from distq.errors import ConfigError, InvalidDelay
 _logger = logging.getLogger("distq.queue")
 
 TEN_YEARS = 315_576_000.0
-"""Seconds; longer delays count as this."""
+"""Seconds; longer delays count as this, whoever asks for them."""
 
 
 class ScriptedRateLimiter(ABC):
@@ -191,7 +191,7 @@ def _asked_for(error: BaseException | None) -> float | None:
         seconds = getattr(error, "retry_after", None)
     except Exception:  # noqa: BLE001 - raised by the error's own class
         return None
-    return seconds if is_delay(seconds) else None
+    return seconds if is_number(seconds) else None  # not ours: what is past or for ever is bounded
 
 
 def _custom_program(limiter: CustomRateLimiter, failure: Failure, on_error: Callable[[], None]) -> str:
@@ -206,7 +206,7 @@ def _custom_program(limiter: CustomRateLimiter, failure: Failure, on_error: Call
 def _answered(answer: object) -> str:
     if isinstance(answer, ScriptedRateLimiter) and "bucket" not in answer.program():
         return answer.program()
-    if not is_delay(answer) or answer < 0:
+    if not is_delay(answer):
         raise TypeError(f"it answered {answer!r}. Answer seconds, or a limiter without a bucket.")
     return fixed(answer)
 
@@ -217,16 +217,31 @@ def fixed(delay: float) -> str:
 
 
 def is_delay(delay: object) -> TypeGuard[float]:
-    """Return whether it is a number of seconds."""
-    if isinstance(delay, float):
-        return not math.isnan(delay)
-    return isinstance(delay, int) and not isinstance(delay, bool)
+    """Return whether somebody may ask for it: a finite number of seconds, 0 or more."""
+    return is_number(delay) and 0 <= delay < math.inf
+
+
+def is_number(number: object) -> TypeGuard[float]:
+    """Return whether it is a number, infinity included."""
+    if isinstance(number, float):
+        return not math.isnan(number)
+    return isinstance(number, int) and not isinstance(number, bool)
+
+
+def validate_delay(delay: float, what: str = "delay") -> float:
+    """Return the delay; raise InvalidDelay unless it is a finite number of seconds, 0 or more."""
+    if not is_delay(delay):
+        raise invalid_delay(delay, what)
+    return delay
+
+
+def invalid_delay(delay: object, what: str) -> InvalidDelay:
+    """Return the error for what is no delay."""
+    return InvalidDelay(f"bad {what} {delay!r:.80}. Give a finite number of seconds, 0 or more.")
 
 
 def microseconds(delay: float) -> int:
-    """Return whole µs, none or from one to ten years; raise InvalidDelay for what is no number."""
-    if not is_delay(delay):
-        raise InvalidDelay(f"bad delay {delay!r:.80}: not a number. Give seconds.")
+    """Return whole µs, none or from one to ten years; of infinity ten years, too."""
     if delay <= 0:
         return 0
     return max(1, round(min(delay, TEN_YEARS) * 1_000_000))  # or the least back-off were none at all
@@ -234,7 +249,7 @@ def microseconds(delay: float) -> int:
 
 def _check(limiter: object, *numbers: float) -> None:
     for number in numbers:
-        if not is_delay(number) or number < 0:
+        if not is_number(number) or number < 0:
             raise ConfigError(f"bad {limiter!r}: {number!r} is no number of 0 or more.")
 
 

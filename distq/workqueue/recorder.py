@@ -1,4 +1,4 @@
-"""Tells a metrics provider what one handle of a queue does, a turn at a time.
+"""Reports to a metrics provider what one handle of a queue does, a turn at a time.
 
 Nothing is kept of an item but the moment at which this process claimed it: since when it was pending is in
 its score, when it was claimed by the server's clock in its fence.

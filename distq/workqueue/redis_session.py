@@ -152,7 +152,7 @@ class RedisSession:
         """Compare our claims with the server's: cancel what is gone there, release what is unknown here."""
         with self._turn_lock:
             self._client.resolve_doubt()
-            self._take_back(self._combiner.take_abandoned())
+            self._combiner.take_abandoned(self._take_back)
             self._release(self._ledger.compare(self._fences()))
         if self._stopped:
             self._close_when_idle()
@@ -170,10 +170,10 @@ class RedisSession:
 
     # One turn for all who ask
 
-    def _make_turn(self, abandoned: Sequence[PendingCall], calls: Sequence[PendingCall]) -> None:
+    def _make_turn(self, calls: Sequence[PendingCall]) -> None:
         self.turns += 1
         try:
-            self._take_back(abandoned)
+            self._combiner.take_abandoned(self._take_back)
             self._answer(calls)
         except BaseException as error:
             why = error if isinstance(error, RedisError) else RedisUnavailable("interrupted. Try again.")
@@ -189,7 +189,7 @@ class RedisSession:
         ledger = self._ledger
         self._client.resolve_doubt()
         stopped = self._stopped
-        entries = [entry for call in calls for entry in call.entries if ledger.holds(entry)]
+        entries = ledger.sendable(entry for call in calls for entry in call.entries)
         claims = not stopped and ledger.may_claim(entries)
         want = sum(call.want for call in calls) if claims else 0
         wait = 0.0
@@ -201,23 +201,22 @@ class RedisSession:
     def _hand_out(self, requests: list[Request], calls: Sequence[PendingCall], wait: float) -> None:
         """Answer the calls; what does not reach its call, since an interrupt came, stays for a later one."""
         ledger = self._ledger
-        results = ledger.results.copy()
+        results, unassigned = ledger.results.copy(), ledger.unassigned.copy()
         try:
             for call in calls:
                 own, requests = requests[: call.want], requests[call.want :]
+                ledger.assign(own)
                 call.turn = Turn(own, ledger.take_results(call.entries), wait, ledger.take_promoted())
         except BaseException:
-            ledger.results = results
+            ledger.results, ledger.unassigned = results, unassigned
             for call in calls:
                 if call.turn is not None:
+                    ledger.assign(call.requests)
                     ledger.take_results(call.entries)
             raise
-        finally:
-            ledger.assign(request for call in calls for request in call.requests)
 
-    def _take_back(self, abandoned: Sequence[PendingCall]) -> None:
-        for call in abandoned:
-            self._ledger.take_back(call.entries, call.result())
+    def _take_back(self, abandoned: PendingCall) -> None:
+        self._ledger.take_back(abandoned.entries, abandoned.result())
 
     # Beginning and end
 
@@ -248,15 +247,13 @@ class RedisSession:
         Once it has stopped each turn calls this itself, so nobody waits here for one that is under way: it
         may be this thread's own, which a signal interrupted.
         """
-        if not self._turn_lock.acquire(blocking=False):
+        if self._turn_lock.locked():
             return
-        try:
-            self._take_back(self._combiner.take_abandoned())
+        with self._turn_lock:  # acquire and then try: an interrupt between them would leave it locked
+            self._combiner.take_abandoned(self._take_back)
             if self._ledger.n_unassigned() == len(self._ledger.held):  # nobody comes for them
                 with contextlib.suppress(RedisError):  # then it lapses, and holds nothing
                     self._close()
-        finally:
-            self._turn_lock.release()
 
     def _close(self) -> None:
         held = self._ledger.cancel_all("its session is closed")

@@ -1,6 +1,7 @@
 """Tables for people, JSON lines for programs, and nothing that a terminal would act upon."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 
 from distq.errors import TerminalError
 from distq.redisio.connection import Connection
+from distq.redisio.stream_store import StreamStore
 from distq.workqueue.queue import Queue
 from tests.cli.conftest import CommandLine
 
@@ -120,6 +122,32 @@ def test_nothing_is_said_on_stdout_when_there_is_nothing(distq: CommandLine) -> 
         assert (done.returncode, done.stdout) == (0, "")
         assert done.stderr
         assert distq(command, "--json").stdout == ""
+
+
+def test_a_leader_that_has_gone_is_shown_as_gone(distq: CommandLine, redis: Connection) -> None:
+    """With since when: one that left, one whose lease ran out; of one of 0.1.0 nothing is known."""
+    Queue("foos", redis).add("a")
+    now = redis.now()
+    abouts: dict[str, dict[str, object]] = {
+        "v1/Left": {"leader": "ada", "seen": now - 5, "lease": 15, "left": True, "synced": True},
+        "v1/Lost": {"leader": "bob", "seen": now - 252, "lease": 15, "synced": True, "lag": 0},
+        "v1/Leads": {"leader": "eve", "seen": now - 5, "lease": 15, "synced": True, "lag": 0},
+        "v1/Old": {"leader": "old", "synced": True, "lag": 0},
+    }
+    for name, about in abouts.items():
+        StreamStore(redis, "foos", name).commit(
+            epoch="1", after="", new="7", batch="b", about={"resource": name, **about}
+        )
+    rows = {line.split()[1]: re.split(r"  +", line) for line in distq("leader").stdout.splitlines()[1:]}
+    leaders = {name: row[2] for name, row in rows.items()}
+    assert re.fullmatch(r"gone [5-9](\.\d)?s \(ada\)", leaders["v1/Left"])
+    assert re.fullmatch(r"gone 4m1[2-9]s \(bob\)", leaders["v1/Lost"])
+    assert (leaders["v1/Leads"], leaders["v1/Old"]) == ("eve", "old")
+    assert rows["v1/Lost"][-2:] == ["-", "-"]
+    lines = [json.loads(line) for line in distq("leader", "--json").stdout.splitlines()]
+    gone = {line["resource"]: line["gone_since"] for line in lines}
+    assert (gone["v1/Leads"], gone["v1/Old"]) == (None, None)
+    assert gone["v1/Lost"].endswith("Z")
 
 
 def test_control_characters_are_escaped(distq: CommandLine, redis: Connection) -> None:

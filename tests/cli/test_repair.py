@@ -3,6 +3,8 @@
 import json
 import os
 import pty
+import re
+import signal
 import subprocess
 import sys
 
@@ -55,11 +57,23 @@ def test_add_tells_how_many_are_new(distq: CommandLine, redis: Connection) -> No
     assert (info.ready, info.delayed) == (2, 1)
 
 
-def test_a_delay_that_is_no_number_is_a_mistake_of_usage(distq: CommandLine, redis: Connection) -> None:
+@pytest.mark.parametrize("delay", ["nan", "inf"])
+def test_what_is_no_delay_is_a_mistake_of_usage(distq: CommandLine, redis: Connection, delay: str) -> None:
     """It is said in one line, and nothing is added."""
-    done = distq("add", "foos", "a", "--after", "nan")
-    assert (done.returncode, done.stderr) == (2, "distq: bad delay nan: not a number. Give seconds.\n")
+    done = distq("add", "foos", "a", "--after", delay)
+    said = f"distq: bad delay {delay}. Give a finite number of seconds, 0 or more.\n"
+    assert (done.returncode, done.stderr) == (2, said)
     assert Inspector(redis).queues("foos") == []
+
+
+def test_more_than_ten_years_is_said_to_be_ten_years(distq: CommandLine, redis: Connection) -> None:
+    """What was asked for is not what comes."""
+    done = distq("add", "foos", "a", "--after", "1e15")
+    assert (done.stdout, done.stderr) == ("added 1\n", "distq: --after 1e+15 counts as ten years\n")
+    item = Inspector(redis).item("foos", "a")
+    assert item is not None
+    assert item.due is not None
+    assert abs(item.due - Inspector(redis).now() - 315_576_000) < 60
 
 
 def test_named_items_are_requeued_at_once(distq: CommandLine, foos: Queue, redis: Connection) -> None:
@@ -185,4 +199,59 @@ def test_a_resync_is_asked_for_and_reaches_every_stream(
     assert Inspector(redis).streams("foos")[0].version == "7"
     assert _answer(distq, "y", "resync", "foos") == (0, "resynced 2\n")
     assert [stream.version for stream in Inspector(redis).streams("foos")] == [None, None]
-    assert json.loads(distq("resync", "foos", "--yes", "--json").stdout) == {"resynced": 2}
+    assert json.loads(distq("resync", "foos", "--yes", "--json").stdout) == {
+        "resynced": 2,
+        "gone_since": None,
+    }
+
+
+def _stream(redis: Connection, after: str, new: str, batch: str, **about: object) -> None:
+    """Commit as the leader of a stream of the queue does."""
+    StreamStore(redis, "foos", "pods").commit(
+        epoch="1", after=after, new=new, batch=batch, about={"resource": "v1/Pod", "leader": "ada", **about}
+    )
+
+
+def _alive(redis: Connection) -> dict[str, object]:
+    return {"seen": redis.now(), "lease": 15.0}
+
+
+def test_a_resync_says_that_nobody_leads(distq: CommandLine, foos: Queue, redis: Connection) -> None:
+    """It is remembered for the next leader, but nothing happens before."""
+    _stream(redis, "", "7", "b1", seen=redis.now() - 100, lease=15.0)
+    done = distq("resync", "foos", "--yes")
+    assert done.stdout == "resynced 1\n"
+    assert re.fullmatch(r"nobody leads since 1m\d+s: it begins when an informer of foos does\n", done.stderr)
+    told = json.loads(distq("resync", "foos", "--yes", "--json").stdout)
+    assert told["gone_since"].endswith("Z")
+
+
+def test_a_resync_can_be_followed_to_its_end(distq: CommandLine, foos: Queue, redis: Connection) -> None:
+    """Which is when the leader has listed and enqueued everything."""
+    _stream(redis, "", "7", "b1", **_alive(redis))
+    process = distq.start("resync", "foos", "--yes", "--wait")
+    assert process.stderr is not None
+    assert process.stderr.readline() == "0 of 1 listed\n"
+    record = StreamStore(redis, "foos", "pods").load()
+    assert record is not None
+    _stream(redis, record.batch, "!~step", "b2", **_alive(redis))
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(0.5)
+    _stream(redis, "b2", "8", "b3", **_alive(redis))
+    said, told = process.communicate(timeout=30)
+    assert (process.returncode, said, told) == (0, "resynced 1\n", "1 of 1 listed\n")
+
+
+def test_a_resync_is_not_followed_for_ever(distq: CommandLine, foos: Queue, redis: Connection) -> None:
+    """Time is up, or somebody has no more: the resync goes on."""
+    _stream(redis, "", "7", "b1", **_alive(redis))
+    done = distq("resync", "foos", "--yes", "--wait", "--timeout", "0.3", "--json")
+    assert (done.returncode, json.loads(done.stdout)["listed"]) == (1, 0)
+    assert "distq: not listed within 0.3 s: v1/Pod. It goes on." in done.stderr
+    process = distq.start("resync", "foos", "--yes", "--wait")
+    assert process.stderr is not None
+    assert process.stderr.readline() == "0 of 1 listed\n"
+    process.send_signal(signal.SIGINT)
+    said, told = process.communicate(timeout=30)
+    assert (process.returncode, said) == (130, "")
+    assert "not waiting any more; the resync goes on\n" in told

@@ -358,5 +358,5 @@ def test_cluster_id_without_permission_is_stable(api_server: ApiServer, tmp_path
     first, second = Client(kubeconfig).cluster_id(), Client(kubeconfig).cluster_id()
     assert first == second
     assert first != api_server.client().cluster_id()
-    with pytest.raises(ApiError, match=r'403 .*User "outsider" cannot get.*Grant it by a Role'):
+    with pytest.raises(ApiError, match=r'403 .*User "outsider" cannot get.*Add to a Role in kube-system'):
         Client(kubeconfig).get("v1/Namespace", "kube-system")

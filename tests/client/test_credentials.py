@@ -51,7 +51,9 @@ def test_token_of_a_file_is_read_anew_when_refused(server: RealApiServer, tmp_pa
     client = Client(tmp_path / "kubeconfig")
     assert client.get("v1/Namespace", "default")
     server.rotate_token()
-    with pytest.raises(ApiError, match=r"401 Unauthorized\. Check the credentials") as caught:
+    with pytest.raises(
+        ApiError, match=r"401 Unauthorized\. Check the credentials in kubeconfig /.*expired"
+    ) as caught:
         client.get("v1/Namespace", "default")
     assert (caught.value.status, caught.value.reason) == (401, "Unauthorized")
     token.write_text(server.token)

@@ -1,7 +1,12 @@
-"""A worker for tests to send signals to: each reconcile takes as many seconds as its key says."""
+"""A worker for tests to send signals to: each reconcile takes as many seconds as its key says.
+
+A key that names a signal sends it to the thread that reconciles it, not to the main one.
+"""
 
 import logging
+import signal
 import sys
+import threading
 import time
 
 from distq import Controller, Manager, Queue, Request
@@ -10,7 +15,10 @@ from distq import Controller, Manager, Queue, Request
 def reconcile(request: Request) -> None:
     """Sleep, unnoticed by ``cancelled``."""
     _say(f"started {request.key}")
-    time.sleep(float(request.key))
+    if request.key.startswith("SIG"):
+        signal.pthread_kill(threading.get_ident(), signal.Signals[request.key])
+    else:
+        time.sleep(float(request.key))
     _say(f"finished {request.key}")
 
 

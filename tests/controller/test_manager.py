@@ -18,7 +18,7 @@ from distq.client.client import Client
 from distq.config import Settings
 from distq.controller.controller import Controller
 from distq.controller.manager import Manager
-from distq.controller.watches import Every, For
+from distq.controller.watches import Every, For, Owns, Watch
 from distq.errors import ApiError, ConfigError, LeaseLost, NotFound, RedisUnavailable
 from distq.redisio.connection import Connection
 from distq.redisio.stream_store import stream_records
@@ -202,6 +202,26 @@ class TestEndToEnd:
         manager = Manager([controller], redis=connection, client=client, settings=settings)
         with pytest.raises(NotFound, match=r"cannot watch example.com/v1/Nothing: .* Apply its CRD first"):
             manager.run()
+        assert holder(client, namespace) == ""
+
+    def test_a_missing_crd_is_one_line_under_its_own_kind(
+        self,
+        api_server: ApiServer,
+        connection: Connection,
+        namespace: str,
+        settings: Settings,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        """What its owned objects' watches wait for is no failure of theirs, and no chain of causes helps."""
+        watches: list[Watch] = [For("example.com/v1/Nothing"), Owns(CONFIG_MAP), Owns("apps/v1/Deployment")]
+        controller = Controller("foos", lambda _: None, watches=watches)
+        client = api_server.client()
+        manager = Manager([controller], redis=connection, client=client, settings=settings)
+        with pytest.raises(NotFound, match=r"watch example\.com/v1/Nothing") as caught:
+            manager.run()
+        assert caught.value.__cause__ is None
+        assert caught.value.__suppress_context__
+        assert [record.message for record in caplog.records if record.levelname == "WARNING"] == []
         assert holder(client, namespace) == ""
 
     def test_watches_that_do_not_sync_in_time_end_it(
@@ -434,6 +454,16 @@ class TestSignals:
         process.communicate(timeout=20)
         assert time.monotonic() - began < 15
         assert left_over(connection, "foos") == {"ready": 1}
+
+    def test_a_signal_that_does_not_wake_the_main_thread_ends_it_too(
+        self, start: Callable[..., Any], connection: Connection
+    ) -> None:
+        """Another thread may receive it, or it comes just before the main one falls asleep."""
+        process = start("SIGTERM", grace=10)
+        output, _ = process.communicate(timeout=20)
+        assert process.returncode == 0
+        assert "SIGTERM: no new work" in output
+        assert left_over(connection, "foos") == {}
 
     def test_what_a_killed_worker_held_runs_elsewhere(
         self, start: Callable[..., Any], connection: Connection

@@ -75,7 +75,7 @@ def test_an_event_of_an_unknown_type_is_left_out_and_logged(caplog: pytest.LogCa
         eventually(sink.heard("end", "connected"))
         source.add(pod("a"))
         source.modify(pod("a", app="web"))
-        source.tell(b'{"type":"MOVED","object":{"metadata":{"name":"b","resourceVersion":"9"}}}')
+        source.send(b'{"type":"MOVED","object":{"metadata":{"name":"b","resourceVersion":"9"}}}')
         source.delete(pod("a"))
         eventually(sink.heard("DELETED prod/a"))
     assert [told for told in sink.told if " " in told] == [

@@ -260,3 +260,20 @@ def test_a_watch_that_always_ends_is_opened_ever_less(
         assert behind.watches() <= 10
         assert behind.lists() == 1
         clock.step(60)
+
+
+def test_a_watch_that_is_refused_is_neither_silent_nor_loud(
+    behind: RecordingClient, faulty: FaultyProxy, namespace: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A right that is missing is reported again and again, at growing intervals, and when it was granted."""
+    clock, sink = FakeClock(), Recorder()
+    faulty.fault = lambda path: refusal(403) if is_watch(path) else None
+    with running(config_maps(behind, namespace), sink, clock):
+        eventually(stepping(clock, lambda: clock.monotonic() > 300))
+        reports = [text for text in caplog.messages if "Trying again" in text]
+        assert 3 <= len(reports) <= 6
+        assert all(text.startswith(f"v1/ConfigMap in {namespace}: GET /api/v1/") for text in reports)
+        assert "it fails since" in reports[-1]
+        faulty.fault = lambda _: None
+        eventually(stepping(clock, lambda: any("works again after" in text for text in caplog.messages)))
+    assert {record.levelname for record in caplog.records if "works again" in record.message} == {"WARNING"}

@@ -87,7 +87,7 @@ def test_what_happens_before_a_streamed_list_ends_belongs_to_it() -> None:
     source.delete(pod("b"))
     source.bookmark()
     assert not informer.has_synced()
-    source.tell(_ends(6))
+    source.send(_ends(6))
     eventually(handler.has_synced)
     source.add(pod("d"))
     notes.hears("add a@4 first", "add c@3 first", "add d@7")
@@ -157,7 +157,7 @@ def test_a_streamed_list_that_breaks_off_begins_anew() -> None:
             clock,
             lambda: source.asked.count("stream") == 2 and sink.listed() == {"prod/b"},
         )
-        source.tell(_ends(3))
+        source.send(_ends(3))
         eventually(sink.heard("end", "connected"))
     assert sink.told.count("begin") == 2
     assert sink.version == "3"
@@ -194,8 +194,8 @@ def test_a_streamed_list_that_has_expired_when_it_ends_is_not_asked_for_at_once(
     source.add(pod("a"))
     with running(source, sink, clock, stream_lists=True):
         eventually(lambda: sink.listed() == {"prod/a"})
-        source.tell(_ends(1))
-        source.tell(b'{"type":"ERROR","object":{"kind":"Status","code":410,"message":"too old"}}')
+        source.send(_ends(1))
+        source.send(b'{"type":"ERROR","object":{"kind":"Status","code":410,"message":"too old"}}')
         assert pause_before_another_list(source, clock) > 0.7
 
 

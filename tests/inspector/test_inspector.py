@@ -534,7 +534,7 @@ def test_reads_cost_the_same_round_trips_whatever_there_is(
     reads: dict[Callable[[], object], int] = {
         inspector.queues: 5 if priorities == 1 else 7,
         inspector.workers: 3,
-        inspector.streams: 2,
+        inspector.streams: 3,
         lambda: inspector.item("foos", "held-0"): 2,
         lambda: inspector.items("foos"): 4,
     }

@@ -68,7 +68,7 @@ def test_a_short_outage_costs_no_term(
     """Refused connections are tried again until the deadline."""
     ada = enter("ada", proxied, lease_duration=15.0, renew_deadline=10.0).lead()
     proxy.mode = "refuse"
-    eventually(lambda: "try failed" in caplog.text)
+    eventually(lambda: "Trying again" in caplog.text)
     proxy.mode = "pass"
     renewed = ada.elector._renewed_at
     eventually(lambda: ada.elector._renewed_at > renewed)
@@ -90,7 +90,7 @@ def test_followers_survive_outages(
     ada, bob = enter("ada", client).lead(), enter("bob", proxied).follow()
     proxy.mode = mode
     ada.end()
-    eventually(lambda: "try failed" in caplog.text)
+    eventually(lambda: "Trying again" in caplog.text)
     assert bob.thread.is_alive()
     proxy.mode = "pass"
     eventually(bob.elector.may_act)
@@ -100,10 +100,10 @@ def test_followers_survive_outages(
 def test_an_elector_waits_for_the_api_server(
     enter: Enter, proxied: Client, proxy: TcpProxy, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Also at its start; the failure is said once."""
+    """Also at its start; the failure is reported."""
     proxy.mode = "refuse"
     ada = enter("ada", proxied).start()
-    eventually(lambda: "try failed" in caplog.text)
+    eventually(lambda: "Trying again" in caplog.text)
     proxy.mode = "pass"
     eventually(ada.elector.may_act)
 

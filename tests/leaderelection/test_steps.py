@@ -138,6 +138,23 @@ def test_no_shutdown_outlasts_the_renew_deadline(enter: Enter) -> None:
     assert not ada.thread.is_alive()
 
 
+def test_who_gets_no_answer_reports_it_again_and_again(
+    enter: Enter, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever reads the log an hour later sees that this process cannot lead, since when and why."""
+    ada = enter(FakeLock("ada"))
+    lock_of(ada).unreachable = NO_ANSWER
+    ada.start()
+    pass_time(60.0, ada)
+    reports = [text for text in caplog.messages if "Trying again" in text]
+    assert len(reports) == 3  # at once, after 10 s and after 30 s
+    assert all(str(NO_ANSWER) in text for text in reports)
+    assert "it fails since" in reports[-1]
+    lock_of(ada).unreachable = None
+    pass_time(5.0, ada)
+    assert "works again after 1m" in caplog.text
+
+
 def test_a_release_has_a_second_also_after_the_deadline(enter: Enter) -> None:
     """The API server answers again, and others need not wait."""
     ada = enter(FakeLock("ada")).lead()

@@ -215,7 +215,7 @@ class TestPriorities:
     def test_a_delay_of_nothing_is_no_retry(self, scene: Scene) -> None:
         """It is an add."""
         scene.queue.add_after("a", 0)
-        scene.queue.add_after("b", -1.0)
+        scene.queue.add_after("b", 0.0)
         assert (scene.counted(RETRIES), scene.counted(ADDS)) == (0, 2)
 
     @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from distq.errors import Empty, ShutDown
 from distq.metrics import ADDS, RETRIES
 from distq.workqueue.interface import Request, Result
 from distq.workqueue.rate_limiters import ScriptedRateLimiter
-from tests.oracle.differences import Differences, Item
+from tests.oracle.differences import Differences, Item, PriorityQueue
 from tests.oracle.original import Claim, Original
 from tests.oracle.ours import Ours, since_began
 
@@ -227,10 +227,13 @@ class Duel:
     def _tell_add(
         self, op: str, *keys: str, duration: int = 0, limited: bool = False, priority: int = 0
     ) -> None:
-        """Use the one call of the priority queue that takes a priority where there is one."""
-        self._tell(
-            "add_with_opts" if priority else op, *keys, duration=duration, limited=limited, priority=priority
-        )
+        """Use the one call of the priority queue that takes a priority, or several keys, where there are any.
+
+        Between two calls of it a consumer that waits may get what the first one added.
+        """
+        if priority or (len(keys) > 1 and self.differences.queue == PriorityQueue.queue):
+            op = "add_with_opts"
+        self._tell(op, *keys, duration=duration, limited=limited, priority=priority)
 
     def _added(self, item: Item, priority: int) -> None:
         raises = not item.exists or priority > item.priority

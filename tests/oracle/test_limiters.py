@@ -56,6 +56,9 @@ class LimiterDuel:
         for request, disposition in zip(requests, dispositions, strict=True):
             delays.append(self.original.do("when", request.key).delay)
             delay = min(delays[-1], TEN_YEARS * 1e6)
+            if disposition.kind == "pending":  # without a delay it is added at once, as by AddAfter
+                assert delay <= TIME_RESOLUTION, f"{request.key}: pending, not after {delay} µs"
+                continue
             assert disposition.due is not None
             late = since_began(disposition.due) - self.ours.now - delay
             assert -TIME_RESOLUTION <= late < MS + TIME_RESOLUTION, f"{request.key}: {late} µs after {delay}"

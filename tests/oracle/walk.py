@@ -94,7 +94,7 @@ class Walker:
 
     def _add_after(self) -> bool:
         delay = self.random.choice(
-            [-5, 0, 1, 7, self.random.randint(2, 60), self.random.randint(60, 5000), 10**6]
+            [0, 1, 7, self.random.randint(2, 60), self.random.randint(60, 5000), 10**6]
         )
         plain = self._is_plainly_delayed if delay > 0 else self._is_plainly_added
         keys = self._some(plain)

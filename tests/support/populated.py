@@ -61,11 +61,12 @@ class Populated:
         return int(reply[0]), reply
 
     def back_off(self, item: str, limiter: str) -> int:
-        """Count a failure without letting time pass; return the due time in ms."""
+        """Count a failure without letting time pass; return the due time in ms, 0 where it is pending."""
         self.turns += 1
         settlement = [item, "", "limit", limiter, 0, ""]
         inputs = self._turn(f"back-off-{self.turns}", self.session) | {"settlements": settlement, "want": 0}
-        return int(self.store.run("turn", **inputs)[4][0])
+        disposition = self.store.run("turn", **inputs)[4][0]
+        return 0 if disposition == b"pending" else int(disposition)
 
     def fence_of(self, item: str) -> int:
         """Return the fence of a claim."""

@@ -38,7 +38,14 @@ def fail(queue: Queue, key: str, error: BaseException | None = None) -> Disposit
 
 def back_off(queue: Queue, key: str, error: BaseException | None = None) -> float:
     """Fail as ``fail`` does; return after how many seconds the item comes back, exact to the ms."""
-    due = fail(queue, key, error).due
+    return _delay_of(queue, fail(queue, key, error))
+
+
+def _delay_of(queue: Queue, disposition: Disposition) -> float:
+    """Return the delay that an item got; what came back without one is pending."""
+    if disposition.kind == "pending":
+        return 0
+    due = disposition.due
     assert due is not None
     return round(due - queue.connection.server_time / 1e6, 3)
 
@@ -93,5 +100,4 @@ def fail_many(queue: Queue, keys: list[str]) -> list[float]:
     dispositions: list[Disposition] = []
     for start in range(0, len(failures), TURN_LIMIT):
         dispositions += queue.turn(failures[start : start + TURN_LIMIT], 0).dispositions
-    now = queue.connection.server_time / 1e6
-    return [round(disposition.due - now, 3) for disposition in dispositions if disposition.due is not None]
+    return [_delay_of(queue, disposition) for disposition in dispositions]

@@ -35,7 +35,7 @@ OUTCOMES = (
     RetryAfter(2.0),
     TerminalError("never"),
 )
-DELAYS = (0.5, 0.0, -1.0, 0.0004, 60.0, math.inf)
+DELAYS = (0.5, 0.0, -1.0, 0.0004, 60.0, 1e15, math.inf)
 
 
 def _slow_by_error(failure: Failure) -> float:

@@ -88,9 +88,10 @@ MUTANTS = [
     ),
     Mutant(
         "failure beside an add loses its priority",
-        "    defer(item, due, priority, pending and ready)\n",
-        "    if not pending then defer(item, due, priority) end\n",
+        "    defer(item, back_off(own_limiter, count), priority, pending and ready)\n",
+        "    if not pending then defer(item, back_off(own_limiter, count), priority) end\n",
     ),
+    Mutant("no delay is one", "elseif delay == 0 then\n", "elseif false then\n"),
     Mutant("kept pending overrun", "if not (keep_pending and (due[i] or parked[i])) then", "if true then"),
     Mutant("last batch not compared", "if (last_batch or '') ~= after then", "if false then"),
     Mutant("epochs compared as text", "#a < #b or (#a == #b and a < b)", "a < b"),

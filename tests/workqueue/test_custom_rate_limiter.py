@@ -72,8 +72,8 @@ def test_it_hears_of_the_key_the_failures_and_the_error(make_queue: Make) -> Non
 
 
 def test_seconds_or_a_limiter_are_answers(make_queue: Make) -> None:
-    """None at all, whole or not, for ever; a limiter of several, too."""
-    answers: list[float | ScriptedRateLimiter] = [0, 0.25, 3, math.inf]
+    """None at all, whole or not, of a hundred years; a limiter of several, too."""
+    answers: list[float | ScriptedRateLimiter] = [0, 0.25, 3, 3.2e9]
     answers += [WithMaxWaitRateLimiter(MaxOfRateLimiter(ItemFastSlowRateLimiter(1, 9, 1)), 7)]
     queue = make_queue(rate_limiter=lambda _: answers.pop(0))
     assert [back_off(queue, "a") for _ in range(5)] == [0, 0.25, 3, 315_576_000, 7]
@@ -88,7 +88,18 @@ def _raises(_: Failure) -> float:
     [
         *(
             lambda _, answer=answer: answer
-            for answer in (math.nan, -1, -math.inf, None, True, "5", 5j, object(), ItemFastSlowRateLimiter)
+            for answer in (
+                math.nan,
+                -1,
+                -math.inf,
+                math.inf,
+                None,
+                True,
+                "5",
+                5j,
+                object(),
+                ItemFastSlowRateLimiter,
+            )
         ),
         lambda _: BucketRateLimiter(),
         lambda _: MaxOfRateLimiter(ItemFastSlowRateLimiter(60, 60, 1), BucketRateLimiter()),

@@ -6,9 +6,18 @@ from collections.abc import Callable
 import pytest
 
 from distq.inspector.inspector import Inspector
+from distq.metrics import ADDS
 from distq.redisio.connection import Connection
+from distq.redisio.scores import decode_due
+from distq.workqueue.interface import Result, Retry, Settlement
 from distq.workqueue.queue import Queue
+from distq.workqueue.rate_limiters import (
+    BucketRateLimiter,
+    ItemExponentialFailureRateLimiter,
+    RateLimiter,
+)
 from tests.support.claims import claim, finish_all, nothing_to_claim
+from tests.support.recorded_metrics import RecordedMetrics
 from tests.support.redis_servers import anywhere
 from tests.workqueue.conftest import ServerTime
 
@@ -17,7 +26,7 @@ Make = Callable[..., Queue]
 
 @pytest.mark.conformance("DQ-01", "PQ-10")
 @anywhere
-@pytest.mark.parametrize("delay", [0, -1, -1e9, float("-inf")])
+@pytest.mark.parametrize("delay", [0, 0.0, -0.0])
 def test_no_delay_is_a_plain_add(queue: Queue, server_time: ServerTime, delay: float) -> None:
     """Also for an item that waits for later: it supersedes the delay, as an add does."""
     queue.add_after("waiting", 60)
@@ -217,12 +226,77 @@ def test_delays_and_back_off_outlive_the_handle_that_asked_for_them(
 
 @pytest.mark.conformance("DQ-04", "RD-11")
 @anywhere
-def test_items_due_at_the_same_moment_all_come(queue: Queue, server_time: ServerTime) -> None:
-    """In which order is not promised, but for their priorities."""
-    keys = [f"k{number}" for number in range(20)]
-    queue.add(*keys, after=1)
-    queue.add("first", after=1, priority=1)
-    server_time.advance(1)
-    first, *others = finish_all(queue)
-    assert first == "first"
-    assert sorted(others) == sorted(keys)
+def test_items_due_in_the_same_ms_come_by_priority_and_then_in_the_order_of_their_keys(
+    queue: Queue, server_time: ServerTime
+) -> None:
+    """Not of their adds: a due score has no bit left to tell them apart; a ms later is behind all of them."""
+    server_time.advance(0.001)
+    queue.add("a late one", after=1.001)
+    for number in reversed(range(20)):
+        queue.add(f"k{number:02}", after=1)
+    queue.add("z", after=1, priority=1)
+    server_time.advance(2)
+    assert finish_all(queue) == ["z", *(f"k{number:02}" for number in range(20)), "a late one"]
+
+
+def test_a_due_score_has_no_room_for_the_order_of_adds() -> None:
+    """Until 2109 it takes each of a double's 53 bits: 42 for the ms, 11 for the priority."""
+    year_2109 = 4_398_046_511_103  # ms
+    score = year_2109 * 2048 + 2047
+    assert score == 2**53 - 1
+    assert decode_due(float(score)) == (-1024, year_2109 * 1000)
+    assert float(score + 2) == float(score + 1)
+
+
+# No delay
+
+
+@pytest.mark.conformance("DQ-01")
+@anywhere
+@pytest.mark.parametrize(
+    "limiter",
+    [lambda _: 0, ItemExponentialFailureRateLimiter(0, 5), BucketRateLimiter(1, 100)],
+    ids=["custom", "exponential", "bucket"],
+)
+def test_a_limiter_that_answers_no_delay_is_an_add(
+    make_queue: Make, server_time: ServerTime, limiter: RateLimiter
+) -> None:
+    """Ready at once, in the order of the failures, behind what waited before, and counted as an add."""
+    server_time.advance(0.0001)  # what is rounded up to the next ms would be late
+    metrics = RecordedMetrics()
+    queue = make_queue(rate_limiter=limiter, metrics=metrics)
+    queue.add("y", "x", "w")
+    failed = queue.turn([], 3).requests
+    queue.add("waits")
+    turn = queue.turn([Settlement(request, Retry("no")) for request in failed], 0)
+    assert [disposition.kind for disposition in turn.dispositions] == ["pending"] * 3
+    queue.add_rate_limited("a")
+    assert metrics.counters[ADDS, ("foos", "foos")] == 3 + 1 + 3 + 1
+    queue.add("last")
+    assert queue.depth() == 6
+    assert finish_all(queue) == ["waits", "y", "x", "w", "a", "last"]
+
+
+@anywhere
+def test_no_delay_supersedes_a_delay_as_an_add_does(make_queue: Make, server_time: ServerTime) -> None:
+    """Whoever holds the item: it is pending once, now, with the higher priority of both."""
+    queue = make_queue(rate_limiter=lambda _: 0)
+    queue.add_after("free", 60)
+    queue.add_rate_limited("free")
+    assert finish_all(queue) == ["free"]
+    queue.add("held", "other")
+    held, other = queue.turn([], 2).requests
+    queue.add("held", after=60, priority=5)
+    queue.add_rate_limited("held")
+    assert queue.is_dirty("held")
+    queue.add("other", after=60, priority=5)
+    queue.settle(other, Result(requeue_after=0))
+    queue.add("waits")
+    queue.done(held)
+    assert [(each.key, each.priority) for each in queue.turn([], 9).requests] == [
+        ("held", 5),
+        ("other", 5),
+        ("waits", 0),
+    ]
+    server_time.advance(120)
+    assert nothing_to_claim(queue)

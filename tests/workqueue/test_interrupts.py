@@ -1,15 +1,16 @@
 """Interrupts of calls that wait: Ctrl-C, or whatever a signal's handler raises, leaves nothing behind."""
 
+import dis
 import linecache
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import FrameType
-from typing import Any
+from types import CodeType, FrameType
+from typing import Any, cast
 
 import pytest
 
@@ -17,25 +18,34 @@ from distq.errors import RedisUnavailable
 from distq.redisio.connection import Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.call_combiner import PendingCall
-from distq.workqueue.interface import Settlement, Success
+from distq.workqueue.interface import Settlement, Success, Turn
 from distq.workqueue.queue import Queue
 from tests.workqueue.conftest import beat
 from tests.workqueue.test_session import Slow
 
 Make = Callable[..., Queue]
 
-INTERRUPTED = ("call_combiner", "claim_ledger", "redis_session", "turn_client", "turns")
-"""The modules that a call goes through until it is answered; an interrupt may come at each of their lines."""
+TURN = ("call_combiner", "claim_ledger", "redis_session", "turn_client", "turns")
+"""The modules that a call goes through until it is answered."""
+WAIT = ("wait_coordinator", "sleeper")
+"""Those that it sleeps in."""
+END = ("handle", "redis_session", "claim_ledger", "call_combiner", "sleeper")
+"""Those that a shutdown goes through."""
 
 
-class InterruptAtLine:
-    """Raises KeyboardInterrupt in this thread when it comes to the n-th line of those modules."""
+class Interrupt:
+    """Raises KeyboardInterrupt in this thread at the n-th place in some modules where Python handles signals.
 
-    def __init__(self, place: int) -> None:
+    These are the ends of calls, the beginnings of functions, and jumps backward.
+    """
+
+    def __init__(self, place: int, modules: Sequence[str] = TURN) -> None:
         self._left = place
+        self._modules = modules
+        self._before: dict[FrameType, str] = {}
         self.where = ""
 
-    def __enter__(self) -> "InterruptAtLine":
+    def __enter__(self) -> "Interrupt":
         """Begin to count."""
         sys.settrace(self._trace)
         return self
@@ -46,23 +56,27 @@ class InterruptAtLine:
 
     def _trace(self, frame: FrameType, event: str, _: Any) -> Any:
         code = frame.f_code
-        if Path(code.co_filename).stem not in INTERRUPTED:
+        if Path(code.co_filename).stem not in self._modules:
             return None
-        line = linecache.getline(code.co_filename, frame.f_lineno).strip()
-        if event == "line" and not self.where and _may_be_interrupted(code.co_name, line):
-            self._left -= 1
-            if not self._left:
-                self.where = f"{Path(code.co_filename).name}:{frame.f_lineno} {line}"
-                raise KeyboardInterrupt
+        frame.f_trace_opcodes = True
+        if event == "opcode" and not self.where:
+            before, now = self._before.get(frame, ""), dis.opname[code.co_code[frame.f_lasti]]
+            self._before[frame] = now
+            if before.startswith(("CALL", "RESUME", "JUMP_BACKWARD")) and _may_be_interrupted(code, now):
+                self._left -= 1
+                if not self._left:
+                    line = linecache.getline(code.co_filename, frame.f_lineno).strip()
+                    self.where = f"{Path(code.co_filename).name}:{frame.f_lineno} after {before}: {line}"
+                    raise KeyboardInterrupt
         return self._trace
 
 
-def _may_be_interrupted(function: str, line: str) -> bool:
-    """Return whether an interrupt is to leave nothing behind there.
+def _may_be_interrupted(code: CodeType, opcode: str) -> bool:
+    """Return whether an interrupt is to leave nothing behind here; what ``turn`` returns is its caller's.
 
-    Python handles no signal while it enters or leaves a block; and what ``turn`` returns is its caller's.
+    An interrupt of the call that a function ends with comes before it leaves its blocks, unlike its return.
     """
-    return function != "turn" and not line.startswith(("with ", "finally:", "except ", "try:"))
+    return code.co_name != "turn" and not opcode.startswith("RETURN")
 
 
 @contextmanager
@@ -182,7 +196,7 @@ def _carried_and_interrupted(slow: Slow, queue: Queue) -> None:
             while not combiner._waiting:
                 time.sleep(0.001)
             slow.slowly = True
-            combiner._make_turn([], combiner._take(PendingCall([], 0)))
+            combiner._make_turn(combiner._take(PendingCall([], 0)))
 
     turning = threading.Thread(target=turn)
     turning.start()
@@ -198,7 +212,7 @@ def _turn_despite_interrupts(queue: Queue, settlements: list[Settlement], want: 
         queue._session.turn(settlements, want)
 
 
-def test_an_interrupt_at_any_line_of_a_turn_leaves_nothing_behind(
+def test_an_interrupt_anywhere_in_a_turn_leaves_nothing_behind(
     redis_server: EmbeddedValkey, connection: Connection, make_queue: Make
 ) -> None:
     """Each item is claimed by the next who asks, once; what was settled is settled; nothing stays held."""
@@ -209,9 +223,10 @@ def test_an_interrupt_at_any_line_of_a_turn_leaves_nothing_behind(
         queue = Queue("foos", connection)
         queue.add("held", "next")
         held = queue.get(0)
-        with InterruptAtLine(place) as interrupt:
+        with Interrupt(place) as interrupt:
             _turn_despite_interrupts(queue, [Settlement(held, Success())], 1)
         if not interrupt.where:
+            queue.close()
             break
         disposition = queue.turn([Settlement(held, Success())], 0).dispositions[0]
         assert disposition.kind == "ended", interrupt.where
@@ -221,6 +236,116 @@ def test_an_interrupt_at_any_line_of_a_turn_leaves_nothing_behind(
         assert not queue._session.claiming(), interrupt.where
         queue.close()
     assert place > 100
+
+
+def _answer_behind(queue: Queue, call: PendingCall) -> Turn:
+    """Return what the thread of this call gets, once the turn that it waited behind is over."""
+    combiner = queue._session._combiner
+    for calls in (combiner._under_way, combiner._waiting):
+        if call in calls:
+            calls.remove(call)
+    if not call.is_answered or call.error is not None:  # it makes a turn itself, or calls again
+        return queue.turn(cast("Sequence[Settlement]", call.entries), call.want)
+    return call.result()
+
+
+def test_an_interrupt_anywhere_in_a_turn_for_two_hands_each_claim_out_once(
+    redis_server: EmbeddedValkey, connection: Connection, make_queue: Make
+) -> None:
+    """Whether the call of the other thread was answered before, or not."""
+    place = 0
+    while True:
+        place += 1
+        connection.execute("FLUSHALL")
+        queue = Queue("foos", connection)
+        queue.add("own", "other")
+        own, other = queue.turn([], 2).requests
+        queue.add("a", "b")
+        behind = PendingCall([Settlement(other, Success())], 1)
+        queue._session._combiner._under_way.append(behind)
+        queue._session._combiner._waiting.append(behind)
+        with Interrupt(place) as interrupt:
+            _turn_despite_interrupts(queue, [Settlement(own, Success())], 1)
+        if not interrupt.where:
+            queue.close()
+            break
+        answer = _answer_behind(queue, behind)
+        assert answer.dispositions[0].kind == "ended", interrupt.where
+        assert queue.turn([Settlement(own, Success())], 0).dispositions[0].kind == "ended", interrupt.where
+        claimed = [*answer.requests, *queue.turn([], 5).requests]
+        assert sorted(request.key for request in claimed) == ["a", "b"], interrupt.where
+        queue.close()
+    assert place > 100
+
+
+def test_a_second_interrupt_loses_nothing_of_the_first(
+    redis_server: EmbeddedValkey, connection: Connection, make_queue: Make
+) -> None:
+    """What a turn brought for an interrupted call is kept until the next turn has taken it back."""
+    place = 0
+    while True:
+        place += 1
+        connection.execute("FLUSHALL")
+        queue = Queue("foos", connection)
+        queue.add("held")
+        held = queue.get(0)
+        queue.add("a", "b")
+        session, interrupted = queue._session, PendingCall([Settlement(held, Success())], 1)
+        with session._turn_lock:
+            session._make_turn([interrupted])
+        session._combiner._interrupted.append(interrupted)
+        with Interrupt(place) as interrupt:
+            _turn_despite_interrupts(queue, [], 0)
+        if not interrupt.where:
+            queue.close()
+            break
+        assert queue.turn([Settlement(held, Success())], 0).dispositions[0].kind == "ended", interrupt.where
+        assert sorted(each.key for each in queue.turn([], 5).requests) == ["a", "b"], interrupt.where
+        queue.close()
+    assert place > 30
+
+
+def test_an_interrupt_anywhere_in_a_sleep_leaves_it_to_the_next_who_waits(
+    redis_server: EmbeddedValkey, connection: Connection, make_queue: Make
+) -> None:
+    """Nobody stands by for a sleeper that is gone, and the interrupt is what its caller sees."""
+    place = 0
+    while True:
+        place += 1
+        queue = Queue("foos", connection)
+        waits = queue._session._waits
+        with Interrupt(place, WAIT) as interrupt, suppress(KeyboardInterrupt):
+            waits.wait(0.002, 0.002, for_work=True)
+        if not interrupt.where:
+            queue.close()
+            break
+        assert waits._asleep is None, interrupt.where
+        assert not waits._present, interrupt.where
+        assert waits._lock.acquire(blocking=False), interrupt.where
+        waits._lock.release()
+        queue.close()
+    assert place > 30
+
+
+def test_an_interrupt_anywhere_in_a_shutdown_locks_nobody_out(
+    redis_server: EmbeddedValkey, connection: Connection, make_queue: Make
+) -> None:
+    """Turns and the close that follow go on, as at the end of the process."""
+    place = 0
+    while True:
+        place += 1
+        connection.execute("FLUSHALL")
+        queue = Queue("foos", connection)
+        queue.add("a")
+        queue.settle(queue.get(0))
+        with Interrupt(place, END) as interrupt, suppress(KeyboardInterrupt):
+            queue.shut_down()
+        if not interrupt.where:
+            queue.close()
+            break
+        assert not queue._session._turn_lock.locked(), interrupt.where
+        queue.close()
+    assert place > 30
 
 
 def test_who_waited_behind_an_interrupted_turn_makes_one_of_its_own(make_queue: Make) -> None:
@@ -246,7 +371,7 @@ def test_who_waited_behind_an_interrupted_turn_makes_one_of_its_own(make_queue: 
         while len(combiner._waiting) < 1:
             time.sleep(0.001)
         queue._session._turn_lock.release()
-        with InterruptAtLine(place):
+        with Interrupt(place):
             _turn_despite_interrupts(queue, [], 0)
         waiting.join(10)
         assert not waiting.is_alive()

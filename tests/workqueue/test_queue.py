@@ -67,22 +67,6 @@ def test_a_priority_outside_the_range_is_refused(queue: Queue, connection: Conne
     assert connection.execute("DBSIZE") == 0
 
 
-@pytest.mark.conformance("DQ-01")
-def test_a_delay_that_is_no_number_is_refused_and_one_below_zero_is_now(queue: Queue) -> None:
-    """NaN says nothing; the past is now (client-go AddAfter)."""
-    with pytest.raises(ValueError, match="bad delay"):
-        queue.add_after("a", float("nan"))
-    queue.add_after("a", -1)
-    assert queue.get(0).key == "a"
-
-
-def test_an_infinite_delay_counts_as_ten_years(queue: Queue, server_time: ServerTime) -> None:
-    """Far away is not lost."""
-    queue.add_after("a", float("inf"))
-    server_time.advance(10 * 365.25 * 86400)
-    assert queue.get(0).key == "a"
-
-
 def test_add_of_many_keys_goes_in_bounded_steps(queue: Queue) -> None:
     """More keys than one script takes are all added, in their order."""
     assert queue.add(*(f"k{number:05}" for number in range(2500))) == 2500

@@ -165,6 +165,38 @@ class TestRevival:
         item = item_of(inspector, "a")
         assert (item.state, item.failures, item.last_error) == ("dead", 3, "ValueError: third")
 
+    @pytest.mark.parametrize("event", [lambda queue: queue.add("a"), lambda queue: queue.add_after("a", 1)])
+    def test_what_was_revived_no_longer_shows_why_it_was_dead(
+        self, dead: Queue, inspector: Inspector, server_time: ServerTime, event: Callable[[Queue], object]
+    ) -> None:
+        """Waiting or held: a reason is that of the dead. Its last error is still its last error."""
+        assert item_of(inspector, "a").reason == "retries"
+        event(dead)
+        item = item_of(inspector, "a")
+        assert (item.reason, item.failures, item.last_error) == (None, 2, "ValueError: second")
+        server_time.advance(1)
+        request = dead.get(0)
+        assert item_of(inspector, "a").reason is None
+        dead.settle(request, TerminalError("never"))
+        assert item_of(inspector, "a").reason == "terminal"
+
+    def test_what_an_operator_wrote_is_gone_with_the_parking(
+        self, make_queue: Make, inspector: Inspector
+    ) -> None:
+        """It is no error of the item, nor the time of one; a failure without an error keeps it away."""
+        queue = make_queue()
+        queue.add("a")
+        inspector.park("foos", "a", reason="waits for INC-7")
+        assert item_of(inspector, "a").last_error == "waits for INC-7"
+        queue.add("a")
+        item = item_of(inspector, "a")
+        assert (item.reason, item.last_error, item.last_error_at, item.failures) == (None, None, None, 0)
+        inspector.park("foos", "a", reason="waits for INC-8")
+        queue.add_rate_limited("a")
+        item = item_of(inspector, "a")
+        assert (item.reason, item.last_error, item.failures) == (None, None, 1)
+        assert item.last_error_at is not None
+
     def test_a_failure_counted_without_a_claim_revives_too(
         self, dead: Queue, inspector: Inspector, connection: Connection
     ) -> None:

@@ -65,7 +65,7 @@ def holder(redis_server: EmbeddedValkey, connection: Connection, living: Queue) 
     """Start a worker that holds the item a; from then on the server's clock is the test's."""
     living.add("a")
     holder = Holder(redis_server.url)
-    connection.server_time = int(QueueStore(connection, "foos").now() * 1e6)
+    connection.server_time = int(QueueStore(connection, "foos").connection.now() * 1e6)
     yield holder
     holder.end()
 

@@ -1,6 +1,6 @@
 """Turns that settle much: they go in parts, so that no script keeps the server for long."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.interface import Outcome, Release, Request, Retry, Settlement, Success
 from distq.workqueue.queue import Queue
 from distq.workqueue.turns import parts
+from tests.support.redis_servers import anywhere
 
 
 class Turns(Connection):
@@ -108,3 +109,16 @@ def test_successes_need_no_parts() -> None:
     assert parts([]) == [[]]
     slow = [Settlement(request, Release()) for request in requests]
     assert [len(part) for part in parts(slow)] == 250 // COSTLY_LIMIT * [COSTLY_LIMIT]
+
+
+@anywhere
+def test_of_two_settlements_of_one_claim_in_a_turn_the_first_counts(make_queue: Callable[..., Queue]) -> None:
+    """And the other is refused, so that two threads that settle it at once learn who did."""
+    queue = make_queue()
+    queue.add("a")
+    request = queue.get(0)
+    failed, succeeded = queue.turn(
+        [Settlement(request, Retry("no", delay=60)), Settlement(request, Success())], 0
+    ).dispositions
+    assert (failed.kind, succeeded.kind) == ("delayed", "refused")
+    assert queue.num_requeues("a") == 1

@@ -28,6 +28,9 @@ logger = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
 
+TIME_INTERVAL = 60.0
+"""Seconds between questions for the server's time, which is counted on in between."""
+
 _WORDS = {"": "nothing", MARK: "the mark to list everything"}
 """Positions that are no versions, for the log: a resync by hand leaves the mark."""
 
@@ -79,6 +82,7 @@ class Committer:
         self._about = about
         self._present_version = present_version
         self._committed = committed
+        self._server_ahead = self._asked_time_at = 0.0
         self._nonce = uuid.uuid4().hex[:12]
         self._batches = 0
 
@@ -87,6 +91,7 @@ class Committer:
         record = self._retry_until_answered(self._store.load)
         self.position, self._last_batch = (record.position, record.batch) if record else ("", "")
         self.moved = False
+        self._ask_time()
         return record
 
     def commit(
@@ -132,8 +137,14 @@ class Committer:
 
     def confirm(self) -> None:
         """Commit nothing: it shows who leads, and notices a Redis that stands elsewhere."""
+        if self._clock.monotonic() - self._asked_time_at >= TIME_INTERVAL:
+            self._ask_time()
         if self.position:
             self.commit(self.position)
+
+    def server_time(self) -> float:
+        """Return the server's time, seconds since the epoch, as it was asked for within a minute."""
+        return self._clock.monotonic() + self._server_ahead
 
     def step(self) -> str:
         """Return a position that is another one, but resumes from the same checkpoint."""
@@ -153,6 +164,11 @@ class Committer:
     def known_count(self) -> int:
         """Return of how many objects something is known."""
         return self._retry_until_answered(self._store.known_count)
+
+    def _ask_time(self) -> None:
+        now = self._retry_until_answered(self._store.now)
+        self._asked_time_at = self._clock.monotonic()
+        self._server_ahead = now - self._asked_time_at
 
     def _attempt(self, **commit: Any) -> Committed | Fenced | Mismatch:
         if not self._leadership.may_act():

@@ -15,7 +15,8 @@ class SourceConfig:
 
     ``owner`` names the group of processes of which one leads, so that it finds the streams that it no longer
     watches; ``owned_by`` is the For's resource, which Owns needs. ``resync_period`` in seconds, 0 for never.
-    ``metrics`` receives the commits.
+    ``lease_duration``: seconds after its last commit from which the leader is taken for gone. ``metrics``
+    receives the commits.
     """
 
     queue: str
@@ -26,6 +27,7 @@ class SourceConfig:
     owned_by: str = ""
     revision: str = ""
     resync_period: float = 36000.0
+    lease_duration: float = 15.0
     metrics: MetricsProvider | None = None
     clock: Clock = SYSTEM_CLOCK
 

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Sequence
 from functools import partial
 
+from distq.client.outage import Outage
 from distq.controller.stream.committer import Committer
 from distq.controller.stream.source_config import SourceConfig
 from distq.controller.stream.stream_source import StreamSource
@@ -29,13 +30,15 @@ class StreamCleanup:
     def run(self, stop: threading.Event) -> None:
         """Enqueue the keys of all objects that such streams knew, then remove them; try until it is done."""
         backoff = Backoff(self._config.clock)
+        outage = Outage(f"{self._config.queue}: streams no longer watched", logger, self._config.clock)
         while self._config.owner and not stop.is_set():
             try:
                 self._clean_up(stop)
             except (ApiError, RedisError, PositionMoved) as error:
-                logger.warning("%s: removing streams no longer watched: %s", self._config.queue, error)
+                outage.failed(error)
                 self._config.clock.wait(stop, backoff.delay())
             else:
+                outage.over()
                 return
 
     def _clean_up(self, stop: threading.Event) -> None:

@@ -9,8 +9,10 @@ import hashlib
 import logging
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
+from distq.client.resources import UnknownResource
 from distq.controller.stream.batch import Batch
 from distq.controller.stream.committer import Committer
 from distq.controller.stream.known import NEVER, Known
@@ -20,8 +22,10 @@ from distq.controller.stream.resync_schedule import ResyncSchedule
 from distq.controller.stream.routing import Router, RoutingError
 from distq.controller.stream.source_config import SourceConfig
 from distq.controller.watches import ResourceWatch
+from distq.errors import DistqError
 from distq.informer.listwatch import ListWatch
 from distq.informer.reflector import Reflector
+from distq.informer.sink import PositionMoved
 from distq.informer.wire import RawObject, WatchEvent
 from distq.redisio.checkpoints import MARK, checkpoint_of
 from distq.redisio.stream_store import StreamStore
@@ -65,6 +69,7 @@ class StreamSource:
         )
         self._stop = threading.Event()
         self._opened = False  # the position is known
+        self._left = False
         self._must_list = False
         self._connected_at = ""  # the version from which the present watch began
         self._bookmark = ""  # a version to commit with the next probe
@@ -79,8 +84,12 @@ class StreamSource:
         nothing was ever handed over, ConfigError, LayoutTooNew.
         """
         self._stop = stop
-        self._opened = False
-        Reflector(self._list_watch, self, clock=self._clock).run(stop)
+        self._opened = self._left = False
+        self._reflector = Reflector(self._list_watch, self, clock=self._clock, on_error=self._on_error)
+        try:
+            self._reflector.run(stop)
+        finally:
+            self._leave()
 
     def name(self) -> str:
         """Return the stream's name in Redis: the same for all who watch the same for the same queue."""
@@ -179,6 +188,20 @@ class StreamSource:
 
     # How it does it.
 
+    def _leave(self) -> None:
+        """Show in Redis that this leader left; where that cannot be, its silence shows it later."""
+        if self._opened and not self._committer.moved:
+            self._left = True
+            with suppress(DistqError, PositionMoved):
+                self._committer.confirm()
+
+    def _on_error(self, error: Exception) -> None:
+        if isinstance(error, UnknownResource) and error.resource != self.resource:
+            # The owner's: its own stream reports it.
+            logger.debug("%s: waits for its owners' resource: %s", self._list_watch, error)
+        else:
+            self._reflector.report(error)
+
     def _open(self) -> None:
         config = self._config
         self._router = Router(self._watch, keys_of(self._watch, config.client, config.owned_by))
@@ -275,5 +298,8 @@ class StreamSource:
             "lists": self.lists,
             "objects": self.objects,
             "lag": round(self.lag, 3),
+            "seen": round(self._committer.server_time(), 3),
+            "lease": self._config.lease_duration,
+            **({"left": True} if self._left else {}),
             "resynced": round(self._resyncs.last, 3),
         }

@@ -21,7 +21,7 @@ if record then
   if older(epoch, stored_epoch) and replaces ~= stored_epoch then return { 'FENCED', stored_epoch } end
   if last_batch == batch then return { 'OK', 0 } end
 end
--- The batch before this one tells more than the position: a list of what did not change ends where it began.
+-- The batch before this one shows more than the position: a list of what did not change ends where it began.
 if (last_batch or '') ~= after then return { 'MISMATCH', position or '' } end
 
 --- @include enqueue

@@ -4,7 +4,8 @@
 -- Returns {fence, wait in µs, alone, indexes of refused settlements, disposition of each other settlement,
 -- {item, order, ...}, {failure record or false, ...}, promoted}, or LOST; dispositions and records are nil where there
 -- are none. alone is 1 where the claim is a suspect, and where the session is to claim no more until it holds nothing
--- and can claim one. A resent turn changes nothing and answers the same, save for how many it promoted.
+-- and can claim one. promoted counts what became pending: what was due, and what came back without a delay. A resent
+-- turn changes nothing and answers the same, save for how many it promoted.
 local ready, dirty, processing, claims, delayed, failures = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local dead, sessions, workers, meta, wake = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
 local time, session, op, want, max_clock_step = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
@@ -32,6 +33,7 @@ stamp = tonumber(stamp or 0)
 if stamp < now then stamp = now else stamp = stamp + 1 end
 local fence = string.format('%d', stamp)
 local refused, dispositions = {}, false
+local last_stamp, added = fence, 0
 
 --- @include settle
 if #settlements > others then
@@ -44,5 +46,5 @@ local found_less, wait = #popped / 2 < asked, 0
 if found_less or tokens == 0 or (first[2] and call('HGET', meta, 'coverer') == number) then
   --- @include waking
 end
-call('HSET', meta, 'stamp', fence, number, this_turn .. fence .. ' ' .. alone .. ' ' .. refusals)
-return { fence, wait, alone, refusals, dispositions, popped, records, promoted }
+call('HSET', meta, 'stamp', last_stamp, number, this_turn .. fence .. ' ' .. alone .. ' ' .. refusals)
+return { fence, wait, alone, refusals, dispositions, popped, records, promoted + added }

@@ -36,6 +36,8 @@ _MIN_WATCH_SECONDS = 1800.0
 _MAX_BODY = 3 * 1024 * 1024
 Patcher = Callable[[Any, Any], Any]
 _TYPE = {"kind", "apiVersion"}
+_OPENAPI_V2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+"""A document without schemas is an empty message: nothing is validated."""
 _HEALTH_PATHS = {"/healthz", "/readyz", "/livez"}
 
 
@@ -79,6 +81,8 @@ class Api:
                     return _json(discovery.group(self._catalogue, group))
                 case ["apis", group, version]:
                     return _json(discovery.resources(self._catalogue, group, version))
+                case ["openapi", "v2"]:  # an old kubectl refuses to apply without it
+                    return web.Response(body=b"", content_type=_OPENAPI_V2)
                 case ["openapi", "v3"]:
                     return _json(discovery.openapi_paths(self._catalogue))
                 case ["openapi", "v3", "api", version]:

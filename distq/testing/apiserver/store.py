@@ -145,7 +145,7 @@ class Collection:
         return reversed(newer)
 
     def apply(self, event: StoreEvent) -> None:
-        """Make the change, and tell the listeners."""
+        """Make the change, and call the listeners."""
         if event.gone:
             del self._objects[event.key]
             del self._keys[bisect_left(self._keys, event.key)]
@@ -200,7 +200,7 @@ class Store:
     def __init__(self, window: int, identities: Iterable[tuple[str, str]] = ()) -> None:
         self.revision = 1
         self.observers: list[Callable[[Collection, StoreEvent], None]] = []
-        """Told of every change, in order, before the writer has its answer."""
+        """Called with every change, in order, before the writer has its answer."""
         self._window = window
         self._collections: dict[tuple[str, str], Collection] = {}
         for identity in identities:

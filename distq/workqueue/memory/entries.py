@@ -35,7 +35,7 @@ class Claim(NamedTuple):
 
 @dataclass(frozen=True)
 class FailureHistory:
-    """What is remembered of an item that failed; ``reason`` says why it is dead, ``-`` while it lives."""
+    """What is remembered of an item that failed; ``reason``: why it is dead, or was until it fails again."""
 
     count: int = 0
     crashes: int = 0
@@ -90,10 +90,11 @@ class Ending(NamedTuple):
 
 @dataclass(frozen=True)
 class Answer:
-    """What a turn tells: ``refused`` endings by their number from 1, a disposition of each other.
+    """What a turn returns: ``refused`` endings by their number from 1, a disposition of each other.
 
     ``alone``: a suspect was claimed, or the session is to claim no more until it
-    holds nothing and can claim one; ``promoted``: how many delays ended.
+    holds nothing and can claim one; ``promoted``: how many items became pending, since their delay ended or
+    they came back without one.
     """
 
     fence: int

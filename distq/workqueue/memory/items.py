@@ -155,8 +155,8 @@ class Items:
     def count_failure(self, item: Item, now: int, text: str) -> int:
         """Count a failure; return how many there are. Who says nothing about why leaves the last text."""
         before = self.failures.get(item, FailureHistory())
-        kept = text or before.text
-        self._remember(item, FailureHistory(before.count + 1, before.crashes, now, text=kept))
+        last = "" if before.reason == "parked" else before.text  # no error, but the words of who parked it
+        self._remember(item, FailureHistory(before.count + 1, before.crashes, now, text=text or last))
         return before.count + 1
 
     def crash(self, item: Item, now: int) -> bool:

@@ -74,7 +74,7 @@ class MemorySession:
         self._held.update((request.key, request) for request in requests)
         self._thread.seen = self._engine.changes
         results = [next(dispositions) if is_sent else REFUSED for is_sent in are_sent]
-        return Turn(requests, results, self._patience(), answer.promoted)
+        return Turn(requests, results, self._wait_time(), answer.promoted)
 
     def _send(self, endings: Sequence[Ending], want: int) -> Answer:
         """Make a turn, in a new session where there is none."""
@@ -99,7 +99,7 @@ class MemorySession:
             self._engine.note_change()
         return answer
 
-    def _patience(self) -> float:
+    def _wait_time(self) -> float:
         """Return how many seconds it is until a delay ends, at most until the next poll."""
         now, due = self._engine.now(), self._engine.state.items.next_due()
         return min(_POLL, (due - now) / 1e6) if due is not None and due > now else _POLL

@@ -33,6 +33,8 @@ class MemoryQueue(QueueHandle):
         metrics: MetricsProvider | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
+        if shares is not None and not isinstance(shares, MemoryQueue):
+            raise ConfigError(f"bad shares {shares!r:.80}: a {type(shares).__name__}. Give a MemoryQueue.")
         if shares is not None and shares.name != name:
             raise ConfigError(f"bad shares: a handle of {shares.name}, not of {name}. Give both one name.")
         engine = MemoryEngine(name, clock) if shares is None else shares._engine  # noqa: SLF001  # our own

@@ -36,6 +36,8 @@ class QueueState:
         self.streams = Streams(self.items)
         self.paused: int | None = None
         self.emptying: Emptying | None = None
+        self._added = 0
+        """What the endings of a turn made pending without a delay."""
 
     # Turns
 
@@ -60,6 +62,7 @@ class QueueState:
         if session is None:
             return None
         fence = self.items.next_stamp(now)
+        self._added = 0
         refused = [
             place for place, ending in enumerate(endings, 1) if not self._end(now, number, ending, policy)
         ]
@@ -72,7 +75,7 @@ class QueueState:
             promoted = self.items.promote(now, want)
             names, alone = self._claim(now, number, fence, want)
         session.alone = alone
-        return replace(self._answer(session, dispositions, names), promoted=promoted)
+        return replace(self._answer(session, dispositions, names), promoted=promoted + self._added)
 
     def _answered_before(self, number: int, session: Session, endings: Sequence[Ending]) -> Answer:
         """Answer from what stands: nothing happens twice."""
@@ -86,7 +89,7 @@ class QueueState:
         return Answer(session.fence, session.alone, session.refused, dispositions, claimed, failures)
 
     def _dispositions(self, endings: Sequence[Ending]) -> list[str]:
-        """Tell where items stand whose claim ended in no success: due time in ms, parked or pending."""
+        """Return where items stand whose claim ended in no success: due time in ms, parked or pending."""
         return [
             str(entry.due_ms)
             if isinstance(entry := self.items.pending.get(item), Later)
@@ -152,7 +155,7 @@ class QueueState:
         items, item, outcome = self.items, ending.item, ending.outcome
         if outcome == "limit":
             count = items.count_failure(item, now, ending.text)
-            items.defer(now, item, self._due(now, ending, policy, count), ending.priority or 0)
+            self._come_back(now, ending, ending.priority or 0, policy, count)
             items.dead.pop(item, None)
             return True
         claim = items.claims.get(item)
@@ -168,7 +171,7 @@ class QueueState:
         elif outcome in ("success", "after"):
             items.failures.pop(item, None)
             if outcome == "after":
-                items.defer(now, item, self._due(now, ending, policy, 1), priority)
+                self._come_back(now, ending, priority, policy, 1)
         else:
             self._fail(now, ending, priority, policy)
         return True
@@ -181,10 +184,15 @@ class QueueState:
             if item not in items.pending:
                 items.park(item, now, "terminal" if ending.outcome == "park" else "retries", ending.text)
             return
-        items.defer(now, item, self._due(now, ending, policy, count), priority)
+        self._come_back(now, ending, priority, policy, count)
 
-    def _due(self, now: int, ending: Ending, policy: Policy, count: int) -> float:
-        return now + self.buckets.delay(ending.limiter or policy.limiter, count, now)
+    def _come_back(self, now: int, ending: Ending, priority: int, policy: Policy, count: int) -> None:
+        """Make the item pending after the limiter's delay; without one that is an add."""
+        delay = self.buckets.delay(ending.limiter or policy.limiter, count, now)
+        if delay > 0:
+            self.items.defer(now, ending.item, now + delay, priority)
+        else:
+            self._added += self.items.enqueue(now, [ending.item], priority)
 
     # What people do
 

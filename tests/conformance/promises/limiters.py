@@ -31,7 +31,7 @@ ROWS = [
     same("RL-14", "the default of items is exponential with the same cap"),
     different(
         "RL-15",
-        "a success, a delete or a requeue drops the failure record: nothing of items that are gone is kept",
+        "success, the last done, delete and requeue drop the failure record: nothing is kept of what is gone",
         "failure counts stay until `Forget`",
     ),
     same("RL-16", "add_rate_limited counts and delays, forget begins anew, num_requeues tells"),

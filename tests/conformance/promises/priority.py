@@ -24,7 +24,7 @@ ROWS = [
     same("PQ-09", "an item that is added while held is pending the moment its claim ends"),
     different(
         "PQ-10",
-        "a delay and a back-off are two calls, of which the earlier counts; below zero is now",
+        "a delay and a back-off are two calls, of which the earlier counts",
         "`AddWithOpts` takes delay and back-off together (priority queue)",
     ),
     same("PQ-11", "items that are added together back off each for itself"),

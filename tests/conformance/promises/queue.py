@@ -63,7 +63,11 @@ ROWS = [
     different("WQ-D3", "every drain that waits hears of the last end", _DRAIN_TROUBLE),
     different("WQ-D4", "after either shutdown nothing of the handle runs on, delays or not", _DRAIN_TROUBLE),
     different("WQ-D5", "shutdown, drain, shutdown: the last one ends the drain", _DRAIN_TROUBLE),
-    same("DQ-01", "no delay, or one below zero, is an add"),
+    different(
+        "DQ-01",
+        "no delay is an add; one below zero is refused",
+        "`AddAfter` of less than nothing is an add",
+    ),
     same("DQ-02", "a delayed item is pending when its time has come, at that moment and not before"),
     same("DQ-03", "one entry an item; of several delays the earliest counts"),
     same("DQ-04", "items come in the order of their times, however late it is noticed"),

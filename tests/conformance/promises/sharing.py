@@ -47,8 +47,8 @@ ROWS = [
     ),
     different(
         "RD-11",
-        "items of one priority that are due in the same ms come in no promised order",
-        "delays follow the clock of the process",
+        "items of one priority that are due in the same ms come in the order of their keys",
+        "items that fall due at once come in the order of their adds (priority queue)",
     ),
     different("RD-12", "a bucket is the fleet's", "a bucket belongs to a process"),
     different(

@@ -3,7 +3,7 @@
   -- A limiter is a program in postfix notation, times in µs: `exp 5000 1e9 bucket 10 100 maxof 2`.
   -- Source: client-go workqueue default_rate_limiters; golang.org/x/time/rate Reserve for the bucket.
   local TEN_YEARS = 315576000 * 1000000
-  -- Buckets are read once and written once, however many failures one turn tells of.
+  -- Buckets are read once and written once, however many failures one turn has.
   local buckets = {}
   local function tokens_left(field, per_second, capacity)
     local left, at = string.match(call('HGET', meta, field) or '', '^(%S+) (%S+)$')

@@ -1,6 +1,6 @@
-  -- in: claims, dead, delayed, dirty, failures, limiter, max_retries, n_ok, now, number, others, processing, ready,
-  --     refused, settlements, stamp
-  -- out: first, n_failures
+  -- in: added, claims, dead, delayed, dirty, failures, limiter, max_retries, n_ok, now, number, others, processing,
+  --     ready, refused, settlements, stamp
+  -- out: added, first, last_stamp, n_failures, stamp
   local now_text = string.format('%.0f', now)
   --- @include order
   --- @include due
@@ -13,19 +13,34 @@
     return 53 - exponent
   end
   local function one_more(item, text)
-    local count, crashes, _, _, last = read_failure(item)
+    local count, crashes, _, reason, last = read_failure(item)
+    if reason == 'parked' then last = '' end -- the words of who parked it are no error
     -- who only asks for a delay has nothing to say about why
     return count + 1, crashes, text ~= '' and text or last
   end
-  local function due_after(own_limiter, count)
-    return now + delay_of(own_limiter ~= '' and own_limiter or limiter, count)
+  local function back_off(own_limiter, count) return delay_of(own_limiter ~= '' and own_limiter or limiter, count) end
+  -- As an add: it supersedes a delay, whose higher priority stays; what was due keeps its place unless it is raised.
+  local function add(item, priority, pending)
+    local since, later = stamp, call('ZSCORE', delayed, item)
+    if later then
+      local own_due, own_priority = split_due(tonumber(later))
+      if own_due <= now and own_priority >= priority then since = own_due end
+      priority = math.max(priority, own_priority)
+      call('ZREM', delayed, item)
+    end
+    call('ZADD', pending, order(priority, since), item)
+    added = added + 1
   end
-  -- What is pending now, in ready or dirty, stays so and can only be raised.
-  local function defer(item, due, priority, pending)
+  -- Pending after a delay; without one at once, in ready or, while somebody holds it, in dirty. What is pending there
+  -- stays so and can only be raised.
+  local function defer(item, delay, priority, pending, is_held)
+    if delay == 0 then stamp = stamp + 1 end
     if pending then
       call('ZADD', pending, 'XX', 'LT', order(priority, stamp), item)
+    elseif delay == 0 then
+      add(item, priority, is_held and dirty or ready)
     else
-      call('ZADD', delayed, due_score(call('ZSCORE', delayed, item), due, priority), item)
+      call('ZADD', delayed, due_score(call('ZSCORE', delayed, item), now + delay, priority), item)
     end
   end
   local function fail(item, outcome, own_limiter, priority, text, pending)
@@ -35,8 +50,7 @@
     if gives_up and not pending and park(item) then reason = outcome == 'park' and 'terminal' or 'retries' end
     write_failure(item, count, crashes, now_text, reason, kept)
     if gives_up then return end
-    local due = due_after(own_limiter, count)
-    defer(item, due, priority, pending and ready)
+    defer(item, back_off(own_limiter, count), priority, pending and ready)
   end
   local function settle(item, score, was_dirty, outcome, own_limiter, priority, text)
     priority = tonumber(priority) or priority_of(tonumber(score))
@@ -51,7 +65,7 @@
     end
     if outcome == 'after' then
       call('HDEL', failures, item)
-      defer(item, now + delay_of(own_limiter, 1), priority, pending and ready)
+      defer(item, delay_of(own_limiter, 1), priority, pending and ready)
     elseif not pending and not call('ZSCORE', delayed, item) then
       call('HDEL', failures, item) -- done, and nothing left that would back off
     end
@@ -67,9 +81,9 @@
     if outcome == 'limit' then
       local count, crashes, kept = one_more(item, text)
       write_failure(item, count, crashes, now_text, '-', kept)
-      local due = due_after(own_limiter, count)
       local pending = (call('ZSCORE', ready, item) and ready) or (call('ZSCORE', dirty, item) and dirty)
-      defer(item, due, tonumber(priority), pending)
+      local is_held = held[i] and not settled[item]
+      defer(item, back_off(own_limiter, count), tonumber(priority), pending, is_held)
       call('ZREM', dead, item)
     elseif held[i] and string.find(held[i], prefix, 1, true) == 1 and not settled[item] then
       local score = string.sub(held[i], #prefix + 1)
@@ -84,6 +98,7 @@
     call(unpack(let_go))
   end
   keep_buckets()
+  last_stamp = string.format('%d', stamp)
   --- @include dispositions
   n_failures = call('HLEN', failures)
   first = call('ZRANGE', delayed, '0', '0', 'WITHSCORES')

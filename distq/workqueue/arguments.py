@@ -1,0 +1,64 @@
+"""What a handle may be given; anything else is refused with its remedy before it changes something."""
+
+from collections.abc import Sequence
+
+from distq.clock import Clock
+from distq.errors import ConfigError
+from distq.metrics import MetricsProvider
+from distq.redisio.limits import TURN_LIMIT
+from distq.workqueue.interface import Outcome, Request, Settlement
+from distq.workqueue.rate_limiters import is_delay, is_number
+
+
+def require_settings(
+    *,
+    claim_duration: float,
+    max_retries: int | None,
+    max_length: int | None,
+    metrics: MetricsProvider | None,
+    clock: Clock,
+) -> None:
+    """Raise ConfigError for settings of a handle that cannot work."""
+    if not (is_delay(claim_duration) and claim_duration >= 1.0):
+        raise ConfigError(f"bad claim_duration {claim_duration!r:.80}. Give 1 second or more, as a number.")
+    if max_retries is not None and not (_is_whole(max_retries) and max_retries >= 0):
+        raise ConfigError(f"bad max_retries {max_retries!r:.80}. Give 0 or more, or None for ever.")
+    if max_length is not None and not (_is_whole(max_length) and max_length >= 1):
+        raise ConfigError(f"bad max_length {max_length!r:.80}. Give 1 or more, or None.")
+    if metrics is not None and not isinstance(metrics, MetricsProvider):
+        raise ConfigError(f"bad metrics {metrics!r:.80}. Give a MetricsProvider, or None.")
+    if not isinstance(clock, Clock):
+        raise ConfigError(f"bad clock {clock!r:.80}. Give a Clock.")
+
+
+def require_fleet_concurrency(limit: int | None) -> None:
+    """Raise ConfigError for a bound of all handles' claims that is none."""
+    if limit is not None and not (_is_whole(limit) and limit >= 0):
+        raise ConfigError(f"bad fleet_concurrency {limit!r:.80}. Give 0 or more, or None.")
+
+
+def require_timeout(timeout: float | None) -> None:
+    """Raise ConfigError for what is no number of seconds; below 0 is as 0, and infinity as None."""
+    if timeout is not None and not is_number(timeout):
+        raise ConfigError(f"bad timeout {timeout!r:.80}. Give seconds, or None for ever.")
+
+
+def require_turn(settlements: Sequence[Settlement], want: int) -> None:
+    """Raise ConfigError for what a turn cannot carry, ValueError for too much of it."""
+    for settlement in settlements:
+        if not isinstance(settlement, Settlement):
+            raise ConfigError(f"bad settlement {settlement!r:.80}. Give a Settlement of a Request.")
+        if not isinstance(settlement.request, Request):
+            raise ConfigError(f"bad request {settlement.request!r:.80}. Give the Request that get returned.")
+        if not isinstance(settlement.outcome, Outcome):
+            raise ConfigError(f"bad outcome {settlement.outcome!r:.80}. Give an Outcome, such as Success().")
+    if not (_is_whole(want) and want >= 0):
+        raise ConfigError(f"bad want {want!r:.80}. Give a whole number, 0 or more.")
+    if len(settlements) > TURN_LIMIT or want > TURN_LIMIT:
+        raise ValueError(
+            f"a turn of {len(settlements)} settlements and {want} claims: at most {TURN_LIMIT} each way"
+        )
+
+
+def _is_whole(number: object) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool)

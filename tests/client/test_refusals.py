@@ -1,0 +1,85 @@
+"""What the API server refuses is named with what grants it, or with what it is instead of a right."""
+
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from distq.client import Client
+from distq.errors import ApiError, NotFound
+from tests.support.api_servers import ApiServer, RealApiServer, write_kubeconfig
+from tests.support.samples import config_map
+
+
+def outsider(api_server: ApiServer, tmp_path: Path) -> Client:
+    """Return a client that may do nothing but discovery."""
+    if not isinstance(api_server, RealApiServer):
+        pytest.skip("the emulated server lets everybody do everything")
+    cluster = {"server": api_server.url, "certificate-authority": str(api_server.certificate_authority)}
+    write_kubeconfig(tmp_path / "kubeconfig", cluster=cluster, user={"token": api_server.outsider_token})
+    return Client(tmp_path / "kubeconfig")
+
+
+@pytest.mark.parametrize(
+    ("ask", "grant"),
+    [
+        (
+            lambda client: client.get("apps/v1/Deployment", "shop/web"),
+            'Role in shop of this user: - {apiGroups: ["apps"], resources: ["deployments"], verbs: ["get"]}',
+        ),
+        (
+            lambda client: client.request("GET", "/api/v1/pods", query={"limit": "1"}),
+            'ClusterRole of this user: - {apiGroups: [""], resources: ["pods"], verbs: ["list"]}',
+        ),
+        (
+            lambda client: client.stream("/api/v1/pods", query={"watch": "true"}, read_timeout=5),
+            'ClusterRole of this user: - {apiGroups: [""], resources: ["pods"], verbs: ["watch"]}',
+        ),
+        (
+            lambda client: client.request(
+                "PUT", "/apis/apps/v1/namespaces/shop/deployments/web/status", body={}
+            ),
+            'Role in shop of this user: - {apiGroups: ["apps"], resources: ["deployments/status"], '
+            'verbs: ["update"]}',
+        ),
+        (
+            lambda client: client.request("GET", "/metrics"),
+            'ClusterRole of this user: - {nonResourceURLs: ["/metrics"], verbs: ["get"]}',
+        ),
+    ],
+    ids=["object", "list", "watch", "subresource", "path"],
+)
+def test_a_right_that_is_missing_is_named_as_the_rule_that_grants_it(
+    api_server: ApiServer, tmp_path: Path, ask: Callable[[Client], Any], grant: str
+) -> None:
+    """Verb, resource and namespace, as one line of RBAC."""
+    with pytest.raises(ApiError, match="403") as caught:
+        ask(outsider(api_server, tmp_path))
+    message = str(caught.value)
+    assert message.endswith(f" Add to a {grant}.")
+    yaml.safe_load(message.partition("user: ")[2].removesuffix("."))
+
+
+def test_a_namespace_that_terminates_is_called_that(api_server: ApiServer) -> None:
+    """It is no matter of rights, although the API server answers 403."""
+    if not isinstance(api_server, RealApiServer):
+        pytest.skip("namespaces of the emulated server are gone at once")
+    client = api_server.client()
+    name = f"leaving-{secrets.token_hex(4)}"
+    client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    last = config_map(name, "last")
+    last["metadata"]["finalizers"] = ["example.com/held"]
+    client.create(last)
+    client.delete("v1/Namespace", name)
+    with pytest.raises(ApiError, match=r"403 .*Its namespace is being deleted: take another one") as caught:
+        client.create(config_map(name, "late"))
+    assert "Role" not in str(caught.value)
+
+
+def test_a_namespace_that_is_missing_is_named(api_server: ApiServer) -> None:
+    """What to create is no guess."""
+    with pytest.raises(NotFound, match=r"Create the namespace nowhere-at-all\.$"):
+        api_server.client().create(config_map("nowhere-at-all", "a"))
