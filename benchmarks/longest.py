@@ -111,7 +111,7 @@ class _Calls:
             consumer.turn(1)
         suspects = self._some(1000)
         self.store.run("add", priority=900, max_length="", items=suspects)
-        words = [word for item in suspects for word in (item, "0 2 0 - ")]
+        words = [word for item in suspects for word in (item, "0 2 0 - ValueError: no")]
         self.connection.execute("HSET", self.store.key("failures"), *words)
         emptying.turn(1)
         claimed = self._noted("turn: 250 claims behind 1,000 suspects", lambda: other.turn(250))

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from distq.errors import DistqError, Empty, RetryAfter, ShutDown, TerminalError
     from distq.inspector import Inspector
     from distq.redisio.connection import Connection
+    from distq.workqueue.current import RequestFilter, current_request
     from distq.workqueue.interface import Request, Result
     from distq.workqueue.queue import Queue
 
@@ -59,6 +60,8 @@ _HOMES = {
     "TerminalError": "distq.errors",
     "Watches": "distq.controller.watches",
     "add_finalizer": "distq.controller.ownership",
+    "RequestFilter": "distq.workqueue.current",
+    "current_request": "distq.workqueue.current",
     "remove_finalizer": "distq.controller.ownership",
     "set_controller_reference": "distq.controller.ownership",
 }
@@ -76,12 +79,14 @@ __all__ = [
     "Owns",
     "Queue",
     "Request",
+    "RequestFilter",
     "Result",
     "RetryAfter",
     "ShutDown",
     "TerminalError",
     "Watches",
     "add_finalizer",
+    "current_request",
     "remove_finalizer",
     "set_controller_reference",
 ]

@@ -6,23 +6,31 @@ import sys
 from typing import Any
 
 from distq.cli.output import escape, rfc3339
+from distq.workqueue.current import RequestFilter, current_request
 
 _NOISY = ("urllib3", "kubernetes", "asyncio", "redis", "aiohttp", "waitress")
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
-def configure(level: str, log_format: str) -> None:
-    """Send the logs of this process to stderr; libraries' only from warnings on."""
+def configure(level: str, log_format: str, *, libraries: bool = False) -> None:
+    """Send the logs of this process to stderr: distq's from ``level`` on, all others from info on at most.
+
+    Libraries that have much to say begin at warnings. With ``libraries`` all say everything.
+    """
     handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(RequestFilter())
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
-    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    own = logging.getLevelNamesMapping()[level.upper()]
+    others = logging.DEBUG if libraries else max(own, logging.INFO)
+    logging.basicConfig(level=others, handlers=[handler], force=True)
     logging.captureWarnings(capture=True)
+    logging.getLogger("distq").setLevel(own)
     for name in _NOISY:
-        logging.getLogger(name).setLevel(logging.WARNING)
+        logging.getLogger(name).setLevel(logging.NOTSET if libraries else logging.WARNING)
 
 
 class TextFormatter(logging.Formatter):
-    """One line a record, the level only where something is wrong; tracebacks follow."""
+    """One line a record, with the request if a reconcile wrote it, and the level if something is wrong."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(message)s", "%H:%M:%S")
@@ -30,11 +38,19 @@ class TextFormatter(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
         """Return the line without its traceback."""
         level = f"{record.levelname}: " if record.levelno >= logging.WARNING else ""
-        return f"{record.asctime} {level}{escape(record.message)}"
+        return f"{record.asctime} {level}{escape(_request_of(record) + record.message)}"
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 - logging's name
         """Return the traceback, indented, with what a terminal would act upon escaped."""
         return "\n".join(f"  {escape(line)}" for line in super().formatException(ei).splitlines())
+
+
+def _request_of(record: logging.LogRecord) -> str:
+    """Say whose line it is; what distq itself logs of a reconcile, after it, begins with the same words."""
+    if current_request() is None:
+        return ""
+    of = vars(record)
+    return f"{of.get('queue')} {of.get('key')} attempt {of.get('attempt')}: "
 
 
 class JsonFormatter(logging.Formatter):
@@ -49,6 +65,6 @@ class JsonFormatter(logging.Formatter):
             "message": record.getMessage(),
         }
         line |= {name: value for name, value in vars(record).items() if name not in _STANDARD}
-        if record.exc_info:
+        if record.exc_info and "traceback" not in line:
             line["traceback"] = self.formatException(record.exc_info)
         return json.dumps(line, default=str)

@@ -33,7 +33,7 @@ _HELP: dict[str, tuple[Any, str]] = {
     "grace_period": (float, "Seconds that running reconciles get after SIGTERM."),
     "revision": (str, "Another revision enqueues every object once."),
     "http_address": (str, "ADDRESS:PORT of /metrics, /healthz and /readyz."),
-    "log_level": (click.Choice(["debug", "info", "warning", "error"]), "What is logged to stderr."),
+    "log_level": (click.Choice(["debug", "info", "warning", "error"]), "What distq logs to stderr."),
     "log_format": (click.Choice(["text", "json"]), "How log lines look."),
 }
 _DEFAULTS = {
@@ -69,7 +69,7 @@ def with_settings(*groups: tuple[str, ...]) -> Callable[[Callable[..., None]], C
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(function)
-        def command(*, as_json: bool, show_config: bool, verbose: bool, **parameters: Any) -> None:
+        def command(*, as_json: bool, show_config: bool, verbose: int, **parameters: Any) -> None:
             flags = {name: parameters.pop(name) for name in names}
             if verbose:
                 flags["log_level"] = "debug"
@@ -77,14 +77,18 @@ def with_settings(*groups: tuple[str, ...]) -> Callable[[Callable[..., None]], C
             if show_config:
                 _show(_of_target(settings, parameters.get("target")), as_json)
             else:
-                _configure_logging(settings)
+                _configure_logging(settings, libraries=verbose > 1)
                 function(settings=settings, as_json=as_json, **parameters)
 
         options: list[Callable[[Callable[..., None]], Callable[..., None]]] = [
             click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line."),
             *map(_option, names),
             click.option(
-                "-v", "--verbose", is_flag=True, cls=SharedOption, help="Same as --log-level debug."
+                "-v",
+                "--verbose",
+                count=True,
+                cls=SharedOption,
+                help="Same as --log-level debug; -vv: everything of all libraries, too.",
             ),
             click.option(
                 "--show-config", is_flag=True, cls=SharedOption, help="Print the settings in force and exit."
@@ -138,7 +142,7 @@ def _in_force(name: str, value: Any) -> Any:
     return _DEFAULTS["redis_url"] if name == "redis_url" and value is None else value
 
 
-def _configure_logging(settings: Settings) -> None:
+def _configure_logging(settings: Settings, *, libraries: bool) -> None:
     from distq.cli import logs
 
-    logs.configure(settings.log_level, settings.log_format)
+    logs.configure(settings.log_level, settings.log_format, libraries=libraries)

@@ -43,8 +43,8 @@ class ItemInfo:
     An item that is held and also pending is processing: ``dirty`` when it was added again, with a
     ``due`` when it comes back later. ``since`` is when it got into its state (a delayed one: when it
     last failed). ``claim_deadline`` is when its worker's claim lapses unless a heartbeat moves it.
-    ``reason`` and ``traceback`` (its last 4 KiB) come with being parked; ``last_error`` is then what
-    the operator gave as a reason, where one parked it.
+    ``traceback`` is the last one, of at most 4 KiB. ``reason`` comes with being parked; ``last_error`` is
+    then what the operator gave as a reason, where one parked it.
     """
 
     queue: str

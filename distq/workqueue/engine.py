@@ -86,6 +86,10 @@ class HandleSession(Protocol):
     def claiming(self) -> Sequence[int]:
         """Return the threads whose turns may yet bring a claim, by ``threading.get_ident``."""
 
+    @property
+    def worker_name(self) -> str:
+        """Return the name under which people see it, empty where they cannot."""
+
     def is_kept_alive(self) -> bool:
         """Return whether its claims are kept alive, if that is needed."""
 

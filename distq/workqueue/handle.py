@@ -284,6 +284,11 @@ class QueueHandle:
         """Return how many claims this handle holds."""
         return len(self._session.held())
 
+    @property
+    def worker(self) -> str:
+        """Return the name under which people see this handle (``distq workers``); empty where they cannot."""
+        return self._session.worker_name
+
     def is_kept_alive(self) -> bool:
         """Return whether this handle's claims are kept alive, if it needs that."""
         return self._session.is_kept_alive()

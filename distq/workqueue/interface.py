@@ -68,6 +68,11 @@ class Retry:
     delay: float | None = None
     cause: BaseException | None = field(default=None, compare=False, repr=False)
 
+    @property
+    def text(self) -> str:
+        """Return what is remembered of the failure: the error on the first line, the traceback after it."""
+        return f"{self.error}\n{self.traceback}" if self.traceback else self.error
+
 
 @dataclass(frozen=True, slots=True)
 class After:
@@ -90,16 +95,22 @@ class Park:
     traceback: str = ""
     cause: BaseException | None = field(default=None, compare=False, repr=False)
 
+    @property
+    def text(self) -> str:
+        """Return what is remembered of the failure: the error on the first line, the traceback after it."""
+        return f"{self.error}\n{self.traceback}" if self.traceback else self.error
+
 
 Outcome = Success | Done | Retry | After | Release | Park
 
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """The end of one claim, and how it ended."""
+    """The end of one claim, and how it ended; ``took`` is how long it was worked on, seconds, for the log."""
 
     request: Request
     outcome: Outcome
+    took: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +251,10 @@ class TurnQueue(WorkQueue, Protocol):
 
     def interrupt(self) -> None:
         """End a running or the next ``wait`` at once; safe from any thread."""
+
+    @property
+    def worker(self) -> str:
+        """Return the name under which people see this handle (``distq workers``); empty where they cannot."""
 
     def is_kept_alive(self) -> bool:
         """Return whether this handle's claims are kept alive, if it needs that."""

@@ -50,8 +50,8 @@ def error_text(error: BaseException) -> str:
 
 
 def traceback_text(error: BaseException) -> str:
-    """Return the last 4 KiB of the traceback, empty where the error was never raised."""
-    if error.__traceback__ is None:
+    """Return the last 4 KiB of the traceback, empty where neither the error nor its cause was raised."""
+    if error.__traceback__ is None and error.__cause__ is None:
         return ""
     text = "".join(traceback.format_exception(error))
     return _printable(text[-TRACEBACK_BYTES:], TRACEBACK_BYTES, last=True)

@@ -124,6 +124,11 @@ class RedisSession:
         """Return the threads whose turns may yet bring a claim."""
         return self._combiner.claiming()
 
+    @property
+    def worker_name(self) -> str:
+        """Return the name that ``workers`` has for this session."""
+        return self.worker.name
+
     def is_kept_alive(self) -> bool:
         """Return whether the thread that keeps the claims alive runs, if one is needed."""
         return self._heartbeat is None or self._heartbeat.is_alive()

@@ -78,12 +78,11 @@ def _other(entry: Entry, settings: TurnSettings) -> tuple[str | int, ...]:
 
 def _outcome(request: Request, outcome: Outcome, settings: TurnSettings) -> tuple[str | int, ...]:
     match outcome:
-        case Retry(error, traceback, delay, cause):
+        case Retry(delay=delay, cause=cause):
             limiter = settings.own_limiter(Failure(request.key, request.attempt, cause), delay)
-            parks = settings.max_retries is not None and request.attempt > settings.max_retries
-            return "retry", limiter, "", f"{error}\n{traceback}" if parks else error
-        case Park(error, traceback):
-            return "park", "", "", f"{error}\n{traceback}"
+            return "retry", limiter, "", outcome.text
+        case Park():
+            return "park", "", "", outcome.text
         case After(delay, priority):
             return "after", fixed(delay), "" if priority is None else priority, ""
         case Release():

@@ -29,8 +29,9 @@ class Worker:
         self._since: float | None = None
         self._rate = 0.0
         self._last: tuple[float, int] | None = None
+        self.name = f"{host}-{secrets.token_hex(2)}"
         self._about = {
-            "id": f"{host}-{secrets.token_hex(2)}",
+            "id": self.name,
             "host": host,
             "pid": os.getpid(),
             "version": VERSION,

@@ -57,6 +57,7 @@ def test_failures_are_logged_as_json(distq: CommandLine, redis: Connection) -> N
     process = distq.start("worker", "foos", "--log-format", "json")
     inspector = Inspector(redis)
     eventually(lambda: (item := inspector.item("foos", "default/bad")) and item.failures)
+    (worker,) = inspector.workers("foos")
     process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=30)
     lines = [json.loads(line) for line in said.splitlines()]
@@ -64,6 +65,37 @@ def test_failures_are_logged_as_json(distq: CommandLine, redis: Connection) -> N
     failure = next(line for line in lines if line["level"] == "warning")
     assert "default/bad attempt 1 failed: ValueError" in failure["message"]
     assert "\x1b" not in said
+    assert (failure["queue"], failure["key"], failure["worker"]) == ("foos", "default/bad", worker.name)
+    assert "foos.py" in failure["traceback"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "heard"),
+    [((), "info"), (("-v",), "info distq"), (("-vv",), "info distq library"), (("--log-level", "error"), "")],
+)
+def test_verbose_is_for_distq_and_twice_for_all_libraries(
+    distq: CommandLine, redis: Connection, flags: Sequence[str], heard: str
+) -> None:
+    """Who looks for what distq does is not to read what every library does."""
+    distq.module(
+        "foos",
+        """
+import logging
+from distq import Controller
+
+logging.getLogger("distq").debug("heard: distq")
+logging.getLogger("urllib3").debug("heard: library")
+logging.getLogger("urllib3").info("heard: library")
+logging.getLogger("foos").info("heard: info")
+controller = Controller("foos", lambda request: None)
+""",
+    )
+    process = distq.start("worker", "foos", *flags)
+    eventually(lambda: Inspector(redis).workers("foos"))
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=30)
+    words = {line.partition("heard: ")[2] for line in said.splitlines() if "heard: " in line}
+    assert words == set(heard.split())
 
 
 def test_run_feeds_and_works_in_one_process(distq: CommandLine, redis: Connection, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ def test_the_limits_of_a_step_are_those_of_the_code() -> None:
     )
     assert told["items of a requeue, delete or park"] == str(limits.REPAIR_LIMIT)
     assert told["error texts"] == f"{ERROR_BYTES} bytes"
-    assert told["tracebacks of parked items"] == f"{TRACEBACK_BYTES // 1024} KiB"
+    assert told["tracebacks of failing and parked items"] == f"{TRACEBACK_BYTES // 1024} KiB"
 
 
 def test_internals_tell_the_same_limits() -> None:

@@ -71,7 +71,7 @@ def test_an_include_begins_with_the_names_that_it_shares(include: str) -> None:
     [
         ("include/due.lua", "-- in: nothing", "-- in: now"),
         ("include/put_back.lua", "-- in: delayed, dirty, ready", "-- in: delayed, dirty"),
-        ("include/suspect.lua", "-- out: is_suspect", "-- out: nothing"),
+        ("include/suspect.lua", "-- out: first_line, is_suspect", "-- out: first_line"),
         ("include/claim.lua", "-- out: alone,", "-- out: alone, prefix,"),
         ("include/settle.lua", "local last_fence, prefix", "local last_fence, prefix = stamp"),
         ("include/settle.lua", "local ended = {}", "local ended = {}\nfence = ended"),

@@ -1,15 +1,18 @@
 """What is remembered of an item's failures, for how long, and what makes it forgotten; on every server."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
 from distq.errors import TerminalError
 from distq.inspector import Inspector
 from distq.redisio.connection import Connection
+from distq.workqueue import turn_client
 from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
 from distq.workqueue.rate_limiters import ItemFastSlowRateLimiter
+from distq.workqueue.turns import Encoded, TurnReply, decode
 from tests.workqueue.conftest import ServerTime
 from tests.workqueue.failing import back_off, due_in, fail, item_of, raised
 
@@ -224,18 +227,37 @@ class TestErrorText:
         fail(make_queue(max_retries=most), "a", ValueError(message))
         assert item_of(inspector, "a").last_error == shown
 
-    def test_the_traceback_is_kept_once_an_item_is_parked(
-        self, make_queue: Make, inspector: Inspector, connection: Connection
+    def test_the_last_traceback_is_kept_of_what_fails_and_of_what_is_parked(
+        self, make_queue: Make, inspector: Inspector
     ) -> None:
-        """Its last 4 KiB; failing items that live cost a line each."""
+        """Its last 4 KiB, through every way in which an item may fail, until it succeeds."""
         queue = make_queue(max_retries=1)
-        error = raised(ValueError("x" * 10_000))
-        fail(queue, "a", error)
-        assert item_of(inspector, "a").traceback is None
-        assert len(connection.execute("HGET", "distq:{foos}:failures", "a")) < 300
-        fail(queue, "a", error)
-        traceback = item_of(inspector, "a").traceback
-        assert traceback == "x" * 4095 + "\n"
+        fail(queue, "a", raised(ValueError("x" * 10_000)))
+        assert item_of(inspector, "a").state == "delayed"
+        assert item_of(inspector, "a").traceback == "x" * 4095 + "\n"
+        queue.add_rate_limited("a")
+        assert item_of(inspector, "a").traceback == "x" * 4095 + "\n"
+        fail(queue, "a", raised(ValueError("y" * 10_000)))
+        assert item_of(inspector, "a").state == "dead"
+        assert item_of(inspector, "a").traceback == "y" * 4095 + "\n"
+        queue.add("a")
+        queue.settle(queue.get(0))
+        assert inspector.item("foos", "a") is None
+
+    def test_a_claim_carries_no_traceback(self, queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Who claims needs the count: 250 claims of failing items would be a megabyte; asked again, too."""
+        fail(queue, "a", raised(ValueError("x" * 10_000)))
+        queue.add("a")
+        replies = list[str]()
+
+        def note(reply: Sequence[Any], encoded: Encoded) -> TurnReply:
+            replies.append(repr(reply))
+            return decode(reply, encoded)
+
+        monkeypatch.setattr(turn_client, "decode", note)
+        assert queue.get(0).attempt == 2
+        assert "ValueError" in replies[-1]
+        assert len(replies[-1]) < 1000
 
     def test_a_failure_without_an_error_keeps_the_last_one(self, queue: Queue, inspector: Inspector) -> None:
         """add_rate_limited has nothing to say about why."""

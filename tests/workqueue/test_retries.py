@@ -200,11 +200,11 @@ class TestRevival:
     def test_a_failure_counted_without_a_claim_revives_too(
         self, dead: Queue, inspector: Inspector, connection: Connection
     ) -> None:
-        """add_rate_limited is an add; what is kept of the error is a line, as of all that live."""
+        """add_rate_limited is an add; it does not say what failed, so the last error and traceback stay."""
         dead.add_rate_limited("a")
         item = item_of(inspector, "a")
         assert (item.state, item.failures, item.last_error) == ("delayed", 3, "ValueError: second")
-        assert item.traceback is None
+        assert (item.traceback or "").endswith("ValueError: second\n")
         assert connection.execute("ZCARD", "distq:{foos}:dead") == 0
 
     def test_success_after_a_new_event_forgets_everything(self, dead: Queue, inspector: Inspector) -> None:

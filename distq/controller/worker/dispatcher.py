@@ -244,7 +244,9 @@ class Dispatcher:
         self._learn([each.took for each in finished])
         if self._recorder is not None:
             self._recorder.finished(finished)
-        return [Settlement(each.request, each.outcome) for each in finished if each.outcome is not None]
+        return [
+            Settlement(each.request, each.outcome, each.took) for each in finished if each.outcome is not None
+        ]
 
     def _learn(self, times: Sequence[float]) -> None:
         """Learn how quick handlers are."""
@@ -302,7 +304,7 @@ class Dispatcher:
         verbose = _logger.isEnabledFor(logging.DEBUG)
         for settlement, disposition in zip(settlements, turn.dispositions, strict=True):
             if verbose or not isinstance(settlement.outcome, Success):
-                log_reconcile(self._name, settlement, disposition)
+                log_reconcile(self._name, self._queue.worker, settlement, disposition)
         return turn
 
     def _pause(self, seconds: float) -> None:

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, cast
 
 from distq.controller.controller import Reconcile
 from distq.wording import duration
+from distq.workqueue import current
 from distq.workqueue.interface import Outcome, Release, Request
 from distq.workqueue.outcome import outcome_of
 
@@ -120,6 +121,12 @@ class Executor(ABC):
         self._on_finished(Finished(request, outcome, took))
 
 
+def _of_handler(error: BaseException) -> BaseException:
+    """Return the error with a traceback that begins in the handler, instead of in the frame here."""
+    trace = error.__traceback__
+    return error.with_traceback(trace.tb_next or trace) if trace else error
+
+
 def _outcome(result: Any) -> Outcome:
     """Return the outcome, also of an error that cannot be shown: the slot must live on."""
     try:
@@ -217,10 +224,12 @@ class ThreadExecutor(Executor):
             slot.request = request
             result: object = NOT_STARTED
             if not request.cancelled.is_set():
+                current.enter(self._name, request)
                 try:
                     result = self._reconcile(request)
                 except BaseException as error:  # noqa: BLE001 - outcome_of decides
-                    result = error
+                    result = _of_handler(error)
+                current.leave()
             slot.request = None
             timed_out = self._timeout is not None and time.monotonic() - slot.started >= self._timeout
             self._finish(request, result, slot.started, timed_out=timed_out)
@@ -297,6 +306,7 @@ class LoopExecutor(Executor):
         task = cast("asyncio.Task[None]", asyncio.current_task())
         # not at create_task: a task cancelled before its first step would never report
         self._running[id(request)] = request, task
+        current.enter(self._name, request)  # a task has a context of its own
         started, timed_out = time.monotonic(), False
         result: object = NOT_STARTED
         try:
@@ -308,7 +318,7 @@ class LoopExecutor(Executor):
                 async with asyncio.timeout(self._timeout) as limit:
                     result = await self._reconcile(request)
         except BaseException as error:  # noqa: BLE001 - outcome_of decides
-            result = error
+            result = _of_handler(error)
         if self._timeout is not None and not request.cancelled.is_set() and limit.expired():
             timed_out = True
             request.cancelled.set()

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from typing import Any
 
 from distq.wording import duration
 from distq.workqueue.interface import Disposition, Park, Retry, Settlement
@@ -9,17 +10,32 @@ from distq.workqueue.interface import Disposition, Park, Retry, Settlement
 _logger = logging.getLogger("distq")
 
 
-def log_reconcile(name: str, settlement: Settlement, disposition: Disposition) -> None:
-    """Log how the reconcile of one request ended and what comes next, in one line."""
+def log_reconcile(name: str, worker: str, settlement: Settlement, disposition: Disposition) -> None:
+    """Log how the reconcile of one request ended and what comes next, in one line.
+
+    The traceback follows at the attempts 1, 2, 4, 8 and so on, and at debug level at each.
+    """
     request, outcome = settlement.request, settlement.outcome
+    debug = _logger.isEnabledFor(logging.DEBUG)
+    fields: dict[str, Any] = {
+        "queue": name,
+        "key": request.key,
+        "attempt": request.attempt,
+        "fence": request.fence,
+        "worker": worker,
+        "outcome": type(outcome).__name__.lower(),
+        "seconds": round(settlement.took, 6),
+    }
+    shown: BaseException | None = None
     if isinstance(outcome, Retry | Park):
-        level = logging.WARNING
-        what = f"failed: {_one_line(outcome.error)}"
-    elif not _logger.isEnabledFor(logging.DEBUG):
-        return
+        level, what = logging.WARNING, f"failed: {_one_line(outcome.error)}"
+        fields["error"] = outcome.error
+        if outcome.traceback and (debug or _is_power_of_two(request.attempt)):
+            shown, fields["traceback"] = outcome.cause, outcome.traceback
+    elif debug:
+        level, what = logging.DEBUG, fields["outcome"]
     else:
-        level = logging.DEBUG
-        what = type(outcome).__name__.lower()
+        return
     _logger.log(
         level,
         "%s %s attempt %d %s; %s",
@@ -28,9 +44,13 @@ def log_reconcile(name: str, settlement: Settlement, disposition: Disposition) -
         request.attempt,
         what,
         _next(name, settlement, disposition),
+        exc_info=shown,
+        extra=fields,
     )
-    if isinstance(outcome, Retry | Park) and outcome.traceback:
-        _logger.debug("%s %s %s", name, request.key, outcome.traceback)
+
+
+def _is_power_of_two(number: int) -> bool:
+    return number & (number - 1) == 0
 
 
 def _one_line(error: str) -> str:

@@ -29,7 +29,8 @@ def ending_of(entry: Entry, limiter_of: Callable[[Failure], str]) -> Ending:
     if isinstance(entry, RateLimitedAdd):
         return Ending(entry.key, 0, "limit", limiter_of(Failure(entry.key, entry.attempt, None)))
     key, fence = entry.request.key, entry.request.fence
-    match entry.outcome:
+    outcome = entry.outcome
+    match outcome:
         case Success():
             return Ending(key, fence)
         case Done():
@@ -38,12 +39,12 @@ def ending_of(entry: Entry, limiter_of: Callable[[Failure], str]) -> Ending:
             return Ending(key, fence, "release")
         case After(delay, priority):
             return Ending(key, fence, "after", fixed(delay), priority)
-        case Park(error, traceback):
-            return Ending(key, fence, "park", text=f"{error}\n{traceback}")
-        case Retry(error, traceback, delay, cause):
+        case Park():
+            return Ending(key, fence, "park", text=outcome.text)
+        case Retry(delay=delay, cause=cause):
             failure = Failure(key, entry.request.attempt, cause)
             limiter = limiter_of(failure) if delay is None else fixed(delay)
-            return Ending(key, fence, "retry", limiter, text=f"{error}\n{traceback}")
+            return Ending(key, fence, "retry", limiter, text=outcome.text)
 
 
 def dispositions_of(endings: Sequence[Ending], answer: Answer) -> list[Disposition]:

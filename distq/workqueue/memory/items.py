@@ -156,19 +156,29 @@ class Items:
         """Count a failure; return how many there are. Who says nothing about why leaves the last text."""
         before = self.failures.get(item, FailureHistory())
         last = "" if before.reason == "parked" else before.text  # no error, but the words of who parked it
-        line, _, _ = (text or last).partition("\n")
-        self.failures[item] = FailureHistory(before.count + 1, before.crashes, now, text=line)
+        self._remember(item, FailureHistory(before.count + 1, before.crashes, now, text=text or last))
         return before.count + 1
 
     def crash(self, item: Item, now: int) -> bool:
         """Count a crash of who held it; return whether that parked the item."""
         failure = self.failures.get(item, FailureHistory())
         crashes = failure.crashes + 1
-        self.failures[item] = replace(failure, crashes=crashes)
+        self._remember(item, replace(failure, crashes=crashes))
         if crashes < 3 or item in self.pending:
             return False
         self.park(item, now, "crashes", f"its workers died {crashes} times")
         return True
+
+    def first_line_of_failure(self, item: Item) -> FailureHistory | None:
+        """Return what who claims an item sees of its failures: no traceback."""
+        failure = self.failures.get(item)
+        return failure and _without_traceback(failure)
+
+    def _remember(self, item: Item, failure: FailureHistory) -> None:
+        """Keep the record; of a suspect that lives its first line, since a turn may look at a thousand."""
+        if failure.crashes >= 2 and failure.reason == "-":
+            failure = _without_traceback(failure)
+        self.failures[item] = failure
 
     def is_suspect(self, item: Item) -> bool:
         """Return whether two sessions lapsed while they held it."""
@@ -183,3 +193,7 @@ class Items:
     def forget(self, items: Sequence[Item]) -> int:
         """Drop the failure records of living items; return how many there were."""
         return sum(item not in self.dead and self.failures.pop(item, None) is not None for item in items)
+
+
+def _without_traceback(failure: FailureHistory) -> FailureHistory:
+    return replace(failure, text=failure.text.partition("\n")[0])

@@ -117,6 +117,11 @@ class MemorySession:
         with self._engine.lock:
             return [threading.get_ident()] if self._in_turn else []
 
+    @property
+    def worker_name(self) -> str:
+        """Return nothing: nobody lists who works on a queue in memory."""
+        return ""
+
     def is_kept_alive(self) -> bool:
         """Return True: nothing needs to keep it alive."""
         return True

@@ -85,7 +85,7 @@ class QueueState:
 
     def _answer(self, session: Session, dispositions: Sequence[str], names: Sequence[Item]) -> Answer:
         claimed = [(item, self.items.claims[item].stood) for item in names]
-        failures = [self.items.failures.get(item) for item in names]
+        failures = [self.items.first_line_of_failure(item) for item in names]
         return Answer(session.fence, session.alone, session.refused, dispositions, claimed, failures)
 
     def _dispositions(self, endings: Sequence[Ending]) -> list[str]:

@@ -7,7 +7,9 @@ local function read_failure(item)
   local count, crashes, failed_at, reason, text = string.match(record, '^(%d+) (%d+) (%d+) (%S+) (.*)$')
   return tonumber(count), tonumber(crashes), failed_at, reason, text
 end
+-- Of a suspect that lives no traceback is kept: a turn may look at a thousand of them.
 local function write_failure(item, count, crashes, failed_at, reason, text)
+  if crashes >= 2 and reason == '-' then text = string.match(text, '^[^\n]*') end
   call('HSET', failures, item, string.format('%d %d %s %s ', count, crashes, failed_at, reason) .. text)
 end
 -- Move to the dead, unless something newer is pending: that has a try of its own.

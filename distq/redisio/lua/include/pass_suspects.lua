@@ -27,7 +27,7 @@
           n_suspects = n_suspects + 1
           if n_suspects == 1 then suspect, is_first = { item, score, failure }, looked + i == 1 end
         elseif #names < want then
-          names[#names + 1], records[#records + 1] = item, failure
+          names[#names + 1], records[#records + 1] = item, first_line(failure)
           popped[#popped + 1], popped[#popped + 2] = item, score
         end
       end
@@ -53,7 +53,7 @@
       if may_empty or (not holds and #names == 0) then
         alone, names, popped, records = 1, {}, {}, {}
         if not holds then
-          names, popped, records = { suspect[1] }, { suspect[1], suspect[2] }, { suspect[3] }
+          names, popped, records = { suspect[1] }, { suspect[1], suspect[2] }, { first_line(suspect[3]) }
           unclaimable = unclaimable - 1
         end
       end

@@ -2,6 +2,7 @@
   -- out: nothing
   -- The reply was lost: nothing happens twice; the claims of that turn are found by their fence.
   --- @include due
+  --- @include suspect
   local fence, alone, refusals = string.match(record, '^%S+ %S+ (%S+) (%d) (.*)$')
   local prefix = number .. ' ' .. fence .. ' '
   local popped, records, dispositions = {}, {}, false
@@ -10,7 +11,7 @@
     if claim and string.sub(claim, 1, #prefix) == prefix then
       popped[#popped + 1] = item
       popped[#popped + 1] = string.sub(claim, #prefix + 1)
-      records[#records + 1] = call('HGET', failures, item)
+      records[#records + 1] = first_line(call('HGET', failures, item))
     end
   end
   if #settlements > others then

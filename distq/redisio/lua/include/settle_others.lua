@@ -12,12 +12,11 @@
     local _, exponent = math.frexp(score)
     return 53 - exponent
   end
-  local function first_line(text) return string.match(text, '^[^\n]*') end
   local function one_more(item, text)
     local count, crashes, _, reason, last = read_failure(item)
     if reason == 'parked' then last = '' end -- the words of who parked it are no error
     -- who only asks for a delay has nothing to say about why
-    return count + 1, crashes, first_line(text ~= '' and text or last)
+    return count + 1, crashes, text ~= '' and text or last
   end
   local function back_off(own_limiter, count) return delay_of(own_limiter ~= '' and own_limiter or limiter, count) end
   -- As an add: it supersedes a delay, whose higher priority stays; what was due keeps its place unless it is raised.
@@ -45,12 +44,11 @@
     end
   end
   local function fail(item, outcome, own_limiter, priority, text, pending)
-    local count, crashes, line = one_more(item, text)
+    local count, crashes, kept = one_more(item, text)
     local gives_up = outcome == 'park' or (max_retries ~= '' and count > tonumber(max_retries))
-    if gives_up and not pending and park(item) then
-      return write_failure(item, count, crashes, now_text, outcome == 'park' and 'terminal' or 'retries', text)
-    end
-    write_failure(item, count, crashes, now_text, '-', line)
+    local reason = '-'
+    if gives_up and not pending and park(item) then reason = outcome == 'park' and 'terminal' or 'retries' end
+    write_failure(item, count, crashes, now_text, reason, kept)
     if gives_up then return end
     defer(item, back_off(own_limiter, count), priority, pending and ready)
   end
@@ -81,8 +79,8 @@
     local item, claim_fence, outcome, own_limiter, priority, text = unpack(settlements, at, at + 5)
     local prefix = number .. ' ' .. claim_fence .. ' '
     if outcome == 'limit' then
-      local count, crashes, line = one_more(item, text)
-      write_failure(item, count, crashes, now_text, '-', line)
+      local count, crashes, kept = one_more(item, text)
+      write_failure(item, count, crashes, now_text, '-', kept)
       local pending = (call('ZSCORE', ready, item) and ready) or (call('ZSCORE', dirty, item) and dirty)
       local is_held = held[i] and not settled[item]
       defer(item, back_off(own_limiter, count), tonumber(priority), pending, is_held)
