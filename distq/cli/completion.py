@@ -29,12 +29,10 @@ def completion(*, shell: str) -> None:
 
 def script(shell: str) -> str:
     """Return the functions that the shell reads."""
-    from distq.cli.program import main
-
     found = get_completion_class(shell)
     if found is None:
         raise click.ClickException(f"no completion for {shell}. Use bash, zsh or fish.")
-    instance = found(main, {}, "distq", VARIABLE)
+    instance = found(click.Command("distq"), {}, "distq", VARIABLE)  # the shell asks the program itself
     return instance.source_template % instance.source_vars()
 
 
