@@ -17,8 +17,9 @@ import distq
 from tests import ROOT
 
 PUBLIC = """
-Client Connection Controller DistqError Empty Every For Inspector Manager Owns Queue Request Result
-RetryAfter ShutDown TerminalError Watches add_finalizer remove_finalizer set_controller_reference
+Client Connection Controller DistqError Empty Every For Inspector Manager Owns Queue Request RequestFilter
+Result RetryAfter ShutDown TerminalError Watches add_finalizer current_request remove_finalizer
+set_controller_reference
 """
 EXTRAS = {
     "kubernetes": "kubernetes msgspec yaml urllib3",
