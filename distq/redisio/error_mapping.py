@@ -82,11 +82,13 @@ def _cause(error: BaseException) -> str:
     while inner is not None:
         if isinstance(inner, ssl.SSLCertVerificationError):
             return f"{_NOT_TRUSTED}, {inner.verify_message}"
-        if isinstance(inner, OSError) and inner.strerror:
+        if isinstance(inner, OSError) and inner.strerror and not isinstance(inner, BlockingIOError):
             return inner.strerror.lower()
         inner = inner.__cause__ or inner.__context__
+    if "reading" in str(error):  # it timed out, or came upon an empty socket: BlockingIOError
+        return "connected, but no answer"
     if isinstance(error, redis.TimeoutError):
-        return "connected, but no answer" if "reading" in str(error) else "no answer in time"
+        return "no answer in time"
     return _one_line(error).lower() or type(error).__name__
 
 

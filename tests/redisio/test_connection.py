@@ -1,5 +1,6 @@
 """How a process finds its Redis, what it says when it does not, and what it outlives."""
 
+import errno
 import multiprocessing
 import os
 import threading
@@ -449,6 +450,14 @@ def test_a_server_that_hangs_is_asked_twice(redis_server: EmbeddedValkey) -> Non
             connection.execute("PING")
         assert proxy.accepted <= before + 1
         connection.close()
+
+
+def test_a_read_that_came_upon_an_empty_socket_is_called_no_answer() -> None:
+    """Not by what the operating system calls it, which is no cause."""
+    error = redis.TimeoutError("Timeout reading from socket")
+    error.__context__ = BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+    message = str(typed_error(error, Address("redis://db", Settings())))
+    assert message == "no Redis at db:6379: connected, but no answer. Check its URL."
 
 
 def test_a_timeout_ends_the_wait_for_a_silent_server(start_server: StartServer) -> None:

@@ -41,7 +41,7 @@ def test_high_before_low_and_in_a_level_in_order(queue: Queue) -> None:
 
 @pytest.mark.conformance("PQ-02", "PQ-10")
 @anywhere
-@pytest.mark.parametrize("after", [-1, 0, 1])
+@pytest.mark.parametrize("after", [0, 1])
 def test_high_before_low_also_when_it_comes_again_and_again(
     queue: Queue, server_time: ServerTime, after: int
 ) -> None:
@@ -169,7 +169,7 @@ def test_a_held_item_counts_once_it_was_added_again(queue: Queue) -> None:
 
 @pytest.mark.conformance("PQ-10")
 @anywhere
-@pytest.mark.parametrize(("after", "due"), [(-1, 0), (0, 0), (0.002, 0.002), (1, 0.005)])
+@pytest.mark.parametrize(("after", "due"), [(0, 0), (0.002, 0.002), (1, 0.005)])
 def test_a_delay_and_a_back_off_together_are_the_earlier_of_the_two(
     queue: Queue, server_time: ServerTime, after: float, due: float
 ) -> None:
