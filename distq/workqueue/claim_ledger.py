@@ -61,11 +61,7 @@ class ClaimLedger:
             if isinstance(entry, Settlement):
                 self.held.pop(entry.request.key, None)
                 worker.count(entry.outcome, disposition)
-            if disposition.kind != "refused":
-                self.results[_asked_by(entry)] = entry, disposition
-        if len(self.results) > _RESULTS_LIMIT:
-            for oldest in list(self.results)[:-_RESULTS_LIMIT]:
-                del self.results[oldest]
+        self._keep(entries, reply.dispositions)
         took_suspect = reply.alone and bool(reply.requests)
         self._holds_suspect = took_suspect or (self._holds_suspect and bool(self.held))
         if asked:  # each such reply says anew whether this session empties itself for a suspect
@@ -76,6 +72,14 @@ class ClaimLedger:
         self._promoted += reply.promoted
         if was_draining and not self.draining:
             self._on_drained()
+
+    def _keep(self, entries: Sequence[Entry], dispositions: Sequence[Disposition]) -> None:
+        for entry, disposition in zip(entries, dispositions, strict=True):
+            if disposition.kind != "refused":
+                self.results[_asked_by(entry)] = entry, disposition
+        if len(self.results) > _RESULTS_LIMIT:
+            for oldest in list(self.results)[:-_RESULTS_LIMIT]:
+                del self.results[oldest]
 
     def take_results(self, entries: Sequence[Entry]) -> list[Disposition]:
         """Return what became of each entry, once; refused where nothing is known of it."""
@@ -92,9 +96,7 @@ class ClaimLedger:
 
     def take_back(self, entries: Sequence[Entry], turn: Turn) -> None:
         """Note that nobody has what this turn brought: the call that it was for was interrupted."""
-        for entry, disposition in zip(entries, turn.dispositions, strict=True):
-            if disposition.kind != "refused":
-                self.results[_asked_by(entry)] = entry, disposition
+        self._keep(entries, turn.dispositions)
         self.unassigned.update({each.key: each for each in turn.requests if self.held.get(each.key) is each})
         self._promoted += turn.promoted
 
@@ -120,8 +122,9 @@ class ClaimLedger:
 
         Who only empties itself goes on asking: Redis decides in each turn whether it still has to.
         """
-        settled = {entry.request.key for entry in entries if isinstance(entry, Settlement)}
-        return not self._holds_suspect or self.held.keys() <= settled
+        if not self._holds_suspect:
+            return True
+        return self.held.keys() <= {entry.request.key for entry in entries if isinstance(entry, Settlement)}
 
     # Claims that end otherwise
 
