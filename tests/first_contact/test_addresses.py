@@ -1,6 +1,5 @@
 """Each wrong address of a Redis is told from the others, with its remedy and without its secrets."""
 
-import shutil
 import socket
 import subprocess
 import time
@@ -15,6 +14,7 @@ from distq.config import Settings
 from distq.errors import ConfigError, DistqError, RedisRefused, RedisUnavailable
 from distq.redisio.connection import Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
+from tests.support.parts import program
 from tests.support.redis_servers import server_of
 
 SECRET = "s3cr3t"
@@ -23,8 +23,7 @@ SECRET = "s3cr3t"
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make a certificate for this machine, and its key beside it."""
-    if shutil.which("openssl") is None:
-        pytest.skip("no openssl on PATH: apt-get install openssl")
+    program("openssl", package="openssl")
     folder = tmp_path_factory.mktemp("tls")
     subprocess.run(
         [

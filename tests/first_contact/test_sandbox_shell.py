@@ -1,12 +1,12 @@
 """A sandbox can be seen, found and pasted into; what is wrong with a manifest has a place."""
 
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.first_contact.conftest import PROGRAMS, Desk
+from tests.support.parts import program
 
 CRD = """
 apiVersion: apiextensions.k8s.io/v1
@@ -58,8 +58,7 @@ def test_any_command_finds_the_programs_beside_distq(desk: Desk) -> None:
 
 def test_a_block_can_be_pasted_whole(desk: Desk) -> None:
     """The CRD of the manifest is served before the first command, and kubectl can wait for others."""
-    if shutil.which("kubectl") is None:
-        pytest.skip("no kubectl on PATH. Install it, on Debian: apt-get install kubernetes-client")
+    program("kubectl", package="kubernetes-client")
     (desk.folder / "foos.yaml").write_text(CRD + FOO)
     (desk.folder / "bars.yaml").write_text(CRD.replace("foo", "bar").replace("Foo", "Bar"))
     window = desk.open("bash", "--norc")
