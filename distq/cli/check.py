@@ -77,7 +77,7 @@ def _needs(target: str, settings: Settings) -> _Needs:
         if not isinstance(watch, Every)
         for namespace in watch.namespaces or (None,)
     ]
-    lease = (settings.lease_namespace, settings.lease_name or lease_name(target))
+    lease = (settings.lease_namespace, settings.lease_name or lease_name(target, settings.prefix))
     return _Needs(list(dict.fromkeys(watched)), lease)
 
 

@@ -188,7 +188,8 @@ class Manager:
     def _lease_name(self) -> str:
         """Return a name for what runs here, so that other programs do not compete for the same Lease."""
         names = "-".join(sorted(controller.name for controller in self._controllers))
-        return f"distq-{re.sub('[^a-z0-9]+', '-', names.lower())}"[:63].strip("-")
+        prefix, names = (re.sub("[^a-z0-9]+", "-", text.lower()) for text in (self._connection.prefix, names))
+        return f"{prefix.strip('-')}-{names[:57]}".strip("-")
 
     def _report_waiting(self) -> None:
         """Log what those wait for that had nothing to do yet: silence would look like trouble."""

@@ -59,6 +59,11 @@ class Connection:
         """Return host:port or the socket's path, for messages."""
         return self._address.where
 
+    @property
+    def prefix(self) -> str:
+        """Return what the names of all keys begin with."""
+        return self._address.prefix
+
     def now(self) -> float:
         """Return the server's time, seconds since the epoch; raise RedisUnavailable or RedisRefused."""
         if self.server_time:
