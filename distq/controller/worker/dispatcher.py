@@ -16,7 +16,8 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from distq.controller.controller import Controller
-from distq.controller.worker.executors import Executor, Finished, LoopExecutor, ThreadExecutor, is_async
+from distq.controller.functions import is_async
+from distq.controller.worker.executors import Executor, Finished, LoopExecutor, ThreadExecutor
 from distq.controller.worker.reconcile_log import log_reconcile
 from distq.controller.worker.reconcile_recorder import ReconcileRecorder
 from distq.errors import LayoutTooNew, RedisError

@@ -7,7 +7,6 @@ next to nothing still runs at the speed of batches.
 
 import asyncio
 import contextlib
-import inspect
 import logging
 import math
 import queue
@@ -31,12 +30,6 @@ WARN_EVERY = 60.0
 NOT_STARTED = asyncio.CancelledError("not started")
 
 _logger = logging.getLogger("distq")
-
-
-def is_async(reconcile: Callable[..., Any]) -> bool:
-    """Return whether calling it gives a coroutine: an ``async def`` function, method or callable object."""
-    call = getattr(reconcile, "__call__", None)  # noqa: B004 - the method itself is looked at
-    return inspect.iscoroutinefunction(reconcile) or inspect.iscoroutinefunction(call)
 
 
 class Finished(NamedTuple):
