@@ -4,10 +4,10 @@ A Controller only describes: Manager runs it, the informer side in the process t
 leads, the worker side in as many as there are.
 """
 
-import inspect
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from distq.controller.functions import require_reconcile
 from distq.errors import ConfigError
 from distq.workqueue.interface import Request, Result, TurnQueue
 from distq.workqueue.queue import Queue
@@ -53,7 +53,7 @@ class Controller:
         self.cache_sync_timeout = cache_sync_timeout
         self.resync_period = resync_period
         self.revision = revision
-        _require_one_argument(reconcile)
+        require_reconcile(reconcile)
         self._require_numbers()
 
     def __repr__(self) -> str:
@@ -108,16 +108,3 @@ def _watches(name: str, watches: object) -> "tuple[Watch, ...]":
 
 def _is_whole(number: object) -> bool:
     return isinstance(number, int) and not isinstance(number, bool)
-
-
-def _require_one_argument(reconcile: Callable[..., Any]) -> None:
-    if not callable(reconcile):
-        raise ConfigError(f"bad reconcile: {reconcile!r} is not callable. Give a function of one Request.")
-    try:
-        signature = inspect.signature(reconcile)
-    except ValueError:  # builtins have none to look at
-        return
-    try:
-        signature.bind(object())
-    except TypeError as error:
-        raise ConfigError(f"bad reconcile: {error}. Give a function of one Request.") from None

@@ -20,6 +20,7 @@ from distq.config import Settings
 from distq.controller.controller import Controller
 from distq.controller.process_health import ProcessHealth
 from distq.controller.worker.dispatcher import Dispatcher
+from distq.controller.worker.event_loop import EventLoop
 from distq.controller.worker.waiting import waits_for
 from distq.errors import ConfigError, RedisError, short_tracebacks
 from distq.metrics import MetricsProvider
@@ -69,6 +70,7 @@ class Manager:
         )
         self._client = client
         self._metrics = metrics
+        self._event_loop = EventLoop()
         self._dispatchers: list[Dispatcher] = []
         self._candidate: Candidate | None = None
         self._events: queue.SimpleQueue[_Event] = queue.SimpleQueue()
@@ -137,6 +139,7 @@ class Manager:
                     concurrency=self._settings.concurrency,
                     fleet_concurrency=self._settings.fleet_concurrency,
                     metrics=self._metrics,
+                    event_loop=self._event_loop,
                     on_failure=self._events.put,
                 )
                 for controller in self._controllers

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from distq.controller.event import Event
-from distq.errors import ConfigError
+from distq.controller.functions import require_predicate
 from distq.informer.selectors import label_selector
 
 
@@ -48,8 +48,7 @@ def predicate_of(test: Predicate | Callable[[Event], bool]) -> Predicate:
     """Return a function as a Predicate that does not compare."""
     if isinstance(test, Predicate):
         return test
-    if not callable(test):
-        raise ConfigError(f"bad predicate {test!r:.80}: not callable. Give functions of an Event.")
+    require_predicate(test)
     return Predicate(lambda event: bool(test(event)))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from distq.client.resources import parse_resource
 from distq.controller.event import Event
+from distq.controller.functions import require_keys
 from distq.controller.predicate import Predicate, all_of
 from distq.errors import ConfigError
 from distq.redisio.scores import validate_priority
@@ -100,7 +101,7 @@ class Watches(_Watch):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _require_callable(f"Watches({self.resource})", self.keys)
+        require_keys(f"Watches({self.resource})", self.keys, arguments=1)
 
     @property
     def mapping(self) -> str:
@@ -120,7 +121,7 @@ class Every:
         if not 0 < self.period < math.inf:
             raise ConfigError(f"bad period of Every: {self.period}. Give seconds, more than 0.")
         validate_priority(self.priority)
-        _require_callable("Every", self.keys)
+        require_keys("Every", self.keys, arguments=0)
 
 
 ResourceWatch = For | Owns | Watches
@@ -158,8 +159,3 @@ def _namespaces(resource: str, namespaces: Sequence[str]) -> tuple[str, ...]:
             f"bad namespaces of {resource}: {namespaces!r:.80}. Give a list of names, or None for all."
         )
     return tuple(dict.fromkeys(namespaces))
-
-
-def _require_callable(what: str, function: object) -> None:
-    if not callable(function):
-        raise ConfigError(f"bad keys of {what}: {function!r:.80} is not callable. Give a function.")

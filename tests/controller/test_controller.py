@@ -1,13 +1,11 @@
 """A Controller describes, and refuses what cannot work before anything runs."""
 
-import functools
 from typing import Any
 
 import pytest
 
 from distq.controller.controller import Controller
 from distq.controller.watches import Every, For, Owns, Watch, Watches
-from distq.controller.worker.executors import is_async
 from distq.errors import ConfigError, InvalidQueueName
 from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
@@ -17,20 +15,6 @@ FOO = "example.com/v1/Foo"
 
 def reconcile(request: Request) -> None:
     """Do nothing."""
-
-
-async def reconcile_async(request: Request) -> None:
-    """Do nothing."""
-
-
-class Foos:
-    """Reconciles by a method, or by being called."""
-
-    def sync(self, request: Request) -> None:
-        """Do nothing."""
-
-    async def __call__(self, request: Request) -> None:
-        """Do nothing."""
 
 
 def two_arguments(request: Request, more: str) -> None:
@@ -51,27 +35,8 @@ def test_a_queue_is_taken_as_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "expected"),
-    [
-        (reconcile, False),
-        (Foos().sync, False),
-        (lambda _: None, False),
-        (functools.partial(two_arguments, more=""), False),
-        (reconcile_async, True),
-        (functools.partial(reconcile_async), True),
-        (Foos(), True),
-    ],
-)
-def test_functions_methods_and_callable_objects_reconcile(function: Any, *, expected: bool) -> None:
-    """Whether a handler runs in a thread or on the loop is seen from what it is."""
-    Controller("foos", function)
-    assert is_async(function) is expected
-
-
-@pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"reconcile": 5}, "bad reconcile: 5 is not callable"),
         ({"reconcile": two_arguments}, "bad reconcile: missing a required argument: 'more'"),
         ({"queue": 5}, "bad queue: int is none"),
         ({"concurrency": 0}, "bad concurrency: 0"),

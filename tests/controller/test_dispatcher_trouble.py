@@ -1,8 +1,10 @@
 """What a dispatcher promises when handlers hang, claims are lost, or Redis goes away."""
 
 import asyncio
+import functools
 import threading
 import time
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from distq.controller.controller import Controller
 from distq.controller.worker import executors
 from distq.controller.worker.dispatcher import Dispatcher
-from distq.errors import LayoutTooNew
+from distq.errors import ConfigError, LayoutTooNew, RetryAfter
 from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore
 from distq.testing.embedded_valkey import EmbeddedValkey
@@ -198,6 +200,54 @@ def test_a_task_of_a_handler_that_wants_to_exit_fails_it_and_the_loop_goes_on(
     with running(Controller(queue, reconcile, concurrency=1)):
         eventually(lambda: not left_over(connection, "foos"))
     assert attempts == [1, 2, 3]
+
+
+async def do_nothing(request: Request) -> None:
+    """Be an ``async def`` that somebody has to await."""
+
+
+async def forget_to_await(request: Request) -> Any:
+    """Return what should have been awaited."""
+    return do_nothing(request)
+
+
+@pytest.mark.parametrize("reconcile", [lambda request: do_nothing(request), forget_to_await])  # noqa: PLW0108
+def test_a_coroutine_that_nobody_awaits_ends_the_worker_and_its_item_waits(
+    connection: Connection, reconcile: Any
+) -> None:
+    """It would be so for each item: the first one is enough, and no failure of any."""
+    errors: list[BaseException] = []
+    queue = Queue("foos", connection)
+    queue.add(*map(str, range(20)))
+    with running(Controller(queue, reconcile, concurrency=2), on_failure=errors.append) as dispatcher:
+        dispatcher.join()
+        assert dispatcher.problem() == ""
+    assert left_over(connection, "foos") == {"ready": 20}
+    assert [type(error) for error in errors] == [ConfigError]
+    assert str(errors[0]) == (
+        "cannot run foos: its reconcile function returned a coroutine, which nobody awaits. "
+        "Make it async def and await what it calls; decorators need functools.wraps."
+    )
+
+
+def test_a_decorator_may_answer_for_its_async_def(connection: Connection) -> None:
+    """What it returns instead of a coroutine is the result."""
+    seen: list[tuple[str, int]] = []
+
+    async def reconcile(request: Request) -> None:
+        seen.append((request.key, request.attempt))
+
+    @functools.wraps(reconcile)
+    def when_asked(request: Request) -> Any:
+        if request.attempt == 1:
+            raise RetryAfter(0)
+        return reconcile(request) if request.key == "asked" else None
+
+    queue = Queue("foos", connection)
+    queue.add("asked", "other")
+    with running(Controller(queue, when_asked, reconciliation_timeout=60)):
+        eventually(lambda: not left_over(connection, "foos"))
+    assert seen == [("asked", 2)]
 
 
 class TestStop:

@@ -6,6 +6,7 @@ so quick that the surplus starts within milliseconds; what does not is released 
 Outages of Redis are waited out, with what is to be settled kept.
 """
 
+import functools
 import logging
 import math
 import random
@@ -16,7 +17,10 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from distq.controller.controller import Controller
-from distq.controller.worker.executors import Executor, Finished, LoopExecutor, ThreadExecutor, is_async
+from distq.controller.functions import is_async
+from distq.controller.worker.event_loop import EventLoop
+from distq.controller.worker.executors import Executor, Finished, ThreadExecutor
+from distq.controller.worker.loop_executor import LoopExecutor
 from distq.controller.worker.reconcile_log import log_reconcile
 from distq.controller.worker.reconcile_recorder import ReconcileRecorder
 from distq.errors import LayoutTooNew, RedisError
@@ -46,7 +50,8 @@ _logger = logging.getLogger("distq")
 class Dispatcher:
     """Runs one controller's handlers on the items of its queue.
 
-    ``on_failure`` receives what the process cannot go on with: a layout that is too new, or a broken queue.
+    ``on_failure`` receives what the process cannot go on with: a layout that is too new, a broken queue, or a
+    reconcile function that cannot be used. ``event_loop`` is for an ``async def``, shared or one of its own.
     """
 
     def __init__(
@@ -56,6 +61,7 @@ class Dispatcher:
         concurrency: int | None = None,
         fleet_concurrency: int | None = None,
         metrics: MetricsProvider | None = None,
+        event_loop: EventLoop | None = None,
         on_failure: Callable[[BaseException], None] = lambda _: None,
     ) -> None:
         self._name = controller.name
@@ -66,13 +72,16 @@ class Dispatcher:
         self._recorder: ReconcileRecorder | None = None
         if metrics is not None:
             self._recorder = ReconcileRecorder(metrics, self._name, controller.reconciliation_timeout)
-        kind: type[Executor] = LoopExecutor if is_async(controller.reconcile) else ThreadExecutor
+        kind: Callable[..., Executor] = ThreadExecutor
+        if is_async(controller.reconcile):
+            kind = functools.partial(LoopExecutor, event_loop or EventLoop())
         self._executor = kind(
             self._name,
             controller.reconcile,
             self._concurrency,
             timeout=controller.reconciliation_timeout,
             on_finished=self._on_finished,
+            on_unusable=self._end,
         )
         self._finished: deque[Finished] = deque()
         self._in_hand = 0
@@ -142,6 +151,14 @@ class Dispatcher:
         """Shut down and wait; return whether all handlers finished within ``grace`` seconds."""
         self.shut_down(grace)
         return self.join()
+
+    def _end(self, error: BaseException) -> None:
+        """Claim nothing more, and report why; from a handler's thread, and once."""
+        with self._swap:
+            ended = self._stopping.is_set()
+            self.shut_down(math.inf)
+        if not ended:
+            self._on_failure(error)
 
     # --- the dispatcher's thread ---
 

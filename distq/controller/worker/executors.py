@@ -1,4 +1,4 @@
-"""Where handlers run: threads for plain functions, one event loop for ``async def``.
+"""Where handlers run: what all executors do, and the threads for plain functions.
 
 Requests come in batches and wait here for a free slot; what became of each is handed
 to one callback. There is no future and no lock per item, so that a handler which does
@@ -6,7 +6,6 @@ next to nothing still runs at the speed of batches.
 """
 
 import asyncio
-import contextlib
 import inspect
 import logging
 import math
@@ -14,12 +13,12 @@ import queue
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 from distq.controller.controller import Reconcile
+from distq.errors import ConfigError
 from distq.wording import duration
 from distq.workqueue import current
 from distq.workqueue.interface import Outcome, Release, Request
@@ -29,14 +28,10 @@ WARN_EVERY = 60.0
 """Seconds between warnings about a plain handler past its reconciliation timeout."""
 
 NOT_STARTED = asyncio.CancelledError("not started")
+NOT_AWAITED = object()
+"""In place of a coroutine that a handler returned."""
 
 _logger = logging.getLogger("distq")
-
-
-def is_async(reconcile: Callable[..., Any]) -> bool:
-    """Return whether calling it gives a coroutine: an ``async def`` function, method or callable object."""
-    call = getattr(reconcile, "__call__", None)  # noqa: B004 - the method itself is looked at
-    return inspect.iscoroutinefunction(reconcile) or inspect.iscoroutinefunction(call)
 
 
 class Finished(NamedTuple):
@@ -53,7 +48,8 @@ class Finished(NamedTuple):
 class Executor(ABC):
     """``concurrency`` slots for handlers, and the requests that wait for one (as ``concurrent.futures``).
 
-    ``on_finished`` is called from the handler's thread.
+    ``on_finished`` is called from the handler's thread; so is ``on_unusable``, with why the reconcile
+    function cannot be used at all.
     """
 
     def __init__(
@@ -64,12 +60,14 @@ class Executor(ABC):
         *,
         timeout: float | None,
         on_finished: Callable[[Finished], None],
+        on_unusable: Callable[[ConfigError], None] = lambda _: None,
     ) -> None:
         self._name = name
         self._reconcile = cast("Callable[[Request], Any]", reconcile)
         self._concurrency = concurrency
         self._timeout = timeout
         self._on_finished = on_finished
+        self._on_unusable = on_unusable
         self._stopping = False
 
     @abstractmethod
@@ -107,6 +105,9 @@ class Executor(ABC):
     def _finish(self, request: Request, result: object, started: float, *, timed_out: bool) -> None:
         """Turn what the handler returned or raised into an outcome and hand it on."""
         took = time.monotonic() - started
+        if result is not None and inspect.isawaitable(result):
+            self._refuse(result)
+            result = NOT_AWAITED
         outcome: Outcome | None
         if timed_out:
             timeout = TimeoutError(duration(self._timeout or 0.0))
@@ -114,14 +115,24 @@ class Executor(ABC):
             outcome = _outcome(timeout)
         elif request.cancelled.is_set() and not self._stopping:
             outcome = None
-        elif request.cancelled.is_set() and isinstance(result, asyncio.CancelledError | GeneratorExit):
+        elif result is NOT_AWAITED or (
+            request.cancelled.is_set() and isinstance(result, asyncio.CancelledError | GeneratorExit)
+        ):
             outcome = Release()
         else:
             outcome = _outcome(result)
         self._on_finished(Finished(request, outcome, took))
 
+    def _refuse(self, awaitable: object) -> None:
+        """Report a handler that returned what it should have awaited: it would do so for each item."""
+        if inspect.iscoroutine(awaitable):
+            awaitable.close()  # it did not begin, and need not be warned of
+        returned = f"its reconcile function returned a {type(awaitable).__name__}, which nobody awaits"
+        remedy = "Make it async def and await what it calls; decorators need functools.wraps."
+        self._on_unusable(ConfigError(f"cannot run {self._name}: {returned}. {remedy}"))
 
-def _of_handler(error: BaseException) -> BaseException:
+
+def error_of_handler(error: BaseException) -> BaseException:
     """Return the error with a traceback that begins in the handler, instead of in the frame here."""
     trace = error.__traceback__
     return error.with_traceback(trace.tb_next or trace) if trace else error
@@ -228,111 +239,9 @@ class ThreadExecutor(Executor):
                 try:
                     result = self._reconcile(request)
                 except BaseException as error:  # noqa: BLE001 - outcome_of decides
-                    result = _of_handler(error)
+                    result = error_of_handler(error)
                 current.leave()
             slot.request = None
             timed_out = self._timeout is not None and time.monotonic() - slot.started >= self._timeout
             self._finish(request, result, slot.started, timed_out=timed_out)
             result = None  # an error's traceback must not outlive its item
-
-
-class LoopExecutor(Executor):
-    """One event loop in one thread; a slot is a task, made when a request gets its turn."""
-
-    def start(self) -> None:
-        """Start the loop's thread."""
-        self._backlog: deque[Request] = deque()
-        self._running: dict[int, tuple[Request, asyncio.Task[None]]] = {}
-        self._free = self._concurrency
-        self._closing = False
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name=f"{self._name}-loop", daemon=True)
-        self._thread.start()
-
-    def submit(self, requests: Sequence[Request]) -> None:
-        """Queue the requests for the loop and wake it once."""
-        self._backlog.extend(requests)
-        self._loop.call_soon_threadsafe(self._fill)
-
-    def pending(self) -> int:
-        """Return how many requests wait for a task."""
-        return len(self._backlog)
-
-    def cancel_pending(self) -> list[Request]:
-        """Return the requests that have no task yet."""
-        taken = []
-        try:
-            while True:
-                taken.append(self._backlog.popleft())
-        except IndexError:
-            return taken
-
-    def cancel(self, request: Request) -> None:
-        """Cancel the request's task."""
-        with contextlib.suppress(RuntimeError):  # the loop was closed
-            self._loop.call_soon_threadsafe(self._cancel, request)
-
-    def cancel_all(self) -> None:
-        """Set ``cancelled`` of every running request and cancel its task."""
-        self._stopping = True
-        self._loop.call_soon_threadsafe(self._cancel_running)
-
-    def close(self) -> None:
-        """Stop the loop; tasks that swallow their cancellation are left behind."""
-        self._closing = True
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(1.0)
-
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        while not self._closing:
-            # SystemExit and KeyboardInterrupt of any task leave the loop, though its awaiters have them, too
-            with contextlib.suppress(SystemExit, KeyboardInterrupt):
-                self._loop.run_forever()
-        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-        self._loop.run_until_complete(self._loop.shutdown_default_executor())
-        self._loop.close()
-
-    def _fill(self) -> None:
-        try:
-            while self._free:
-                request = self._backlog.popleft()
-                self._free -= 1
-                self._loop.create_task(self._handle(request))
-        except IndexError:
-            pass
-
-    async def _handle(self, request: Request) -> None:
-        task = cast("asyncio.Task[None]", asyncio.current_task())
-        # not at create_task: a task cancelled before its first step would never report
-        self._running[id(request)] = request, task
-        current.enter(self._name, request)  # a task has a context of its own
-        started, timed_out = time.monotonic(), False
-        result: object = NOT_STARTED
-        try:
-            if request.cancelled.is_set():
-                pass
-            elif self._timeout is None:
-                result = await self._reconcile(request)
-            else:
-                async with asyncio.timeout(self._timeout) as limit:
-                    result = await self._reconcile(request)
-        except BaseException as error:  # noqa: BLE001 - outcome_of decides
-            result = _of_handler(error)
-        if self._timeout is not None and not request.cancelled.is_set() and limit.expired():
-            timed_out = True
-            request.cancelled.set()
-        del self._running[id(request)]
-        self._free += 1
-        self._finish(request, result, started, timed_out=timed_out)
-        if self._backlog:
-            self._fill()
-
-    def _cancel(self, request: Request) -> None:
-        if (running := self._running.get(id(request))) is not None:
-            running[1].cancel()
-
-    def _cancel_running(self) -> None:
-        for request, task in list(self._running.values()):
-            request.cancelled.set()
-            task.cancel()

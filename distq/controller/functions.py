@@ -1,0 +1,98 @@
+"""The functions that a program gives: whether they fit, and whether they are coroutine functions.
+
+What is looked at is what will be called: behind a ``functools.partial`` its function, of an object its
+``__call__``, of a decorated function the decorator's.
+"""
+
+import functools
+import inspect
+import types
+from typing import Any
+
+from distq.errors import ConfigError
+
+_KINDS = (
+    (inspect.isasyncgenfunction, "an async generator function"),
+    (inspect.isgeneratorfunction, "a generator function"),
+    (inspect.iscoroutinefunction, "an async def"),
+)
+
+
+def is_async(function: object) -> bool:
+    """Return whether calling it gives a coroutine: an ``async def``, wherever it stands.
+
+    Also one that a decorator wraps as ``functools.wraps`` does: what such a decorator returns of it is what
+    the ``async def`` returned, a coroutine.
+    """
+    layers = [function]
+    for layer in layers:  # which grow meanwhile
+        if inspect.iscoroutinefunction(layer):
+            return True
+        wrapped = getattr(layer, "__dict__", {}).get("__wrapped__")
+        layers += [inner for inner in (_called_by(layer), wrapped) if not _is_among(inner, layers)]
+    return False
+
+
+def require_reconcile(function: object) -> None:
+    """Refuse what cannot be a reconcile function: a plain function or ``async def`` of one Request."""
+    remedy = "Give a function of one Request."
+    _require_arguments("reconcile", function, 1, remedy)
+    _refuse_kinds("reconcile", function, remedy, *_KINDS[:2])
+
+
+def require_predicate(function: object) -> None:
+    """Refuse what cannot be a predicate: any coroutine or generator would count as true."""
+    remedy = "Give plain functions of one Event."
+    _require_arguments("predicate", function, 1, remedy)
+    _refuse_kinds("predicate", function, remedy, *_KINDS)
+
+
+def require_keys(what: str, function: object, *, arguments: int) -> None:
+    """Refuse what cannot return keys; a generator function may yield them."""
+    of = "of one object" if arguments else "without arguments"
+    remedy = f"Give a plain function {of} that returns keys."
+    _require_arguments(f"keys of {what}", function, arguments, remedy)
+    _refuse_kinds(f"keys of {what}", function, remedy, _KINDS[0], _KINDS[2])
+
+
+def require_hook(what: str, function: object) -> None:
+    """Refuse what cannot be called without arguments, or would do nothing when it is."""
+    remedy = "Give a function without arguments."
+    _require_arguments(what, function, 0, remedy)
+    _refuse_kinds(what, function, remedy, *_KINDS[:2])
+
+
+def _require_arguments(what: str, function: object, number: int, remedy: str) -> None:
+    if not callable(function):
+        raise ConfigError(f"bad {what}: {function!r:.80} is not callable. {remedy}")
+    try:
+        signature = inspect.signature(function, follow_wrapped=False)
+    except (ValueError, TypeError):  # some builtins have none to look at
+        return
+    try:
+        signature.bind(*[object()] * number)
+    except TypeError as error:
+        raise ConfigError(f"bad {what}: {error}. {remedy}") from None
+
+
+def _refuse_kinds(what: str, function: object, remedy: str, *kinds: Any) -> None:
+    while (inner := _called_by(function)) is not None:
+        function = inner
+    for is_one, kind in kinds:
+        if is_one(function):
+            name = getattr(function, "__qualname__", repr(function))
+            raise ConfigError(f"bad {what}: {name} is {kind}. {remedy}")
+
+
+def _called_by(function: object) -> Any:
+    """Return what runs when this is called, one step further; None for what runs itself."""
+    if isinstance(function, functools.partial):
+        return function.func
+    if isinstance(function, types.MethodType):
+        return function.__func__
+    call = None if isinstance(function, type) else getattr(type(function), "__call__", None)  # noqa: B004
+    return None if isinstance(call, types.WrapperDescriptorType) else call
+
+
+def _is_among(function: object, functions: list[object]) -> bool:
+    return function is None or any(function is one for one in functions)

@@ -1,0 +1,79 @@
+"""The event loop that all coroutines of a process share, so that one session of a client serves them all."""
+
+import asyncio
+import contextlib
+import threading
+from types import TracebackType
+
+CLEAN_UP_TIME = 0.5
+"""Seconds that tasks which are left over get to end when their loop does."""
+
+CLOSE_TIME = 1.0
+"""Seconds that the last user waits for the loop's end at most; a task or thread may keep it from ending."""
+
+
+class EventLoop:
+    """An event loop in a thread of its own, which runs while somebody uses it.
+
+    It is what ``asyncio.new_event_loop`` makes: uvloop's, where its policy is set.
+    """
+
+    def __init__(self) -> None:
+        self._users = 0
+        self._lock = threading.Lock()
+
+    def enter(self) -> asyncio.AbstractEventLoop:
+        """Return the loop, which runs until as many have left as have entered."""
+        with self._lock:
+            if not self._users:
+                self._start()
+            self._users += 1
+            return self._loop
+
+    def leave(self) -> None:
+        """Stop the loop if nobody else uses it; tasks that swallow their cancellation are left behind."""
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                self._closing = True
+                self._loop.call_soon_threadsafe(self._loop.stop)
+                self._thread.join(CLOSE_TIME)
+
+    def __enter__(self) -> asyncio.AbstractEventLoop:
+        return self.enter()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.leave()
+
+    def _start(self) -> None:
+        self._closing = False
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="distq-loop", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        loop = self._loop
+        asyncio.set_event_loop(loop)
+        while not self._closing:
+            # SystemExit and KeyboardInterrupt of any task leave the loop, though its awaiters have them, too
+            with contextlib.suppress(SystemExit, KeyboardInterrupt):
+                loop.run_forever()
+        cancelled = False
+        while not cancelled:
+            with contextlib.suppress(SystemExit, KeyboardInterrupt):
+                loop.run_until_complete(_cancel_all())
+                cancelled = True
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()
+
+
+async def _cancel_all() -> None:
+    """Cancel all other tasks and wait for them, as ``asyncio.run`` does; not for ever."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks, timeout=CLEAN_UP_TIME)

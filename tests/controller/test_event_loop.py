@@ -1,0 +1,142 @@
+"""All coroutines of a process run on one event loop, which lives as long as somebody uses it."""
+
+import asyncio
+import threading
+import warnings
+
+import pytest
+
+from distq.config import Settings
+from distq.controller.controller import Controller
+from distq.controller.manager import Manager
+from distq.controller.worker.event_loop import EventLoop
+from distq.workqueue.interface import Request
+from distq.workqueue.memory import MemoryQueue
+from tests.support.eventually import eventually
+
+
+def loop_threads() -> int:
+    """Return how many event loops of distq run."""
+    return sum(thread.name == "distq-loop" for thread in threading.enumerate())
+
+
+def test_two_controllers_of_one_process_share_a_loop() -> None:
+    """So one aiohttp session, lock or queue of asyncio serves both; a Manager's end is the loop's."""
+    before = loop_threads()
+    loops: dict[str, asyncio.AbstractEventLoop] = {}
+
+    async def reconcile(request: Request) -> None:
+        loops[request.key] = asyncio.get_running_loop()
+
+    queues = MemoryQueue("foos"), MemoryQueue("bars")
+    manager = Manager([Controller(queue, reconcile) for queue in queues], settings=Settings())
+    runner = threading.Thread(target=manager.run)
+    runner.start()
+    try:
+        for queue in queues:
+            queue.add(f"of-{queue.name}")
+        eventually(lambda: len(loops) == 2)
+        assert loop_threads() == before + 1
+    finally:
+        manager.stop()
+        runner.join(30)
+    assert loops["of-foos"] is loops["of-bars"]
+    assert loops["of-foos"].is_closed()
+    assert loop_threads() == before
+
+
+def test_a_process_of_plain_functions_has_no_loop() -> None:
+    """Nothing runs that nobody needs."""
+    before, seen = loop_threads(), threading.Event()
+    queue = MemoryQueue("foos")
+    manager = Manager([Controller(queue, lambda _: seen.set())], settings=Settings())
+    runner = threading.Thread(target=manager.run)
+    runner.start()
+    try:
+        queue.add("a")
+        assert seen.wait(30)
+        assert loop_threads() == before
+    finally:
+        manager.stop()
+        runner.join(30)
+
+
+def test_the_loop_ends_with_its_last_user_and_begins_anew() -> None:
+    """One that leaves takes nothing away from the others."""
+    shared = EventLoop()
+    first = shared.enter()
+    assert shared.enter() is first
+    shared.leave()
+    assert asyncio.run_coroutine_threadsafe(asyncio.sleep(0, "runs"), first).result(30) == "runs"
+    shared.leave()
+    assert first.is_closed()
+    with shared as second:
+        assert second is not first
+        assert asyncio.run_coroutine_threadsafe(asyncio.sleep(0, "runs"), second).result(30) == "runs"
+    assert second.is_closed()
+
+
+def test_tasks_that_are_left_over_are_cancelled_with_their_loop() -> None:
+    """As by ``asyncio.run``: what a reconcile started beside itself may clean up."""
+    ended: list[str] = []
+
+    async def refresh() -> None:
+        try:
+            await asyncio.sleep(600)
+        finally:
+            await asyncio.sleep(0)
+            ended.append("refresh")
+
+    async def start() -> "asyncio.Task[None]":
+        task = asyncio.create_task(refresh())
+        await asyncio.sleep(0)
+        return task
+
+    with EventLoop() as loop:
+        task = asyncio.run_coroutine_threadsafe(start(), loop).result(30)
+    assert ended == ["refresh"]
+    assert task.cancelled()
+
+
+def test_the_loop_is_what_the_policy_makes() -> None:
+    """So uvloop's is taken where a program has set it."""
+
+    class OwnLoop(asyncio.SelectorEventLoop):
+        """Another kind of loop."""
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons deprecate policies
+
+        class OwnPolicy(asyncio.DefaultEventLoopPolicy):
+            def new_event_loop(self) -> asyncio.AbstractEventLoop:
+                return OwnLoop()
+
+        asyncio.set_event_loop_policy(OwnPolicy())
+        try:
+            with EventLoop() as loop:
+                assert isinstance(loop, OwnLoop)
+        finally:
+            asyncio.set_event_loop_policy(None)
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
+def test_a_left_over_task_that_wants_to_exit_does_not_keep_the_loop_from_closing(
+    error: BaseException,
+) -> None:
+    """The library lets these two out of its loop, at the end, too."""
+
+    async def leave() -> None:
+        try:
+            await asyncio.sleep(600)
+        finally:
+            raise error
+
+    async def start() -> "asyncio.Task[None]":
+        task = asyncio.create_task(leave())
+        await asyncio.sleep(0)
+        return task
+
+    with EventLoop() as loop:
+        task = asyncio.run_coroutine_threadsafe(start(), loop).result(30)
+    assert loop.is_closed()
+    assert task.exception() is error
