@@ -23,7 +23,7 @@ from distq.workqueue.call_combiner import CallCombiner, PendingCall
 from distq.workqueue.claim_ledger import ClaimLedger
 from distq.workqueue.engine import Entry, TurnSettings
 from distq.workqueue.heartbeat import Heartbeat
-from distq.workqueue.interface import Release, Request, Settlement, Turn
+from distq.workqueue.interface import Request, Turn
 from distq.workqueue.rate_limiters import microseconds
 from distq.workqueue.turn_client import TurnClient
 from distq.workqueue.wait_coordinator import WaitCoordinator
@@ -77,6 +77,7 @@ class RedisSession:
             max_clock_step=self.max_clock_step,
             open_session=self._open,
             on_lost=self._lose,
+            on_went_back=self._compare,
         )
 
     @property
@@ -144,6 +145,10 @@ class RedisSession:
         """Return how many of the held requests came for calls that were given up."""
         return self._ledger.n_unassigned() + sum(len(call.requests) for call in self._combiner.abandoned())
 
+    def knows(self, turn: str) -> bool:
+        """Return whether what Redis has as this session's last turn is the last one, or one in doubt."""
+        return self._client.knows(turn)
+
     def cancel_held(self, why: str) -> None:
         """Cancel all requests, at once: from here on nothing of them is settled."""
         self._ledger.cancel_all(why)
@@ -154,7 +159,7 @@ class RedisSession:
         with self._turn_lock:
             self._client.resolve_doubt()
             self._combiner.take_abandoned(self._take_back)
-            self._release(self._ledger.compare(self._fences()))
+            self._client.release(self._ledger.compare(self._fences()))
         if self._stopped:
             self._close_when_idle()
 
@@ -242,6 +247,11 @@ class RedisSession:
         self._ledger.lose()
         self.interrupt()
 
+    def _compare(self) -> Sequence[Request]:
+        """Cancel what a Redis that went back does not have; return what it has that is unknown here."""
+        _logger.warning("queue %s: Redis went back, comparing the claims", self.store.name)
+        return self._ledger.compare(self._fences())
+
     def _close_when_idle(self) -> None:
         """Close the session unless somebody here holds a claim.
 
@@ -260,7 +270,7 @@ class RedisSession:
         held = self._ledger.cancel_all("its session is closed")
         self.interrupt()
         try:
-            self._release(held)
+            self._client.release(held)
             if self.id:
                 self.store.run("close", session=self.id)
         finally:  # without an answer it lapses
@@ -268,10 +278,6 @@ class RedisSession:
                 self._heartbeat.stop()
             self._waits.close()
             self._forget()
-
-    def _release(self, requests: Sequence[Request]) -> None:
-        if requests and self.id:
-            self._client.send([Settlement(request, Release()) for request in requests], 0)
 
 
 _sessions: "weakref.WeakSet[RedisSession]" = weakref.WeakSet()

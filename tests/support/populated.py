@@ -111,7 +111,7 @@ class Populated:
 
     def _turn(self, op: str, session: str) -> dict[str, Any]:
         policy = {"max_retries": 3, "limiter": "exp 5000 1000000000", "fleet_concurrency": ""}
-        return {"session": session, "op": op, "max_clock_step": 10 * SECOND, "n_ok": 0} | policy
+        return {"session": session, "op": op, "after": "", "max_clock_step": 10 * SECOND, "n_ok": 0} | policy
 
 
 _OPEN = {"layout": 1, "claim_duration": 600 * SECOND, "max_clock_step": 10 * SECOND, "worker": "somebody"}
