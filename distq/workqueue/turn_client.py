@@ -23,7 +23,8 @@ class SentTurn:
 class TurnClient:
     """Makes the turns of one session, one at a time, and records them in its ledger.
 
-    ``open_session`` returns the name of a new session; ``on_lost`` is called once Redis has it no longer.
+    ``open_session`` returns the name of a new session, and ``may_claim`` whether what is open may claim;
+    ``on_lost`` is called once Redis has it no longer.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class TurnClient:
         *,
         max_clock_step: int,
         open_session: Callable[[], str],
+        may_claim: Callable[[], bool],
         on_lost: Callable[[], None],
     ) -> None:
         self._store = store
@@ -43,6 +45,7 @@ class TurnClient:
         self._worker = worker
         self._max_clock_step = max_clock_step
         self._open_session = open_session
+        self._may_claim = may_claim
         self._on_lost = on_lost
         self.session = ""
         self.op = 0
@@ -66,7 +69,7 @@ class TurnClient:
     def _send_part(self, entries: Sequence[Entry], want: int) -> float:
         if not self.session:
             self.session, self.op = self._open_session(), 0
-        reply = self._run(self._numbered(entries, want))
+        reply = self._run(self._numbered(entries, want if want and self._may_claim() else 0))
         if reply is not None:
             return reply.wait
         # the claims ended with the session; what needs none goes on in the next one
