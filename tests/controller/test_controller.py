@@ -114,7 +114,7 @@ def test_watches_without_for_and_several_others_are_fine() -> None:
 
 
 def test_what_it_is_for_is_what_for_names() -> None:
-    """With all that it watches, for who compares two releases; without For, and if shared, it says nothing."""
+    """With all that it watches, to compare releases; without For, and if shared, it says nothing."""
     watches: list[Watch] = [
         For(FOO, namespaces=["a", "b"], label_selector="x=y"),
         Owns("v1/Pod"),

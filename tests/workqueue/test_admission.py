@@ -12,7 +12,7 @@ from distq.redisio.stream_store import StreamStore
 from distq.testing.fake_clock import FakeClock
 from distq.workqueue.purpose import PresentPurpose, Purpose
 from distq.workqueue.queue import Queue
-from tests.workqueue.conftest import ServerTime, SteppedClock, beat
+from tests.workqueue.conftest import ServerTime, beat
 
 Make = Callable[..., Queue]
 
@@ -22,14 +22,26 @@ SECRETS = Purpose("v1/Secret", ["aa"])
 
 @pytest.fixture
 def make(make_queue: Make, server_time: ServerTime) -> Callable[..., Queue]:
-    """Make handles that say what they are for; the server's clock stands still."""
+    """Make handles that say what they are for; all clocks stand still, the server's and their own."""
 
-    def make(purpose: Purpose | None, **arguments: object) -> Queue:
-        queue = make_queue(**arguments)
+    def make(purpose: Purpose | None) -> Queue:
+        queue = make_queue(clock=FakeClock())
         queue.purpose = None if purpose is None else lambda: purpose
         return queue
 
     return make
+
+
+def pass_time(queue: Queue, seconds: float) -> None:
+    """Move the clock of a handle's process."""
+    assert isinstance(queue._clock, FakeClock)
+    queue._clock.step(seconds)
+
+
+def show_life(queue: Queue) -> None:
+    """Send a heartbeat, some time after the last one."""
+    pass_time(queue, 1.5)
+    beat(queue)
 
 
 def claimed(queue: Queue, want: int = 1) -> list[str]:
@@ -43,7 +55,7 @@ def test_a_program_for_something_else_is_refused_with_both_named(make: Make) -> 
     first.add("a", "b")
     assert claimed(first) == ["a"]
     assert claimed(second) == []
-    beat(first)
+    show_life(first)
     with pytest.raises(QueueTaken) as caught:
         second.turn([], 1)
     message = str(caught.value)
@@ -68,7 +80,7 @@ def test_what_differs(ours: Purpose, theirs: Purpose, make: Make) -> None:
     first.add("a")
     first.turn([], 0)  # opens its session and claims nothing, as a process that pauses
     assert claimed(second) == []
-    beat(first)
+    show_life(first)
     with pytest.raises(QueueTaken):
         second.turn([], 1)
 
@@ -136,7 +148,7 @@ def test_of_two_that_begin_at_once_one_goes_on(make: Make) -> None:
     first.add("a")
     assert claimed(second) == []
     assert claimed(first) == ["a"]
-    beat(first)
+    show_life(first)
     with pytest.raises(QueueTaken):
         second.turn([], 1)
 
@@ -145,8 +157,7 @@ def test_a_fleet_that_had_lapsed_waits_instead_of_ending(
     make: Make, server_time: ServerTime, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Who has worked before says so, claims nothing, and goes on by itself when the intruder is gone."""
-    clock = SteppedClock()
-    ours, intruder = make(CONFIG_MAPS, clock=clock), make(SECRETS)
+    ours, intruder = make(CONFIG_MAPS), make(SECRETS)
     ours.add("a", "b")
     assert claimed(ours) == ["a"]
     intruder.turn([], 0)
@@ -154,8 +165,8 @@ def test_a_fleet_that_had_lapsed_waits_instead_of_ending(
     assert claimed(intruder) == ["a"]
     with caplog.at_level(logging.WARNING, logger="distq.queue"):
         for _ in range(5):
-            beat(intruder)
-            clock.ahead += 25.0
+            show_life(intruder)
+            pass_time(ours, 25.0)
             assert claimed(ours) == []
     said = [record for record in caplog.messages if "claiming nothing" in record]
     assert 2 <= len(said) <= 3
