@@ -9,6 +9,7 @@
     ├── Empty                          nothing to claim in time (also queue.Empty)
     ├── ShutDown                       this handle was shut down
     ├── QueueFull                      the queue is at its max_length
+    ├── QueueTaken                     another program works on the queue
     ├── LeaseLost                      another process leads
     ├── RedisError                     .retryable
     │   ├── RedisUnavailable           no answer: down, restarting, failing over
@@ -72,6 +73,10 @@ class QueueFull(DistqError):
     def __init__(self, message: str, *, added: int = 0) -> None:
         super().__init__(message)
         self.added = added
+
+
+class QueueTaken(DistqError):
+    """Another program works on the queue, for another resource or cluster; it would get keys of this one."""
 
 
 class LeaseLost(DistqError):

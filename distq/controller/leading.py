@@ -8,17 +8,22 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 
 from distq.client.client import Client
+from distq.client.outage import Outage
+from distq.clock import SYSTEM_CLOCK
 from distq.config import Settings
 from distq.controller.controller import Controller
 from distq.controller.stream.source_config import SourceConfig
 from distq.controller.stream.sources import Source, sources
 from distq.controller.stream.stream_source import StreamSource
-from distq.errors import ApiError, LeaseLost
+from distq.errors import ApiError, LeaseLost, RedisError
 from distq.leaderelection import LeaderElectionConfig, LeaderElector, LeaseLock
 from distq.metrics import STREAM_LAG, STREAM_SYNCED, MetricsProvider, Sample
+from distq.redisio.queue_store import QueueStore
 from distq.wording import counted
+from distq.workqueue.admission import LOOK_EVERY, Admission
 from distq.workqueue.queue import Queue
 
 CHECK_EVERY = 0.2
@@ -30,7 +35,7 @@ _logger = logging.getLogger("distq")
 class Candidate:
     """Competes for a Lease, and runs the watches of all controllers while it holds it.
 
-    ``on_failure`` receives why it cannot go on: LeaseLost, or what a stream raised.
+    ``on_failure`` receives why it cannot go on: LeaseLost, QueueTaken, or what a stream raised.
     """
 
     def __init__(
@@ -104,11 +109,32 @@ class Candidate:
 
     def _run(self) -> None:
         try:
+            entrance = self._entrance()
+            with suppress(RedisError):  # each term looks again
+                while not (self._stop.is_set() or entrance.is_open()):
+                    self._stop.wait(LOOK_EVERY)
             self._elector.run(self._stop)
             if not self._stop.is_set():
                 raise LeaseLost(f"lost the lease {self._lock.describe()}: another may lead. Start again.")
         except BaseException as error:  # noqa: BLE001 - the manager raises it
             self._on_failure(error)
+
+    def _entrance(self) -> "_Entrance":
+        return _Entrance([each.queue for each in self._controllers if isinstance(each.queue, Queue)])
+
+    def _enter(self, feeds: Sequence["_Feed"], over: threading.Event) -> None:
+        """Wait until nobody works on the queues for something else; others may have come since the start."""
+        entrance, outage = self._entrance(), Outage(self._lock.describe(), _logger, SYSTEM_CLOCK)
+        while not over.is_set():
+            try:
+                if entrance.is_open():
+                    outage.over()
+                    return
+            except RedisError as error:
+                outage.failed(error)
+            for feed in feeds:
+                feed.check()
+            over.wait(LOOK_EVERY)
 
     def _lead(self, over: threading.Event) -> None:
         """Run all sources until the term is over or one of them fails."""
@@ -122,6 +148,7 @@ class Candidate:
             for source in feed.sources
         ]
         try:
+            self._enter(feeds, over)
             for thread in threads:
                 thread.start()
             while not over.wait(CHECK_EVERY):
@@ -146,12 +173,35 @@ class Candidate:
             resync_period=controller.resync_period,
             lease_duration=self._settings.lease_duration,
             metrics=self._metrics,
+            purpose=controller.queue.purpose,
         )
         return _Feed(
             controller.name,
             sources(controller.watches, controller.queue, config),
             sync_by=time.monotonic() + controller.cache_sync_timeout,
         )
+
+
+class _Entrance:
+    """Keeps an informer from queues on which another program works, for something else."""
+
+    def __init__(self, queues: Sequence[Queue]) -> None:
+        self._admissions = [
+            (
+                queue.purpose,
+                Admission(
+                    QueueStore(queue.connection, queue.name),
+                    patience=queue.claim_duration,
+                    clock=SYSTEM_CLOCK,
+                ),
+            )
+            for queue in queues
+            if queue.purpose is not None
+        ]
+
+    def is_open(self) -> bool:
+        """Look whether the queues may be fed; raise QueueTaken, RedisError."""
+        return all(admission.look(purpose()) for purpose, admission in self._admissions)
 
 
 class _Feed:

@@ -17,7 +17,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from distq.config import Settings
-from distq.controller.controller import Controller
+from distq.controller.controller import Controller, purpose_of
 from distq.controller.process_health import ProcessHealth
 from distq.controller.worker.dispatcher import Dispatcher
 from distq.controller.worker.event_loop import EventLoop
@@ -26,6 +26,7 @@ from distq.errors import ConfigError, RedisError, short_tracebacks
 from distq.metrics import MetricsProvider
 from distq.redisio.connection import Connection
 from distq.wording import duration
+from distq.workqueue.purpose import PresentPurpose
 from distq.workqueue.queue import Queue
 
 if TYPE_CHECKING:
@@ -144,6 +145,7 @@ class Manager:
                 )
                 for controller in self._controllers
             ]
+        self._say_purposes()
         if informer and watched:
             self._candidate = self._new_candidate()
         self._health = ProcessHealth(
@@ -172,11 +174,22 @@ class Manager:
                 controller.queue.measure(self._metrics)
         return in_redis
 
-    def _new_candidate(self) -> "Candidate":
+    def _say_purposes(self) -> None:
+        """Let each handle say what it claims for, so that no other program takes its keys."""
+        for controller in self._controllers:
+            purpose = purpose_of(controller, self._settings.lease_name or self._lease_name())
+            if purpose is not None and isinstance(controller.queue, Queue):
+                controller.queue.purpose = PresentPurpose(purpose, self._reach().authorities)
+
+    def _reach(self) -> "Client":
         from distq.client.client import Client
+
+        return self._client or Client()
+
+    def _new_candidate(self) -> "Candidate":
         from distq.controller.leading import Candidate
 
-        client = self._client or Client()
+        client = self._reach()
         own_namespace = client.namespace  # raises now where there is no cluster, not at the first election
         namespace = self._settings.lease_namespace or own_namespace
         return Candidate(

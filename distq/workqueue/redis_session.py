@@ -14,11 +14,12 @@ import weakref
 from collections.abc import Callable, Sequence
 
 from distq.clock import Clock
-from distq.errors import DistqError, RedisError, RedisUnavailable
+from distq.errors import DistqError, QueueTaken, RedisError, RedisUnavailable
 from distq.redisio.keys import LAYOUT
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import ClaimRecord
 from distq.wording import counted
+from distq.workqueue.admission import LOOK_EVERY, Admission
 from distq.workqueue.call_combiner import CallCombiner, PendingCall
 from distq.workqueue.claim_ledger import ClaimLedger
 from distq.workqueue.engine import Entry, TurnSettings
@@ -64,7 +65,9 @@ class RedisSession:
         self._forget()
 
     def _forget(self) -> None:
-        self.worker = Worker()
+        self.worker = Worker(self._settings)
+        self._admission = Admission(self.store, patience=self.claim_duration, clock=self.clock)
+        self._refusal: QueueTaken | None = None
         self.turns = 0
         """Counts the begins and ends of turns: odd while one is under way."""
         self._heartbeat: Heartbeat | None = None
@@ -76,6 +79,7 @@ class RedisSession:
             self.worker,
             max_clock_step=self.max_clock_step,
             open_session=self._open,
+            may_claim=self._may_claim,
             on_lost=self._lose,
             on_went_back=self._compare,
         )
@@ -95,17 +99,20 @@ class RedisSession:
     def turn(self, entries: Sequence[Entry], want: int) -> Turn:
         """Settle and claim, together with what other threads ask; see ``TurnQueue.turn``."""
         try:
-            return self._combiner.call(entries, want)
+            turn = self._combiner.call(entries, want)
         finally:
             if self._stopped:
                 self._close_when_idle()
+        if want and self._refusal is not None:
+            raise self._refusal
+        return turn
 
     def wait(self, seconds: float, at_most: float | None = None) -> None:
         """Sleep until there may be work, at most ``at_most`` seconds.
 
         One thread sleeps on Redis for all, for ``seconds`` at most; the others until it is their turn to.
         """
-        self._waits.wait(seconds, at_most, for_work=not self._ledger.draining)
+        self._waits.wait(seconds, at_most, for_work=not (self._ledger.draining or self._admission.waits))
 
     def interrupt(self) -> None:
         """End the running waits, or the next one, at once."""
@@ -202,6 +209,8 @@ class RedisSession:
         if self.id or entries or not stopped:
             wait = self._client.send(entries, max(0, want - len(ledger.available())))
         requests = [] if stopped else ledger.available()
+        if self._admission.waits:
+            wait = LOOK_EVERY
         self._hand_out(requests, calls, _DRAINING_WAIT if ledger.draining else wait)
 
     def _hand_out(self, requests: list[Request], calls: Sequence[PendingCall], wait: float) -> None:
@@ -239,6 +248,16 @@ class RedisSession:
             self._heartbeat = Heartbeat(self)
         self._heartbeat.begin(self.clock)
         return session.decode()
+
+    def _may_claim(self) -> bool:
+        """Return whether the open session may claim: not before it has looked who else works on the queue."""
+        if self._settings.purpose is None:
+            return True
+        try:
+            return self._admission.admits(self.id, self._settings.purpose())
+        except QueueTaken as error:
+            self._refusal = error
+            return False
 
     def _lose(self) -> None:
         """Give up a session that the server no longer has; the next turn opens another."""

@@ -27,9 +27,9 @@ class SentTurn:
 class TurnClient:
     """Makes the turns of one session, one at a time, and records them in its ledger.
 
-    ``open_session`` returns the name of a new session; ``on_lost`` is called once Redis has it no longer.
-    ``on_went_back`` is called once Redis shows an older turn of it than the last: it compares the claims, and
-    returns those to be released, which are unknown here.
+    ``open_session`` returns the name of a new session, and ``may_claim`` whether what is open may claim;
+    ``on_lost`` is called once Redis has it no longer. ``on_went_back`` is called once Redis shows an older
+    turn of it than the last: it compares the claims, and returns those to be released, which are unknown here.
     """
 
     def __init__(
@@ -41,6 +41,7 @@ class TurnClient:
         *,
         max_clock_step: int,
         open_session: Callable[[], str],
+        may_claim: Callable[[], bool],
         on_lost: Callable[[], None],
         on_went_back: Callable[[], Sequence[Request]],
     ) -> None:
@@ -50,6 +51,7 @@ class TurnClient:
         self._worker = worker
         self._max_clock_step = max_clock_step
         self._open_session = open_session
+        self._may_claim = may_claim
         self._on_lost = on_lost
         self._on_went_back = on_went_back
         self.session = ""
@@ -91,7 +93,7 @@ class TurnClient:
     def _send_part(self, entries: Sequence[Entry], want: int) -> float:
         if not self.session:
             self.session, self.op, self._last_turn = self._open_session(), 0, _NO_TURN
-        reply = self._run(self._numbered(entries, want))
+        reply = self._run(self._numbered(entries, want if want and self._may_claim() else 0))
         if reply is not None:
             return reply.wait
         # what needs no claim goes on, in the next session where this one was lost, and what is held still
