@@ -97,6 +97,7 @@ class Address:
                 "socket_timeout": timeout,
                 "socket_connect_timeout": timeout,
                 "decode_responses": False,  # whatever the URL says
+                "driver_info": None,  # CLIENT SETINFO is a right that not everybody has
             }
             | ({} if "path" in self.options else {"socket_keepalive": True})
             | self._credentials()

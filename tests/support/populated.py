@@ -37,6 +37,10 @@ class Populated:
             epoch="7", after="", new="100", batch="b0", keys=["ready"], known={"old": "1", "pod": "2"}
         )
 
+    def become(self, connection: Connection) -> None:
+        """Go on as another user."""
+        self.connection, self.store = connection, _StreamKeys(connection, "foos", STREAM)
+
     def run(self, script: str, **inputs: Any) -> Any:
         """Run a script, a second after the one before."""
         self.time += SECOND
