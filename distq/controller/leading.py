@@ -5,6 +5,7 @@ the process: a leader that watches half of what it should is worse than another 
 """
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -152,6 +153,36 @@ class Candidate:
             sources(controller.watches, controller.queue, config),
             sync_by=time.monotonic() + controller.cache_sync_timeout,
         )
+
+
+def new_candidate(
+    controllers: Sequence[Controller],
+    *,
+    client: Client | None,
+    settings: Settings,
+    metrics: MetricsProvider | None,
+    on_failure: Callable[[BaseException], None],
+) -> Candidate:
+    """Return the candidate for the Lease that the settings name, or else the controllers.
+
+    Raises ConfigError where there is no cluster: now, and not at the first election.
+    """
+    client = client or Client()
+    own_namespace = client.namespace
+    return Candidate(
+        [each for each in controllers if isinstance(each.queue, Queue)],
+        client=client,
+        lease=(settings.lease_namespace or own_namespace, settings.lease_name or _lease_name(controllers)),
+        settings=settings,
+        metrics=metrics,
+        on_failure=on_failure,
+    )
+
+
+def _lease_name(controllers: Sequence[Controller]) -> str:
+    """Return a name for what runs here, so that other programs do not compete for the same Lease."""
+    names = "-".join(sorted(controller.name for controller in controllers))
+    return f"distq-{re.sub('[^a-z0-9]+', '-', names.lower())}"[:63].strip("-")
 
 
 class _Feed:
