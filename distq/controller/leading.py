@@ -204,6 +204,30 @@ class _Entrance:
         return all(admission.look(purpose()) for purpose, admission in self._admissions)
 
 
+def new_candidate(
+    controllers: Sequence[Controller],
+    *,
+    client: Client,
+    lease: str,
+    settings: Settings,
+    metrics: MetricsProvider | None,
+    on_failure: Callable[[BaseException], None],
+) -> Candidate:
+    """Return the candidate for the Lease of that name.
+
+    Raises ConfigError where there is no cluster: now, and not at the first election.
+    """
+    own_namespace = client.namespace
+    return Candidate(
+        [each for each in controllers if isinstance(each.queue, Queue)],
+        client=client,
+        lease=(settings.lease_namespace or own_namespace, lease),
+        settings=settings,
+        metrics=metrics,
+        on_failure=on_failure,
+    )
+
+
 class _Feed:
     """One controller's sources during a term."""
 

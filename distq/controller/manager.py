@@ -6,18 +6,18 @@ period.
 """
 
 import logging
-import queue
-import re
+import math
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from types import FrameType
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from distq.config import Settings
-from distq.controller.controller import Controller, purpose_of
+from distq.controller.controller import Controller, lease_name, purpose_of
+from distq.controller.hooks import Hook, Hooks
+from distq.controller.mailbox import Mailbox, Message
 from distq.controller.process_health import ProcessHealth
 from distq.controller.worker.dispatcher import Dispatcher
 from distq.controller.worker.event_loop import EventLoop
@@ -36,11 +36,6 @@ if TYPE_CHECKING:
 WAITING_REPORT = 2.0
 """Seconds after which a worker that had nothing to do says what it waits for."""
 
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-_LONGEST_SLEEP = 1.0
-"""Seconds that the main thread waits at a time."""
-
-_Event = signal.Signals | BaseException | str
 _logger = logging.getLogger("distq")
 
 
@@ -52,7 +47,9 @@ class Manager:
     their own keep it. ``client`` reaches the cluster; None is the kubeconfig or service account.
     ``settings`` None is the environment. ``metrics`` receives what happens here, and what the queues hold
     from the process that leads; queues with a provider of their own keep it. With ``http_address`` set it
-    answers /healthz, /readyz, and /metrics where the provider can. Raises ConfigError.
+    answers /healthz, /readyz, and /metrics where the provider can. ``on_start``, a plain function or
+    ``async def``, is called before anything is watched or claimed, ``on_stop`` once all that has ended, with
+    what remains of the grace period; both are awaited on the event loop of reconciles. Raises ConfigError.
     """
 
     def __init__(
@@ -63,6 +60,8 @@ class Manager:
         client: "Client | None" = None,
         settings: Settings | None = None,
         metrics: MetricsProvider | None = None,
+        on_start: Hook | None = None,
+        on_stop: Hook | None = None,
     ) -> None:
         self._controllers = list(controllers)
         self._settings = settings or Settings.from_env()
@@ -71,10 +70,12 @@ class Manager:
         )
         self._client = client
         self._metrics = metrics
-        self._event_loop = EventLoop()
         self._dispatchers: list[Dispatcher] = []
         self._candidate: Candidate | None = None
-        self._events: queue.SimpleQueue[_Event] = queue.SimpleQueue()
+        self._mailbox = Mailbox()
+        self._event_loop = EventLoop()
+        self._hooks = Hooks(on_start, on_stop, self._event_loop, self._mailbox)
+        self._deadline = math.inf
         self._started = False
         self._require_controllers()
 
@@ -83,33 +84,32 @@ class Manager:
 
         ``informer`` competes for the lease and watches, ``workers`` reconciles. A second signal ends the
         grace period. Raises what ended it: LeaseLost, KeyboardInterrupt after SIGINT, RedisError where
-        Redis cannot be used at the start, ConfigError, ApiError.
+        Redis cannot be used at the start, ConfigError, ApiError, and what ``on_start`` or ``on_stop`` raised.
         """
         if self._started:
             raise ConfigError("this Manager was run before: make another one.")
         self._started = True
         self._prepare(informer=informer, workers=workers)
-        with self._handling_signals(), self._health.serving(self._metrics, self._settings.http_address):
-            for dispatcher in self._dispatchers:
-                dispatcher.start()
-            for candidate in self._candidates():
-                candidate.start()
-            report = threading.Timer(WAITING_REPORT, self._report_waiting)
-            report.daemon = True
-            if self._dispatchers:
-                report.start()
-            reason = self._next_event()
-            report.cancel()
-            errors = [reason] if isinstance(reason, BaseException) else []
-            errors += self._drain(reason)
-        if reason is signal.SIGINT:
-            raise KeyboardInterrupt
-        if errors:
-            raise errors[0]
+        errors: list[BaseException] = []
+        with (
+            self._mailbox.receiving_signals(),
+            self._health.serving(self._metrics, self._settings.http_address),
+            self._hooks,
+        ):
+            self._health.starting = True
+            reason = self._hooks.start()
+            if reason is None:
+                try:
+                    reason = self._work()
+                    errors += self._drain(reason)
+                finally:
+                    left = self._deadline - time.monotonic()
+                    errors += self._hooks.stop(min(left, self._settings.grace_period))
+        _raise_first(reason, *errors)
 
     def stop(self) -> None:
         """End ``run`` gracefully; return at once. Safe from any thread."""
-        self._events.put("stop")
+        self._mailbox.put("stop")
 
     def is_leader(self) -> bool:
         """Return whether this process holds the lease."""
@@ -141,13 +141,22 @@ class Manager:
                     fleet_concurrency=self._settings.fleet_concurrency,
                     metrics=self._metrics,
                     event_loop=self._event_loop,
-                    on_failure=self._events.put,
+                    on_failure=self._mailbox.put,
                 )
                 for controller in self._controllers
             ]
         self._say_purposes()
         if informer and watched:
-            self._candidate = self._new_candidate()
+            from distq.controller.leading import new_candidate
+
+            self._candidate = new_candidate(
+                self._controllers,
+                client=self._reach(),
+                lease=self._lease_name(),
+                settings=self._settings,
+                metrics=self._metrics,
+                on_failure=self._mailbox.put,
+            )
         self._health = ProcessHealth(
             connection=self._connection if in_redis else None,
             dispatchers=self._dispatchers,
@@ -177,7 +186,7 @@ class Manager:
     def _say_purposes(self) -> None:
         """Let each handle say what it claims for, so that no other program takes its keys."""
         for controller in self._controllers:
-            purpose = purpose_of(controller, self._settings.lease_name or self._lease_name())
+            purpose = purpose_of(controller, self._lease_name())
             if purpose is not None and isinstance(controller.queue, Queue):
                 controller.queue.purpose = PresentPurpose(purpose, self._reach().authorities)
 
@@ -186,26 +195,25 @@ class Manager:
 
         return self._client or Client()
 
-    def _new_candidate(self) -> "Candidate":
-        from distq.controller.leading import Candidate
-
-        client = self._reach()
-        own_namespace = client.namespace  # raises now where there is no cluster, not at the first election
-        namespace = self._settings.lease_namespace or own_namespace
-        return Candidate(
-            [each for each in self._controllers if isinstance(each.queue, Queue)],
-            client=client,
-            lease=(namespace, self._settings.lease_name or self._lease_name()),
-            settings=self._settings,
-            metrics=self._metrics,
-            on_failure=self._events.put,
-        )
-
     def _lease_name(self) -> str:
-        """Return a name for what runs here, so that other programs do not compete for the same Lease."""
-        names = "-".join(sorted(controller.name for controller in self._controllers))
-        prefix, names = (re.sub("[^a-z0-9]+", "-", text.lower()) for text in (self._connection.prefix, names))
-        return f"{prefix.strip('-')}-{names[:57]}".strip("-")
+        return self._settings.lease_name or lease_name(self._controllers, self._connection.prefix)
+
+    # Meanwhile
+
+    def _work(self) -> Message:
+        """Start everything and wait for what ends it."""
+        self._health.starting = False
+        for dispatcher in self._dispatchers:
+            dispatcher.start()
+        for candidate in self._candidates():
+            candidate.start()
+        report = threading.Timer(WAITING_REPORT, self._report_waiting)
+        report.daemon = True
+        if self._dispatchers:
+            report.start()
+        reason = self._mailbox.next()
+        report.cancel()
+        return reason
 
     def _report_waiting(self) -> None:
         """Log what those wait for that had nothing to do yet: silence would look like trouble."""
@@ -218,7 +226,7 @@ class Manager:
 
     # After
 
-    def _drain(self, reason: _Event) -> list[BaseException]:
+    def _drain(self, reason: Message) -> list[BaseException]:
         """Stop everything and wait for it; return what failed meanwhile."""
         began, errors = time.monotonic(), list[BaseException]()
         self._health.stopping = True
@@ -227,7 +235,7 @@ class Manager:
         _logger.info("%s: no new work; %d in progress", why, running)
         self._shut_down(self._settings.grace_period)
         threading.Thread(target=self._join, name="distq-drain", daemon=True).start()
-        while (event := self._next_event()) != "drained":
+        while (event := self._mailbox.next()) != "drained":
             if isinstance(event, signal.Signals):
                 _logger.warning("%s again: not waiting any longer", event.name)
                 self._shut_down(0.0)
@@ -237,6 +245,7 @@ class Manager:
         return errors
 
     def _shut_down(self, grace: float) -> None:
+        self._deadline = min(self._deadline, time.monotonic() + grace)
         for candidate in self._candidates():
             candidate.stop()
         for dispatcher in self._dispatchers:
@@ -247,34 +256,17 @@ class Manager:
             dispatcher.join()
         for candidate in self._candidates():
             candidate.join()
-        self._events.put("drained")
-
-    def _next_event(self) -> _Event:
-        """Wait for what happens next.
-
-        Not in one sleep: a signal that another thread received, or that came just before the main one fell
-        asleep, does not wake it, and Python runs handlers in the main thread only.
-        """
-        while True:
-            with suppress(queue.Empty):
-                return self._events.get(timeout=_LONGEST_SLEEP)
+        self._mailbox.put("drained")
 
     def _candidates(self) -> "list[Candidate]":
         return [self._candidate] if self._candidate else []
 
-    @contextmanager
-    def _handling_signals(self) -> Iterator[None]:
-        """Take SIGTERM and SIGINT as events; a queue may be put to in the middle of anything."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
 
-        def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - signal's signature
-            self._events.put(signal.Signals(number))
-
-        before = {number: signal.signal(number, handle) for number in _SIGNALS}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+def _raise_first(*reasons: Message | None) -> None:
+    """Raise the first error among the reasons why a run ended, and log the others."""
+    errors = [KeyboardInterrupt() if reason is signal.SIGINT else reason for reason in reasons]
+    found = [error for error in errors if isinstance(error, BaseException)]
+    for error in found[1:]:
+        _logger.error("the end had another cause, too", exc_info=error)
+    if found:
+        raise found[0]

@@ -43,6 +43,7 @@ class ProcessHealth:
         self._dispatchers = dispatchers
         self._candidate = candidate
         self._queues = [QueueGauges(queue) for queue in queues]
+        self.starting = False
         self.stopping = False
 
     @contextmanager
@@ -82,6 +83,8 @@ class ProcessHealth:
     def readiness(self) -> list[str]:
         """Return why the process cannot do its work now."""
         problems = ["stopping"] if self.stopping else self.health()
+        if self.starting:
+            problems.append("starting: on_start has not returned")
         try:
             if self._connection is not None:
                 self._connection.execute("PING")

@@ -29,7 +29,7 @@ class TurnClient:
 
     ``open_session`` returns the name of a new session, and ``may_claim`` whether what is open may claim;
     ``on_lost`` is called once Redis has it no longer. ``on_went_back`` is called once Redis shows an older
-    turn of it than the last: it compares the claims, and returns those to be released, which are unknown here.
+    turn of it than the last: it compares the claims, and returns what is unknown here, to be released.
     """
 
     def __init__(

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -193,6 +194,37 @@ def the_manager_runs(text: str, reader: Reader) -> None:
         manager.terminate()
         manager.communicate(timeout=TIMEOUT)
         assert manager.returncode == 0
+
+
+@runs("# shared_session.py")
+def one_session_serves_all_controllers(text: str, reader: Reader) -> None:
+    """Run it beside the API that it asks, until that was asked for both queues; then end it by SIGTERM."""
+    asked: list[str] = []
+
+    class Api(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.end_headers()
+            self.wfile.write(b'{"state": "done"}')
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Api) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"EXPORTS_URL=http://127.0.0.1:{server.server_port}"
+        with reader.started("env", address, sys.executable, "shared_session.py") as manager:
+            for queue in ("nightly", "weekly"):
+                reader.run("distq", "add", queue, f"of-{queue}")
+            eventually(lambda: {"/of-nightly", "/of-weekly"} <= set(asked))
+            manager.terminate()
+            manager.communicate(timeout=TIMEOUT)
+            assert manager.returncode == 0
+        server.shutdown()
+    inspector = Inspector(reader.sandbox.redis)
+    assert [item for queue in ("nightly", "weekly") for item in inspector.items(queue)] == []
 
 
 @runs("# exports.py")

@@ -26,9 +26,11 @@ from distq.redisio.roles import ROLES, user_of
 from distq.redisio.stream_store import StreamStore, stream_records
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.testing.sandbox import Sandbox
+from distq.workqueue.engine import TurnSettings
 from distq.workqueue.gauges import QueueGauges
 from distq.workqueue.interface import Result
 from distq.workqueue.queue import Queue
+from distq.workqueue.rate_limiters import ItemExponentialFailureRateLimiter
 from distq.workqueue.worker import Worker
 from tests.leaderelection.test_redis_lock import RECORD
 from tests.support.eventually import eventually
@@ -109,7 +111,8 @@ def fill(redis: Connection) -> None:
     """Bring an item into each state; nobody is at work meanwhile."""
     populated = Populated(redis)
     number = populated.session.partition("-")[0]
-    redis.execute("HSET", populated.store.key("workers"), number, Worker().describe(SYSTEM_CLOCK))
+    worker = Worker(TurnSettings(ItemExponentialFailureRateLimiter(), None))
+    redis.execute("HSET", populated.store.key("workers"), number, worker.describe(SYSTEM_CLOCK))
 
 
 def look(redis: Connection) -> None:

@@ -1,0 +1,104 @@
+"""What a program runs before its first reconcile and after the last one: ``on_start`` and ``on_stop``."""
+
+import asyncio
+import inspect
+import logging
+import threading
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Self
+
+from distq.controller.functions import require_hook
+from distq.controller.mailbox import Mailbox, Message
+from distq.controller.worker.event_loop import EventLoop
+from distq.errors import DistqError
+
+LEAST_STOP_TIME = 0.5
+"""Seconds that ``on_stop`` gets, however little of the grace period remains."""
+
+Hook = Callable[[], object]
+"""A plain function or ``async def`` without arguments."""
+
+_logger = logging.getLogger("distq")
+
+
+class Hooks:
+    """``on_start`` and ``on_stop`` of a Manager; a context, in which the loop runs on which they are awaited.
+
+    Each is called in a thread of its own, so that signals are noticed meanwhile. What nobody waits for any
+    longer is cancelled with the loop at the context's end; a plain function is left behind.
+    """
+
+    def __init__(
+        self, on_start: Hook | None, on_stop: Hook | None, event_loop: EventLoop, mailbox: Mailbox
+    ) -> None:
+        self._on_start = on_start
+        self._on_stop = on_stop
+        self._event_loop = event_loop
+        self._mailbox = mailbox
+        for name, hook in {"on_start": on_start, "on_stop": on_stop}.items():
+            if hook is not None:
+                require_hook(name, hook)
+
+    def __enter__(self) -> Self:
+        if self._on_start or self._on_stop:
+            self._loop = self._event_loop.enter()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._on_start or self._on_stop:
+            self._event_loop.leave()
+
+    def start(self) -> Message | None:
+        """Call ``on_start``; return what it raised, or what came before its end."""
+        if self._on_start is None:
+            return None
+        call = _Call("on_start", self._on_start, self._loop, self._mailbox)
+        if (message := self._mailbox.next()) == "called":
+            return call.error
+        return message
+
+    def stop(self, seconds: float) -> list[BaseException]:
+        """Call ``on_stop``; return what it raised. A signal, or the end of its time, ends the wait for it."""
+        if self._on_stop is None:
+            return []
+        call = _Call("on_stop", self._on_stop, self._loop, self._mailbox)
+        timer = threading.Timer(max(LEAST_STOP_TIME, seconds), self._mailbox.put, ["late"])
+        timer.daemon = True
+        timer.start()
+        while (message := self._mailbox.next()) == "stop":
+            pass  # said twice
+        timer.cancel()
+        if message == "called":
+            return [call.error] if call.error is not None else []
+        _logger.warning("on_stop has not ended in time: not waiting any longer")
+        return [message] if isinstance(message, BaseException) else []
+
+
+class _Call:
+    """One call of a hook, which ends with a message."""
+
+    def __init__(self, name: str, hook: Hook, loop: asyncio.AbstractEventLoop, mailbox: Mailbox) -> None:
+        self.error: BaseException | None = None
+        self._name = name
+        self._hook = hook
+        self._loop = loop
+        self._mailbox = mailbox
+        threading.Thread(target=self._run, name=f"distq-{name}", daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            answer = self._hook()
+            if inspect.isawaitable(answer):
+                asyncio.run_coroutine_threadsafe(_wait_for(answer), self._loop).result()
+        except BaseException as error:
+            self.error = error
+            if isinstance(error, DistqError):  # the Manager shows one without its frames
+                _logger.error("%s failed", self._name, exc_info=error)
+        self._mailbox.put("called")
+
+
+async def _wait_for(answer: Awaitable[object]) -> None:
+    await answer

@@ -1,0 +1,53 @@
+"""What the main thread of a Manager waits for: signals, failures, and the ends of what it began."""
+
+import queue
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Literal
+
+Message = signal.Signals | BaseException | Literal["stop", "drained", "called", "late"]
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_LONGEST_SLEEP = 1.0
+"""Seconds that the main thread waits at a time."""
+
+
+class Mailbox:
+    """Messages to one thread; any other, and a signal in the middle of anything, may put one."""
+
+    def __init__(self) -> None:
+        self._messages: queue.SimpleQueue[Message] = queue.SimpleQueue()
+
+    def put(self, message: Message) -> None:
+        """Leave a message; it is taken in the order in which they came."""
+        self._messages.put(message)
+
+    def next(self) -> Message:
+        """Wait for what happens next.
+
+        Not in one sleep: a signal that another thread received, or that came just before the main one fell
+        asleep, does not wake it, and Python runs handlers in the main thread only.
+        """
+        while True:
+            with suppress(queue.Empty):
+                return self._messages.get(timeout=_LONGEST_SLEEP)
+
+    @contextmanager
+    def receiving_signals(self) -> Iterator[None]:
+        """Take SIGTERM and SIGINT as messages, if this is the main thread."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - signal's signature
+            self.put(signal.Signals(number))
+
+        before = {number: signal.signal(number, handle) for number in _SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
