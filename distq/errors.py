@@ -10,6 +10,7 @@
     ├── ShutDown                       this handle was shut down
     ├── QueueFull                      the queue is at its max_length
     ├── LeaseLost                      another process leads
+    ├── Unsettled                      stopped in time, but before all was settled or released
     ├── RedisError                     .retryable
     │   ├── RedisUnavailable           no answer: down, restarting, failing over
     │   ├── RedisRefused               an answer that says no: credentials, memory, wrong type
@@ -76,6 +77,10 @@ class QueueFull(DistqError):
 
 class LeaseLost(DistqError):
     """This process no longer leads."""
+
+
+class Unsettled(DistqError):
+    """A Manager stopped in time, but before all was settled or released: what it held comes back later."""
 
 
 class RedisError(DistqError):

@@ -10,7 +10,6 @@ import queue
 import re
 import signal
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
@@ -19,9 +18,10 @@ from typing import TYPE_CHECKING
 from distq.config import Settings
 from distq.controller.controller import Controller
 from distq.controller.process_health import ProcessHealth
+from distq.controller.shutdown import Shutdown
 from distq.controller.worker.dispatcher import Dispatcher
 from distq.controller.worker.waiting import waits_for
-from distq.errors import ConfigError, RedisError, short_tracebacks
+from distq.errors import ConfigError, RedisError, Unsettled, short_tracebacks
 from distq.metrics import MetricsProvider
 from distq.redisio.connection import Connection
 from distq.wording import duration
@@ -35,8 +35,8 @@ WAITING_REPORT = 2.0
 """Seconds after which a worker that had nothing to do says what it waits for."""
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
-_LONGEST_SLEEP = 1.0
-"""Seconds that the main thread waits at a time."""
+_LONGEST_SLEEP, _SHUTDOWN_SLEEP = 1.0, 0.05
+"""Seconds that the main thread waits at a time, while all runs and while it ends."""
 
 _Event = signal.Signals | BaseException | str
 _logger = logging.getLogger("distq")
@@ -79,8 +79,9 @@ class Manager:
         """Run until ``stop``, SIGTERM or SIGINT (received in the main thread only), and then drain.
 
         ``informer`` competes for the lease and watches, ``workers`` reconciles. A second signal ends the
-        grace period. Raises what ended it: LeaseLost, KeyboardInterrupt after SIGINT, RedisError where
-        Redis cannot be used at the start, ConfigError, ApiError.
+        grace period. It returns within that and ``shutdown.CLOSING_TIME``, whatever does not answer. Raises
+        what ended it: LeaseLost, KeyboardInterrupt after SIGINT, RedisError where Redis cannot be used at the
+        start, ConfigError, ApiError; else Unsettled where something was left behind.
         """
         if self._started:
             raise ConfigError("this Manager was run before: make another one.")
@@ -95,7 +96,7 @@ class Manager:
             report.daemon = True
             if self._dispatchers:
                 report.start()
-            reason = self._next_event()
+            reason = self._wait()
             report.cancel()
             errors = [reason] if isinstance(reason, BaseException) else []
             errors += self._drain(reason)
@@ -199,48 +200,44 @@ class Manager:
                 why = waits_for(controller.queue, watched=bool(controller.watches))
                 _logger.info("%s: connected; %s", controller.name, why)
 
-    # After
-
-    def _drain(self, reason: _Event) -> list[BaseException]:
-        """Stop everything and wait for it; return what failed meanwhile."""
-        began, errors = time.monotonic(), list[BaseException]()
-        self._health.stopping = True
-        why = reason.name if isinstance(reason, signal.Signals) else "stopping"
-        running = sum(dispatcher.in_progress for dispatcher in self._dispatchers)
-        _logger.info("%s: no new work; %d in progress", why, running)
-        self._shut_down(self._settings.grace_period)
-        threading.Thread(target=self._join, name="distq-drain", daemon=True).start()
-        while (event := self._next_event()) != "drained":
-            if isinstance(event, signal.Signals):
-                _logger.warning("%s again: not waiting any longer", event.name)
-                self._shut_down(0.0)
-            elif isinstance(event, BaseException):
-                errors.append(event)
-        _logger.info("done in %s", duration(time.monotonic() - began))
-        return errors
-
-    def _shut_down(self, grace: float) -> None:
-        for candidate in self._candidates():
-            candidate.stop()
-        for dispatcher in self._dispatchers:
-            dispatcher.shut_down(grace)
-
-    def _join(self) -> None:
-        for dispatcher in self._dispatchers:
-            dispatcher.join()
-        for candidate in self._candidates():
-            candidate.join()
-        self._events.put("drained")
-
-    def _next_event(self) -> _Event:
-        """Wait for what happens next.
+    def _wait(self) -> _Event:
+        """Wait for what ends the run.
 
         Not in one sleep: a signal that another thread received, or that came just before the main one fell
         asleep, does not wake it, and Python runs handlers in the main thread only.
         """
-        while True:
-            with suppress(queue.Empty):
-                return self._events.get(timeout=_LONGEST_SLEEP)
+        while (event := self._next_event(_LONGEST_SLEEP)) is None:
+            pass
+        return event
+
+    # After
+
+    def _drain(self, reason: _Event) -> list[BaseException]:
+        """Stop everything and wait for it; return what failed meanwhile, or was left behind in the end."""
+        errors = list[BaseException]()
+        self._health.stopping = True
+        why = reason.name if isinstance(reason, signal.Signals) else "stopping"
+        shutdown = Shutdown(self._dispatchers, self._candidates())
+        _logger.info("%s: no new work; %d in progress", why, shutdown.in_progress)
+        shutdown.begin(self._settings.grace_period)
+        while not shutdown.is_over():
+            event = self._next_event(_SHUTDOWN_SLEEP)
+            if isinstance(event, signal.Signals):
+                if shutdown.hurry():
+                    _logger.warning("%s again: not waiting any longer", event.name)
+            elif isinstance(event, BaseException):
+                errors.append(event)
+        if left := shutdown.left_behind():
+            errors.append(Unsettled(f"stopped before all was settled: {left}."))
+            _logger.warning("%s", errors[-1])
+        _logger.info("done in %s", duration(shutdown.took))
+        return errors
+
+    def _next_event(self, at_most: float) -> _Event | None:
+        """Wait for what happens next, ``at_most`` so many seconds."""
+        with suppress(queue.Empty):
+            return self._events.get(timeout=at_most)
+        return None
 
     def _candidates(self) -> "list[Candidate]":
         return [self._candidate] if self._candidate else []

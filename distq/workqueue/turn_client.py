@@ -37,7 +37,7 @@ class TurnClient:
         open_session: Callable[[], str],
         on_lost: Callable[[], None],
     ) -> None:
-        self._store = store
+        self.store = store
         self._settings = settings
         self._ledger = ledger
         self._worker = worker
@@ -90,9 +90,7 @@ class TurnClient:
         self._in_doubt = sent
         try:
             encoded = sent.encoded
-            answer = self._store.run(
-                "turn", n_ok=encoded.n_ok, settlements=encoded.settlements, **sent.inputs
-            )
+            answer = self.store.run("turn", n_ok=encoded.n_ok, settlements=encoded.settlements, **sent.inputs)
         except RedisError as error:
             if not error.retryable:
                 self._in_doubt = None
