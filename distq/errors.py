@@ -11,6 +11,7 @@
     ├── QueueFull                      the queue is at its max_length
     ├── QueueTaken                     another program works on the queue
     ├── LeaseLost                      another process leads
+    ├── Unsettled                      stopped in time, but before all was settled or released
     ├── RedisError                     .retryable
     │   ├── RedisUnavailable           no answer: down, restarting, failing over
     │   ├── RedisRefused               an answer that says no: credentials, memory, wrong type
@@ -81,6 +82,10 @@ class QueueTaken(DistqError):
 
 class LeaseLost(DistqError):
     """This process no longer leads."""
+
+
+class Unsettled(DistqError):
+    """A Manager stopped in time, but before all was settled or released: what it held comes back later."""
 
 
 class RedisError(DistqError):

@@ -29,6 +29,9 @@ from distq.workqueue.queue import Queue
 CHECK_EVERY = 0.2
 """Seconds between checks whether all streams are synced."""
 
+LEAVE_TIME = 0.8
+"""Seconds that streams get to end; one that waits for an answer commits nothing later than its term."""
+
 _logger = logging.getLogger("distq")
 
 
@@ -81,6 +84,16 @@ class Candidate:
     def join(self) -> None:
         """Wait until the lease is released."""
         self._thread.join()
+
+    def has_ended(self) -> bool:
+        """Return whether the lease is released, or was not held."""
+        return not self._thread.is_alive()
+
+    def left_behind(self) -> str:
+        """Return which lease was not released, or nothing."""
+        if self._elector.get_leader() != self._lock.identity:
+            return ""
+        return f"the lease {self._lock.describe()} expires by itself"
 
     def is_leader(self) -> bool:
         """Return whether this process holds the lease."""
@@ -156,10 +169,17 @@ class Candidate:
                     feed.check()
         finally:
             halt.set()
-            for thread in threads:
-                if thread.ident is not None:  # not where there were no more threads to be had
-                    thread.join()
+            self._wait_for(threads)
             self._feeds = []
+
+    def _wait_for(self, threads: Sequence[threading.Thread]) -> None:
+        """Wait for the sources of a term that is over, but not for what does not answer them."""
+        until = time.monotonic() + LEAVE_TIME
+        for thread in threads:
+            if thread.ident is not None:  # not where there were no more threads to be had
+                thread.join(max(0.0, until - time.monotonic()))
+        if left := [thread.name for thread in threads if thread.is_alive()]:
+            _logger.warning("%s: left behind without an answer", ", ".join(left))
 
     def _feed(self, controller: Controller) -> "_Feed":
         assert isinstance(controller.queue, Queue)  # noqa: S101  # the Manager gives no other

@@ -5,11 +5,11 @@ meanwhile travels together in the next one. All claims live and die with the ses
 """
 
 import atexit
-import contextlib
 import logging
 import os
 import secrets
 import threading
+import time
 import weakref
 from collections.abc import Callable, Sequence
 
@@ -18,7 +18,7 @@ from distq.errors import DistqError, QueueTaken, RedisError, RedisUnavailable
 from distq.redisio.keys import LAYOUT
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import ClaimRecord
-from distq.wording import counted
+from distq.wording import counted, duration
 from distq.workqueue.admission import LOOK_EVERY, Admission
 from distq.workqueue.call_combiner import CallCombiner, PendingCall
 from distq.workqueue.claim_ledger import ClaimLedger
@@ -34,6 +34,12 @@ _logger = logging.getLogger("distq.queue")
 
 _DRAINING_WAIT = 1.0
 """Seconds between turns of a handle that holds a suspect, or empties itself to claim one."""
+
+CLOSING_TIME = 1.0
+"""Seconds that Redis gets to answer when a session is closed; without an answer it lapses."""
+
+_EXIT_TIME = 0.3
+"""Seconds that the end of a process waits for turns of other threads; where Redis answers they take ms."""
 
 
 class RedisSession:
@@ -141,10 +147,27 @@ class RedisSession:
         """Return whether the thread that keeps the claims alive runs, if one is needed."""
         return self._heartbeat is None or self._heartbeat.is_alive()
 
-    def close(self) -> None:
-        """Release what is held and end the session; the next turn would open another."""
+    def close(self, turn_time: float = CLOSING_TIME) -> None:
+        """Release what is held and end the session; the next turn would open another.
+
+        Raises RedisUnavailable where Redis does not answer, the turn under way within ``turn_time`` seconds.
+        """
+        if self._turn_hangs(turn_time):
+            after = duration(self.claim_duration)
+            raise RedisUnavailable(
+                f"not closed: a turn waits for Redis. What it holds comes back in {after}."
+            )
         with self._turn_lock:
             self._close()
+
+    def _turn_hangs(self, seconds: float) -> bool:
+        """Return whether one turn has been under way for so long, while this waited for its end."""
+        turns, until = self.turns, time.monotonic() + seconds
+        while self._turn_lock.locked() and self.turns == turns:
+            if time.monotonic() >= until:
+                return True
+            time.sleep(0.001)
+        return False
 
     # What its heartbeat asks
 
@@ -282,17 +305,22 @@ class RedisSession:
         with self._turn_lock:  # acquire and then try: an interrupt between them would leave it locked
             self._combiner.take_abandoned(self._take_back)
             if self._ledger.n_unassigned() == len(self._ledger.held):  # nobody comes for them
-                with contextlib.suppress(RedisError):  # then it lapses, and holds nothing
+                try:
                     self._close()
+                except RedisError as error:
+                    _left_to_lapse(self, error)
 
     def _close(self) -> None:
         held = self._ledger.cancel_all("its session is closed")
         self.interrupt()
+        hurried = self.store.connection.with_timeout(CLOSING_TIME, repeats=True)
         try:
+            store = self._client.store = QueueStore(hurried, self.store.name)
             self._client.release(held)
             if self.id:
-                self.store.run("close", session=self.id)
+                store.run("close", session=self.id)
         finally:  # without an answer it lapses
+            hurried.close()
             if self._heartbeat is not None:
                 self._heartbeat.stop()
             self._waits.close()
@@ -309,11 +337,20 @@ def _after_fork_in_child() -> None:
 
 def _close_all() -> None:
     """Give back what a process holds at its normal end, so that nobody has to wait for it to lapse."""
+    until = time.monotonic() + CLOSING_TIME
     for session in list(_sessions):
-        session.stop()  # its threads may still run
-        if session.id:
-            with contextlib.suppress(DistqError):
-                session.close()
+        try:
+            if session.id and time.monotonic() > until:
+                raise RedisUnavailable("no time is left, since Redis did not answer.")
+            session.stop()  # its threads may still run
+            if session.id:
+                session.close(_EXIT_TIME)
+        except DistqError as error:
+            _left_to_lapse(session, error)
+
+
+def _left_to_lapse(session: RedisSession, why: DistqError) -> None:
+    _logger.warning("queue %s: its session is left to lapse: %s", session.store.name, why)
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)

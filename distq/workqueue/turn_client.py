@@ -45,7 +45,7 @@ class TurnClient:
         on_lost: Callable[[], None],
         on_went_back: Callable[[], Sequence[Request]],
     ) -> None:
-        self._store = store
+        self.store = store
         self._settings = settings
         self._ledger = ledger
         self._worker = worker
@@ -121,9 +121,7 @@ class TurnClient:
         self._in_doubt = sent
         try:
             encoded = sent.encoded
-            answer = self._store.run(
-                "turn", n_ok=encoded.n_ok, settlements=encoded.settlements, **sent.inputs
-            )
+            answer = self.store.run("turn", n_ok=encoded.n_ok, settlements=encoded.settlements, **sent.inputs)
         except RedisError as error:
             if not error.retryable:
                 self._in_doubt = None
