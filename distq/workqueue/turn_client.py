@@ -1,6 +1,7 @@
 """The client of the turn script: turns are numbered, so that one without a reply can be asked for again."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from distq.errors import RedisError
@@ -65,6 +66,13 @@ class TurnClient:
         """Ask again for a reply that was lost; its results are there for those who come back for them."""
         if self._in_doubt is not None:
             self._run(self._in_doubt)
+
+    def leave(self) -> None:
+        """End the session, which holds nothing; the next turn opens another."""
+        session, self.session = self.session, ""
+        if session:
+            with suppress(RedisError):  # then it lapses
+                self._store.run("close", session=session)
 
     def _send_part(self, entries: Sequence[Entry], want: int) -> float:
         if not self.session:
