@@ -72,7 +72,7 @@ class RedisSession:
 
     def _forget(self) -> None:
         self.worker = Worker(self._settings)
-        self._admission = Admission(self.store, patience=self.claim_duration, clock=self.clock)
+        self._admission = Admission(self.store, self.clock)
         self._refusal: QueueTaken | None = None
         self.turns = 0
         """Counts the begins and ends of turns: odd while one is under way."""
@@ -234,6 +234,7 @@ class RedisSession:
         requests = [] if stopped else ledger.available()
         if self._admission.waits:
             wait = LOOK_EVERY
+            self._client.leave()
         self._hand_out(requests, calls, _DRAINING_WAIT if ledger.draining else wait)
 
     def _hand_out(self, requests: list[Request], calls: Sequence[PendingCall], wait: float) -> None:

@@ -1,6 +1,7 @@
 """The client of the turn script: turns are numbered, so that one without a reply can be asked for again."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from distq.errors import RedisError
@@ -89,6 +90,13 @@ class TurnClient:
         """Put the items of requests back, if there is a session."""
         if requests and self.session:
             self.send([Settlement(request, Release()) for request in requests], 0)
+
+    def leave(self) -> None:
+        """End the session, which holds nothing; the next turn opens another."""
+        session, self.session = self.session, ""
+        if session:
+            with suppress(RedisError):  # then it lapses
+                self.store.run("close", session=session)
 
     def _send_part(self, entries: Sequence[Entry], want: int) -> float:
         if not self.session:
