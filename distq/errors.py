@@ -10,6 +10,7 @@
     ├── ShutDown                       this handle was shut down
     ├── QueueFull                      the queue is at its max_length
     ├── LeaseLost                      another process leads
+    ├── ReconcileFailed                in a test: .queue .key .attempt; the reconcile's own error is its cause
     ├── RedisError                     .retryable
     │   ├── RedisUnavailable           no answer: down, restarting, failing over
     │   ├── RedisRefused               an answer that says no: credentials, memory, wrong type
@@ -76,6 +77,16 @@ class QueueFull(DistqError):
 
 class LeaseLost(DistqError):
     """This process no longer leads."""
+
+
+class ReconcileFailed(DistqError):
+    """A reconcile failed under ``Sandbox.run_until_idle``; its ``__cause__`` is what the function raised."""
+
+    def __init__(self, message: str, *, queue: str, key: str, attempt: int) -> None:
+        super().__init__(message)
+        self.queue = queue
+        self.key = key
+        self.attempt = attempt
 
 
 class RedisError(DistqError):
