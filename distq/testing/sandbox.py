@@ -95,6 +95,7 @@ class Sandbox:
         ``max_failures`` times, if that is given. Raises TimeoutError after ``timeout`` seconds, which names
         what remained, from the last error of a reconcile; and what the run itself, or a hook, raised.
         """
+        __tracebackhide__ = True  # pytest shows the test's line, and what failed
         manager = ObservedManager(
             controllers,
             max_failures=_allowed(on_failure, max_failures),
@@ -128,6 +129,7 @@ class Sandbox:
         manager: ObservedManager,
         timeout: float,
     ) -> None:
+        __tracebackhide__ = True
         inspector = Inspector(self.redis)
         deadline = time.monotonic() + timeout
         quiet_looks = 0
