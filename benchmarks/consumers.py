@@ -160,6 +160,7 @@ class Crowd:
                 "turn",
                 session=consumer.session,
                 op=next(consumer.ops),
+                after="",
                 want=1,
                 max_clock_step=MAX_CLOCK_STEP,
                 n_ok=encoded.n_ok,

@@ -113,6 +113,7 @@ class Consumer:
             worker="{}",
         )
         self.fence = 0
+        self._last_turn = "- -"
 
     def turn(self, want: int, settled: Sequence[Any] = (), others: Sequence[Sequence[Any]] = ()) -> list[Any]:
         """Settle items of the turn before, others as (item, outcome, limiter, text), and claim some."""
@@ -122,7 +123,8 @@ class Consumer:
         reply = self._store.run(
             "turn",
             session=self.session,
-            op=next(self._turns),
+            op=(op := next(self._turns)),
+            after=self._last_turn,
             want=want,
             max_clock_step=MAX_CLOCK_STEP,
             n_ok=len(settled),
@@ -130,6 +132,7 @@ class Consumer:
             **self._inputs,
         )
         self.fence = reply[0]
+        self._last_turn = f"{op} {int(self.fence)}"
         return list(reply[5][::2])
 
 

@@ -13,6 +13,8 @@ from typing import Any, Literal, Self
 
 from distq.errors import ConfigError
 
+_PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+
 
 def _setting(default: Any, variable: str, *, secret: bool = False) -> Any:
     return field(default=default, metadata={"variable": variable, "secret": secret}, repr=not secret)
@@ -43,8 +45,12 @@ class Settings:
     redis_key_file: Path | None = _setting(None, "DISTQ_REDIS_KEY_FILE")
     """Key of the client certificate."""
 
+    prefix: str = _setting("distq", "DISTQ_PREFIX")
+    """Begins the names of all keys in Redis, and that of the Lease; installations of different prefixes share
+    a Redis and see nothing of each other."""
+
     lease_name: str | None = _setting(None, "DISTQ_LEASE_NAME")
-    """The Lease that informers compete for; None is distq-TARGET."""
+    """The Lease that informers compete for; None is PREFIX-TARGET."""
 
     lease_namespace: str | None = _setting(None, "DISTQ_LEASE_NAMESPACE")
     """The namespace of the Lease; None is the pod's, else default."""
@@ -80,6 +86,11 @@ class Settings:
     """How log lines on stderr look."""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.prefix, str) or not _PREFIX.fullmatch(self.prefix):
+            raise ConfigError(
+                f"bad prefix: {self.prefix!r:.80}. "
+                "Use 1 to 63 letters, digits, dots, dashes and underscores, a letter or digit first."
+            )
         if not self.lease_duration > self.renew_deadline > self.retry_period > 0:
             raise ConfigError(
                 f"bad lease times: lease_duration {self.lease_duration:g} s, renew_deadline "
@@ -166,6 +177,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "redis_ca_file": Path,
     "redis_cert_file": Path,
     "redis_key_file": Path,
+    "prefix": str,
     "lease_name": str,
     "lease_namespace": str,
     "lease_duration": float,

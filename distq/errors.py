@@ -9,8 +9,10 @@
     ├── Empty                          nothing to claim in time (also queue.Empty)
     ├── ShutDown                       this handle was shut down
     ├── QueueFull                      the queue is at its max_length
+    ├── QueueTaken                     another program works on the queue
     ├── LeaseLost                      another process leads
     ├── ReconcileFailed                in a test: .queue .key .attempt; the reconcile's own error is its cause
+    ├── Unsettled                      stopped in time, but before all was settled or released
     ├── RedisError                     .retryable
     │   ├── RedisUnavailable           no answer: down, restarting, failing over
     │   ├── RedisRefused               an answer that says no: credentials, memory, wrong type
@@ -75,6 +77,10 @@ class QueueFull(DistqError):
         self.added = added
 
 
+class QueueTaken(DistqError):
+    """Another program works on the queue, for another resource or cluster; it would get keys of this one."""
+
+
 class LeaseLost(DistqError):
     """This process no longer leads."""
 
@@ -87,6 +93,10 @@ class ReconcileFailed(DistqError):
         self.queue = queue
         self.key = key
         self.attempt = attempt
+
+
+class Unsettled(DistqError):
+    """A Manager stopped in time, but before all was settled or released: what it held comes back later."""
 
 
 class RedisError(DistqError):

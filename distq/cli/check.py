@@ -12,16 +12,11 @@ from distq.cli.options import use_kubeconfig, with_kubeconfig, with_settings
 from distq.cli.output import escape, print_json, styled
 from distq.config import Settings
 from distq.errors import ApiError, ConfigError
+from distq.redisio.roles import ROLES, user_of
 from distq.wording import counted
 
 if TYPE_CHECKING:
     from distq.client.client import Client
-
-ACL = (
-    "ACL SETUSER distq on >PASSWORD resetkeys ~distq:* -@all +@read +@write +@connection -@dangerous "
-    "+eval +evalsha +script|load +time +info +client|unblock"
-)
-"""A Redis user who may do what distq does, and nothing else."""
 
 LEASE = "coordination.k8s.io/v1/Lease"
 _COLOURS = {"OK": "green", "WARN": "yellow", "FAIL": "red"}
@@ -31,15 +26,30 @@ REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 @command("distq check foos --kubeconfig ~/.kube/staging")
 @click.argument("target", required=False)
 @with_kubeconfig
-@click.option("--acl", is_flag=True, help="Print the Redis command that makes a user for distq, and exit.")
+@click.option(
+    "--acl",
+    "roles",
+    multiple=True,
+    type=click.Choice(list(ROLES)),
+    help="Print the Redis command that makes a user for this role, and exit; several are one user.",
+)
+@click.option("--queue", "queues", multiple=True, help="With --acl: this queue only; several times for more.")
 @with_settings(("lease_name", "lease_namespace"))
 def check(
-    *, settings: Settings, as_json: bool, target: str | None, acl: bool, kubeconfig: str | None
+    *,
+    settings: Settings,
+    as_json: bool,
+    target: str | None,
+    roles: Sequence[str],
+    queues: Sequence[str],
+    kubeconfig: str | None,
 ) -> None:
     """Check Redis and the API server, and with TARGET its watches and its Lease."""
-    if acl:
-        click.echo(ACL)
+    if roles:
+        click.echo(_user_of(roles, queues, settings))
         return
+    if queues:
+        raise click.UsageError("--queue goes with --acl.")
     use_kubeconfig(kubeconfig)
     from distq.redisio.connection import Connection
 
@@ -54,6 +64,13 @@ def check(
             click.echo(styled(escape(level), fg=_COLOURS.get(level)) + escape(finding.removeprefix(level)))
     if problems:
         raise click.ClickException(counted(problems, "problem"))
+
+
+def _user_of(roles: Sequence[str], queues: Sequence[str], settings: Settings) -> str:
+    from distq.redisio.address import Address
+
+    database = Address(None, settings).options.get("db") or 0
+    return user_of(roles, prefix=settings.prefix, queues=queues, database=int(database))
 
 
 @dataclass(frozen=True)
@@ -77,7 +94,7 @@ def _needs(target: str, settings: Settings) -> _Needs:
         if not isinstance(watch, Every)
         for namespace in watch.namespaces or (None,)
     ]
-    lease = (settings.lease_namespace, settings.lease_name or lease_name(target))
+    lease = (settings.lease_namespace, settings.lease_name or lease_name(target, settings.prefix))
     return _Needs(list(dict.fromkeys(watched)), lease)
 
 

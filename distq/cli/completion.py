@@ -58,8 +58,9 @@ def complete_key(ctx: click.Context, param: click.Parameter, incomplete: str) ->
 
 def _connection(ctx: click.Context) -> "Connection":
     """Return a Connection of short timeouts to the Redis that the options so far and the environment name."""
+    from distq.cli.options import REDIS
     from distq.config import Settings
     from distq.redisio.connection import Connection
 
-    given = {name: value for name, value in ctx.params.items() if name.startswith("redis_") and value}
+    given = {name: value for name, value in ctx.params.items() if name in REDIS and value}
     return Connection(settings=Settings.from_env(**given)).with_timeout(_TIMEOUT)

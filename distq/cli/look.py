@@ -64,7 +64,11 @@ def queues(*, settings: Settings, as_json: bool, queue: str | None, watch: bool,
         found = [require_queue(eye, queue)] if queue else eye.queues()
         if watch and not as_json and sys.stdout.isatty():
             click.clear()
-        _print_queues(found, eye.now(), as_json)
+        if not found and not as_json:
+            shared = "" if settings.prefix == Settings.prefix else f' of the prefix "{settings.prefix}"'
+            note(f"no queues yet{shared}")
+        else:
+            _print_queues(found, eye.now(), as_json)
         if not watch:
             return
         sys.stdout.flush()
@@ -75,8 +79,6 @@ def _print_queues(found: "Sequence[QueueInfo]", now: float, as_json: bool) -> No
     if as_json:
         for info in found:
             print_json(info)
-    elif not found:
-        note("no queues yet")
     else:
         headers = [*_QUEUES, *([""] if any(info.paused for info in found) else [])]
         print_table(headers, [_queue_row(info, now)[: len(headers)] for info in found])

@@ -23,6 +23,7 @@ _HELP: dict[str, tuple[Any, str]] = {
     "redis_ca_file": (_FILE, "Certificate authority of a rediss server."),
     "redis_cert_file": (_FILE, "Client certificate."),
     "redis_key_file": (_FILE, "Its key."),
+    "prefix": (str, "Begins the names of all keys."),
     "lease_name": (str, "The Lease that informers compete for."),
     "lease_namespace": (str, "Its namespace."),
     "lease_duration": (float, "Seconds until followers take over."),
@@ -38,14 +39,14 @@ _HELP: dict[str, tuple[Any, str]] = {
 }
 _DEFAULTS = {
     "redis_url": "redis://127.0.0.1:6379/0",
-    "lease_name": "distq-TARGET",
+    "lease_name": "PREFIX-TARGET",
     "lease_namespace": "the pod's",
     "concurrency": "what the Controller says",
     "fleet_concurrency": "what the Controller says",
     "http_address": "off",
 }
 
-REDIS = tuple(name for name in _HELP if name.startswith("redis_"))
+REDIS = (*(name for name in _HELP if name.startswith("redis_")), "prefix")
 LOGS = ("log_level", "log_format")
 LEASE = ("lease_name", "lease_namespace", "lease_duration", "renew_deadline", "retry_period", "revision")
 WORK = ("concurrency", "fleet_concurrency", "grace_period")
@@ -121,7 +122,7 @@ def _of_target(settings: Settings, target: str | None) -> Settings:
 
     if target is None or settings.lease_name is not None:
         return settings
-    return dataclasses.replace(settings, lease_name=lease_name(target))
+    return dataclasses.replace(settings, lease_name=lease_name(target, settings.prefix))
 
 
 def _show(settings: Settings, as_json: bool) -> None:

@@ -1,11 +1,14 @@
 """The program ``distq``: its commands, and how each way of ending becomes an exit status.
 
 0: done. 1: no (a check failed, there is no such item, a question was answered with no). 2: usage,
-configuration or connection. 130: Ctrl-C. Errors are one line on stderr, without a traceback.
+configuration or connection. 3: stopped before all was settled. 130: Ctrl-C. Errors are one line on stderr,
+without a traceback.
 """
 
 import os
 import sys
+import threading
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -20,9 +23,12 @@ from distq.cli.pausing import pause, resume
 from distq.cli.repair import add, delete, park, requeue, resync
 from distq.cli.run import informer, run, worker
 from distq.cli.sandbox import sandbox
-from distq.errors import DistqError, LeaseLost
+from distq.errors import DistqError, LeaseLost, Unsettled
 
-INTERRUPTED = 130
+UNSETTLED, INTERRUPTED = 3, 130
+
+EXIT_TIME = 0.5
+"""Seconds that threads get which nobody may leave behind, such as those of ``asyncio.to_thread``."""
 
 
 class CommandGroup(click.Group):
@@ -36,8 +42,12 @@ class CommandGroup(click.Group):
         return super().parse_args(ctx, args)
 
     def main(self, *args: Any, **extra: Any) -> Any:
-        """Run the command line and exit."""
-        sys.exit(self._status(*args, **{"prog_name": "distq", **extra, "standalone_mode": False}))
+        """Run the command line and exit, at the latest when what hangs had its time."""
+        status = self._status(*args, **{"prog_name": "distq", **extra, "standalone_mode": False})
+        cut = threading.Timer(EXIT_TIME, _leave, [status])
+        cut.daemon = True
+        cut.start()
+        sys.exit(status)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the chosen command; a reader who leaves early, as ``head`` does, is no error."""
@@ -61,9 +71,18 @@ class CommandGroup(click.Group):
             return INTERRUPTED
         except LeaseLost as error:
             return _fail(str(error), 1)
+        except Unsettled as error:
+            return _fail(str(error), UNSETTLED)
         except DistqError as error:
             return _fail(str(error), 2)
         return status if isinstance(status, int) else 0
+
+
+def _leave(status: int) -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # nobody reads it any more
+            stream.flush()
+    os._exit(status)
 
 
 def _fail(message: str, status: int) -> int:

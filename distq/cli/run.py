@@ -62,7 +62,7 @@ def _run(
     use_kubeconfig(kubeconfig)
     controllers = load_controllers(target)
     if settings.lease_name is None:
-        settings = dataclasses.replace(settings, lease_name=lease_name(target))
+        settings = dataclasses.replace(settings, lease_name=lease_name(target, settings.prefix))
     if not as_json and settings.log_format == "text":
         for controller in controllers:
             note(_describe(controller, settings, workers=workers))

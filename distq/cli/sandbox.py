@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ from distq.cli import help as commands
 from distq.cli import shell
 from distq.cli.extras import require_extra
 from distq.cli.output import note, print_json
-from distq.cli.signals import leave_on_signals
+from distq.cli.signals import leave_on_signals, pass_on, sleep_until_signal, status_of
 
 if TYPE_CHECKING:
     from distq.testing.sandbox import Sandbox
@@ -43,7 +42,7 @@ def sandbox(*, manifests: Sequence[str], as_json: bool, command: Sequence[str]) 
             if command:
                 click.get_current_context().exit(_run(command, started))
             _print_variables(started, as_json)
-            threading.Event().wait()
+            sleep_until_signal()
         except KeyboardInterrupt:
             note(f"stopping: {_what_runs(started)}; nothing is left of them")
             raise
@@ -78,9 +77,8 @@ def _run(command: Sequence[str], started: "Sandbox") -> int:
             f"cannot run {command[0]}: {(error.strerror or str(error)).lower()}."
         ) from None
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda received, _frame: child.send_signal(received))
-    status = child.wait()
-    return status if status >= 0 else 128 - status
+        signal.signal(number, lambda received, _frame: pass_on(received, child))
+    return status_of(child)
 
 
 def _what_runs(started: "Sandbox") -> str:

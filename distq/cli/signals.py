@@ -1,11 +1,15 @@
-"""Lets SIGTERM and a closed window end a command as an exception does, so that what it started is stopped."""
+"""What signals do to a command: end it as an exception does, with what it started, or go on to its child."""
 
 import os
 import signal
+import subprocess
 import sys
+import threading
 from types import FrameType
 
 HUNG_UP = 128 + signal.SIGHUP
+LONGEST_SLEEP = 1.0
+"""Seconds that the main thread waits at a time: a signal that another one received does not wake it."""
 
 
 def leave_on_signals(status: int) -> None:
@@ -25,6 +29,44 @@ def leave_on_signals(status: int) -> None:
     signal.signal(signal.SIGTERM, leave)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         signal.signal(signal.SIGHUP, leave)
+
+
+def sleep_until_signal() -> None:
+    """Wait for the exception of a signal's handler."""
+    while True:
+        threading.Event().wait(LONGEST_SLEEP)
+
+
+def status_of(child: "subprocess.Popen[bytes]") -> int:
+    """Wait for the end of a child and return its status, 128 and the number where a signal ended it."""
+    waiter = threading.Thread(target=child.wait, name="distq-child", daemon=True)
+    waiter.start()
+    while waiter.is_alive():
+        waiter.join(LONGEST_SLEEP)
+    return child.returncode if child.returncode >= 0 else 128 - child.returncode
+
+
+def pass_on(number: int, child: "subprocess.Popen[bytes]") -> None:
+    """Give a child the signal that we received, unless it was Ctrl-C, which the terminal gave to both.
+
+    A second one would mean to be in a hurry.
+    """
+    if number != signal.SIGINT or not _in_foreground():
+        child.send_signal(number)
+
+
+def _in_foreground() -> bool:
+    """Return whether a terminal sends its Ctrl-C to our process group."""
+    try:
+        terminal = os.open(os.ctermid(), os.O_RDONLY | os.O_NOCTTY)
+    except OSError:  # there is none
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:  # its window is closed
+        return False
+    finally:
+        os.close(terminal)
 
 
 def _replace(terminals: list[int]) -> None:

@@ -46,10 +46,10 @@ def load_controllers(target: str) -> "list[Controller]":
     return list(found.values())
 
 
-def lease_name(target: str) -> str:
-    """Return the Lease that the informers of a target compete for: distq-TARGET, as an object's name."""
-    slug = re.sub(r"[^a-z0-9]+", "-", target.lower()).strip("-")
-    return f"distq-{slug}"[:63].rstrip("-")
+def lease_name(target: str, prefix: str) -> str:
+    """Return the Lease that the informers of a target compete for: PREFIX-TARGET, as an object's name."""
+    installation, program = (re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") for name in (prefix, target))
+    return f"{installation}-{program[:57]}".rstrip("-")
 
 
 def _import(name: str) -> ModuleType:

@@ -44,15 +44,21 @@ def load(kubeconfig: str | os.PathLike[str] | None, context: str | None) -> Clus
     except ImportError:
         raise ConfigError(MISSING_EXTRA) from None
     configuration = Configuration()
-    chosen = os.fspath(kubeconfig) if kubeconfig else kubeconfig_variable()
-    if chosen is None and HOME_KUBECONFIG.expanduser().exists():
-        chosen = str(HOME_KUBECONFIG)
+    chosen = kubeconfig_file(kubeconfig)
     if chosen is None:
         _load_service_account(configuration)
         return Cluster(configuration, "the pod's service account", _pod_namespace())
     namespace = _load_file(chosen, context, configuration)
     _check_server(chosen, configuration.host)
     return Cluster(configuration, f"kubeconfig {chosen}", namespace)
+
+
+def kubeconfig_file(given: str | os.PathLike[str] | None) -> str | None:
+    """Return the kubeconfig to read, or None where it is the pod's service account that counts."""
+    chosen = os.fspath(given) if given else kubeconfig_variable()
+    if chosen is None and HOME_KUBECONFIG.expanduser().exists():
+        return str(HOME_KUBECONFIG)
+    return chosen
 
 
 def _load_service_account(configuration: "Configuration") -> None:

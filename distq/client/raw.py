@@ -18,6 +18,7 @@ import urllib3
 from urllib3.exceptions import HTTPError, ProtocolError, SSLError
 
 from distq.client import credentials
+from distq.client.authorities import authorities
 from distq.client.error_mapping import no_answer, response_error
 from distq.config import kubeconfig_variable
 from distq.errors import ApiError, ConfigError, short_tracebacks
@@ -53,6 +54,13 @@ class RawClient:
     def namespace(self) -> str:
         """Return the namespace of the kubeconfig's context, or the pod's; "default" where there is none."""
         return self._connected().namespace
+
+    def authorities(self) -> tuple[str, ...]:
+        """Return short fingerprints of the certificates that vouch for the API server, as they are now.
+
+        It asks nobody; nothing where none is known.
+        """
+        return authorities(self._kubeconfig, self._context)
 
     def request(
         self,

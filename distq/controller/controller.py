@@ -4,12 +4,14 @@ A Controller only describes: Manager runs it, the informer side in the process t
 leads, the worker side in as many as there are.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from distq.controller.functions import require_reconcile
 from distq.errors import ConfigError
 from distq.workqueue.interface import Request, Result, TurnQueue
+from distq.workqueue.purpose import Purpose
 from distq.workqueue.queue import Queue
 
 if TYPE_CHECKING:
@@ -27,7 +29,8 @@ class Controller:
     past ``reconciliation_timeout`` seconds fails with TimeoutError; a plain one only when it returns.
     ``watches`` must list their objects within ``cache_sync_timeout`` seconds, and hand over every
     object again each ``resync_period`` seconds (0: never). Another ``revision`` of the reconcile
-    logic hands over every object once. Raises ConfigError.
+    logic hands over every object once. ``shared`` lets other programs work on the queue, for another
+    resource or cluster: their keys come here, too. Raises ConfigError.
     """
 
     def __init__(
@@ -42,6 +45,7 @@ class Controller:
         cache_sync_timeout: float = 120.0,
         resync_period: float = 36000.0,
         revision: str = "",
+        shared: bool = False,
     ) -> None:
         self.queue = _queue(queue)
         self.name = self.queue.name
@@ -53,13 +57,16 @@ class Controller:
         self.cache_sync_timeout = cache_sync_timeout
         self.resync_period = resync_period
         self.revision = revision
+        self.shared = shared
         require_reconcile(reconcile)
-        self._require_numbers()
+        self._require_arguments()
 
     def __repr__(self) -> str:
         return f"Controller({self.name!r}, {getattr(self.reconcile, '__qualname__', self.reconcile)!r})"
 
-    def _require_numbers(self) -> None:
+    def _require_arguments(self) -> None:
+        if not isinstance(self.shared, bool):
+            raise ConfigError(f"bad shared: {self.shared!r:.80}. Give True or False.")
         for name, number in {
             "concurrency": self.concurrency,
             "fleet_concurrency": self.fleet_concurrency,
@@ -76,6 +83,25 @@ class Controller:
             )
         if not self.resync_period >= 0:
             raise ConfigError(f"bad resync_period: {self.resync_period!r}. Give seconds, or 0 for never.")
+
+
+def purpose_of(controller: Controller, lease: str) -> Purpose | None:
+    """Return what it is for, as far as the code says; None without For, and where the queue is shared."""
+    if controller.shared or not controller.watches:
+        return None
+    from distq.controller.watches import For, title  # needs the extra kubernetes
+
+    resource = next((watch.resource for watch in controller.watches if isinstance(watch, For)), None)
+    if resource is None:
+        return None
+    return Purpose(resource, lease=lease, watches=tuple(map(title, controller.watches)))
+
+
+def lease_name(controllers: Sequence[Controller], prefix: str) -> str:
+    """Return a name for what runs together, so that other programs do not compete for the same Lease."""
+    names = "-".join(sorted(controller.name for controller in controllers))
+    prefix, names = (re.sub("[^a-z0-9]+", "-", text.lower()) for text in (prefix, names))
+    return f"{prefix.strip('-')}-{names[:57]}".strip("-")
 
 
 def _queue(queue: object) -> TurnQueue:

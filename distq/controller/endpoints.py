@@ -23,6 +23,9 @@ Problems = Callable[[], Sequence[str]]
 
 NO_METRICS = "no metrics here: the process keeps none. Install distq[metrics], or give the Manager some.\n"
 
+_POLL = 0.1
+"""Seconds that ``close`` may wait for the server's thread."""
+
 _logger = logging.getLogger("distq")
 
 
@@ -39,7 +42,9 @@ class Endpoints:
         self._metrics = metrics
         self._server = _listen(*host_and_port(address))
         self._server.set_app(self._answer)
-        self._thread = threading.Thread(target=self._server.serve_forever, name="distq-http", daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=[_POLL], name="distq-http", daemon=True
+        )
 
     @property
     def url(self) -> str:

@@ -5,25 +5,32 @@ the process: a leader that watches half of what it should is worse than another 
 """
 
 import logging
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 
 from distq.client.client import Client
+from distq.client.outage import Outage
+from distq.clock import SYSTEM_CLOCK
 from distq.config import Settings
 from distq.controller.controller import Controller
 from distq.controller.stream.source_config import SourceConfig
 from distq.controller.stream.sources import Source, sources
 from distq.controller.stream.stream_source import StreamSource
-from distq.errors import ApiError, LeaseLost
+from distq.errors import ApiError, LeaseLost, RedisError
 from distq.leaderelection import LeaderElectionConfig, LeaderElector, LeaseLock
 from distq.metrics import STREAM_LAG, STREAM_SYNCED, MetricsProvider, Sample
+from distq.redisio.queue_store import QueueStore
 from distq.wording import counted
+from distq.workqueue.admission import LOOK_EVERY, Admission
 from distq.workqueue.queue import Queue
 
 CHECK_EVERY = 0.2
 """Seconds between checks whether all streams are synced."""
+
+LEAVE_TIME = 0.8
+"""Seconds that streams get to end; one that waits for an answer commits nothing later than its term."""
 
 _logger = logging.getLogger("distq")
 
@@ -31,7 +38,7 @@ _logger = logging.getLogger("distq")
 class Candidate:
     """Competes for a Lease, and runs the watches of all controllers while it holds it.
 
-    ``on_failure`` receives why it cannot go on: LeaseLost, or what a stream raised.
+    ``on_failure`` receives why it cannot go on: LeaseLost, QueueTaken, or what a stream raised.
     """
 
     def __init__(
@@ -78,6 +85,16 @@ class Candidate:
         """Wait until the lease is released."""
         self._thread.join()
 
+    def has_ended(self) -> bool:
+        """Return whether the lease is released, or was not held."""
+        return not self._thread.is_alive()
+
+    def left_behind(self) -> str:
+        """Return which lease was not released, or nothing."""
+        if self._elector.get_leader() != self._lock.identity:
+            return ""
+        return f"the lease {self._lock.describe()} expires by itself"
+
     def is_leader(self) -> bool:
         """Return whether this process holds the lease."""
         return self._elector.is_leader()
@@ -105,11 +122,32 @@ class Candidate:
 
     def _run(self) -> None:
         try:
+            entrance = self._entrance()
+            with suppress(RedisError):  # each term looks again
+                while not (self._stop.is_set() or entrance.is_open()):
+                    self._stop.wait(LOOK_EVERY)
             self._elector.run(self._stop)
             if not self._stop.is_set():
                 raise LeaseLost(f"lost the lease {self._lock.describe()}: another may lead. Start again.")
         except BaseException as error:  # noqa: BLE001 - the manager raises it
             self._on_failure(error)
+
+    def _entrance(self) -> "_Entrance":
+        return _Entrance([each.queue for each in self._controllers if isinstance(each.queue, Queue)])
+
+    def _enter(self, feeds: Sequence["_Feed"], over: threading.Event) -> None:
+        """Wait until nobody works on the queues for something else; others may have come since the start."""
+        entrance, outage = self._entrance(), Outage(self._lock.describe(), _logger, SYSTEM_CLOCK)
+        while not over.is_set():
+            try:
+                if entrance.is_open():
+                    outage.over()
+                    return
+            except RedisError as error:
+                outage.failed(error)
+            for feed in feeds:
+                feed.check()
+            over.wait(LOOK_EVERY)
 
     def _lead(self, over: threading.Event) -> None:
         """Run all sources until the term is over or one of them fails."""
@@ -123,6 +161,7 @@ class Candidate:
             for source in feed.sources
         ]
         try:
+            self._enter(feeds, over)
             for thread in threads:
                 thread.start()
             while not over.wait(CHECK_EVERY):
@@ -130,10 +169,17 @@ class Candidate:
                     feed.check()
         finally:
             halt.set()
-            for thread in threads:
-                if thread.ident is not None:  # not where there were no more threads to be had
-                    thread.join()
+            self._wait_for(threads)
             self._feeds = []
+
+    def _wait_for(self, threads: Sequence[threading.Thread]) -> None:
+        """Wait for the sources of a term that is over, but not for what does not answer them."""
+        until = time.monotonic() + LEAVE_TIME
+        for thread in threads:
+            if thread.ident is not None:  # not where there were no more threads to be had
+                thread.join(max(0.0, until - time.monotonic()))
+        if left := [thread.name for thread in threads if thread.is_alive()]:
+            _logger.warning("%s: left behind without an answer", ", ".join(left))
 
     def _feed(self, controller: Controller) -> "_Feed":
         assert isinstance(controller.queue, Queue)  # noqa: S101  # the Manager gives no other
@@ -147,6 +193,7 @@ class Candidate:
             resync_period=controller.resync_period,
             lease_duration=self._settings.lease_duration,
             metrics=self._metrics,
+            purpose=controller.queue.purpose,
         )
         return _Feed(
             controller.name,
@@ -155,34 +202,50 @@ class Candidate:
         )
 
 
+class _Entrance:
+    """Keeps an informer from queues on which another program works, for something else."""
+
+    def __init__(self, queues: Sequence[Queue]) -> None:
+        self._admissions = [
+            (
+                queue.purpose,
+                Admission(
+                    QueueStore(queue.connection, queue.name),
+                    patience=queue.claim_duration,
+                    clock=SYSTEM_CLOCK,
+                ),
+            )
+            for queue in queues
+            if queue.purpose is not None
+        ]
+
+    def is_open(self) -> bool:
+        """Look whether the queues may be fed; raise QueueTaken, RedisError."""
+        return all(admission.look(purpose()) for purpose, admission in self._admissions)
+
+
 def new_candidate(
     controllers: Sequence[Controller],
     *,
-    client: Client | None,
+    client: Client,
+    lease: str,
     settings: Settings,
     metrics: MetricsProvider | None,
     on_failure: Callable[[BaseException], None],
 ) -> Candidate:
-    """Return the candidate for the Lease that the settings name, or else the controllers.
+    """Return the candidate for the Lease of that name.
 
     Raises ConfigError where there is no cluster: now, and not at the first election.
     """
-    client = client or Client()
     own_namespace = client.namespace
     return Candidate(
         [each for each in controllers if isinstance(each.queue, Queue)],
         client=client,
-        lease=(settings.lease_namespace or own_namespace, settings.lease_name or _lease_name(controllers)),
+        lease=(settings.lease_namespace or own_namespace, lease),
         settings=settings,
         metrics=metrics,
         on_failure=on_failure,
     )
-
-
-def _lease_name(controllers: Sequence[Controller]) -> str:
-    """Return a name for what runs here, so that other programs do not compete for the same Lease."""
-    names = "-".join(sorted(controller.name for controller in controllers))
-    return f"distq-{re.sub('[^a-z0-9]+', '-', names.lower())}"[:63].strip("-")
 
 
 class _Feed:

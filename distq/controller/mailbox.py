@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Literal
 
-Message = signal.Signals | BaseException | Literal["stop", "drained", "called", "late"]
+Message = signal.Signals | BaseException | Literal["stop", "called", "late"]
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _LONGEST_SLEEP = 1.0
@@ -31,9 +31,15 @@ class Mailbox:
         Not in one sleep: a signal that another thread received, or that came just before the main one fell
         asleep, does not wake it, and Python runs handlers in the main thread only.
         """
-        while True:
-            with suppress(queue.Empty):
-                return self._messages.get(timeout=_LONGEST_SLEEP)
+        while (message := self.next_within(_LONGEST_SLEEP)) is None:
+            pass
+        return message
+
+    def next_within(self, seconds: float) -> Message | None:
+        """Wait for what happens next, ``seconds`` at most; return None where nothing did."""
+        with suppress(queue.Empty):
+            return self._messages.get(timeout=seconds)
+        return None
 
     @contextmanager
     def receiving_signals(self) -> Iterator[None]:

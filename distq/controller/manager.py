@@ -6,27 +6,27 @@ period.
 """
 
 import logging
-import math
 import signal
 import threading
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from distq.config import Settings
-from distq.controller.controller import Controller
+from distq.controller.controller import Controller, lease_name, purpose_of
 from distq.controller.hooks import Hook, Hooks
 from distq.controller.mailbox import Mailbox, Message
 from distq.controller.process_health import ProcessHealth
+from distq.controller.shutdown import Shutdown
 from distq.controller.worker.dispatcher import Dispatcher
 from distq.controller.worker.event_loop import EventLoop
 from distq.controller.worker.waiting import waits_for
-from distq.errors import ConfigError, RedisError, short_tracebacks
+from distq.errors import ConfigError, RedisError, Unsettled, short_tracebacks
 from distq.metrics import MetricsProvider
 from distq.redisio.connection import Connection
 from distq.wording import duration
 from distq.workqueue.interface import Settlement
+from distq.workqueue.purpose import PresentPurpose
 from distq.workqueue.queue import Queue
 
 if TYPE_CHECKING:
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 WAITING_REPORT = 2.0
 """Seconds after which a worker that had nothing to do says what it waits for."""
+
+_SHUTDOWN_SLEEP = 0.05
+"""Seconds between looks at a shutdown."""
 
 _logger = logging.getLogger("distq")
 
@@ -75,7 +78,7 @@ class Manager:
         self._mailbox = Mailbox()
         self._event_loop = EventLoop()
         self._hooks = Hooks(on_start, on_stop, self._event_loop, self._mailbox)
-        self._deadline = math.inf
+        self._grace_left = self._settings.grace_period
         self._started = False
         self._require_controllers()
 
@@ -83,8 +86,10 @@ class Manager:
         """Run until ``stop``, SIGTERM or SIGINT (received in the main thread only), and then drain.
 
         ``informer`` competes for the lease and watches, ``workers`` reconciles. A second signal ends the
-        grace period. Raises what ended it: LeaseLost, KeyboardInterrupt after SIGINT, RedisError where
-        Redis cannot be used at the start, ConfigError, ApiError, and what ``on_start`` or ``on_stop`` raised.
+        grace period. It returns within that and two seconds, whatever does not answer. Raises what ended it:
+        LeaseLost, KeyboardInterrupt after SIGINT, RedisError where Redis cannot be used at the start,
+        ConfigError, ApiError, what ``on_start`` or ``on_stop`` raised; else Unsettled where something was
+        left behind.
         """
         if self._started:
             raise ConfigError("this Manager was run before: make another one.")
@@ -103,8 +108,7 @@ class Manager:
                     reason = self._work()
                     errors += self._drain(reason)
                 finally:
-                    left = self._deadline - time.monotonic()
-                    errors += self._hooks.stop(min(left, self._settings.grace_period))
+                    errors += self._hooks.stop(self._grace_left)
         _raise_first(reason, *errors)
 
     def stop(self) -> None:
@@ -146,12 +150,14 @@ class Manager:
                 )
                 for controller in self._controllers
             ]
+        self._say_purposes()
         if informer and watched:
             from distq.controller.leading import new_candidate
 
             self._candidate = new_candidate(
                 self._controllers,
-                client=self._client,
+                client=self._reach(),
+                lease=self._lease_name(),
                 settings=self._settings,
                 metrics=self._metrics,
                 on_failure=self._mailbox.put,
@@ -181,6 +187,21 @@ class Manager:
             for controller in self._controllers:
                 controller.queue.measure(self._metrics)
         return in_redis
+
+    def _say_purposes(self) -> None:
+        """Let each handle say what it claims for, so that no other program takes its keys."""
+        for controller in self._controllers:
+            purpose = purpose_of(controller, self._lease_name())
+            if purpose is not None and isinstance(controller.queue, Queue):
+                controller.queue.purpose = PresentPurpose(purpose, self._reach().authorities)
+
+    def _reach(self) -> "Client":
+        from distq.client.client import Client
+
+        return self._client or Client()
+
+    def _lease_name(self) -> str:
+        return self._settings.lease_name or lease_name(self._controllers, self._connection.prefix)
 
     # Meanwhile
 
@@ -214,36 +235,25 @@ class Manager:
     # After
 
     def _drain(self, reason: Message) -> list[BaseException]:
-        """Stop everything and wait for it; return what failed meanwhile."""
-        began, errors = time.monotonic(), list[BaseException]()
+        """Stop everything and wait for it; return what failed meanwhile, or was left behind in the end."""
+        errors = list[BaseException]()
         self._health.stopping = True
         why = reason.name if isinstance(reason, signal.Signals) else "stopping"
-        running = sum(dispatcher.in_progress for dispatcher in self._dispatchers)
-        _logger.info("%s: no new work; %d in progress", why, running)
-        self._shut_down(self._settings.grace_period)
-        threading.Thread(target=self._join, name="distq-drain", daemon=True).start()
-        while (event := self._mailbox.next()) != "drained":
-            if isinstance(event, signal.Signals):
-                _logger.warning("%s again: not waiting any longer", event.name)
-                self._shut_down(0.0)
-            elif isinstance(event, BaseException):
-                errors.append(event)
-        _logger.info("done in %s", duration(time.monotonic() - began))
+        shutdown = Shutdown(self._dispatchers, self._candidates())
+        _logger.info("%s: no new work; %d in progress", why, shutdown.in_progress)
+        shutdown.begin(self._settings.grace_period)
+        while not shutdown.is_over():
+            message = self._mailbox.next_within(_SHUTDOWN_SLEEP)
+            if isinstance(message, signal.Signals):
+                if shutdown.hurry():
+                    _logger.warning("%s again: not waiting any longer", message.name)
+            elif isinstance(message, BaseException):
+                errors.append(message)
+        if left := shutdown.left_behind():
+            errors.append(Unsettled(f"stopped before all was settled: {left}."))
+        self._grace_left = shutdown.grace_left
+        _logger.info("done in %s", duration(shutdown.took))
         return errors
-
-    def _shut_down(self, grace: float) -> None:
-        self._deadline = min(self._deadline, time.monotonic() + grace)
-        for candidate in self._candidates():
-            candidate.stop()
-        for dispatcher in self._dispatchers:
-            dispatcher.shut_down(grace)
-
-    def _join(self) -> None:
-        for dispatcher in self._dispatchers:
-            dispatcher.join()
-        for candidate in self._candidates():
-            candidate.join()
-        self._mailbox.put("drained")
 
     def _candidates(self) -> "list[Candidate]":
         return [self._candidate] if self._candidate else []

@@ -153,6 +153,16 @@ def identities(watches: Sequence[ResourceWatch]) -> list[str]:
     return numbered
 
 
+def title(watch: Watch) -> str:
+    """Return what people call a watch: its class, resource, places and selectors."""
+    if isinstance(watch, Every):
+        return f"Every {watch.period:g} s"
+    words = [type(watch).__name__, watch.resource, watch.label_selector, watch.field_selector]
+    if watch.namespaces is not None:
+        words.append(f"in {' '.join(watch.namespaces)}")
+    return " ".join(filter(None, words))
+
+
 def _namespaces(resource: str, namespaces: Sequence[str]) -> tuple[str, ...]:
     if isinstance(namespaces, str) or not namespaces or not all(namespaces):
         raise ConfigError(

@@ -65,7 +65,10 @@ class ItemInfo:
 
 @dataclass(frozen=True, slots=True)
 class WorkerInfo:
-    """One open handle of a queue in one process; ``done`` and ``failed`` count since it was opened."""
+    """One open handle of a queue in one process; ``done`` and ``failed`` count since it was opened.
+
+    ``resource`` is what its Controller reconciles, None where it does not say.
+    """
 
     name: str
     queue: str
@@ -77,6 +80,7 @@ class WorkerInfo:
     processing: int
     done: int
     failed: int
+    resource: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from distq.redisio.queue_reads import Holder, StoredItem
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import ClaimRecord, FailureRecord, StreamRecord
 from distq.redisio.round_trips import Read
+from distq.workqueue.purpose import Purpose
 
 _NO_FAILURE = FailureRecord(0, 0, 0, "", "", "")
 
@@ -55,6 +56,7 @@ def worker_infos(store: QueueStore) -> Read[list[WorkerInfo]]:
             processing=processing,
             done=int(about.get("done", 0)),
             failed=int(about.get("failed", 0)),
+            resource=purpose.resource if (purpose := Purpose.parse(about)) else None,
         )
         for (session, about), processing in zip(workers.items(), held, strict=True)
     ]

@@ -71,6 +71,11 @@ class Address:
             str(path) if path else f"{self.options.get('host', 'localhost')}:{self.options.get('port', 6379)}"
         )
 
+    @property
+    def prefix(self) -> str:
+        """Return what the names of all our keys begin with."""
+        return self.settings.prefix
+
     @cached_property
     def user(self) -> str:
         """Return the user that we log in as; Redis calls the one without a name default."""
@@ -92,6 +97,7 @@ class Address:
                 "socket_timeout": timeout,
                 "socket_connect_timeout": timeout,
                 "decode_responses": False,  # whatever the URL says
+                "driver_info": None,  # CLIENT SETINFO is a right that not everybody has
             }
             | ({} if "path" in self.options else {"socket_keepalive": True})
             | self._credentials()

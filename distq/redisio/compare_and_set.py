@@ -1,15 +1,16 @@
 """One record in Redis that is replaced only by who has seen it: what an election needs.
 
-    distq:election:NAME  HASH  version, record
+    prefix:election:NAME  HASH  version, record
 
 The version is the time of the write in µs, or the last one and 1 where the clock went back.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from distq.redisio import scripts
 from distq.redisio.connection import Connection
-from distq.redisio.keys import validate_key
+from distq.redisio.keys import election_key, validate_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class CompareAndSetRecord:
 
     def __init__(self, connection: Connection, name: str) -> None:
         self._connection = connection
-        self._key = f"distq:election:{validate_key(name).decode()}"
+        self._name = validate_key(name).decode()
         self._timed = connection
         self._timeout = 0.0
 
@@ -46,6 +47,10 @@ class CompareAndSetRecord:
         """Close the connections of its own."""
         if self._timed is not self._connection:
             self._timed.close()
+
+    @cached_property
+    def _key(self) -> str:
+        return election_key(self._name, prefix=self._connection.prefix)
 
     def _within(self, timeout: float) -> Connection:
         """Return a connection with this timeout, the last one where it is the same, as it mostly is."""

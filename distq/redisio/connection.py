@@ -40,7 +40,9 @@ class Connection:
     def __init__(self, url: str | None = None, *, settings: Settings | None = None) -> None:
         self._address = Address(url, settings)
         self._timeout = 5.0
+        self._tired_after = 7.5  # one try that took the whole time may have had a stale connection
         self._pauses: Sequence[float] = _PAUSES
+        self._checked = False  # by the one that this was made of
         self._pool: ConnectionPool | None = None
         self._lock = threading.Lock()
         _connections.add(self)
@@ -58,6 +60,11 @@ class Connection:
     def address(self) -> str:
         """Return host:port or the socket's path, for messages."""
         return self._address.where
+
+    @property
+    def prefix(self) -> str:
+        """Return what the names of all keys begin with."""
+        return self._address.prefix
 
     def now(self) -> float:
         """Return the server's time, seconds since the epoch; raise RedisUnavailable or RedisRefused."""
@@ -99,10 +106,15 @@ class Connection:
             raise typed_error(error, self._address) from None
         return connection  # type: ignore[no-any-return]  # redis-py does not say
 
-    def with_timeout(self, timeout: float) -> "Connection":
-        """Return a pool to the same server that waits at most ``timeout`` seconds and repeats nothing."""
+    def with_timeout(self, timeout: float, *, repeats: bool = False) -> "Connection":
+        """Return a pool to the same server that waits at most ``timeout`` seconds.
+
+        It repeats nothing, or with ``repeats`` what was lost before half of that time had passed.
+        """
         other = Connection()
-        other._address, other._timeout, other._pauses = self._address, timeout, ()
+        other._address, other._timeout, other._tired_after = self._address, timeout, timeout / 2
+        other._pauses = self._pauses if repeats else ()
+        other._checked = self._pool is not None
         return other
 
     def check(self) -> list[str]:
@@ -123,8 +135,9 @@ class Connection:
             return pool
         with self._lock:
             if self._pool is None:
-                with self._greeting() as execute:
-                    server_checks.enforce(execute, self._address)
+                if not self._checked:
+                    with self._greeting() as execute:
+                        server_checks.enforce(execute, self._address)
                 self._pool = self._address.pool(self._timeout)
             return self._pool
 
@@ -157,8 +170,7 @@ class Connection:
     ) -> Reply:
         """Try until it succeeds or is refused; not again where it took ``tired_after`` seconds so far."""
         pauses, began = iter(self._pauses), time.monotonic()
-        # one try that took the whole time may have had a stale connection
-        tired_after = 1.5 * self._timeout if tired_after is None else tired_after
+        tired_after = self._tired_after if tired_after is None else tired_after
         while True:
             try:
                 connection = pool.get_connection()

@@ -22,7 +22,10 @@ _KINDS_THAT_COME_BACK = (
     exceptions.TryAgainError,
 )
 
-_SCRIPT = re.compile(r" script: .*on @user_script:\d+\.?$")
+_DENIED = re.compile("NOPERM|ACL failure in script|The user executing the script can't")
+"""What a server says whose user may not do something, be it within a script."""
+
+_SCRIPT = re.compile(r" script: \w+, on @user_script:\d+\.?$")
 
 _NOT_TRUSTED = "certificate not trusted"
 
@@ -43,7 +46,7 @@ def typed_error(error: Exception, address: Address) -> RedisError:
             f"{'no password given' if 'required' in text or 'NOAUTH' in text else 'wrong password'}. "
             "Check DISTQ_REDIS_PASSWORD."
         )
-    if isinstance(error, exceptions.NoPermissionError) or "NOPERM" in text:
+    if isinstance(error, exceptions.NoPermissionError) or _DENIED.search(text):
         return RedisRefused(
             f'Redis at {address.where} denied user "{address.user}": {text}. See "distq check".'
         )

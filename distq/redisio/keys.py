@@ -1,6 +1,7 @@
 """The layout of a queue in Redis, and what may name a queue and an item.
 
-All keys of a queue share the hash tag ``{name}``, so that it lives in one cluster slot.
+All keys of a queue are named ``prefix:{name}:...``. They share the hash tag ``{name}``, so that it lives in
+one cluster slot. The prefix is ``distq`` unless the settings say another; no key is outside of it.
 
     ready       ZSET  item -> order; the queue. Disjoint from processing and delayed.
     dirty       ZSET  item -> order: added again while claimed. A subset of processing.
@@ -16,25 +17,35 @@ All keys of a queue share the hash tag ``{name}``, so that it lives in one clust
     meta        HASH  layout, clocks, paused, cover, emptying, buckets, session records
     wake        LIST  at most one token, which wakes a sleeper; it owns nothing
 
-``distq:queues`` beside them is a HASH of the queues that exist.
+``prefix:queues`` beside them is a HASH of the queues that exist, ``prefix:election:NAME`` one for each
+election in Redis.
 """
 
 import re
 
+from distq.config import Settings
 from distq.errors import InvalidKey, InvalidQueueName
 
 LAYOUT = 1
 """The version of the layout above; a queue with a higher one is refused."""
 
-QUEUES = "distq:queues"
-
 _QUEUE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 
-def queue_key(queue: str, name: str) -> str:
+def queue_key(queue: str, name: str, *, prefix: str = Settings.prefix) -> str:
     """Return the Redis key of one of a queue's structures."""
-    return f"distq:{{{queue}}}:{name}"
+    return f"{prefix}:{{{queue}}}:{name}"
+
+
+def queues_key(prefix: str) -> str:
+    """Return the Redis key of the hash of queues that exist."""
+    return f"{prefix}:queues"
+
+
+def election_key(name: str, *, prefix: str) -> str:
+    """Return the Redis key of an election's record."""
+    return f"{prefix}:election:{name}"
 
 
 def validate_queue_name(name: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from distq.errors import ConfigError, LayoutTooNew, RedisRefused
 from distq.redisio import scripts
 from distq.redisio.connection import Argument, Connection
-from distq.redisio.keys import LAYOUT, QUEUES, queue_key, validate_key, validate_queue_name
+from distq.redisio.keys import LAYOUT, queue_key, queues_key, validate_key, validate_queue_name
 from distq.redisio.limits import BATCH_LIMIT, REPAIR_LIMIT
 
 
@@ -18,11 +18,15 @@ class QueueStore:
     def __init__(self, connection: Connection, name: str) -> None:
         self.connection = connection
         self.name = validate_queue_name(name)
+        self._keys: dict[str, str] = {}
         self._registered = False
 
     def key(self, name: str) -> str:
         """Return the Redis key of a structure named as in ``keys``."""
-        return queue_key(self.name, name)
+        key = self._keys.get(name)
+        if key is None:  # once a store: a turn needs thirteen
+            key = self._keys[name] = queue_key(self.name, name, prefix=self.connection.prefix)
+        return key
 
     def run(self, script: str, **inputs: Argument | Sequence[Argument]) -> Any:
         """Run a script with its inputs by name; replies are bytes, int or lists of them."""
@@ -47,7 +51,7 @@ class QueueStore:
 
     def exists(self) -> bool:
         """Return whether the queue was ever used."""
-        return bool(self.connection.execute("HEXISTS", QUEUES, self.name))
+        return bool(self.connection.execute("HEXISTS", queues_key(self.connection.prefix), self.name))
 
     def pause(self) -> bool:
         """Stop claims; return False where they were stopped already."""
@@ -89,8 +93,9 @@ class QueueStore:
         (layout,) = self.read(("HGET", "meta", "layout"))
         if layout is not None and int(layout) > LAYOUT:
             raise self._too_new(layout.decode())
-        if not self.connection.execute("HEXISTS", QUEUES, self.name):  # full memory permits a look only
-            self.connection.execute("HSETNX", QUEUES, self.name, int(time.time()))
+        if not self.exists():  # full memory permits a look only
+            queues = queues_key(self.connection.prefix)
+            self.connection.execute("HSETNX", queues, self.name, int(time.time()))
         self._registered = True
 
     def _too_new(self, layout: str) -> LayoutTooNew:
@@ -114,4 +119,4 @@ def batches(keys: Sequence[str], size: int = BATCH_LIMIT) -> Iterator[list[bytes
 
 def queue_names(connection: Connection) -> list[str]:
     """Return the names of the queues that exist, sorted."""
-    return sorted(name.decode() for name in connection.execute("HKEYS", QUEUES))
+    return sorted(name.decode() for name in connection.execute("HKEYS", queues_key(connection.prefix)))

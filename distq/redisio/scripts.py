@@ -9,7 +9,7 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib import resources
 
 Argument = str | bytes | int | float
@@ -17,6 +17,8 @@ Argument = str | bytes | int | float
 _INCLUDE = re.compile(r"^[ ]*--- @include (\w+)$", re.MULTILINE)
 _HEADER_ENDS = "\nlocal call = redis.call\n"
 _DECLARATION = re.compile(r"^local ([\w, ]+) =((?:.|\n(?!local))*)", re.MULTILINE)
+_COMMAND = re.compile(r"""(?:call\(|(?<!return )\{ )'([A-Z]+)'""")
+"""A command that is called, or that a table begins with for a later call."""
 _INPUT = re.compile(r"(KEYS|ARGV)\[(\d+)\]|unpack\((ARGV), (\d+)\)")
 
 
@@ -30,6 +32,11 @@ class Script:
     keys: tuple[str, ...]
     arguments: tuple[str, ...]
     last_is_list: bool
+
+    @cached_property
+    def commands(self) -> frozenset[str]:
+        """Return the commands of Redis that it may call, in small letters."""
+        return frozenset(command.lower() for command in _COMMAND.findall(self.source))
 
     def bind(self, key: Callable[[str], str], inputs: Mapping[str, object]) -> list[Argument]:
         """Return what follows the script in EVALSHA: the number of keys, the keys, the arguments."""

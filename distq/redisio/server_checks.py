@@ -1,5 +1,6 @@
 """What distq requires of a Redis server: checked at the first use, reported in full by ``distq check``."""
 
+import hashlib
 import logging
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,6 +11,8 @@ from distq.redisio.address import Address
 Execute = Callable[..., Any]
 
 _logger = logging.getLogger("distq.redis")
+_NOTHING = "return 1"
+_NOTHING_SHA = hashlib.sha1(_NOTHING.encode(), usedforsecurity=False).hexdigest()
 _OLDEST = {"redis": (6, 2), "valkey": (7, 2)}
 
 
@@ -60,16 +63,26 @@ def _of_server(info: dict[str, str], address: Address) -> Iterator[str]:
 
 
 def _of_permissions(execute: Execute, address: Address) -> Iterator[str]:
-    """Try what the workers do, on no data of theirs."""
-    tries = {"EVAL": ("EVAL", "return 1", 0), "CLIENT UNBLOCK": ("CLIENT", "UNBLOCK", 0)}
-    for command, attempt in tries.items():
-        try:
-            execute(*attempt)
-        except RedisError:
-            rule = command.lower().replace(" ", "|")
-            yield f'FAIL  user "{address.user}" may not run {command}. ACL SETUSER {address.user} +{rule}'
-        else:
-            yield f'OK    user "{address.user}" may run {command}'
+    """Try what the workers do, on no data of theirs: scripts by their hash, or else sent whole."""
+    by_hash = _may(execute, "SCRIPT", "LOAD", _NOTHING) and _may(execute, "EVALSHA", _NOTHING_SHA, 0)
+    if by_hash or _may(execute, "EVAL", _NOTHING, 0):
+        yield f'OK    user "{address.user}" may run scripts'
+    else:
+        rules = "+evalsha +script|load"
+        yield f'FAIL  user "{address.user}" may not run scripts. ACL SETUSER {address.user} {rules}'
+    if _may(execute, "CLIENT", "UNBLOCK", 0):
+        yield f'OK    user "{address.user}" may run CLIENT UNBLOCK'
+    else:
+        user = address.user
+        yield f'FAIL  user "{user}" may not run CLIENT UNBLOCK. ACL SETUSER {user} +client|id +client|unblock'
+
+
+def _may(execute: Execute, *attempt: str | int) -> bool:
+    try:
+        execute(*attempt)
+    except RedisError:
+        return False
+    return True
 
 
 def _info(execute: Execute) -> dict[str, str]:

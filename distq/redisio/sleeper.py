@@ -23,6 +23,9 @@ from distq.redisio.connection import Connection
 _AFTER_TROUBLE = 1.0
 """Seconds to sleep where Redis does not answer; the next turn says so to the caller."""
 
+_PARTING = 0.5
+"""Seconds that Redis gets to end the pop of a sleeper that is to sleep no more."""
+
 _LONGEST = 86400.0
 """Seconds that one sleep lasts at most; poll knows no infinity."""
 
@@ -42,7 +45,7 @@ class Sleeper:
         self._wake_key = wake_key
         self._blocking: AbstractConnection | None = None
         self._client_id = 0
-        self._closed = False
+        self._ended = self._closed = False
         self._lock = threading.Lock()
         self._read_end, self._write_end = os.pipe()
         os.set_blocking(self._read_end, False)
@@ -71,7 +74,7 @@ class Sleeper:
                 self._rest(until)
         except (redis.RedisError, RedisError, OSError):
             self._disconnect()
-            soon = time.monotonic() + _AFTER_TROUBLE
+            soon = time.monotonic() + (0.0 if self._ended else _AFTER_TROUBLE)
             self._rest(lambda: min(until(), soon))
         except BaseException:  # an interrupt: a pop that goes on would take a token for nobody
             self._disconnect()
@@ -85,6 +88,11 @@ class Sleeper:
     def interrupt(self) -> None:
         """End a running or the next sleep at once."""
         self._write(_INTERRUPT)
+
+    def end(self) -> None:
+        """End a running or the next sleep at once, though Redis may not answer: no other follows."""
+        self._ended = True
+        self.interrupt()
 
     def close(self) -> None:
         """End a running sleep, which then closes its connection; where nobody sleeps it is closed here.
@@ -108,11 +116,18 @@ class Sleeper:
         blocking.send_command("BLPOP", self._wake_key, 0)
         answer = _descriptor(blocking)
         if not self._rest(until, answer):
-            for _ in range(_TRIES):  # the pop may arrive after the first of them
-                self._connection.execute("CLIENT", "UNBLOCK", self._client_id)
-                if _readable(_ANSWER_TIME, answer):
-                    break
+            self._unblock(answer)
         blocking.read_response()
+
+    def _unblock(self, answer: int) -> None:
+        """Let Redis end the pop."""
+        connection = self._connection.with_timeout(_PARTING) if self._ended else self._connection
+        for _ in range(_TRIES):  # the pop may arrive after the first of them
+            connection.execute("CLIENT", "UNBLOCK", self._client_id)
+            if _readable(_ANSWER_TIME, answer):
+                break
+        if self._ended:
+            connection.close()
 
     def _rest(self, until: Callable[[], float], *sources: int) -> bool:
         """Return whether one of the sources has something to read; an interrupt ends the waiting, too."""

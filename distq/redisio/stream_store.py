@@ -10,7 +10,7 @@ from typing import Any
 from distq.redisio import queue_reads
 from distq.redisio.checkpoints import MARK
 from distq.redisio.connection import Connection
-from distq.redisio.keys import queue_key, validate_key
+from distq.redisio.keys import validate_key
 from distq.redisio.limits import BATCH_LIMIT
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import StreamRecord
@@ -153,7 +153,7 @@ class _StreamKeys(QueueStore):
 
     def __init__(self, connection: Connection, queue: str, stream: str) -> None:
         super().__init__(connection, queue)
-        self._known = queue_key(queue, f"known:{stream}")
+        self._known = f"known:{stream}"
 
     def key(self, name: str) -> str:
-        return self._known if name == "known" else super().key(name)
+        return super().key(self._known if name == "known" else name)

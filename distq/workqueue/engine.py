@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from distq.workqueue.interface import Request, Settlement, Turn
+from distq.workqueue.purpose import Purpose
 from distq.workqueue.rate_limiters import Failure, RateLimiter, ScriptedRateLimiter, fixed, program_of
 
 
@@ -25,11 +26,12 @@ Entry = Settlement | RateLimitedAdd
 
 @dataclass
 class TurnSettings:
-    """What each turn of a handle carries about failures and the fleet."""
+    """What each turn of a handle carries about failures and the fleet, and what the handle claims for."""
 
     rate_limiter: RateLimiter
     max_retries: int | None
     fleet_concurrency: int | None = None
+    purpose: Callable[[], Purpose] | None = None
     on_limiter_error: Callable[[], None] = lambda: None
 
     def inputs(self) -> dict[str, str | int]:

@@ -29,6 +29,7 @@ from distq.workqueue.interface import (
     queue_full,
 )
 from distq.workqueue.outcome import outcome_of
+from distq.workqueue.purpose import Purpose
 from distq.workqueue.rate_limiters import (
     ItemExponentialFailureRateLimiter,
     RateLimiter,
@@ -274,6 +275,15 @@ class QueueHandle:
     def fleet_concurrency(self, limit: int | None) -> None:
         require_fleet_concurrency(limit)
         self._settings.fleet_concurrency = limit
+
+    @property
+    def purpose(self) -> Callable[[], Purpose] | None:
+        """What this handle claims for; in Redis it looks what others do before it claims."""
+        return self._settings.purpose
+
+    @purpose.setter
+    def purpose(self, purpose: Callable[[], Purpose] | None) -> None:
+        self._settings.purpose = purpose
 
     @property
     def claim_duration(self) -> float:

@@ -9,7 +9,8 @@ from typing import Protocol
 from distq.clock import Clock
 from distq.errors import DistqError, RedisError
 from distq.redisio.queue_store import QueueStore
-from distq.workqueue.interface import Request
+from distq.workqueue.engine import Entry
+from distq.workqueue.interface import Request, Turn
 from distq.workqueue.rate_limiters import microseconds
 from distq.workqueue.worker import Worker
 
@@ -39,6 +40,12 @@ class Kept(Protocol):
 
     def held(self) -> Sequence[Request]:
         """Return the requests that it holds."""
+
+    def turn(self, entries: Sequence[Entry], want: int) -> Turn:
+        """Settle and claim."""
+
+    def knows(self, turn: str) -> bool:
+        """Return whether what Redis has as its last turn is the last one, or one in doubt."""
 
     def given_up(self) -> int:
         """Return how many of them came for calls that were given up."""
@@ -111,7 +118,7 @@ class Heartbeat:
         if not identity:
             return True
         try:
-            claims = self._store.run(
+            reply = self._store.run(
                 "heartbeat",
                 session=identity,
                 claim_duration=microseconds(session.claim_duration),
@@ -123,7 +130,7 @@ class Heartbeat:
                 session.cancel_held("no heartbeat reached Redis for the claim duration")
                 self._fenced = True
             raise
-        if claims == b"LOST":
+        if reply == b"LOST":
             if session.id == identity:
                 session.cancel_held("its session lapsed")
             return False
@@ -133,11 +140,16 @@ class Heartbeat:
             session.recount()
             self._fenced = False
         elif undisturbed:
-            self._compare(session, claims)
+            self._compare(session, *reply)
         return True
 
-    def _compare(self, session: Kept, claims: int) -> None:
-        """Act on claims missing at once, on a surplus when it stays: its turn may just be unanswered."""
+    def _compare(self, session: Kept, claims: int, turn: bytes) -> None:
+        """Act on claims missing at once, on a surplus when it stays: its turn may just be unanswered.
+
+        As many claims are not the same ones where Redis went back: the next turn finds out, so make it now.
+        """
+        if not session.knows(turn.decode()):
+            session.turn([], 0)
         held = len(session.held())
         surplus = claims > held - session.given_up()
         if claims < held or (surplus and self._surplus):

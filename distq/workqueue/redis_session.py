@@ -5,25 +5,26 @@ meanwhile travels together in the next one. All claims live and die with the ses
 """
 
 import atexit
-import contextlib
 import logging
 import os
 import secrets
 import threading
+import time
 import weakref
 from collections.abc import Callable, Sequence
 
 from distq.clock import Clock
-from distq.errors import DistqError, RedisError, RedisUnavailable
+from distq.errors import DistqError, QueueTaken, RedisError, RedisUnavailable
 from distq.redisio.keys import LAYOUT
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import ClaimRecord
-from distq.wording import counted
+from distq.wording import counted, duration
+from distq.workqueue.admission import LOOK_EVERY, Admission
 from distq.workqueue.call_combiner import CallCombiner, PendingCall
 from distq.workqueue.claim_ledger import ClaimLedger
 from distq.workqueue.engine import Entry, TurnSettings
 from distq.workqueue.heartbeat import Heartbeat
-from distq.workqueue.interface import Release, Request, Settlement, Turn
+from distq.workqueue.interface import Request, Turn
 from distq.workqueue.rate_limiters import microseconds
 from distq.workqueue.turn_client import TurnClient
 from distq.workqueue.wait_coordinator import WaitCoordinator
@@ -33,6 +34,12 @@ _logger = logging.getLogger("distq.queue")
 
 _DRAINING_WAIT = 1.0
 """Seconds between turns of a handle that holds a suspect, or empties itself to claim one."""
+
+CLOSING_TIME = 1.0
+"""Seconds that Redis gets to answer when a session is closed; without an answer it lapses."""
+
+_EXIT_TIME = 0.3
+"""Seconds that the end of a process waits for turns of other threads; where Redis answers they take ms."""
 
 
 class RedisSession:
@@ -64,7 +71,9 @@ class RedisSession:
         self._forget()
 
     def _forget(self) -> None:
-        self.worker = Worker()
+        self.worker = Worker(self._settings)
+        self._admission = Admission(self.store, patience=self.claim_duration, clock=self.clock)
+        self._refusal: QueueTaken | None = None
         self.turns = 0
         """Counts the begins and ends of turns: odd while one is under way."""
         self._heartbeat: Heartbeat | None = None
@@ -76,7 +85,9 @@ class RedisSession:
             self.worker,
             max_clock_step=self.max_clock_step,
             open_session=self._open,
+            may_claim=self._may_claim,
             on_lost=self._lose,
+            on_went_back=self._compare,
         )
 
     @property
@@ -94,17 +105,20 @@ class RedisSession:
     def turn(self, entries: Sequence[Entry], want: int) -> Turn:
         """Settle and claim, together with what other threads ask; see ``TurnQueue.turn``."""
         try:
-            return self._combiner.call(entries, want)
+            turn = self._combiner.call(entries, want)
         finally:
             if self._stopped:
                 self._close_when_idle()
+        if want and self._refusal is not None:
+            raise self._refusal
+        return turn
 
     def wait(self, seconds: float, at_most: float | None = None) -> None:
         """Sleep until there may be work, at most ``at_most`` seconds.
 
         One thread sleeps on Redis for all, for ``seconds`` at most; the others until it is their turn to.
         """
-        self._waits.wait(seconds, at_most, for_work=not self._ledger.draining)
+        self._waits.wait(seconds, at_most, for_work=not (self._ledger.draining or self._admission.waits))
 
     def interrupt(self) -> None:
         """End the running waits, or the next one, at once."""
@@ -133,16 +147,37 @@ class RedisSession:
         """Return whether the thread that keeps the claims alive runs, if one is needed."""
         return self._heartbeat is None or self._heartbeat.is_alive()
 
-    def close(self) -> None:
-        """Release what is held and end the session; the next turn would open another."""
+    def close(self, turn_time: float = CLOSING_TIME) -> None:
+        """Release what is held and end the session; the next turn would open another.
+
+        Raises RedisUnavailable where Redis does not answer, the turn under way within ``turn_time`` seconds.
+        """
+        if self._turn_hangs(turn_time):
+            after = duration(self.claim_duration)
+            raise RedisUnavailable(
+                f"not closed: a turn waits for Redis. What it holds comes back in {after}."
+            )
         with self._turn_lock:
             self._close()
+
+    def _turn_hangs(self, seconds: float) -> bool:
+        """Return whether one turn has been under way for so long, while this waited for its end."""
+        turns, until = self.turns, time.monotonic() + seconds
+        while self._turn_lock.locked() and self.turns == turns:
+            if time.monotonic() >= until:
+                return True
+            time.sleep(0.001)
+        return False
 
     # What its heartbeat asks
 
     def given_up(self) -> int:
         """Return how many of the held requests came for calls that were given up."""
         return self._ledger.n_unassigned() + sum(len(call.requests) for call in self._combiner.abandoned())
+
+    def knows(self, turn: str) -> bool:
+        """Return whether what Redis has as this session's last turn is the last one, or one in doubt."""
+        return self._client.knows(turn)
 
     def cancel_held(self, why: str) -> None:
         """Cancel all requests, at once: from here on nothing of them is settled."""
@@ -154,7 +189,7 @@ class RedisSession:
         with self._turn_lock:
             self._client.resolve_doubt()
             self._combiner.take_abandoned(self._take_back)
-            self._release(self._ledger.compare(self._fences()))
+            self._client.release(self._ledger.compare(self._fences()))
         if self._stopped:
             self._close_when_idle()
 
@@ -197,6 +232,8 @@ class RedisSession:
         if self.id or entries or not stopped:
             wait = self._client.send(entries, max(0, want - len(ledger.available())))
         requests = [] if stopped else ledger.available()
+        if self._admission.waits:
+            wait = LOOK_EVERY
         self._hand_out(requests, calls, _DRAINING_WAIT if ledger.draining else wait)
 
     def _hand_out(self, requests: list[Request], calls: Sequence[PendingCall], wait: float) -> None:
@@ -235,12 +272,27 @@ class RedisSession:
         self._heartbeat.begin(self.clock)
         return session.decode()
 
+    def _may_claim(self) -> bool:
+        """Return whether the open session may claim: not before it has looked who else works on the queue."""
+        if self._settings.purpose is None:
+            return True
+        try:
+            return self._admission.admits(self.id, self._settings.purpose())
+        except QueueTaken as error:
+            self._refusal = error
+            return False
+
     def _lose(self) -> None:
         """Give up a session that the server no longer has; the next turn opens another."""
         lost = len(self._ledger.held)
         _logger.warning("queue %s: session lost, %s cancelled", self.store.name, counted(lost, "claim"))
         self._ledger.lose()
         self.interrupt()
+
+    def _compare(self) -> Sequence[Request]:
+        """Cancel what a Redis that went back does not have; return what it has that is unknown here."""
+        _logger.warning("queue %s: Redis went back, comparing the claims", self.store.name)
+        return self._ledger.compare(self._fences())
 
     def _close_when_idle(self) -> None:
         """Close the session unless somebody here holds a claim.
@@ -253,25 +305,26 @@ class RedisSession:
         with self._turn_lock:  # acquire and then try: an interrupt between them would leave it locked
             self._combiner.take_abandoned(self._take_back)
             if self._ledger.n_unassigned() == len(self._ledger.held):  # nobody comes for them
-                with contextlib.suppress(RedisError):  # then it lapses, and holds nothing
+                try:
                     self._close()
+                except RedisError as error:
+                    _left_to_lapse(self, error)
 
     def _close(self) -> None:
         held = self._ledger.cancel_all("its session is closed")
         self.interrupt()
+        hurried = self.store.connection.with_timeout(CLOSING_TIME, repeats=True)
         try:
-            self._release(held)
+            store = self._client.store = QueueStore(hurried, self.store.name)
+            self._client.release(held)
             if self.id:
-                self.store.run("close", session=self.id)
+                store.run("close", session=self.id)
         finally:  # without an answer it lapses
+            hurried.close()
             if self._heartbeat is not None:
                 self._heartbeat.stop()
             self._waits.close()
             self._forget()
-
-    def _release(self, requests: Sequence[Request]) -> None:
-        if requests and self.id:
-            self._client.send([Settlement(request, Release()) for request in requests], 0)
 
 
 _sessions: "weakref.WeakSet[RedisSession]" = weakref.WeakSet()
@@ -284,11 +337,20 @@ def _after_fork_in_child() -> None:
 
 def _close_all() -> None:
     """Give back what a process holds at its normal end, so that nobody has to wait for it to lapse."""
+    until = time.monotonic() + CLOSING_TIME
     for session in list(_sessions):
-        session.stop()  # its threads may still run
-        if session.id:
-            with contextlib.suppress(DistqError):
-                session.close()
+        try:
+            if session.id and time.monotonic() > until:
+                raise RedisUnavailable("no time is left, since Redis did not answer.")
+            session.stop()  # its threads may still run
+            if session.id:
+                session.close(_EXIT_TIME)
+        except DistqError as error:
+            _left_to_lapse(session, error)
+
+
+def _left_to_lapse(session: RedisSession, why: DistqError) -> None:
+    _logger.warning("queue %s: its session is left to lapse: %s", session.store.name, why)
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)

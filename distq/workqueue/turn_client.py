@@ -6,9 +6,13 @@ from dataclasses import dataclass
 from distq.errors import RedisError
 from distq.redisio.queue_store import QueueStore
 from distq.workqueue.claim_ledger import ClaimLedger
-from distq.workqueue.engine import Entry, RateLimitedAdd, TurnSettings
+from distq.workqueue.engine import Entry, TurnSettings
+from distq.workqueue.interface import Release, Request, Settlement
 from distq.workqueue.turns import Encoded, TurnReply, decode, encode, parts
 from distq.workqueue.worker import Worker
+
+_NO_TURN = "- -"
+"""What the script calls the last turn of a session that had none."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +27,9 @@ class SentTurn:
 class TurnClient:
     """Makes the turns of one session, one at a time, and records them in its ledger.
 
-    ``open_session`` returns the name of a new session; ``on_lost`` is called once Redis has it no longer.
+    ``open_session`` returns the name of a new session, and ``may_claim`` whether what is open may claim;
+    ``on_lost`` is called once Redis has it no longer. ``on_went_back`` is called once Redis shows an older
+    turn of it than the last: it compares the claims, and returns what is unknown here, to be released.
     """
 
     def __init__(
@@ -35,17 +41,23 @@ class TurnClient:
         *,
         max_clock_step: int,
         open_session: Callable[[], str],
+        may_claim: Callable[[], bool],
         on_lost: Callable[[], None],
+        on_went_back: Callable[[], Sequence[Request]],
     ) -> None:
-        self._store = store
+        self.store = store
         self._settings = settings
         self._ledger = ledger
         self._worker = worker
         self._max_clock_step = max_clock_step
         self._open_session = open_session
+        self._may_claim = may_claim
         self._on_lost = on_lost
+        self._on_went_back = on_went_back
         self.session = ""
         self.op = 0
+        self._last_turn = _NO_TURN
+        """The last one that was answered, by number and fence: each turn says after which it comes."""
         self._in_doubt: SentTurn | None = None
 
     def send(self, entries: Sequence[Entry], want: int) -> float:
@@ -63,15 +75,30 @@ class TurnClient:
         if self._in_doubt is not None:
             self._run(self._in_doubt)
 
+    def knows(self, turn: str) -> bool:
+        """Return whether the session's last turn in Redis, by number and fence, is the last one here.
+
+        One in doubt may be that, too.
+        """
+        doubted = self._in_doubt
+        return turn == self._last_turn or (
+            doubted is not None and turn.partition(" ")[0] == str(doubted.inputs["op"])
+        )
+
+    def release(self, requests: Sequence[Request]) -> None:
+        """Put the items of requests back, if there is a session."""
+        if requests and self.session:
+            self.send([Settlement(request, Release()) for request in requests], 0)
+
     def _send_part(self, entries: Sequence[Entry], want: int) -> float:
         if not self.session:
-            self.session, self.op = self._open_session(), 0
-        reply = self._run(self._numbered(entries, want))
+            self.session, self.op, self._last_turn = self._open_session(), 0, _NO_TURN
+        reply = self._run(self._numbered(entries, want if want and self._may_claim() else 0))
         if reply is not None:
             return reply.wait
-        # the claims ended with the session; what needs none goes on in the next one
-        added = [entry for entry in entries if isinstance(entry, RateLimitedAdd)]
-        return self._send_part(added, want) if want or added else 0.0
+        # what needs no claim goes on, in the next session where this one was lost, and what is held still
+        left = self._ledger.sendable(entries)
+        return self._send_part(left, want) if want or left else 0.0
 
     def _numbered(self, entries: Sequence[Entry], want: int) -> SentTurn:
         encoded = encode(entries, self._settings)
@@ -80,19 +107,21 @@ class TurnClient:
         inputs |= {
             "session": self.session,
             "op": self.op,
+            "after": self._last_turn,
             "want": want,
             "max_clock_step": self._max_clock_step,
         }
         return SentTurn(entries, encoded, inputs)
 
     def _run(self, sent: SentTurn) -> TurnReply | None:
-        """Run the script; return None where the session was lost. Without a reply the turn is in doubt."""
+        """Run the script; return None where nothing happened, since the session was lost or Redis went back.
+
+        Without a reply the turn is in doubt.
+        """
         self._in_doubt = sent
         try:
             encoded = sent.encoded
-            answer = self._store.run(
-                "turn", n_ok=encoded.n_ok, settlements=encoded.settlements, **sent.inputs
-            )
+            answer = self.store.run("turn", n_ok=encoded.n_ok, settlements=encoded.settlements, **sent.inputs)
         except RedisError as error:
             if not error.retryable:
                 self._in_doubt = None
@@ -102,7 +131,18 @@ class TurnClient:
             self.session = ""
             self._on_lost()
             return None
+        if isinstance(answer, bytes):
+            self._in_doubt = None
+            self._go_back(answer.decode().removeprefix("BACK "))
+            return None
         reply = decode(answer, encoded)
         self._ledger.record(sent.entries, reply, self._worker, asked=bool(sent.inputs["want"]))
+        self._last_turn = f"{sent.inputs['op']} {int(answer[0])}"
         self._in_doubt = None  # not before: an interrupt until here leaves the turn in doubt
         return reply
+
+    def _go_back(self, turn: str) -> None:
+        """Go on from an older turn, as Redis does; an error before that leaves it to the next turn."""
+        unknown = self._on_went_back()
+        self._last_turn = turn
+        self.release(unknown)

@@ -57,6 +57,8 @@ class WaitCoordinator:
         """End all waits, now and from now on."""
         with self._lock:
             self._ended = True
+            if self._sleeper is not None:
+                self._sleeper.end()
         self.interrupt()
 
     def close(self) -> None:
@@ -94,7 +96,7 @@ class WaitCoordinator:
         sleeper = self._sleeper or Sleeper(self._store.connection, self._store.key("wake"))
         self._sleeper = sleeper  # until close takes it away
         if self._ended:  # by a signal's handler, which found nobody asleep
-            sleeper.interrupt()
+            sleeper.end()
         return sleeper
 
     def _leave(self, waiter: object, leaves_at: float) -> None:

@@ -7,6 +7,7 @@ import socket
 from importlib.metadata import PackageNotFoundError, version
 
 from distq.clock import Clock
+from distq.workqueue.engine import TurnSettings
 from distq.workqueue.interface import Disposition, Outcome, Park, Retry
 
 _HALF_LIFE = 2.0
@@ -19,9 +20,10 @@ except PackageNotFoundError:  # run from a copy of the source
 
 
 class Worker:
-    """Counts what a session settles, and writes it down."""
+    """Counts what a session settles, and writes it down, with what the session's handle is for."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: TurnSettings) -> None:
+        self._settings = settings
         host = socket.gethostname()
         self.done = 0
         self.failed = 0
@@ -62,4 +64,6 @@ class Worker:
         self._since = self._since or clock.now()
         counts = {"done": self.done, "failed": self.failed, "refused": self.refused}
         times = {"since": round(self._since, 3), "heartbeat": round(clock.now(), 3)}
-        return json.dumps(self._about | counts | times | {"done_per_second": round(self._rate, 2)})
+        rate = {"done_per_second": round(self._rate, 2)}
+        purpose = self._settings.purpose
+        return json.dumps(self._about | counts | times | rate | (purpose().about() if purpose else {}))

@@ -230,3 +230,16 @@ def test_version(distq: CommandLine) -> None:
     from importlib.metadata import version
 
     assert distq("--version").stdout == f"distq {version('distq')}\n"
+
+
+def test_a_prefix_chooses_the_installation(distq: CommandLine, redis: Connection) -> None:
+    """By its flag or variable; what another installation has is not there."""
+    assert distq("add", "foos", "a", "--prefix", "blue").returncode == 0
+    assert distq("queues").stderr == "no queues yet\n"
+    assert distq("queues", "--prefix", "green").stderr == 'no queues yet of the prefix "green"\n'
+    assert distq("queues", DISTQ_PREFIX="blue").stdout.splitlines()[1].split()[:2] == ["foos", "1"]
+    assert distq("delete", "foos", "a", "--prefix", "green").returncode == 1
+    assert {key.split(b":")[0] for key in redis.execute("KEYS", "*")} == {b"blue"}
+    refused = distq("queues", "--prefix", "a:b")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr.startswith("distq: bad prefix: 'a:b'. Use ")

@@ -2,11 +2,16 @@
 
 import json
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from distq.redisio.connection import Connection
+from tests import ROOT
 from tests.cli.conftest import CommandLine
+from tests.support import signalled_thread
 
 CRD = """
 apiVersion: apiextensions.k8s.io/v1
@@ -57,3 +62,33 @@ def test_a_command_runs_inside_and_gives_its_status(distq: CommandLine) -> None:
     done = distq("sandbox", "--manifest", "crd.yaml", sys.executable, "-c", code)
     assert (done.returncode, done.stdout) == (7, "example.com/v1/Foo\n"), done.stderr
     assert distq("sandbox", "no-such-command").returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments"),
+    [
+        ("distq", ["sandbox"]),
+        ("distq", ["sandbox", "sh", "-c", "echo ready; exec sleep 1000"]),
+        ("distq.testing.apiserver", ["--port", "0"]),
+    ],
+    ids=["exports", "a command", "the API server"],
+)
+def test_a_sigterm_that_another_thread_receives_is_noticed(
+    distq: CommandLine, module: str, arguments: list[str]
+) -> None:
+    """The main thread runs the handlers, and looks now and then whether one is due."""
+    with subprocess.Popen(
+        [*signalled_thread.COMMAND, module, *arguments],
+        cwd=ROOT,
+        env=distq.environment | {"PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline()
+            process.send_signal(signal.SIGUSR1)
+            process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == (128 + signal.SIGTERM if "sh" in arguments else 0)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from distq.controller.controller import Controller
+from distq.controller.controller import Controller, purpose_of
 from distq.controller.watches import Every, For, Owns, Watch, Watches
 from distq.errors import ConfigError, InvalidQueueName
 from distq.workqueue.interface import Request
@@ -46,6 +46,7 @@ def test_a_queue_is_taken_as_it_is() -> None:
         ({"reconciliation_timeout": 0}, "bad reconciliation_timeout: 0"),
         ({"cache_sync_timeout": 0}, "bad cache_sync_timeout: 0"),
         ({"resync_period": -1}, "bad resync_period: -1"),
+        ({"shared": "yes"}, "bad shared: 'yes'"),
         ({"watches": ["apps/v1/Deployment"]}, "bad watches of foos: str is none"),
         ({"watches": For(FOO)}, "bad watches of foos: For is no list"),
         ({"watches": [For(FOO), For("v1/Pod")]}, "bad watches of foos: 2 times For"),
@@ -75,3 +76,22 @@ def test_watches_without_for_and_several_others_are_fine() -> None:
         Every(60.0, list),
     ]
     assert len(Controller("foos", reconcile, watches=watches).watches) == 3
+
+
+def test_what_it_is_for_is_what_for_names() -> None:
+    """With all that it watches, to compare releases; without For, and if shared, it says nothing."""
+    watches: list[Watch] = [
+        For(FOO, namespaces=["a", "b"], label_selector="x=y"),
+        Owns("v1/Pod"),
+        Every(60.0, list),
+    ]
+    purpose = purpose_of(Controller("foos", reconcile, watches=watches), "distq-foos")
+    assert purpose is not None
+    assert (purpose.resource, purpose.lease) == (FOO, "distq-foos")
+    assert purpose.watches == (f"For {FOO} x=y in a b", "Owns v1/Pod", "Every 60 s")
+    for silent in (
+        Controller("foos", reconcile),
+        Controller("foos", reconcile, watches=[Every(60.0, list)]),
+        Controller("foos", reconcile, watches=watches, shared=True),
+    ):
+        assert purpose_of(silent, "distq-foos") is None

@@ -18,6 +18,7 @@ from distq.client.client import Client
 from distq.config import Settings
 from distq.controller.controller import Controller
 from distq.controller.manager import Manager
+from distq.controller.shutdown import ONE_REQUEST
 from distq.controller.watches import Every, For, Owns, Watch
 from distq.errors import ApiError, ConfigError, LeaseLost, NotFound, RedisUnavailable
 from distq.redisio.connection import Connection
@@ -449,6 +450,7 @@ class TestSignals:
         process = start("60", grace=600)
         process.send_signal(signal.SIGTERM)
         assert process.stdout.readline().startswith("SIGTERM: no new work")
+        time.sleep(ONE_REQUEST + 0.1)  # a twin of the first would come sooner
         began = time.monotonic()
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=20)

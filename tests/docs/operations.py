@@ -42,6 +42,16 @@ def the_queue_looks_like_that(text: str, reader: Reader) -> None:
         compare(text, reader, environment)
 
 
+@runs("$ distq check --acl")
+def the_user_is_that(text: str, reader: Reader) -> None:
+    """Print it, to the last word."""
+    line, _, output = text.removeprefix("$ ").partition("\n")
+    done = subprocess.run(
+        shlex.split(line), env=reader.environment, stdout=subprocess.PIPE, text=True, check=True
+    )
+    assert done.stdout.strip() == output.strip()
+
+
 @runs("$ distq check")
 def the_check_finds_that(text: str, reader: Reader) -> None:
     """Check the sandbox, with a Redis that keeps a log or none, as the page shows."""

@@ -3,6 +3,7 @@
 import json
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -82,6 +83,30 @@ def test_ctrl_c_says_what_a_sandbox_stops(desk: Desk) -> None:
     )
     assert window.wait() == 130
     desk.require_nothing_left()
+
+
+def test_ctrl_c_reaches_a_command_in_a_sandbox_once(desk: Desk) -> None:
+    """The terminal sends it to both; a second one would tell a worker not to wait for its reconciles."""
+    heard, over = desk.folder / "heard", desk.folder / "over"
+    source = (
+        "import pathlib, signal, time\n"
+        "heard, over = pathlib.Path('heard'), pathlib.Path('over')\n"
+        "signal.signal(signal.SIGINT, lambda *_: heard.open('a').write('interrupted '))\n"
+        "heard.touch()\n"
+        "while not over.exists(): time.sleep(0.01)\n"
+        "time.sleep(0.5)"
+    )
+    window = desk.open("distq", "sandbox", "python", "-c", source)
+    eventually(heard.exists)
+    window.process.send_signal(signal.SIGSTOP)  # two at the same time would be taken for one
+    state = Path(f"/proc/{window.process.pid}/status")
+    eventually(lambda: "(stopped)" in state.read_text())
+    window.type("\x03")
+    eventually(heard.read_text)
+    window.process.send_signal(signal.SIGCONT)
+    over.touch()
+    assert window.wait() == 0
+    assert heard.read_text() == "interrupted "
 
 
 def test_ctrl_c_says_what_a_demo_stops(desk: Desk) -> None:

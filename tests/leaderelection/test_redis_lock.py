@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from distq.cli.check import ACL
 from distq.errors import Conflict, InvalidKey, RedisError
 from distq.leaderelection import LeaderElectionRecord, RedisLock
 from distq.redisio.connection import Connection
@@ -228,17 +227,3 @@ def test_a_leader_cut_off_stops_before_another_starts(
         finally:
             end_all([ada, bob])
             proxied.close()
-
-
-def test_the_proposed_redis_user_may_elect(connection: Connection, redis_server: EmbeddedValkey) -> None:
-    """Nothing else is asked of Redis than what queues ask."""
-    connection.execute(*ACL.replace("PASSWORD", "secret").split())
-    user = Connection(f"redis://distq:secret@127.0.0.1:{redis_server.port}/0")
-    try:
-        lock = RedisLock("foos", user, identity="ada")
-        lock.create(RECORD, timeout=5)
-        lock.update(RECORD, timeout=5)
-        assert lock.get(timeout=5) == RECORD
-    finally:
-        user.close()
-        connection.execute("ACL", "DELUSER", "distq")

@@ -420,7 +420,7 @@ def test_who_may_not_read_info_is_trusted(
 def test_check_says_what_is_right_and_what_is_not(start_server: StartServer) -> None:
     """A line a finding: version, policy, persistence, permissions with the rule that helps."""
     server = start_server()
-    _add_user(server, "-eval")
+    _add_user(server, "-eval", "-evalsha")
     admin = Connection(server.url)
     admin.execute("CONFIG", "SET", "maxmemory-policy", "volatile-lru")
     admin.close()
@@ -428,7 +428,7 @@ def test_check_says_what_is_right_and_what_is_not(start_server: StartServer) -> 
     assert lines[0].startswith(("OK    Redis ", "OK    Valkey "))
     assert lines[1] == "FAIL  maxmemory-policy volatile-lru may evict work. Set noeviction."
     assert lines[2].startswith("WARN  appendonly is off")
-    assert lines[3] == 'FAIL  user "worker" may not run EVAL. ACL SETUSER worker +eval'
+    assert lines[3] == 'FAIL  user "worker" may not run scripts. ACL SETUSER worker +evalsha +script|load'
     assert lines[4] == 'OK    user "worker" may run CLIENT UNBLOCK'
 
 

@@ -81,7 +81,7 @@ def test_scripts_write_claims_as_we_read_them(connection: Connection) -> None:
         "fleet_concurrency": "",
         "max_clock_step": 10_000_000,
     }
-    turn = store.run("turn", session=opened, op=1, want=1, n_ok=0, settlements=[], **policy)
+    turn = store.run("turn", session=opened, op=1, after="", want=1, n_ok=0, settlements=[], **policy)
     (text,) = store.read(("HGET", "claims", "a"))
     session = int(opened.partition(b"-")[0])
     assert ClaimRecord.parse(text) == ClaimRecord(session, int(turn[0]), -7, 1_795_000_000_000_001)

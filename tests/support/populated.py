@@ -37,6 +37,10 @@ class Populated:
             epoch="7", after="", new="100", batch="b0", keys=["ready"], known={"old": "1", "pod": "2"}
         )
 
+    def become(self, connection: Connection) -> None:
+        """Go on as another user."""
+        self.connection, self.store = connection, _StreamKeys(connection, "foos", STREAM)
+
     def run(self, script: str, **inputs: Any) -> Any:
         """Run a script, a second after the one before."""
         self.time += SECOND
@@ -111,7 +115,7 @@ class Populated:
 
     def _turn(self, op: str, session: str) -> dict[str, Any]:
         policy = {"max_retries": 3, "limiter": "exp 5000 1000000000", "fleet_concurrency": ""}
-        return {"session": session, "op": op, "max_clock_step": 10 * SECOND, "n_ok": 0} | policy
+        return {"session": session, "op": op, "after": "", "max_clock_step": 10 * SECOND, "n_ok": 0} | policy
 
 
 _OPEN = {"layout": 1, "claim_duration": 600 * SECOND, "max_clock_step": 10 * SECOND, "worker": "somebody"}

@@ -141,13 +141,14 @@ class QueueMachine(RuleBasedStateMachine):
         """Take the token and look for work."""
         self.players.wake(who)
 
-    @step(who=whoever, what=any_of("the last call", "a dead process's claim"))
+    @step(who=whoever, what=any_of("the last call", "a dead process's claim", "a forgotten turn"))
     def come_late(self, who: int, what: str) -> None:
-        """Repeat the last call, or settle what another held."""
-        if what == "the last call":
-            self.players.resend(who)
-        else:
-            self.players.settle_late(who)
+        """Repeat the last call, settle what another held, or come after a turn that Redis forgot."""
+        {
+            "the last call": self.players.resend,
+            "a dead process's claim": self.players.settle_late,
+            "a forgotten turn": self.players.remember_more,
+        }[what](who)
 
     # Life and death
 

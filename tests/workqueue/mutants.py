@@ -35,6 +35,11 @@ MUTANTS = [
         "number, ours .. '- ' .. fence",
     ),
     Mutant(
+        "a Redis that went back not noticed",
+        "if after ~= '' then return 'BACK '",
+        "if false then return 'BACK '",
+    ),
+    Mutant(
         "failure record leaked",
         "if n_failures > 0 then n_failures = n_failures - call('HDEL', failures, unpack(ended)) end",
         "",

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeVar
 
 from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore
-from distq.workqueue.memory.entries import Answer, Ending, Item, Policy
+from distq.workqueue.memory.entries import Answer, Ending, Item, Policy, WentBack
 from tests.workqueue.side_by_side import STREAM, SideBySide, max_clock_step_of
 
 T = TypeVar("T")
@@ -47,6 +47,7 @@ class Player:
     claim_duration: int
     number: int = 0
     turns: int = 0
+    last_turn: str = "- -"
     held: dict[Item, int] = field(default_factory=dict)
     repeat: Callable[[], object] | None = None
 
@@ -100,12 +101,18 @@ class Players:
                 want=want,
                 policy=policy,
                 claim_duration=player.claim_duration,
+                after=player.last_turn,
             ),
         )
+        if isinstance(answer, WentBack):
+            self.seen["went back"] += 1
+            player.last_turn = answer.last_turn
+            return self.turn(who, endings, want)
         if answer is None:
             self.seen["lost"] += 1
             self.die(who)
             return False
+        player.last_turn = f"{op} {answer.fence}"
         self._note(player, answer, endings)
         return True
 
@@ -131,6 +138,12 @@ class Players:
         """Settle what a process held that died."""
         if self._late:
             self.turn(who, [self._late.pop(0)], 0)
+
+    def remember_more(self, who: int) -> None:
+        """Know of a turn that Redis has not, as after it went back, and make another."""
+        player = self.all[who]
+        player.last_turn = f"{player.turns} {self.both.state.items.stamp + 1}"
+        self.turn(who, [Ending(item, fence) for item, fence in player.held.items()][:1], 1)
 
     def back_off(self, who: int, item: Item, limiter: str, priority: int) -> None:
         """Count a failure of an item that nobody needs to hold."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from distq.redisio.queue_store import QueueStore
-from distq.workqueue.memory.entries import Answer, Ending, FailureHistory, Item, Policy
+from distq.workqueue.memory.entries import Answer, Ending, FailureHistory, Item, Policy, WentBack
 from distq.workqueue.memory.state import QueueState
 from tests.workqueue.redis_state import RedisState, answer_of
 
@@ -41,12 +41,12 @@ class SideBySide:
         assert session == f"{number}-{nonce}".encode()
         return number
 
-    def heartbeat(self, number: int, nonce: str, worker: str, claim_duration: int) -> int | None:
-        """Send a heartbeat; return the number of claims, None where the session is lost."""
+    def heartbeat(self, number: int, nonce: str, worker: str, claim_duration: int) -> tuple[int, str] | None:
+        """Send a heartbeat; return the number of claims and the last turn, None where the session is lost."""
         times = {"claim_duration": claim_duration, "max_clock_step": max_clock_step_of(claim_duration)}
         reply = self._run("heartbeat", session=f"{number}-{nonce}", worker=worker, **times)
         told = self.state.sessions.heartbeat(self.now, number, nonce, worker, **times)
-        assert (None if reply == b"LOST" else reply) == told
+        assert (None if reply == b"LOST" else (reply[0], reply[1].decode())) == told
         return told
 
     def close(self, number: int, nonce: str) -> int:
@@ -142,7 +142,8 @@ class SideBySide:
         want: int,
         policy: Policy,
         claim_duration: int,
-    ) -> Answer | None:
+        after: str = "",
+    ) -> Answer | WentBack | None:
         """Settle and claim; None where the session is lost."""
         record = self.state.sessions.live(number, nonce)
         resent = record is not None and record.op == str(op)
@@ -153,6 +154,7 @@ class SideBySide:
             number=number,
             nonce=nonce,
             op=str(op),
+            after=after,
             endings=endings,
             want=want,
             policy=policy,
@@ -162,6 +164,7 @@ class SideBySide:
             "turn",
             session=f"{number}-{nonce}",
             op=op,
+            after=after,
             want=want,
             max_clock_step=max_clock_step,
             max_retries=_text(policy.max_retries),
@@ -174,6 +177,9 @@ class SideBySide:
             assert reply == b"LOST"
             return None
         assert reply != b"LOST"
+        if isinstance(told, WentBack):
+            assert reply == f"BACK {told.last_turn}".encode()
+            return told
         assert answer_of(reply) == told
         if not resent:
             self._fleet_concurrency = policy.fleet_concurrency

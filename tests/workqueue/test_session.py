@@ -195,6 +195,7 @@ def test_a_process_that_cannot_reach_redis_fences_itself(
     assert request.cancelled.is_set()
     connection.server_time = 0
     assert not queue.settle(request)
+    heartbeat._connection._address.options["port"] = redis_server.port  # of all connections to it
     queue.close()
 
 

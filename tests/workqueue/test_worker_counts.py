@@ -5,8 +5,10 @@ import time
 from distq.inspector import Inspector
 from distq.redisio.connection import Connection
 from distq.testing.fake_clock import FakeClock
+from distq.workqueue.engine import TurnSettings
 from distq.workqueue.interface import Disposition, Success
 from distq.workqueue.queue import Queue
+from distq.workqueue.rate_limiters import ItemExponentialFailureRateLimiter
 from distq.workqueue.worker import Worker
 from tests.support.eventually import eventually
 
@@ -26,7 +28,7 @@ def test_counts_are_seen_long_before_the_next_heartbeat_is_due(connection: Conne
 
 def test_the_rate_follows_what_is_done_and_then_there_is_no_news() -> None:
     """It rises and falls within seconds, whatever the intervals, and a worker that is idle costs no more."""
-    clock, worker = FakeClock(), Worker()
+    clock, worker = FakeClock(), Worker(TurnSettings(ItemExponentialFailureRateLimiter(), None))
     worker.describe(clock)
     assert not worker.has_news()
     for _ in range(10):

@@ -1,5 +1,6 @@
 """What all that feeds one controller's queue shares."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from distq.client.client import Client
@@ -7,6 +8,7 @@ from distq.clock import SYSTEM_CLOCK, Clock
 from distq.controller.stream.committer import Leadership
 from distq.metrics import ADDS, STREAM_COMMITS, MetricsProvider
 from distq.redisio.connection import Connection
+from distq.workqueue.purpose import Purpose
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,7 +18,7 @@ class SourceConfig:
     ``owner`` names the group of processes of which one leads, so that it finds the streams that it no longer
     watches; ``owned_by`` is the For's resource, which Owns needs. ``resync_period`` in seconds, 0 for never.
     ``lease_duration``: seconds after its last commit from which the leader is taken for gone. ``metrics``
-    receives the commits.
+    receives the commits. ``purpose`` is what the queue's controller is for, where that is said.
     """
 
     queue: str
@@ -29,6 +31,7 @@ class SourceConfig:
     resync_period: float = 36000.0
     lease_duration: float = 15.0
     metrics: MetricsProvider | None = None
+    purpose: Callable[[], Purpose] | None = None
     clock: Clock = SYSTEM_CLOCK
 
     def count_commit(self, resource: str, added: int) -> None:

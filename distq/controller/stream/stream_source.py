@@ -307,4 +307,5 @@ class StreamSource:
             "lease": self._config.lease_duration,
             **({"left": True} if self._left else {}),
             "resynced": round(self._resyncs.last, 3),
+            **(self._config.purpose().about() if self._config.purpose else {}),
         }

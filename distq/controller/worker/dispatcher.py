@@ -14,6 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Literal
 
 from distq.controller.controller import Controller
@@ -26,7 +27,7 @@ from distq.controller.worker.reconcile_recorder import ReconcileRecorder
 from distq.errors import LayoutTooNew, RedisError
 from distq.metrics import ACTIVE_WORKERS, MAX_CONCURRENT, MetricsProvider, Sample
 from distq.redisio.limits import TURN_LIMIT
-from distq.wording import duration
+from distq.wording import counted, duration
 from distq.workqueue.interface import Release, Request, Settlement, Success, Turn
 
 QUICK = 0.001
@@ -88,6 +89,7 @@ class Dispatcher:
         )
         self._finished: deque[Finished] = deque()
         self._in_hand = 0
+        self._settling = 0
         self._typical = math.inf
         self._submissions: deque[tuple[float, int]] = deque()
         self._submitted = 0
@@ -97,12 +99,13 @@ class Dispatcher:
         self._stopping = threading.Event()
         self._deadline = math.inf
         self._all_finished = True
+        self._all_settled = self._gave_up = False
         self._thread = threading.Thread(target=self._run, name=f"{self._name}-dispatcher", daemon=True)
 
     @property
     def in_progress(self) -> int:
         """Return how many claimed requests have not been settled."""
-        return self._in_hand
+        return self._in_hand + self._settling
 
     @property
     def has_claimed(self) -> bool:
@@ -145,6 +148,22 @@ class Dispatcher:
         self._changed.set()
         self._queue.interrupt()
 
+    def cancel(self) -> None:
+        """Cancel running handlers, from any thread; the dispatcher does it, too, where Redis answers it."""
+        with suppress(RuntimeError):  # its event loop was closed
+            self._executor.cancel_all()
+
+    def has_ended(self) -> bool:
+        """Return whether the shutdown is over."""
+        return not self._thread.is_alive()
+
+    def left_behind(self) -> str:
+        """Return what was neither settled nor released, or nothing."""
+        if self._all_settled:
+            return ""
+        after = f"comes back after {duration(self._queue.claim_duration)}"
+        return f"what {self._name} had claimed ({counted(self.in_progress, 'item')} in progress) {after}"
+
     def join(self) -> bool:
         """Wait until the shutdown is over; return whether all handlers finished in time."""
         self._thread.join()
@@ -181,7 +200,7 @@ class Dispatcher:
                 self._step()
 
     def _fail(self, error: Exception) -> None:
-        self._all_finished = False
+        self._all_finished, self._gave_up = False, True
         if isinstance(error, RedisError) and not isinstance(error, LayoutTooNew):
             _logger.warning("%s: Redis is still away; what was claimed comes back by itself", self._name)
         else:
@@ -300,6 +319,7 @@ class Dispatcher:
         Raises RedisError once the grace period is over, LayoutTooNew at once.
         """
         away_since, pause = None, FIRST_PAUSE
+        self._settling = len(settlements)
         while True:
             try:
                 turn = self._queue.turn(settlements, want)
@@ -318,6 +338,7 @@ class Dispatcher:
                     raise
             self._pause(min(pause * random.uniform(0.5, 1.0), left))
             pause = min(2 * pause, LONGEST_PAUSE)
+        self._settling = 0
         if away_since is not None:
             away = duration(time.monotonic() - away_since)
             _logger.warning("%s: Redis answers again after %s", self._name, away)
@@ -344,8 +365,9 @@ class Dispatcher:
             self._executor.cancel_all()
             cancelled_at = time.monotonic()
             self._settle_running(lambda: cancelled_at + CANCEL_TIME - time.monotonic())
-        self._executor.close()
         self._queue.close()
+        self._all_settled = not self._gave_up
+        self._executor.close()
 
     def _deadline_left(self) -> float:
         return self._deadline - time.monotonic()

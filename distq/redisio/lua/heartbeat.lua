@@ -1,5 +1,5 @@
 -- Keep a session alive and describe its worker; let the claim clock run. Costs the same whatever is held.
--- Returns the number of claims held, for the client to compare, or LOST.
+-- Returns {number of claims held, the session's last turn as `op fence`}, for the client to compare, or LOST.
 local ready, dirty, processing, claims, delayed, failures = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local dead, sessions, workers, meta, wake = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
 local time, session, claim_duration, max_clock_step, worker = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
@@ -19,4 +19,4 @@ if ticks and tokens == 0 and not paused then
   local overdue = first[2] and split_due(tonumber(first[2])) <= now
   if overdue or call('ZCARD', ready) > 0 then call('RPUSH', wake, '1') end
 end
-return call('ZCOUNT', processing, number, number)
+return { call('ZCOUNT', processing, number, number), string.match(record, '^%S+ (%S+ %S+)') }

@@ -6,11 +6,14 @@
 -- are none. alone is 1 where the claim is a suspect, and where the session is to claim no more until it holds nothing
 -- and can claim one. promoted counts what became pending: what was due, and what came back without a delay. A resent
 -- turn changes nothing and answers the same, save for how many it promoted.
+-- `after` is the session's turn before, `op fence`, or empty where the caller does not care. Where Redis went back, its
+-- record shows another: then no claim changes, and the reply is BACK with that one.
 local ready, dirty, processing, claims, delayed, failures = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local dead, sessions, workers, meta, wake = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
-local time, session, op, want, max_clock_step = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
-local max_retries, limiter, fleet_concurrency, n_ok = ARGV[6], ARGV[7], ARGV[8], tonumber(ARGV[9])
-local settlements = { unpack(ARGV, 10) }
+local time, session, op, after, want, max_clock_step =
+  ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6]
+local max_retries, limiter, fleet_concurrency, n_ok = ARGV[7], ARGV[8], ARGV[9], tonumber(ARGV[10])
+local settlements = { unpack(ARGV, 11) }
 local call = redis.call
 -- The busy path decides what a queue costs: rare parts are included where they are needed, since to define a
 -- function costs at every call.
@@ -28,7 +31,10 @@ if record and string.find(record, this_turn, 1, true) == 1 then
 end
 
 --- @include advance_clock
-if not record or string.find(record, ours, 1, true) ~= 1 then return 'LOST' end
+if not record or string.find(record, ours .. after .. ' ', 1, true) ~= 1 then
+  if not record or string.find(record, ours, 1, true) ~= 1 then return 'LOST' end
+  if after ~= '' then return 'BACK ' .. string.match(record, '^%S+ (%S+ %S+)') end
+end
 stamp = tonumber(stamp or 0)
 if stamp < now then stamp = now else stamp = stamp + 1 end
 local fence = string.format('%d', stamp)

@@ -9,6 +9,9 @@ import click
 from distq.errors import ConfigError
 from distq.testing.apiserver import EmulatedApiServer
 
+_LONGEST_SLEEP = 1.0
+"""Seconds that the main thread waits at a time: a signal that another one received does not wake it."""
+
 
 @click.command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to bind.")
@@ -35,7 +38,8 @@ def main(
             if kubeconfig is not None:
                 api_server.kubeconfig(kubeconfig, server=server)
             click.echo(f"emulated Kubernetes API at {api_server.url}")
-            stop.wait()
+            while not stop.wait(_LONGEST_SLEEP):
+                pass
     except ConfigError as error:
         raise click.ClickException(str(error)) from None
 

@@ -61,6 +61,11 @@ class Session:
     ended: bool = False  # its claims are being taken back
     crashed: bool = False
 
+    @property
+    def last_turn(self) -> str:
+        """Return its last turn by number and fence."""
+        return "- -" if self.op == "-" else f"{self.op} {self.fence}"
+
 
 class Emptying(NamedTuple):
     """The session that is to claim suspects, and since when it empties itself or holds its last one."""
@@ -104,6 +109,12 @@ class Answer:
     claimed: Sequence[tuple[Item, Now]]
     failures: Sequence[FailureHistory | None]
     promoted: int = 0
+
+
+class WentBack(NamedTuple):
+    """What a turn returns instead that comes after another turn than ``last_turn``, the session's last."""
+
+    last_turn: str
 
 
 class Stream(NamedTuple):

@@ -94,7 +94,7 @@ class MemorySession:
             policy=rules.Policy("", self._settings.max_retries, self._settings.fleet_concurrency),
             max_clock_step=_MAX_CLOCK_STEP,
         )
-        assert answer is not None  # noqa: S101  # only its handle ends a session
+        assert isinstance(answer, Answer)  # noqa: S101  # only its handle ends a session
         if endings:
             self._engine.note_change()
         return answer

@@ -29,14 +29,14 @@ class Sessions:
 
     def heartbeat(
         self, now: int, number: int, nonce: str, worker: str, *, claim_duration: float, max_clock_step: int
-    ) -> int | None:
-        """Keep a session alive; return how many claims it has, None where it is lost."""
+    ) -> tuple[int, str] | None:
+        """Keep a session alive; return how many claims it has, and its last turn, None where it is lost."""
         self.advance_clock(now, max_clock_step)
         session = self.live(number, nonce)
         if session is None:
             return None
         session.deadline, session.worker = self.clock + claim_duration, worker
-        return len(self._items.held_by(number))
+        return len(self._items.held_by(number)), session.last_turn
 
     def close(self, number: int, nonce: str) -> int:
         """End a session; what it holds is taken back without a crash."""

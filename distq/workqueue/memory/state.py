@@ -13,6 +13,7 @@ from distq.workqueue.memory.entries import (
     Now,
     Policy,
     Session,
+    WentBack,
 )
 from distq.workqueue.memory.items import Items
 from distq.workqueue.memory.limiter import Buckets
@@ -48,12 +49,17 @@ class QueueState:
         number: int,
         nonce: str,
         op: str,
+        after: str = "",
         endings: Sequence[Ending],
         want: int,
         policy: Policy,
         max_clock_step: int,
-    ) -> Answer | None:
-        """End claims and take new ones; None where the session is lost. A resent turn changes nothing."""
+    ) -> Answer | WentBack | None:
+        """End claims and take new ones; None where the session is lost. A resent turn changes nothing.
+
+        Nor does one that comes ``after`` another turn, by number and fence, than the session's last: whoever
+        keeps the queue went back since then.
+        """
         session = self.sessions.live(number, nonce)
         if session is not None and session.op == op:
             return self._answered_before(number, session, endings)
@@ -61,6 +67,8 @@ class QueueState:
         session = self.sessions.live(number, nonce)
         if session is None:
             return None
+        if after and after != session.last_turn:
+            return WentBack(session.last_turn)
         fence = self.items.next_stamp(now)
         self._added = 0
         refused = [

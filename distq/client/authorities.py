@@ -1,0 +1,49 @@
+"""What tells one cluster from another without a request: the certificates that vouch for its API server."""
+
+import base64
+import hashlib
+import os
+import re
+import ssl
+from pathlib import Path
+
+from distq.client.credentials import kubeconfig_file
+
+POD_AUTHORITY = Path("/var/run/secrets/kubernetes.io/serviceaccount/ca.crt")
+
+_CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
+_MOST = 32
+"""Certificates of a bundle that a cluster has for itself; with more it is the public's."""
+
+
+def authorities(kubeconfig: str | os.PathLike[str] | None, context: str | None) -> tuple[str, ...]:
+    """Return the first 12 digits of each authority's SHA-256 fingerprint; nothing where none is known.
+
+    None is known without a kubeconfig or service account, without TLS, and where the server's certificate is
+    checked by the system's authorities or not at all. No exec plugin runs for it.
+    """
+    try:
+        file = kubeconfig_file(kubeconfig)
+        bundle = _of_kubeconfig(file, context) if file else POD_AUTHORITY.read_text()
+        found = {_fingerprint(certificate) for certificate in _CERTIFICATE.findall(bundle)}
+    except Exception:  # noqa: BLE001  who needs the cluster says what is wrong with the file
+        return ()
+    return tuple(sorted(found)) if len(found) <= _MOST else ()
+
+
+def _of_kubeconfig(path: str, context: str | None) -> str:
+    """Return the bundle of the context's cluster."""
+    from kubernetes.config.kube_config import FileOrData, KubeConfigMerger
+
+    merged = KubeConfigMerger(path).config
+    chosen = merged["contexts"].get_with_name(context or merged["current-context"])["context"]
+    cluster = merged["clusters"].get_with_name(chosen["cluster"])["cluster"]
+    if not cluster["server"].startswith("https://"):
+        return ""
+    folder = str(Path(cluster.path).expanduser().absolute().parent)
+    encoded = FileOrData(cluster, "certificate-authority", file_base_path=folder).as_data()
+    return base64.b64decode(encoded or "").decode()
+
+
+def _fingerprint(certificate: str) -> str:
+    return hashlib.sha256(ssl.PEM_cert_to_DER_cert(certificate)).hexdigest()[:12]

@@ -1,0 +1,85 @@
+"""How the work of a process ends: by one deadline for all its parts, whatever Redis and the API server do.
+
+Reconciles get the grace period. When it is over, or none is left, everything gets ``CLOSING_TIME`` more. What
+waits for an answer then is left behind: its threads end with the process, what was claimed comes back after
+the claim duration, and a lease expires.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from distq.controller.worker.dispatcher import Dispatcher
+
+if TYPE_CHECKING:
+    from distq.controller.leading import Candidate
+
+CLOSING_TIME = 1.4
+"""Seconds for cancelled reconciles to clean up, to settle, to release, to close sessions."""
+
+ONE_REQUEST = 0.5
+"""Seconds within which a second signal is the first one's twin: ``timeout`` of coreutils sends two."""
+
+
+class Shutdown:
+    """The end of dispatchers and of the candidate for the lease, asked by one thread until it ``is_over``."""
+
+    def __init__(
+        self,
+        dispatchers: Sequence[Dispatcher],
+        candidates: "Sequence[Candidate]",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._dispatchers = dispatchers
+        self._candidates = candidates
+        self._now = clock
+        self._began = clock()
+        self._grace_ends = self._over_at = math.inf
+
+    @property
+    def in_progress(self) -> int:
+        """Return how many claimed requests have not been settled."""
+        return sum(dispatcher.in_progress for dispatcher in self._dispatchers)
+
+    @property
+    def took(self) -> float:
+        """Return since how many seconds it goes on."""
+        return self._now() - self._began
+
+    @property
+    def grace_left(self) -> float:
+        """Return how many seconds of the grace period are left."""
+        return max(0.0, self._grace_ends - self._now())
+
+    def begin(self, grace: float) -> None:
+        """Let nothing new begin, and what runs end within ``grace`` seconds; again to shorten them."""
+        self._grace_ends = min(self._grace_ends, self._now() + grace)
+        for candidate in self._candidates:
+            candidate.stop()
+        for dispatcher in self._dispatchers:
+            dispatcher.shut_down(grace)
+
+    def hurry(self) -> bool:
+        """End the grace period; return False where that is the request that began the shutdown, twice."""
+        if self.took < ONE_REQUEST:
+            return False
+        self.begin(0.0)
+        return True
+
+    def is_over(self) -> bool:
+        """Return whether all has ended or had its time; once the grace period is over, cancel what runs."""
+        now = self._now()
+        if self._over_at == math.inf and (now >= self._grace_ends or not self.in_progress):
+            self._over_at = now + CLOSING_TIME
+            for dispatcher in self._dispatchers:
+                dispatcher.cancel()  # its own thread may be waiting for Redis
+        return now >= self._over_at or all(part.has_ended() for part in self._parts())
+
+    def left_behind(self) -> str:
+        """Return what was not settled or released, and how it comes back; empty where nothing was."""
+        return ", ".join(what for part in self._parts() if (what := part.left_behind()))
+
+    def _parts(self) -> "Iterator[Dispatcher | Candidate]":
+        yield from self._dispatchers
+        yield from self._candidates

@@ -1,0 +1,76 @@
+"""What each kind of process may do in Redis: the least that suffices, as a rule of Redis' ACL.
+
+Redis judges each command of a script as its caller's own, so a role has those of its scripts, too. What it
+cannot judge is the script: who may run some may run any of the same commands on the same keys.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from distq.redisio import scripts
+from distq.redisio.keys import election_key, queue_key, queues_key, validate_queue_name
+
+_ANY = "*"
+
+
+@dataclass(frozen=True)
+class Role:
+    """What one kind of process calls: scripts by their names, and commands beside them as ACL rules."""
+
+    scripts: tuple[str, ...]
+    commands: str
+    elects: bool = False
+    """Whether its keys are elections instead of queues."""
+
+    def granted(self) -> set[str]:
+        """Return all that it may run, as rules without their plus."""
+        of_scripts = [scripts.load(script).commands for script in self.scripts]
+        loads = {"evalsha", "script|load"} if self.scripts else set()
+        return loads.union({"info", "ping"}, self.commands.split(), *of_scripts)
+
+
+_KNOW = "hexists hget time "
+"""Whether the queue exists, its layout, the server's time."""
+_COUNT = "hget hlen zcard zcount zrangebyscore time "
+_HANDLE = _KNOW + _COUNT + "hsetnx zscore "
+"""What every handle of a Queue reads, and the one key that it writes by itself: its queue's name."""
+_LOOK = _COUNT + "hgetall hkeys hmget hscan zmscore zrange zscan "
+
+ROLES = {
+    "producer": Role(("add", "add_after"), _HANDLE),
+    "worker": Role(
+        ("add", "add_after", "close", "forget", "heartbeat", "open", "turn"),
+        _HANDLE + "blpop client|id client|unblock hgetall hmget",
+    ),
+    "informer": Role(("commit",), _KNOW + _COUNT + "hgetall hmget hscan hsetnx zrange"),
+    "viewer": Role((), _LOOK),
+    "operator": Role(
+        ("add", "add_after", "commit", "delete", "park", "pause", "requeue", "resume"), _LOOK + "hexists"
+    ),
+    "candidate": Role(("election/write",), "hmget", elects=True),
+}
+"""A program that adds; the two sides of a controller; who looks; who repairs as well; a RedisLock."""
+
+
+def user_of(roles: Sequence[str], *, prefix: str, queues: Sequence[str] = (), database: int = 0) -> str:
+    """Return the command that makes the Redis user of some roles, for some queues or all of the prefix.
+
+    ``PASSWORD`` stands for the password. Raises InvalidQueueName.
+    """
+    chosen = [ROLES[role] for role in roles]
+    keys = dict.fromkeys(pattern for role in chosen for pattern in _patterns(role, prefix, queues))
+    commands = set().union(*(role.granted() for role in chosen))
+    if database:
+        commands.add(f"select|{database}")
+    rules = [*(f"~{pattern}" for pattern in keys), *(f"+{command}" for command in sorted(commands))]
+    return f"ACL SETUSER {prefix}-{'-'.join(roles)} reset on >PASSWORD resetchannels {' '.join(rules)}"
+
+
+def _patterns(role: Role, prefix: str, queues: Sequence[str]) -> Iterator[str]:
+    """Yield what the names of its keys match; a queue's name has nothing that a pattern would interpret."""
+    if role.elects:
+        yield election_key(_ANY, prefix=prefix)
+        return
+    for queue in map(validate_queue_name, queues) if queues else [_ANY]:
+        yield queue_key(queue, _ANY, prefix=prefix)
+    yield queues_key(prefix)

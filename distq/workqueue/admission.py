@@ -1,0 +1,160 @@
+"""Whether a session may claim: two programs on one queue would take each other's keys in silence.
+
+All say in Redis what they are for before they look at what others say. Of two that differ the later one
+claims nothing. It ends once the other has shown that it lives; what is left of one that died lapses.
+"""
+
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from distq.clock import Clock
+from distq.errors import QueueTaken
+from distq.redisio.queue_store import QueueStore
+from distq.redisio.records import StreamRecord
+from distq.workqueue.purpose import Purpose
+
+LOOK_EVERY = 1.0
+"""Seconds between looks while another program may work on the queue."""
+
+_WARN_EVERY = 60.0
+"""Seconds between warnings while one that had worked before waits."""
+
+_logger = logging.getLogger("distq.queue")
+
+
+@dataclass(frozen=True, slots=True)
+class Participant:
+    """Who works on a queue, for what, and a sign of life: each heartbeat or commit gives another."""
+
+    who: str
+    purpose: Purpose
+    sign: bytes | str
+
+
+class Admission:
+    """Lets one handle, or one informer, work on a queue once it has looked who else does.
+
+    A participant that gives no sign of life for ``patience`` seconds is gone.
+    """
+
+    def __init__(self, store: QueueStore, *, patience: float, clock: Clock) -> None:
+        self._store = store
+        self._patience = patience
+        self._clock = clock
+        self._admitted: str | None = None
+        """The session that may claim."""
+        self._has_worked = False
+        self._first_seen: dict[str, Participant] = {}
+        self._since = self._warned_at = 0.0
+        self._mentioned = False
+
+    @property
+    def waits(self) -> bool:
+        """Return whether others stand in the way, as far as the last look showed."""
+        return bool(self._first_seen)
+
+    def admits(self, session: str, purpose: Purpose) -> bool:
+        """Return whether this session may claim; it looks only until it does. Raises as ``look``."""
+        if self._admitted != session and self.look(purpose, before=int(session.partition("-")[0])):
+            self._admitted = session
+        return self._admitted == session
+
+    def look(self, purpose: Purpose, *, before: int | None = None) -> bool:
+        """Return whether nobody works on the queue for something else, who began ``before`` that session.
+
+        Raises QueueTaken where one lives who does, unless this one has worked before: then it waits.
+        """
+        others = dict(self._participants(before))
+        rivals = {name: other for name, other in others.items() if other.purpose.differs_from(purpose)}
+        now = self._clock.monotonic()
+        if rivals and not self._first_seen:
+            self._since, self._warned_at = now, -_WARN_EVERY
+        if rivals:
+            self._face(rivals, purpose, now)
+            if now - self._since < self._patience:
+                return False
+        self._first_seen = {}
+        self._has_worked = True
+        self._mention(others, purpose)
+        return True
+
+    def _face(self, rivals: Mapping[str, Participant], purpose: Purpose, now: float) -> None:
+        """Warn of rivals, and raise QueueTaken for one that lives."""
+        first = self._first_seen
+        living = [each for name, each in rivals.items() if name in first and each.sign != first[name].sign]
+        self._first_seen = dict(rivals) | {name: first[name] for name in rivals if name in first}
+        if living and not self._has_worked:
+            raise QueueTaken(_taken(self._store.name, living[0], purpose))
+        if living:  # it may stay for long; count its silence from here
+            self._first_seen, self._since = dict(rivals), now
+        if now - self._warned_at >= _WARN_EVERY:
+            self._warned_at = now
+            _logger.warning(
+                "queue %s: claiming nothing: %s is on it for %s, this process for %s",
+                self._store.name,
+                *_named(next(iter(living or rivals.values()))),
+                purpose,
+            )
+
+    def _mention(self, others: Mapping[str, Participant], purpose: Purpose) -> None:
+        """Warn once of one that has the same purpose and is another program all the same, or release."""
+        for other in others.values():
+            theirs = other.purpose
+            if self._mentioned or (theirs.lease, theirs.watches) == (purpose.lease, purpose.watches):
+                continue
+            self._mentioned = True
+            _logger.warning(
+                "queue %s: %s has %s, this process %s; fine in a rolling update, else use another queue",
+                self._store.name,
+                other.who,
+                _differences(theirs),
+                _differences(purpose),
+            )
+
+    def _participants(self, before: int | None) -> Iterator[tuple[str, Participant]]:
+        """Yield who says what it is for: sessions, and leaders that feed the queue."""
+        workers, streams = self._store.read(("HGETALL", "workers"), ("HGETALL", "streams"))
+        for number, text in _pairs(workers):
+            with suppress(ValueError):  # nobody can tell who that is
+                about = json.loads(text)
+                purpose = Purpose.parse(about)
+                if purpose is not None and (before is None or int(number) < before):
+                    yield number.decode(), Participant(_worker(about), purpose, text)
+        now: float | None = None
+        for name, text in _pairs(streams):
+            with suppress(ValueError, TypeError, KeyError):
+                record = StreamRecord.parse(text)
+                purpose = Purpose.parse(record.about)
+                if purpose is None:
+                    continue
+                now = self._store.connection.now() if now is None else now
+                if record.gone_since(now) is None:
+                    leader = f"the informer {record.about.get('leader')!s:.80}"
+                    yield name.decode(), Participant(leader, purpose, record.batch)
+
+
+def _pairs(flat: list[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    return zip(flat[::2], flat[1::2], strict=True)
+
+
+def _worker(about: Mapping[str, Any]) -> str:
+    return f"{about.get('id')!s:.80} (pid {about.get('pid')!s:.10} on {about.get('host')!s:.80})"
+
+
+def _named(participant: Participant) -> tuple[str, Purpose]:
+    return participant.who, participant.purpose
+
+
+def _differences(purpose: Purpose) -> str:
+    return f"the Lease {purpose.lease:.80} and watches {', '.join(purpose.watches):.200}"
+
+
+def _taken(queue: str, other: Participant, purpose: Purpose) -> str:
+    return (
+        f"queue {queue} is taken: {other.who} is on it for {other.purpose}, this process for {purpose}. "
+        "Give the queue another name, each installation its DISTQ_PREFIX, or the Controller shared=True."
+    )
