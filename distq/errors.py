@@ -11,6 +11,7 @@
     ├── QueueFull                      the queue is at its max_length
     ├── QueueTaken                     another program works on the queue
     ├── LeaseLost                      another process leads
+    ├── ReconcileFailed                in a test: .queue .key .attempt; the reconcile's own error is its cause
     ├── Unsettled                      stopped in time, but before all was settled or released
     ├── RedisError                     .retryable
     │   ├── RedisUnavailable           no answer: down, restarting, failing over
@@ -82,6 +83,16 @@ class QueueTaken(DistqError):
 
 class LeaseLost(DistqError):
     """This process no longer leads."""
+
+
+class ReconcileFailed(DistqError):
+    """A reconcile failed under ``Sandbox.run_until_idle``; its ``__cause__`` is what the function raised."""
+
+    def __init__(self, message: str, *, queue: str, key: str, attempt: int) -> None:
+        super().__init__(message)
+        self.queue = queue
+        self.key = key
+        self.attempt = attempt
 
 
 class Unsettled(DistqError):

@@ -25,6 +25,7 @@ from distq.errors import ConfigError, RedisError, Unsettled, short_tracebacks
 from distq.metrics import MetricsProvider
 from distq.redisio.connection import Connection
 from distq.wording import duration
+from distq.workqueue.interface import Settlement
 from distq.workqueue.purpose import PresentPurpose
 from distq.workqueue.queue import Queue
 
@@ -145,6 +146,7 @@ class Manager:
                     metrics=self._metrics,
                     event_loop=self._event_loop,
                     on_failure=self._mailbox.put,
+                    on_settled=self._settled,
                 )
                 for controller in self._controllers
             ]
@@ -226,6 +228,9 @@ class Manager:
             with suppress(RedisError):  # which the dispatcher reports
                 why = waits_for(controller.queue, watched=bool(controller.watches))
                 _logger.info("%s: connected; %s", controller.name, why)
+
+    def _settled(self, queue: str, settlement: Settlement) -> None:
+        """Take note, in a test, of a reconcile that did not succeed."""
 
     # After
 

@@ -1,12 +1,52 @@
-"""Whether controllers have anything left to do: what a test waits for."""
+"""Whether controllers have anything left to do, and what failed: what a test waits for."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from distq.client.client import Client
 from distq.controller.controller import Controller
+from distq.controller.manager import Manager
 from distq.controller.watches import Every, ResourceWatch
+from distq.errors import ReconcileFailed
 from distq.inspector import Inspector, QueueInfo
-from distq.wording import counted
+from distq.inspector.info import ItemInfo, Listing
+from distq.wording import counted, duration
+from distq.workqueue.interface import Park, Retry, Settlement
+
+SHOWN = 3
+"""How many items of each state are named."""
+
+
+class ObservedManager(Manager):
+    """A Manager that keeps the errors of reconciles, and stops once one item failed too often."""
+
+    failure: ReconcileFailed | None = None
+    """What an item failed with once too often."""
+    last_error: BaseException | None = None
+    """What a reconcile failed with last."""
+
+    def __init__(self, controllers: Sequence[Controller], *, max_failures: float, **options: Any) -> None:
+        super().__init__(controllers, **options)
+        self._max_failures = max_failures
+        self._failures: Counter[tuple[str, str]] = Counter()
+
+    def _settled(self, queue: str, settlement: Settlement) -> None:
+        request, outcome = settlement.request, settlement.outcome
+        if not isinstance(outcome, Retry | Park):
+            return
+        self.last_error = outcome.cause
+        self._failures[queue, request.key] += 1
+        if self._failures[queue, request.key] > self._max_failures and self.failure is None:
+            self.failure = ReconcileFailed(
+                f"{queue} {request.key} attempt {request.attempt} failed: {outcome.error}. "
+                'Mend its reconcile function, or allow failures: on_failure="retry".',
+                queue=queue,
+                key=request.key,
+                attempt=request.attempt,
+            )
+            self.failure.__cause__ = outcome.cause
+            self.stop()
 
 
 def what_remains(
@@ -15,16 +55,35 @@ def what_remains(
     """Yield, for people, why the controller is not idle; ``before``: epochs of earlier leaders."""
     yield from _streams_behind(controller, inspector, client, before)
     for queue in inspector.queues(controller.queue.name):
-        yield from _pending(queue)
-        for item in inspector.items(queue.name, state="delayed", failing=True, limit=3):
-            yield f"{item.key} of {queue.name} failed {counted(item.failures, 'time')}: {item.last_error}"
+        yield from _pending(queue, inspector)
 
 
-def _pending(queue: QueueInfo) -> Iterator[str]:
-    if queue.depth:
-        yield f"{queue.depth} of {queue.name} waiting"
-    if queue.processing:
-        yield f"{queue.processing} of {queue.name} in progress"
+def _pending(queue: QueueInfo, inspector: Inspector) -> Iterator[str]:
+    """Yield what is held, or waits and is due, and what waits to be tried again."""
+    now, due = inspector.now(), max(0, queue.depth - queue.ready - queue.dirty)
+    if queue.depth and queue.paused:
+        yield f"{queue.name} is paused"
+    numbers: dict[Listing, int] = {"processing": queue.processing, "ready": queue.ready, "delayed": due}
+    for state, number in numbers.items():
+        items = inspector.items(queue.name, state=state, limit=min(number, SHOWN)) if number else []
+        yield from (_describe(item, now) for item in items)
+        if number > len(items):
+            yield f"{number - len(items)} more of {queue.name} {state}"
+    for item in inspector.items(queue.name, state="delayed", failing=True, limit=SHOWN):
+        yield _describe(item, now)
+
+
+def _describe(item: ItemInfo, now: float) -> str:
+    parts = [f"{item.key} of {item.queue} is {item.state}"]
+    if item.since is not None and item.state != "delayed":
+        parts.append(f"for {duration(now - item.since)}")
+    if item.due is not None:
+        parts.append(f"and due in {duration(item.due - now)}" if item.due > now else "and due")
+    elif item.dirty:
+        parts.append("and was added again")
+    if item.failures:
+        parts.append(f"after it failed {counted(item.failures, 'time')}: {item.last_error}")
+    return " ".join(parts)
 
 
 def _streams_behind(

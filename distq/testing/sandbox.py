@@ -1,5 +1,6 @@
 """Real parts for a test or a terminal: an embedded Valkey and an emulated API server, gone at the end."""
 
+import math
 import os
 import threading
 import time
@@ -7,19 +8,22 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
 from distq.client.client import Client
 from distq.config import Settings
 from distq.controller.controller import Controller
-from distq.controller.manager import Manager
-from distq.errors import ConfigError, DistqError
+from distq.controller.hooks import Hook
+from distq.errors import ConfigError
 from distq.inspector import Inspector
 from distq.redisio.connection import Connection
 from distq.testing.apiserver import EmulatedApiServer
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.testing.guard import Guard
-from distq.testing.idle import what_remains
+from distq.testing.idle import ObservedManager, what_remains
+
+GRACE_PERIOD = 5.0
+"""Seconds that reconciles get where a run ends before they do."""
 
 _LOOK_EVERY = 0.1
 _QUIET_LOOKS = 3
@@ -73,35 +77,63 @@ class Sandbox:
     ) -> None:
         self._stack.close()
 
-    def run_until_idle(self, *controllers: Controller, timeout: float = 30.0) -> None:
+    def run_until_idle(
+        self,
+        *controllers: Controller,
+        timeout: float = 30.0,
+        on_failure: Literal["raise", "retry"] = "raise",
+        max_failures: int | None = None,
+        on_start: Hook | None = None,
+        on_stop: Hook | None = None,
+    ) -> None:
         """Run informer and workers of the controllers in this process until nothing is left to do.
 
         Idle is: every watch has handed over what there is, and nothing is ready, dirty, processing, due,
         or waiting for a retry. What asked to come back later (``Result(requeue_after=...)``) and the
-        parked do not count. Raises TimeoutError, which names what remained, after ``timeout`` seconds;
-        and what the run itself raised.
+        parked do not count. A reconcile that fails ends it with ReconcileFailed from the function's own
+        error; with ``on_failure="retry"`` it is tried again, and fails it only once an item failed more than
+        ``max_failures`` times, if that is given. Raises TimeoutError after ``timeout`` seconds, which names
+        what remained, from the last error of a reconcile; and what the run itself, or a hook, raised.
         """
-        settings = Settings(redis_url=self.environment["DISTQ_REDIS_URL"], lease_name="distq-sandbox")
-        manager = Manager(controllers, redis=self.redis, client=self.client, settings=settings)
-        failures: list[BaseException] = []
-        runner = threading.Thread(target=_run, args=(manager, failures), name="distq-sandbox")
+        __tracebackhide__ = True  # pytest shows the test's line, and what failed
+        manager = ObservedManager(
+            controllers,
+            max_failures=_allowed(on_failure, max_failures),
+            redis=self.redis,
+            client=self.client,
+            settings=Settings(
+                redis_url=self.environment["DISTQ_REDIS_URL"],
+                lease_name="distq-sandbox",
+                grace_period=GRACE_PERIOD,
+            ),
+            on_start=on_start,
+            on_stop=on_stop,
+        )
+        errors: list[BaseException] = []
+        runner = threading.Thread(target=_run, args=(manager, errors), name="distq-sandbox")
         before = {stream.epoch for stream in Inspector(self.redis).streams()}
         runner.start()
         try:
-            self._wait_until_idle(controllers, before, runner, timeout)
+            self._wait_until_idle(controllers, before, runner, manager, timeout)
         finally:
             manager.stop()
             runner.join()
-        if failures:
-            raise failures[0]
+        if errors:
+            raise errors[0]
 
     def _wait_until_idle(
-        self, controllers: Sequence[Controller], before: set[str], runner: threading.Thread, timeout: float
+        self,
+        controllers: Sequence[Controller],
+        before: set[str],
+        runner: threading.Thread,
+        manager: ObservedManager,
+        timeout: float,
     ) -> None:
+        __tracebackhide__ = True
         inspector = Inspector(self.redis)
         deadline = time.monotonic() + timeout
         quiet_looks = 0
-        while runner.is_alive() and quiet_looks < _QUIET_LOOKS:
+        while runner.is_alive() and manager.failure is None and quiet_looks < _QUIET_LOOKS:
             remains = [
                 reason
                 for controller in controllers
@@ -109,15 +141,34 @@ class Sandbox:
             ]
             quiet_looks = 0 if remains else quiet_looks + 1
             if time.monotonic() > deadline:
-                raise TimeoutError(f"not idle after {timeout:g} s: {'; '.join(remains)}.")
+                what = f"not idle after {timeout:g} s: {'; '.join(dict.fromkeys(remains))}."
+                raise TimeoutError(what) from manager.last_error
             runner.join(_LOOK_EVERY)
 
 
-def _run(manager: Manager, failures: list[BaseException]) -> None:
+def _allowed(on_failure: str, max_failures: int | None) -> float:
+    """Return how many failures an item may have."""
+    if on_failure not in {"raise", "retry"}:
+        raise ConfigError(f'bad on_failure: {on_failure!r}. Use "raise" or "retry".')
+    if max_failures is None:
+        return 0 if on_failure == "raise" else math.inf
+    if on_failure == "raise":
+        raise ConfigError('max_failures without retries: add on_failure="retry", or leave it out.')
+    if not isinstance(max_failures, int) or max_failures < 0:
+        raise ConfigError(f"bad max_failures: {max_failures!r}. Give a whole number, 0 or more, or None.")
+    return max_failures
+
+
+def _run(manager: ObservedManager, errors: list[BaseException]) -> None:
+    """Run it; keep the failure that ended it, and what it raised."""
     try:
         manager.run()
-    except (DistqError, SystemExit) as error:
-        failures.append(error)
+    except BaseException as error:  # noqa: BLE001 - raised where it was started
+        errors.append(error)
+    if manager.failure is not None:
+        for other in errors:
+            manager.failure.add_note(f"The run itself ended with {other!r}.")
+        errors.insert(0, manager.failure)
 
 
 def _restore(environment: dict[str, str | None]) -> None:

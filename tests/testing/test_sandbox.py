@@ -1,15 +1,20 @@
 """The Sandbox runs controllers until nothing is left to do, and says what was left where it cannot."""
 
+import asyncio
 import os
-import time
-from collections.abc import Iterator
+import re
+import threading
+import traceback
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from distq.controller.controller import Controller
 from distq.controller.watches import For
-from distq.errors import ConfigError
+from distq.errors import ConfigError, ReconcileFailed, RetryAfter, TerminalError
 from distq.inspector import Inspector
 from distq.testing.sandbox import Sandbox
 from distq.workqueue.interface import Request, Result
@@ -78,23 +83,189 @@ def test_retries_are_waited_for_and_requeue_after_is_not(sandbox: Sandbox) -> No
 
     sandbox.client.apply(_map("retried", app="retries"))
     watch = For("v1/ConfigMap", label_selector="app=retries")
-    sandbox.run_until_idle(Controller("retries", reconcile, watches=[watch]))
+    sandbox.run_until_idle(Controller("retries", reconcile, watches=[watch]), on_failure="retry")
     assert attempts == [1, 2, 3]
     assert Inspector(sandbox.redis).queues("retries")[0].delayed == 1
 
 
-def test_what_never_ends_is_told(sandbox: Sandbox) -> None:
-    """The timeout names the key and its last error."""
+@pytest.mark.parametrize("kind", ["plain", "async"])
+@pytest.mark.parametrize("error", [KeyError("spec"), RetryAfter(600), TerminalError("no"), SystemExit(3)])
+def test_a_reconcile_that_fails_ends_it_at_once_with_its_own_error(
+    sandbox: Sandbox, kind: str, error: BaseException
+) -> None:
+    """Whatever kind of failure it is, parked or delayed; the traceback shows the line that raised it."""
+
+    def reconcile(request: Request) -> None:
+        raise error
+
+    async def reconcile_async(request: Request) -> None:
+        raise error
+
+    name = f"at-once-{kind}-{type(error).__name__}"
+    sandbox.client.apply(_map(name.lower(), app=name))
+    watch = For("v1/ConfigMap", label_selector=f"app={name}")
+    controller = Controller(name, reconcile if kind == "plain" else reconcile_async, watches=[watch])
+    with pytest.raises(ReconcileFailed) as caught:
+        sandbox.run_until_idle(controller, timeout=600)
+    failed = caught.value
+    assert failed.__cause__ is error
+    assert traceback.extract_tb(error.__traceback__)[-1].line == "raise error"
+    assert (failed.queue, failed.key, failed.attempt) == (name, f"default/{name.lower()}", 1)
+    shown = re.escape(f"{name} default/{name.lower()} attempt 1 failed: {type(error).__name__}")
+    assert re.fullmatch(rf'{shown}.*\. Mend its .* allow failures: on_failure="retry"\.', str(failed))
+
+
+def test_a_reconcile_that_takes_too_long_fails_by_its_timeout(sandbox: Sandbox) -> None:
+    """What no function raised is a failure all the same."""
+
+    async def sleep(request: Request) -> None:
+        await asyncio.sleep(600)
+
+    queue = Queue("sleeps", sandbox.redis)
+    queue.add("a")
+    with pytest.raises(ReconcileFailed, match="sleeps a attempt 1 failed: TimeoutError") as caught:
+        sandbox.run_until_idle(Controller(queue, sleep, reconciliation_timeout=0.05))
+    assert isinstance(caught.value.__cause__, TimeoutError)
+
+
+def test_an_item_may_fail_as_often_as_is_allowed(sandbox: Sandbox) -> None:
+    """Each by itself; one more failure ends it, with the last error."""
+    attempts: list[tuple[str, int]] = []
+
+    def reconcile(request: Request) -> None:
+        attempts.append((request.key, request.attempt))
+        if request.attempt < 4:
+            raise RuntimeError(f"{request.key} for the {request.attempt}. time")
+
+    queue = Queue("allowed", sandbox.redis)
+    controller = Controller(queue, reconcile, concurrency=1)
+    queue.add("a", "b")
+    sandbox.run_until_idle(controller, on_failure="retry", max_failures=3)
+    assert sorted(attempts) == [(key, attempt) for key in "ab" for attempt in (1, 2, 3, 4)]
+    queue.add("c")
+    with pytest.raises(ReconcileFailed, match="allowed c attempt 3 failed") as caught:
+        sandbox.run_until_idle(controller, on_failure="retry", max_failures=2)
+    assert str(caught.value.__cause__) == "c for the 3. time"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"on_failure": "ignore"}, "bad on_failure: 'ignore'"),
+        ({"max_failures": 3}, "max_failures without retries"),
+        ({"on_failure": "retry", "max_failures": -1}, "bad max_failures: -1"),
+        ({"on_failure": "retry", "max_failures": 1.5}, "bad max_failures: 1.5"),
+    ],
+)
+def test_what_to_do_with_failures_must_make_sense(
+    sandbox: Sandbox, arguments: dict[str, Any], message: str
+) -> None:
+    """It is refused before anything runs."""
+    with pytest.raises(ConfigError, match=message):
+        sandbox.run_until_idle(Controller("refused", print), **arguments)
+
+
+def time_runs_out(monkeypatch: pytest.MonkeyPatch, once: Callable[[], object]) -> None:
+    """Let the deadline be over a few looks after a condition holds, and never before that."""
+    looks = 0
+
+    def monotonic() -> float:
+        nonlocal looks
+        looks += bool(once())
+        return 1e9 if looks > 5 else 0.0
+
+    monkeypatch.setattr("distq.testing.sandbox.time", SimpleNamespace(monotonic=monotonic))
+    monkeypatch.setattr("distq.testing.sandbox.GRACE_PERIOD", 0.1)
+
+
+def test_what_never_ends_is_told_with_its_last_error(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The timeout names key, state, due time and failures, and comes from what the reconcile raised."""
 
     def fail(request: Request) -> None:
-        raise RuntimeError(f"no luck with {request.name}")
+        raise RetryAfter(3600, f"no luck with {request.name}")
 
     sandbox.client.apply(_map("hopeless", app="hopeless"))
     controller = Controller("hopeless", fail, watches=[For("v1/ConfigMap", label_selector="app=hopeless")])
-    began = time.monotonic()
-    with pytest.raises(TimeoutError, match=r"default/hopeless of hopeless failed .* no luck with hopeless"):
-        sandbox.run_until_idle(controller, timeout=3.0)
-    assert time.monotonic() - began < 30
+    inspector = Inspector(sandbox.redis)
+    time_runs_out(monkeypatch, lambda: inspector.items("hopeless", state="delayed"))
+    with pytest.raises(TimeoutError) as caught:
+        sandbox.run_until_idle(controller, timeout=5.0, on_failure="retry")
+    pattern = (
+        r"not idle after 5 s: default/hopeless of hopeless is delayed and due in (59m|1h)\S+ "
+        r"after it failed 1 time: RetryAfter: no luck with hopeless\."
+    )
+    assert re.fullmatch(pattern, str(caught.value))
+    assert str(caught.value.__cause__) == "no luck with hopeless"
+
+
+def test_what_hangs_or_waits_is_told_by_key_and_state(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing failed there, so the states are all there is to say; nobody waits for what hangs."""
+    began, go = threading.Event(), threading.Event()
+
+    def hang(request: Request) -> None:
+        began.set()
+        go.wait(600)
+
+    queue = Queue("hangs", sandbox.redis)
+    queue.add("a", "b", "c", "d", "e", "f")
+    time_runs_out(monkeypatch, began.is_set)
+    with pytest.raises(TimeoutError) as caught:
+        sandbox.run_until_idle(Controller(queue, hang, concurrency=1), timeout=5.0)
+    go.set()
+    pattern = (
+        r"not idle after 5 s: a of hangs is processing for .*; b of hangs is ready for .*; "
+        r"c of hangs is ready for .*; d of hangs is ready for .*; 2 more of hangs ready\."
+    )
+    assert re.fullmatch(pattern, str(caught.value))
+
+
+def test_a_paused_queue_is_told(sandbox: Sandbox) -> None:
+    """Its items would wait for ever."""
+    queue = Queue("halted", sandbox.redis)
+    queue.add("a")
+    Inspector(sandbox.redis).pause("halted")
+    with pytest.raises(TimeoutError, match=r"halted is paused; a of halted is ready for"):
+        sandbox.run_until_idle(Controller(queue, print), timeout=0.5)
+
+
+def test_hooks_run_and_what_the_run_itself_raised_is_raised(sandbox: Sandbox) -> None:
+    """As under a Manager: before the first reconcile and after the last one."""
+    seen: list[str] = []
+    queue = Queue("hooked", sandbox.redis)
+    queue.add("a")
+    controller = Controller(queue, lambda request: seen.append(request.key))
+
+    async def start() -> None:
+        seen.append("start")
+
+    sandbox.run_until_idle(controller, on_start=start, on_stop=lambda: seen.append("stop"))
+    assert seen == ["start", "a", "stop"]
+
+    def refuse() -> None:
+        raise OSError("no such bucket")
+
+    with pytest.raises(OSError, match="no such bucket"):
+        sandbox.run_until_idle(controller, on_start=refuse)
+
+
+def test_a_failure_is_not_hidden_by_the_end_of_its_run(sandbox: Sandbox) -> None:
+    """What on_stop raises beside it is a note."""
+
+    def fail(request: Request) -> None:
+        raise KeyError("spec")
+
+    def refuse() -> None:
+        raise OSError("cannot flush")
+
+    queue = Queue("noted", sandbox.redis)
+    queue.add("a")
+    with pytest.raises(ReconcileFailed) as caught:
+        sandbox.run_until_idle(Controller(queue, fail), on_stop=refuse)
+    assert caught.value.__notes__ == ["The run itself ended with OSError('cannot flush')."]
 
 
 def test_a_worker_without_watches_runs_too(sandbox: Sandbox) -> None:

@@ -52,7 +52,8 @@ class Dispatcher:
     """Runs one controller's handlers on the items of its queue.
 
     ``on_failure`` receives what the process cannot go on with: a layout that is too new, a broken queue, or a
-    reconcile function that cannot be used. ``event_loop`` is for an ``async def``, shared or one of its own.
+    reconcile function that cannot be used. ``on_settled`` receives, with the queue's name, each settlement
+    that is no success. ``event_loop`` is for an ``async def``, shared or one of its own.
     """
 
     def __init__(
@@ -64,12 +65,14 @@ class Dispatcher:
         metrics: MetricsProvider | None = None,
         event_loop: EventLoop | None = None,
         on_failure: Callable[[BaseException], None] = lambda _: None,
+        on_settled: Callable[[str, Settlement], None] = lambda *_: None,
     ) -> None:
         self._name = controller.name
         self._queue = controller.queue
         self._concurrency = concurrency or controller.concurrency
         self._fleet_concurrency = fleet_concurrency or controller.fleet_concurrency
         self._on_failure = on_failure
+        self._on_settled = on_settled
         self._recorder: ReconcileRecorder | None = None
         if metrics is not None:
             self._recorder = ReconcileRecorder(metrics, self._name, controller.reconciliation_timeout)
@@ -343,6 +346,7 @@ class Dispatcher:
         for settlement, disposition in zip(settlements, turn.dispositions, strict=True):
             if verbose or not isinstance(settlement.outcome, Success):
                 log_reconcile(self._name, self._queue.worker, settlement, disposition)
+                self._on_settled(self._name, settlement)
         return turn
 
     def _pause(self, seconds: float) -> None:
