@@ -17,6 +17,7 @@ from distq.cli.check import check
 from distq.cli.completion import completion
 from distq.cli.dashboard import dashboard
 from distq.cli.demo.command import demo
+from distq.cli.init.command import init
 from distq.cli.look import items, leader, queues, workers
 from distq.cli.output import escape
 from distq.cli.pausing import pause, resume
@@ -101,6 +102,7 @@ def main() -> None:
 for _command in (
     demo,
     sandbox,
+    init,
     run,
     informer,
     worker,
