@@ -2,6 +2,8 @@
 
 import time
 
+import pytest
+
 from distq.inspector import Inspector
 from distq.redisio.connection import Connection
 from distq.testing.fake_clock import FakeClock
@@ -9,6 +11,8 @@ from distq.workqueue.interface import Disposition, Success
 from distq.workqueue.queue import Queue
 from distq.workqueue.worker import Worker
 from tests.support.eventually import eventually
+
+pytestmark = pytest.mark.first_contact(13)
 
 
 def test_counts_are_seen_long_before_the_next_heartbeat_is_due(connection: Connection) -> None:
