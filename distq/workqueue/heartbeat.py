@@ -107,8 +107,9 @@ class Heartbeat:
             except DistqError as error:
                 _logger.warning("queue %s: heartbeat failed: %s", self._store.name, error)
                 good = False
-            # soon again after a failure: the claims depend on it
-            period = self._period if good else min(self._period, 1.0)
+            # soon again after a failure: one period may have passed, Redis counts one of the outage when it
+            # is back, and so a third of the claim duration is left
+            period = self._period if good else min(self._period / 4, 1.0)
             del session
         self._connection.close()
 

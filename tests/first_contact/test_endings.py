@@ -10,6 +10,8 @@ import pytest
 from tests.first_contact.conftest import Desk, Window
 from tests.support.eventually import eventually
 
+pytestmark = pytest.mark.first_contact(15)
+
 CLOSE = "the window is closed"
 KILL = "it is killed"
 

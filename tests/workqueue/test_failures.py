@@ -227,6 +227,7 @@ class TestErrorText:
         fail(make_queue(max_retries=most), "a", ValueError(message))
         assert item_of(inspector, "a").last_error == shown
 
+    @pytest.mark.first_contact(9)
     def test_the_last_traceback_is_kept_of_what_fails_and_of_what_is_parked(
         self, make_queue: Make, inspector: Inspector
     ) -> None:

@@ -5,6 +5,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from distq.errors import Empty, RedisUnavailable
 from distq.redisio.connection import Argument, Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.call_combiner import PendingCall
+from distq.workqueue.heartbeat import Heartbeat
 from distq.workqueue.interface import Release, Request, Settlement, Success
 from distq.workqueue.queue import Queue
 from tests.support.tcp_proxy import TcpProxy
@@ -197,6 +199,41 @@ def test_a_process_that_cannot_reach_redis_fences_itself(
     assert not queue.settle(request)
     heartbeat._connection._address.options["port"] = redis_server.port  # of all connections to it
     queue.close()
+
+
+class Pauses(threading.Event):
+    """Notes how long a heartbeat means to rest, and ends it after some rests."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.noted: list[float] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Note the rest, and do not take it."""
+        assert timeout is not None
+        self.noted.append(timeout)
+        return len(self.noted) > 40
+
+
+@pytest.mark.parametrize(("claim_duration", "again_after"), [(3.0, 0.25), (30.0, 1.0)])
+def test_after_a_failure_heartbeats_come_well_before_the_claims_lapse(
+    make_queue: Make, monkeypatch: pytest.MonkeyPatch, claim_duration: float, again_after: float
+) -> None:
+    """After an outage a third of the claim duration may be left, and several heartbeats fit into it."""
+    queue = make_queue(claim_duration=claim_duration)
+    heartbeat, pauses = Heartbeat(queue._session), Pauses()
+    failed_after: list[int] = []
+
+    def fail(session: object) -> bool:
+        failed_after.append(len(pauses.noted))
+        raise RedisUnavailable("no Redis")
+
+    monkeypatch.setattr(heartbeat, "_stopped", pauses)
+    monkeypatch.setattr(heartbeat, "beat", fail)
+    heartbeat._run()
+    rests = [sum(pauses.noted[a:b]) for a, b in pairwise(failed_after)]
+    assert rests == pytest.approx([again_after] * len(rests))
+    assert again_after <= claim_duration / 3 / 4
 
 
 def test_what_a_fenced_process_held_is_given_back_though_its_session_is_busy(
