@@ -251,9 +251,9 @@ class TestErrorText:
         queue.add("a")
         replies = list[str]()
 
-        def note(reply: Sequence[Any], encoded: Encoded) -> TurnReply:
+        def note(reply: Sequence[Any], encoded: Encoded, *more: Any) -> TurnReply:
             replies.append(repr(reply))
-            return decode(reply, encoded)
+            return decode(reply, encoded, *more)
 
         monkeypatch.setattr(turn_client, "decode", note)
         assert queue.get(0).attempt == 2
