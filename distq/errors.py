@@ -11,6 +11,7 @@
     ├── QueueFull                      the queue is at its max_length
     ├── LeaseLost                      another process leads
     ├── Unsettled                      stopped in time, but before all was settled or released
+    ├── NoSlotLeft                     reconciles that hang have every slot of a process
     ├── RedisError                     .retryable
     │   ├── RedisUnavailable           no answer: down, restarting, failing over
     │   ├── RedisRefused               an answer that says no: credentials, memory, wrong type
@@ -81,6 +82,10 @@ class LeaseLost(DistqError):
 
 class Unsettled(DistqError):
     """A Manager stopped in time, but before all was settled or released: what it held comes back later."""
+
+
+class NoSlotLeft(DistqError):
+    """Every slot of a process is taken by a reconcile past ``max_hold``: only another process helps."""
 
 
 class RedisError(DistqError):

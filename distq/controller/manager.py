@@ -229,7 +229,7 @@ class Manager:
                 errors.append(event)
         if left := shutdown.left_behind():
             errors.append(Unsettled(f"stopped before all was settled: {left}."))
-            _logger.warning("%s", errors[-1])
+            _logger.warning("stopped before all was settled: %s", left)
         _logger.info("done in %s", duration(shutdown.took))
         return errors
 

@@ -82,6 +82,8 @@ class ProcessHealth:
     def readiness(self) -> list[str]:
         """Return why the process cannot do its work now."""
         problems = ["stopping"] if self.stopping else self.health()
+        if not problems:
+            problems = [why for dispatcher in self._dispatchers if (why := dispatcher.unready())]
         try:
             if self._connection is not None:
                 self._connection.execute("PING")
