@@ -1,14 +1,20 @@
 """The client of the turn script: turns are numbered, so that one without a reply can be asked for again."""
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from distq.errors import RedisError
+from distq.redisio.keys import bytes_of, shown
+from distq.redisio.limits import COSTLY_LIMIT
 from distq.redisio.queue_store import QueueStore
 from distq.workqueue.claim_ledger import ClaimLedger
-from distq.workqueue.engine import Entry, RateLimitedAdd, TurnSettings
+from distq.workqueue.engine import Entry, RateLimitedAdd, SetAside, TurnSettings
+from distq.workqueue.interface import Request
 from distq.workqueue.turns import Encoded, TurnReply, decode, encode, parts
 from distq.workqueue.worker import Worker
+
+_logger = logging.getLogger("distq.queue")
 
 
 @dataclass(frozen=True)
@@ -105,4 +111,20 @@ class TurnClient:
         reply = decode(answer, encoded)
         self._ledger.record(sent.entries, reply, self._worker, asked=bool(sent.inputs["want"]))
         self._in_doubt = None  # not before: an interrupt until here leaves the turn in doubt
+        self._set_aside(reply.unreadable)
         return reply
+
+    def _set_aside(self, requests: Sequence[Request]) -> None:
+        """End claims that nobody can be given; where that fails the heartbeat releases them."""
+        for start in range(0, len(requests), COSTLY_LIMIT):
+            entries = [SetAside(request) for request in requests[start : start + COSTLY_LIMIT]]
+            self._run(self._numbered(entries, 0))
+            for entry in entries:
+                _logger.error(
+                    'queue %s: "%s" is dead: its key or its failure record cannot be read. '
+                    'See "distq items %s --state dead".',
+                    self._store.name,
+                    shown(bytes_of(entry.request.key)),
+                    self._store.name,
+                )
+            self._settings.on_set_aside(len(entries))

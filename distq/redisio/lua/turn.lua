@@ -29,7 +29,7 @@ end
 
 --- @include advance_clock
 if not record or string.find(record, ours, 1, true) ~= 1 then return 'LOST' end
-stamp = tonumber(stamp or 0)
+--- @include stamp
 if stamp < now then stamp = now else stamp = stamp + 1 end
 local fence = string.format('%d', stamp)
 local refused, dispositions = {}, false
