@@ -11,11 +11,12 @@ from distq.cli.help import command
 from distq.cli.options import use_kubeconfig, with_kubeconfig, with_settings
 from distq.cli.output import escape, print_json, styled
 from distq.config import Settings
-from distq.errors import ApiError, ConfigError
+from distq.errors import ApiError, ConfigError, RedisError
 from distq.wording import counted
 
 if TYPE_CHECKING:
     from distq.client.client import Client
+    from distq.redisio.connection import Connection
 
 ACL = (
     "ACL SETUSER distq on >PASSWORD resetkeys ~distq:* -@all +@read +@write +@connection -@dangerous "
@@ -45,7 +46,11 @@ def check(
 
     findings = _check_cluster(_needs(target, settings) if target else _Needs())
     problems = 0
-    for finding in (*Connection(settings=settings).check(), *findings):
+    connection = Connection(settings=settings)
+    of_redis = connection.check()
+    if not any(finding.startswith("FAIL") for finding in of_redis):
+        of_redis += _check_contents(connection)
+    for finding in (*of_redis, *findings):
         level, _, text = finding.partition(" ")
         problems += level == "FAIL"
         if as_json:
@@ -54,6 +59,16 @@ def check(
             click.echo(styled(escape(level), fg=_COLOURS.get(level)) + escape(finding.removeprefix(level)))
     if problems:
         raise click.ClickException(counted(problems, "problem"))
+
+
+def _check_contents(connection: "Connection") -> Iterator[str]:
+    """Yield what of the queues cannot be read."""
+    from distq.redisio import contents
+
+    try:
+        yield from contents.findings(connection)
+    except (ConfigError, RedisError) as error:
+        yield f"WARN  cannot look into the queues: {error}"
 
 
 @dataclass(frozen=True)

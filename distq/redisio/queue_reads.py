@@ -176,7 +176,7 @@ def items(store: QueueStore, keys: Sequence[bytes]) -> Read[list[StoredItem | No
 def _item(found: Sequence[bytes | None]) -> StoredItem | None:
     """Return the item of which this was found. A claim decides: what else there is comes after it."""
     ready, dirty, delayed, dead, claimed, failed = found
-    failure = FailureRecord.parse(failed) if failed else None
+    failure = FailureRecord.parse(failed) if failed is not None else None
     due_priority, due_us = decode_due(delayed) if delayed is not None else (0, None)
     if claimed is not None:
         claim = ClaimRecord.parse(claimed)
@@ -301,7 +301,7 @@ def depth(store: QueueStore) -> int:
 def failure_count(store: QueueStore, key: bytes) -> int:
     """Return how many failures the key has (client-go util/workqueue NumRequeues)."""
     (record,) = store.read(("HGET", "failures", key))
-    return FailureRecord.parse(record).count if record else 0
+    return 0 if record is None else FailureRecord.parse(record).count
 
 
 def is_dirty(store: QueueStore, key: bytes) -> bool:

@@ -58,7 +58,7 @@ class FailureRecord:
         """Read ``count crashes failed_at reason text``; the traceback begins at the text's second line."""
         found = _FAILURE.fullmatch(text)
         if found is None or max(int(found[1]), int(found[2])) >= 2**53:
-            return cls(0, 0, 0, "", text.decode(errors="backslashreplace"), "", readable=False)
+            return cls(0, 0, 0, UNREADABLE, text.decode(errors="backslashreplace"), "", readable=False)
         reason = found[4].decode(errors="backslashreplace").strip("-")
         # a text may be cut within a letter; of what could not be read each byte counts
         errors = "backslashreplace" if reason == UNREADABLE else "replace"

@@ -8,7 +8,8 @@ _ONE = 2**52
 _HIGHEST = 900
 """Of either sign; beyond it orders would not be exact."""
 _FIRST_ORDER, _BEYOND_ORDERS = math.ldexp(_ONE, -_HIGHEST), math.ldexp(2 * _ONE, _HIGHEST)
-_UNKNOWN = 0, 0
+NO_SCORE = 0, 0
+"""What is read of a number that no script wrote there."""
 
 
 def validate_priority(priority: int) -> int:
@@ -27,7 +28,7 @@ def decode_order(score: bytes | float) -> tuple[int, int]:
     """Return (priority, µs since which an item is pending) of a score in ready or dirty; zeros of no such."""
     number = _number(score)
     if not _FIRST_ORDER <= number < _BEYOND_ORDERS:
-        return _UNKNOWN
+        return NO_SCORE
     mantissa, exponent = math.frexp(number)
     return 53 - exponent, int(mantissa * 2**53) - _ONE
 
@@ -36,7 +37,7 @@ def decode_due(score: bytes | float) -> tuple[int, int]:
     """Return (priority, due time in µs) of a score in delayed; zeros of no such."""
     number = _number(score)
     if not 0 <= number < 2 * _ONE:
-        return _UNKNOWN
+        return NO_SCORE
     milliseconds, rest = divmod(int(number), 2048)
     return max(-_HIGHEST, min(_HIGHEST, 1023 - rest)), milliseconds * 1000
 
