@@ -37,7 +37,7 @@ REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 def check(
     *, settings: Settings, as_json: bool, target: str | None, acl: bool, kubeconfig: str | None
 ) -> None:
-    """Check Redis and the API server, and with TARGET its watches and its Lease."""
+    """Check Redis, what is in its queues, and the API server, and with TARGET its watches and its Lease."""
     if acl:
         click.echo(ACL)
         return
