@@ -199,6 +199,11 @@ LIMITER_ERRORS = Metric(
     "counter",
     "Failures for which a custom rate limiter raised or gave no delay: the items backed off by default.",
 )
+UNREADABLE = Metric(
+    "distq_unreadable_items_total",
+    "counter",
+    "Items that this process set aside, dead: their key or failure record cannot be read.",
+)
 OUTAGES = Metric(
     "distq_redis_outages_total", "counter", "Times that a worker had to wait for Redis to answer again."
 )

@@ -11,12 +11,13 @@ from distq.cli.help import command
 from distq.cli.options import use_kubeconfig, with_kubeconfig, with_settings
 from distq.cli.output import escape, print_json, styled
 from distq.config import Settings
-from distq.errors import ApiError, ConfigError
+from distq.errors import ApiError, ConfigError, RedisError
 from distq.redisio.roles import ROLES, user_of
 from distq.wording import counted
 
 if TYPE_CHECKING:
     from distq.client.client import Client
+    from distq.redisio.connection import Connection
 
 LEASE = "coordination.k8s.io/v1/Lease"
 _COLOURS = {"OK": "green", "WARN": "yellow", "FAIL": "red"}
@@ -44,7 +45,7 @@ def check(
     queues: Sequence[str],
     kubeconfig: str | None,
 ) -> None:
-    """Check Redis and the API server, and with TARGET its watches and its Lease."""
+    """Check Redis, what is in its queues, and the API server, and with TARGET its watches and its Lease."""
     if roles:
         click.echo(_user_of(roles, queues, settings))
         return
@@ -55,7 +56,11 @@ def check(
 
     findings = _check_cluster(_needs(target, settings) if target else _Needs())
     problems = 0
-    for finding in (*Connection(settings=settings).check(), *findings):
+    connection = Connection(settings=settings)
+    of_redis = connection.check()
+    if not any(finding.startswith("FAIL") for finding in of_redis):
+        of_redis += _check_contents(connection)
+    for finding in (*of_redis, *findings):
         level, _, text = finding.partition(" ")
         problems += level == "FAIL"
         if as_json:
@@ -71,6 +76,16 @@ def _user_of(roles: Sequence[str], queues: Sequence[str], settings: Settings) ->
 
     database = Address(None, settings).options.get("db") or 0
     return user_of(roles, prefix=settings.prefix, queues=queues, database=int(database))
+
+
+def _check_contents(connection: "Connection") -> Iterator[str]:
+    """Yield what of the queues cannot be read."""
+    from distq.redisio import contents
+
+    try:
+        yield from contents.findings(connection)
+    except (ConfigError, RedisError) as error:
+        yield f"WARN  cannot look into the queues: {error}"
 
 
 @dataclass(frozen=True)

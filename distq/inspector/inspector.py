@@ -13,7 +13,7 @@ from distq.inspector import reading
 from distq.inspector.info import ItemInfo, Listing, QueueInfo, StreamInfo, Timestamp, WorkerInfo
 from distq.redisio import queue_reads
 from distq.redisio.connection import Connection, shared_connection
-from distq.redisio.keys import validate_key, validate_queue_name
+from distq.redisio.keys import named, validate_key, validate_queue_name
 from distq.redisio.queue_reads import State
 from distq.redisio.queue_store import QueueStore, queue_names
 from distq.redisio.round_trips import gather, run
@@ -59,8 +59,7 @@ class Inspector:
 
     def item(self, queue: str, key: str) -> ItemInfo | None:
         """Describe one item; None where it is in no state. Raises InvalidKey."""
-        validate_key(key)
-        return next(iter(run(self._redis, reading.item_infos(self._store(queue), [key]))), None)
+        return next(iter(run(self._redis, reading.item_infos(self._store(queue), named(key)))), None)
 
     def items(
         self,
@@ -196,10 +195,10 @@ class Inspector:
 
 def _chosen(
     store: QueueStore, keys: tuple[str, ...], state: str | None, match: str | None
-) -> Iterator[Sequence[str]]:
-    """Yield the keys that a repair is about, in batches."""
+) -> Iterator[Sequence[bytes]]:
+    """Yield the items that a repair is about, in batches."""
     if keys:
-        yield keys
+        yield [item for key in keys for item in named(key)]
     elif state:
         yield from reading.scan(store, state, match or "*")
 

@@ -1,15 +1,16 @@
 """How what a queue's structures hold becomes the Inspector's records; nothing here writes."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from distq.inspector.info import ItemInfo, QueueInfo, StreamInfo, Timestamp, WorkerInfo
 from distq.redisio import queue_reads
 from distq.redisio.checkpoints import is_listing
+from distq.redisio.keys import shown
 from distq.redisio.queue_reads import Holder, StoredItem
 from distq.redisio.queue_store import QueueStore
-from distq.redisio.records import ClaimRecord, FailureRecord, StreamRecord
+from distq.redisio.records import ClaimRecord, FailureRecord, StreamRecord, count_of, moment_of, words_of
 from distq.redisio.round_trips import Read
 from distq.workqueue.purpose import Purpose
 
@@ -21,12 +22,12 @@ def queue_info(store: QueueStore, now: float) -> Read[QueueInfo]:
     counts = yield from queue_reads.counts(store, now)
     heads = yield from queue_reads.heads(store, "ready")
     workers = yield from queue_reads.worker_records(store)
-    waiting_since = [*heads.values(), *(due_us for _, due_us in counts.first_due)]
-    done_per_second = sum((float(about.get("done_per_second", 0)) for about in workers.values()), 0.0)
+    waiting_since = [*heads.values(), *(due_us for _, due_us in counts.first_due if due_us)]
+    done_per_second = sum((moment_of(about.get("done_per_second")) or 0.0 for about in workers.values()), 0.0)
     return QueueInfo(
         name=store.name,
         paused=counts.paused_us is not None,
-        paused_since=_timestamp(counts.paused_us),
+        paused_since=_timestamp(counts.paused_us or None),
         ready=counts.ready,
         delayed=counts.delayed,
         processing=counts.processing,
@@ -48,14 +49,14 @@ def worker_infos(store: QueueStore) -> Read[list[WorkerInfo]]:
         WorkerInfo(
             name=_worker_name(session, about),
             queue=store.name,
-            host=str(about.get("host", "")),
-            pid=int(about.get("pid", 0)),
-            version=str(about.get("version", "")),
+            host=words_of(about.get("host")) or "",
+            pid=count_of(about.get("pid")),
+            version=words_of(about.get("version")) or "",
             since=_moment(about.get("since")),
             heartbeat=_moment(about.get("heartbeat")),
             processing=processing,
-            done=int(about.get("done", 0)),
-            failed=int(about.get("failed", 0)),
+            done=count_of(about.get("done")),
+            failed=count_of(about.get("failed")),
             resource=purpose.resource if (purpose := Purpose.parse(about)) else None,
         )
         for (session, about), processing in zip(workers.items(), held, strict=True)
@@ -68,24 +69,25 @@ def stream_infos(store: QueueStore, now: float) -> Read[list[StreamInfo]]:
     return [_stream_info(store.name, name, stream, now) for name, stream in sorted(streams.items())]
 
 
-def item_infos(store: QueueStore, keys: Sequence[str]) -> Read[list[ItemInfo]]:
-    """Describe those of the keys that are in the queue, in their order."""
-    items = yield from queue_reads.items(store, keys)
+def item_infos(store: QueueStore, members: Sequence[bytes]) -> Read[list[ItemInfo]]:
+    """Describe those that are items of the queue, in their order."""
+    items = yield from queue_reads.items(store, members)
     sessions = {item.claim.session for item in items if item and item.claim}
     holders = yield from queue_reads.holders(store, sessions)
-    return [_item_info(store.name, key, item, holders) for key, item in zip(keys, items, strict=True) if item]
+    found = zip(members, items, strict=True)
+    return [_item_info(store.name, shown(member), item, holders) for member, item in found if item]
 
 
 def page(store: QueueStore, states: Sequence[str], offset: int, limit: int) -> Read[list[ItemInfo]]:
     """Describe the items at ranks ``offset`` to ``offset + limit`` of the states, one after another."""
-    keys = yield from queue_reads.page(store, states, offset, limit)
-    return (yield from item_infos(store, _texts(keys)))
+    members = yield from queue_reads.page(store, states, offset, limit)
+    return (yield from item_infos(store, members))
 
 
-def scan(store: QueueStore, structure: str, match: str) -> Iterator[list[str]]:
-    """Yield the keys in a structure that match, in batches, in no order, and perhaps twice."""
+def scan(store: QueueStore, structure: str, match: str) -> Iterator[list[bytes]]:
+    """Yield the items in a structure that match, in batches, in no order, and perhaps twice."""
     for batch in queue_reads.scan(store, structure, match):
-        yield _texts(key for key, _ in batch)
+        yield [member for member, _ in batch]
 
 
 def _item_info(queue: str, key: str, item: StoredItem, holders: Mapping[int, Holder]) -> ItemInfo:
@@ -132,7 +134,7 @@ def _claimed_by(
 
 
 def _worker_name(session: int, about: Mapping[str, Any]) -> str:
-    return str(about.get("id") or session)
+    return words_of(about.get("id")) or str(session)
 
 
 def _stream_info(queue: str, name: str, stream: StreamRecord, now: float) -> StreamInfo:
@@ -140,20 +142,16 @@ def _stream_info(queue: str, name: str, stream: StreamRecord, now: float) -> Str
     listing = is_listing(stream.position)
     return StreamInfo(
         queue=queue,
-        resource=str(about.get("resource") or name),
-        namespace=about.get("namespace"),
-        leader=about.get("leader"),
+        resource=words_of(about.get("resource")) or name,
+        namespace=words_of(about.get("namespace")),
+        leader=words_of(about.get("leader")),
         gone_since=_moment(gone_since),
         epoch=stream.epoch,
         version=None if listing else stream.position,
         synced=gone_since is None and bool(about.get("synced", not listing)),
-        lists=int(about.get("lists", 0)),
-        lag=about.get("lag") if gone_since is None else None,
+        lists=count_of(about.get("lists")),
+        lag=stream.moment("lag") if gone_since is None else None,
     )
-
-
-def _texts(keys: Iterable[bytes]) -> list[str]:
-    return [key.decode(errors="replace") for key in keys]
 
 
 def _timestamp(micros: int | None) -> Timestamp | None:
@@ -161,4 +159,4 @@ def _timestamp(micros: int | None) -> Timestamp | None:
 
 
 def _moment(seconds: Any) -> Timestamp | None:
-    return None if seconds is None else Timestamp(float(seconds))
+    return None if (moment := moment_of(seconds)) is None else Timestamp(moment)

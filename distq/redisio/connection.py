@@ -19,7 +19,7 @@ from redis.connection import AbstractConnection, ConnectionPool
 
 from distq.config import Settings
 from distq.errors import RedisError, RedisRefused
-from distq.redisio import diagnosis, server_checks
+from distq.redisio import diagnosis, server_checks, wrong_type
 from distq.redisio.address import Address
 from distq.redisio.error_mapping import typed_error
 
@@ -218,12 +218,13 @@ def _is(error: RedisRefused, *kinds: type[Exception]) -> bool:
 
 def _converse(connection: AbstractConnection, commands: Sequence[Sequence[Argument]]) -> list[Any]:
     connection.send_packed_command(connection.pack_commands(commands))
-    replies, refusal = [], None
-    for _ in commands:
+    replies, refusals = [], []
+    for command in commands:
         try:
             replies.append(connection.read_response())
         except redis.ResponseError as error:
-            refusal = refusal or error
-    if refusal is not None:
-        raise refusal
+            refusals.append((error, command))
+    if refusals:
+        refusal, refused = refusals[0]
+        raise wrong_type.with_key(refusal, refused, lambda *asked: _converse(connection, [asked])[0])
     return replies

@@ -58,6 +58,11 @@ def typed_error(error: Exception, address: Address) -> RedisError:
         isinstance(error, redis.ResponseError) and _COMES_BACK.search(text)
     ):
         return RedisUnavailable(f"Redis at {address.where} is not ready: {text}. It may be soon.")
+    if "WRONGTYPE" in text:
+        return RedisRefused(
+            f"Redis at {address.where} refused a command: {text}. Was its data changed by hand? "
+            "RENAME that key, and all goes on."
+        )
     if isinstance(error, redis.ResponseError):
         return RedisRefused(
             f"Redis at {address.where} refused a command: {text}. Was its data changed by hand?"

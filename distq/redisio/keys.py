@@ -29,8 +29,14 @@ from distq.errors import InvalidKey, InvalidQueueName
 LAYOUT = 1
 """The version of the layout above; a queue with a higher one is refused."""
 
+_SORTED_SETS = {"ready", "dirty", "processing", "delayed", "dead", "sessions"}
+
 _QUEUE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+_NO_KEY = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_ESCAPE = re.compile(rb"\\x([0-9a-f]{2})")
+_LONGEST = 1024
+"""Bytes of a key."""
 
 
 def queue_key(queue: str, name: str, *, prefix: str = Settings.prefix) -> str:
@@ -48,9 +54,20 @@ def election_key(name: str, *, prefix: str) -> str:
     return f"{prefix}:election:{name}"
 
 
+def type_of(key: str) -> str:
+    """Return the type of a key of ours, in Redis' words."""
+    structure = key.rpartition("}:")[2]
+    return "zset" if structure in _SORTED_SETS else "list" if structure == "wake" else "hash"
+
+
+def is_queue_name(name: str) -> bool:
+    """Return whether a queue may have this name."""
+    return bool(_QUEUE_NAME.fullmatch(name))
+
+
 def validate_queue_name(name: str) -> str:
     """Return the name; raise InvalidQueueName for one that could not be a key, a file or a label."""
-    if not isinstance(name, str) or not _QUEUE_NAME.fullmatch(name):
+    if not isinstance(name, str) or not is_queue_name(name):
         raise InvalidQueueName(
             f"bad queue name {name!r:.80}. Use 1 to 63 letters, digits, dots, dashes and underscores, "
             "a letter or digit first."
@@ -70,6 +87,40 @@ def validate_key(key: str) -> bytes:
         encoded = key.encode()
     except UnicodeEncodeError:
         raise InvalidKey(f"bad key {key!r:.80}: not valid Unicode. Use text that UTF-8 can hold.") from None
-    if len(encoded) > 1024:
-        raise InvalidKey(f"bad key {key[:40]!r}...: {len(encoded)} bytes. Use at most 1024.")
+    if len(encoded) > _LONGEST:
+        raise InvalidKey(f"bad key {key[:40]!r}...: {len(encoded)} bytes. Use at most {_LONGEST}.")
     return encoded
+
+
+# Somebody else than distq may have written items that are no keys. A worker sets them aside; people read and
+# name them with their odd bytes as escapes, ``caf\xe9``.
+
+
+def text_of(item: bytes) -> str:
+    """Return an item as text that ``bytes_of`` turns back, whatever it is."""
+    return item.decode(errors="surrogateescape")
+
+
+def bytes_of(text: str) -> bytes:
+    """Return the item that ``text_of`` made text."""
+    return text.encode(errors="surrogateescape")
+
+
+def is_key(text: str, length: int) -> bool:
+    """Return whether ``validate_key`` would accept what ``text_of`` made of so many bytes."""
+    return 0 < length <= _LONGEST and not _NO_KEY.search(text)
+
+
+def shown(item: bytes) -> str:
+    """Return an item as people see it: a key as it is, of anything else the odd bytes as escapes."""
+    text = text_of(item)
+    if not _NO_KEY.search(text):
+        return text
+    return _NO_KEY.sub(lambda odd: "".join(f"\\x{byte:02x}" for byte in bytes_of(odd[0])), text)
+
+
+def named(text: str) -> list[bytes]:
+    """Return the items that people name so: what is no key and is shown so, and the key; raise InvalidKey."""
+    item = validate_key(text)
+    odd = _ESCAPE.sub(lambda escape: bytes.fromhex(escape[1].decode()), item)
+    return [item] if is_key(text_of(odd), len(odd)) else [odd, item]

@@ -4,16 +4,16 @@ Each function that returns a Read takes a few round trips at most, whatever the 
 returns is as of its round trip: two answers may differ by what happened in between.
 """
 
-import json
 import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from distq.redisio.keys import shown
 from distq.redisio.queue_store import QueueStore
-from distq.redisio.records import ClaimRecord, FailureRecord, StreamRecord
+from distq.redisio.records import ClaimRecord, FailureRecord, StreamRecord, parse_fields
 from distq.redisio.round_trips import Command, Read, run
-from distq.redisio.scores import decode_due, decode_order, due_by, orders_of
+from distq.redisio.scores import ORDERS, decode_due, decode_order, decode_time, due_by, orders_of
 
 State = Literal["ready", "delayed", "processing", "dead"]
 """Where an item is; *dirty* is a flag of processing."""
@@ -21,15 +21,16 @@ State = Literal["ready", "delayed", "processing", "dead"]
 SCAN_COUNT = 500
 
 _HASHES = {"claims", "failures", "known", "streams", "workers"}
+_LONGEST_NUMBER = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
     """A queue in numbers.
 
-    ``paused_us`` is when somebody stopped the claims. ``due`` counts the delayed items whose time has come;
-    ``first_due`` has the priority and the due time, in µs, of the first of them. ``failing`` counts the
-    failure records, those of dead items included, ``workers`` the open handles.
+    ``paused_us`` is when somebody stopped the claims, 0 where that cannot be read. ``due`` counts the delayed
+    items whose time has come; ``first_due`` has the priority and the due time, in µs, of the first of them.
+    ``failing`` counts the failure records, those of dead items included, ``workers`` the open handles.
     """
 
     paused_us: int | None
@@ -64,7 +65,7 @@ def counts(store: QueueStore, now: float, *, first_due: int = 1) -> Read[Counts]
         ("HLEN", "workers"),
         ("ZCOUNT", "delayed", *due),
     )
-    paused_us = None if paused is None else int(paused)
+    paused_us = None if paused is None else decode_time(paused) or 0
     return Counts(paused_us, [decode_due(score) for score in first[1::2]], *numbers)
 
 
@@ -79,7 +80,8 @@ def heads(store: QueueStore, structure: Literal["ready", "dirty"]) -> Read[dict[
     piece is asked for the first item from there on, which shows what of the piece is still unknown.
     """
     first, last = yield store.commands(
-        ("ZRANGE", structure, 0, 0, "WITHSCORES"), ("ZRANGE", structure, -1, -1, "WITHSCORES")
+        ("ZRANGEBYSCORE", structure, *ORDERS, "WITHSCORES", "LIMIT", 0, 1),
+        ("ZREVRANGEBYSCORE", structure, *reversed(ORDERS), "WITHSCORES", "LIMIT", 0, 1),
     )
     if not first or not last:
         return {}
@@ -104,7 +106,7 @@ def heads(store: QueueStore, structure: Literal["ready", "dirty"]) -> Read[dict[
 
 def _first_from(structure: str, priority: int) -> Command:
     lowest, _ = orders_of(priority)
-    return "ZRANGEBYSCORE", structure, lowest, "+inf", "WITHSCORES", "LIMIT", 0, 1
+    return "ZRANGEBYSCORE", structure, lowest, ORDERS[1], "WITHSCORES", "LIMIT", 0, 1
 
 
 def _cut(stretch: range, pieces: int) -> list[range]:
@@ -159,7 +161,7 @@ class StoredItem:
     failure: FailureRecord | None = None
 
 
-def items(store: QueueStore, keys: Sequence[str]) -> Read[list[StoredItem | None]]:
+def items(store: QueueStore, keys: Sequence[bytes]) -> Read[list[StoredItem | None]]:
     """Return the item of each key, None where it is in no state."""
     if not keys:
         return []
@@ -174,7 +176,7 @@ def items(store: QueueStore, keys: Sequence[str]) -> Read[list[StoredItem | None
 def _item(found: Sequence[bytes | None]) -> StoredItem | None:
     """Return the item of which this was found. A claim decides: what else there is comes after it."""
     ready, dirty, delayed, dead, claimed, failed = found
-    failure = FailureRecord.parse(failed) if failed else None
+    failure = FailureRecord.parse(failed) if failed is not None else None
     due_priority, due_us = decode_due(delayed) if delayed is not None else (0, None)
     if claimed is not None:
         claim = ClaimRecord.parse(claimed)
@@ -185,7 +187,7 @@ def _item(found: Sequence[bytes | None]) -> StoredItem | None:
     if delayed is not None:
         return StoredItem("delayed", due_priority, None, due_us, failure=failure)
     if dead is not None:
-        return StoredItem("dead", 0, int(float(dead)), failure=failure)
+        return StoredItem("dead", 0, decode_time(dead), failure=failure)
     return None
 
 
@@ -250,11 +252,11 @@ def holders(store: QueueStore, sessions: Collection[int]) -> Read[dict[int, Hold
         ("HMGET", "workers", *sessions),
         ("HMGET", "meta", "seen", "clock"),
     )
-    ahead = int(float(seen or 0)) - int(float(clock or 0))
+    ahead = (decode_time(seen) or 0) - (decode_time(clock) or 0)
     return {
         session: Holder(
-            worker=json.loads(worker) if worker else None,
-            deadline_us=None if deadline is None else int(float(deadline)) + ahead,
+            worker=parse_fields(worker) if worker else None,
+            deadline_us=None if (lapses := decode_time(deadline)) is None else lapses + ahead,
         )
         for session, deadline, worker in zip(sessions, deadlines, workers, strict=True)
     }
@@ -263,7 +265,11 @@ def holders(store: QueueStore, sessions: Collection[int]) -> Read[dict[int, Hold
 def worker_records(store: QueueStore) -> Read[dict[int, dict[str, Any]]]:
     """Return what the open handles last reported of themselves, by session number."""
     (flat,) = yield store.commands(("HGETALL", "workers"))
-    return {int(session): json.loads(text) for session, text in zip(flat[::2], flat[1::2], strict=True)}
+    return {
+        int(session): parse_fields(text)
+        for session, text in zip(flat[::2], flat[1::2], strict=True)
+        if session.isdigit() and len(session) <= _LONGEST_NUMBER
+    }
 
 
 def claim_counts(store: QueueStore, sessions: Collection[int]) -> Read[list[int]]:
@@ -278,7 +284,10 @@ def claim_counts(store: QueueStore, sessions: Collection[int]) -> Read[list[int]
 def streams(store: QueueStore) -> Read[dict[str, StreamRecord]]:
     """Return the records of the queue's streams, by their names."""
     (flat,) = yield store.commands(("HGETALL", "streams"))
-    return {name.decode(): StreamRecord.parse(text) for name, text in zip(flat[::2], flat[1::2], strict=True)}
+    records = {
+        shown(name): StreamRecord.parse(text) for name, text in zip(flat[::2], flat[1::2], strict=True)
+    }
+    return {name: record for name, record in records.items() if record is not None}
 
 
 # What client-go's queue answers about itself
@@ -292,7 +301,7 @@ def depth(store: QueueStore) -> int:
 def failure_count(store: QueueStore, key: bytes) -> int:
     """Return how many failures the key has (client-go util/workqueue NumRequeues)."""
     (record,) = store.read(("HGET", "failures", key))
-    return FailureRecord.parse(record).count if record else 0
+    return 0 if record is None else FailureRecord.parse(record).count
 
 
 def is_dirty(store: QueueStore, key: bytes) -> bool:

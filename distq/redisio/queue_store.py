@@ -1,5 +1,6 @@
 """One queue in Redis: its keys, its scripts by name, and plain reads."""
 
+import re
 import time
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -8,8 +9,19 @@ from typing import Any
 from distq.errors import ConfigError, LayoutTooNew, RedisRefused
 from distq.redisio import scripts
 from distq.redisio.connection import Argument, Connection
-from distq.redisio.keys import LAYOUT, queue_key, queues_key, validate_key, validate_queue_name
+from distq.redisio.keys import (
+    LAYOUT,
+    is_queue_name,
+    queue_key,
+    queues_key,
+    text_of,
+    validate_key,
+    validate_queue_name,
+)
 from distq.redisio.limits import BATCH_LIMIT, REPAIR_LIMIT
+
+_VERSION = re.compile(rb"\d{1,4}")
+"""A layout; what is none was written by no distq, and the next session writes its own over it."""
 
 
 class QueueStore:
@@ -61,11 +73,11 @@ class QueueStore:
         """Let claims go on; return False where nobody had stopped them."""
         return bool(self.run("resume"))
 
-    def park(self, keys: Sequence[str], why: str) -> int:
+    def park(self, keys: Sequence[str | bytes], why: str) -> int:
         """Move ready and delayed items that nobody holds to the dead; return how many."""
         return sum(self.run("park", why=why, items=batch) for batch in batches(keys, REPAIR_LIMIT))
 
-    def requeue(self, keys: Sequence[str], *, state: str | None = None) -> int:
+    def requeue(self, keys: Sequence[str | bytes], *, state: str | None = None) -> int:
         """Drop delay, failure record and death of items, all or those in a state; return how many changed.
 
         Those that were delayed or dead become pending now, in their order, the delayed before the dead.
@@ -76,7 +88,7 @@ class QueueStore:
             self.run("requeue", state=state or "", items=batch) for batch in batches(keys, REPAIR_LIMIT)
         )
 
-    def delete(self, keys: Sequence[str], *, state: str | None = None) -> int:
+    def delete(self, keys: Sequence[str | bytes], *, state: str | None = None) -> int:
         """Drop what is pending or dead of items, all or that in a state; return how many changed.
 
         Raises ConfigError for no state of an item that is pending or dead.
@@ -91,7 +103,7 @@ class QueueStore:
         if self._registered and not again:
             return
         (layout,) = self.read(("HGET", "meta", "layout"))
-        if layout is not None and int(layout) > LAYOUT:
+        if layout is not None and _VERSION.fullmatch(layout) and int(layout) > LAYOUT:
             raise self._too_new(layout.decode())
         if not self.exists():  # full memory permits a look only
             queues = queues_key(self.connection.prefix)
@@ -110,13 +122,17 @@ def _require_state(state: str | None, *states: str) -> None:
         raise ConfigError(f"bad state {state!r:.80}: no item can be chosen by it. Use {', '.join(states)}.")
 
 
-def batches(keys: Sequence[str], size: int = BATCH_LIMIT) -> Iterator[list[bytes]]:
-    """Validate all keys, then yield them once each, as bytes, in batches that a script takes."""
-    valid = iter(dict.fromkeys(map(validate_key, keys)))
+def batches(keys: Sequence[str | bytes], size: int = BATCH_LIMIT) -> Iterator[list[bytes]]:
+    """Validate all keys, then yield them once each, as bytes, in batches that a script takes.
+
+    What comes as bytes was read from Redis, and is taken as it is.
+    """
+    valid = iter(dict.fromkeys(key if isinstance(key, bytes) else validate_key(key) for key in keys))
     while batch := list(islice(valid, size)):
         yield batch
 
 
 def queue_names(connection: Connection) -> list[str]:
-    """Return the names of the queues that exist, sorted."""
-    return sorted(name.decode() for name in connection.execute("HKEYS", queues_key(connection.prefix)))
+    """Return the names of the queues that exist, sorted; what names no queue is left out."""
+    names = (text_of(name) for name in connection.execute("HKEYS", queues_key(connection.prefix)))
+    return sorted(name for name in names if is_queue_name(name))

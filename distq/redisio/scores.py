@@ -7,6 +7,9 @@ from distq.errors import InvalidPriority
 _ONE = 2**52
 _HIGHEST = 900
 """Of either sign; beyond it orders would not be exact."""
+_FIRST_ORDER, _BEYOND_ORDERS = math.ldexp(_ONE, -_HIGHEST), math.ldexp(2 * _ONE, _HIGHEST)
+NO_SCORE = 0, 0
+"""What is read of a number that no script wrote there."""
 
 
 def validate_priority(priority: int) -> int:
@@ -22,20 +25,44 @@ def validate_priority(priority: int) -> int:
 
 
 def decode_order(score: bytes | float) -> tuple[int, int]:
-    """Return (priority, µs since which the item is pending) of a score in ready or dirty."""
-    mantissa, exponent = math.frexp(float(score))
+    """Return (priority, µs since which an item is pending) of a score in ready or dirty; zeros of no such."""
+    number = _number(score)
+    if not _FIRST_ORDER <= number < _BEYOND_ORDERS:
+        return NO_SCORE
+    mantissa, exponent = math.frexp(number)
     return 53 - exponent, int(mantissa * 2**53) - _ONE
 
 
 def decode_due(score: bytes | float) -> tuple[int, int]:
-    """Return (priority, due time in µs) of a score in delayed."""
-    milliseconds, rest = divmod(int(float(score)), 2048)
-    return 1023 - rest, milliseconds * 1000
+    """Return (priority, due time in µs) of a score in delayed; zeros of no such."""
+    number = _number(score)
+    if not 0 <= number < 2 * _ONE:
+        return NO_SCORE
+    milliseconds, rest = divmod(int(number), 2048)
+    return max(-_HIGHEST, min(_HIGHEST, 1023 - rest)), milliseconds * 1000
+
+
+def decode_time(text: bytes | float | None) -> int | None:
+    """Return a time or a clock in µs; None of what is none, or later than the year 2112."""
+    number = math.nan if text is None else _number(text)
+    return int(number) if 0 <= number < _ONE else None
 
 
 def orders_of(priority: int) -> tuple[str, str]:
     """Return the lowest score of a priority in ready or dirty and the first beyond, as Redis takes them."""
     return repr(math.ldexp(_ONE, -priority)), repr(math.ldexp(2 * _ONE, -priority))
+
+
+def _number(text: bytes | float) -> float:
+    """Return the number that Redis has, NaN for other text."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+ORDERS = f"{_FIRST_ORDER!r}", f"({_BEYOND_ORDERS!r}"
+"""The least order and the first number beyond all of them, as Redis takes them."""
 
 
 def due_by(now: float) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 from distq.redisio import queue_reads
 from distq.redisio.checkpoints import MARK
 from distq.redisio.connection import Connection
-from distq.redisio.keys import validate_key
+from distq.redisio.keys import bytes_of, text_of, validate_key
 from distq.redisio.limits import BATCH_LIMIT
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import StreamRecord
@@ -95,11 +95,11 @@ class StreamStore:
             keep_pending=int(keep_pending),
             n_items=len(items),
             n_known=len(known),
-            rest=[*items, *chain.from_iterable(known.items()), *gone],
+            rest=[*items, *map(bytes_of, chain(chain.from_iterable(known.items()), gone))],
         )
         if kind == b"FENCED":
-            return Fenced(detail.decode())
-        return Mismatch(detail.decode()) if kind == b"MISMATCH" else Committed(detail)
+            return Fenced(text_of(detail))
+        return Mismatch(text_of(detail)) if kind == b"MISMATCH" else Committed(detail)
 
     def list_all(self) -> bool:
         """Make whoever leads list and enqueue everything; return False where nothing was ever committed.
@@ -129,7 +129,7 @@ class StreamStore:
     def known_pages(self) -> Iterator[list[tuple[str, str]]]:
         """Yield the same some thousand objects at a time, as they are when asked for."""
         for pairs in queue_reads.scan(self._store, "known", count=BATCH_LIMIT):
-            yield [(name.decode(), value.decode()) for name, value in pairs]
+            yield [(text_of(name), text_of(value)) for name, value in pairs]
 
     def known_count(self) -> int:
         """Return of how many objects something is known."""
@@ -139,8 +139,8 @@ class StreamStore:
         """Return what was handed over of some objects, None for those never seen."""
         if not objects:
             return []
-        (values,) = self._store.read(("HMGET", "known", *objects))
-        return [None if value is None else value.decode() for value in values]
+        (values,) = self._store.read(("HMGET", "known", *map(bytes_of, objects)))
+        return [None if value is None else text_of(value) for value in values]
 
 
 def stream_records(connection: Connection, queue: str) -> dict[str, StreamRecord]:

@@ -5,17 +5,16 @@ claims nothing and keeps no place: its session ends, and another one looks anew.
 has shown that it lives; what is left of one that died lapses.
 """
 
-import json
 import logging
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from distq.clock import Clock
 from distq.errors import QueueTaken
+from distq.redisio.keys import text_of
 from distq.redisio.queue_store import QueueStore
-from distq.redisio.records import StreamRecord
+from distq.redisio.records import StreamRecord, parse_fields
 from distq.workqueue.purpose import Purpose
 
 LOOK_EVERY = 1.0
@@ -119,22 +118,20 @@ class Admission:
         """Yield who says what it is for: sessions, and leaders that feed the queue."""
         workers, streams = self._store.read(("HGETALL", "workers"), ("HGETALL", "streams"))
         for number, text in _pairs(workers):
-            with suppress(ValueError):  # nobody can tell who that is
-                about = json.loads(text)
-                purpose = Purpose.parse(about)
-                if purpose is not None and (before is None or int(number) < before):
-                    yield number.decode(), Participant(_worker(about), purpose, text)
+            about = parse_fields(text)
+            purpose = Purpose.parse(about)
+            if purpose is not None and number.isdigit() and (before is None or int(number) < before):
+                yield number.decode(), Participant(_worker(about), purpose, text)
         now: float | None = None
         for name, text in _pairs(streams):
-            with suppress(ValueError, TypeError, KeyError):
-                record = StreamRecord.parse(text)
-                purpose = Purpose.parse(record.about)
-                if purpose is None:
-                    continue
-                now = self._store.connection.now() if now is None else now
-                if record.gone_since(now) is None:
-                    leader = f"the informer {record.about.get('leader')!s:.80}"
-                    yield name.decode(), Participant(leader, purpose, record.batch)
+            record = StreamRecord.parse(text)
+            purpose = Purpose.parse(record.about) if record is not None else None
+            if record is None or purpose is None:
+                continue
+            now = self._store.connection.now() if now is None else now
+            if record.gone_since(now) is None:
+                leader = f"the informer {record.about.get('leader')!s:.80}"
+                yield text_of(name), Participant(leader, purpose, record.batch)
 
 
 def _pairs(flat: list[bytes]) -> Iterator[tuple[bytes, bytes]]:

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from distq.redisio.limits import TURN_LIMIT
-from distq.workqueue.engine import Entry
+from distq.workqueue.engine import Entry, SetAside
 from distq.workqueue.interface import Disposition, Request, Settlement, Turn
 from distq.workqueue.turns import REFUSED, TurnReply
 from distq.workqueue.worker import Worker
@@ -75,7 +75,7 @@ class ClaimLedger:
 
     def _keep(self, entries: Sequence[Entry], dispositions: Sequence[Disposition]) -> None:
         for entry, disposition in zip(entries, dispositions, strict=True):
-            if disposition.kind != "refused":
+            if disposition.kind != "refused" and not isinstance(entry, SetAside):  # for which nobody comes
                 self.results[_asked_by(entry)] = entry, disposition
         if len(self.results) > _RESULTS_LIMIT:
             for oldest in list(self.results)[:-_RESULTS_LIMIT]:

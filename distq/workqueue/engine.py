@@ -20,7 +20,14 @@ class RateLimitedAdd:
     attempt: int
 
 
-Entry = Settlement | RateLimitedAdd
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """End the claim of what its worker cannot read, a key that is none or a failure record: it is dead."""
+
+    request: Request
+
+
+Entry = Settlement | RateLimitedAdd | SetAside
 """What a turn carries."""
 
 
@@ -33,6 +40,7 @@ class TurnSettings:
     fleet_concurrency: int | None = None
     purpose: Callable[[], Purpose] | None = None
     on_limiter_error: Callable[[], None] = lambda: None
+    on_set_aside: Callable[[int], None] = lambda _: None
 
     def inputs(self) -> dict[str, str | int]:
         """Return the inputs of the script."""

@@ -121,7 +121,7 @@ class QueueGauges:
         if (unknown := counts.due - len(counts.first_due)) > 0:
             depths[UNKNOWN] = unknown
         since = [level.since_us for level in levels.values() if level.since_us is not None]
-        return depths, min((*since, *(due_us for _, due_us in counts.first_due[:1])), default=None)
+        return depths, min((*since, *(due_us for _, due_us in counts.first_due[:1] if due_us)), default=None)
 
     def _levels(self) -> dict[int, Level]:
         return self._run(queue_reads.levels(self._store, self._priorities))
@@ -137,7 +137,7 @@ class QueueGauges:
         """Return the fences of all claims, the µs at which they began."""
         batches = queue_reads.scan(self._store, "claims", count=PAGE)
         fences = {item: ClaimRecord.parse(text).fence for batch in batches for item, text in batch}
-        return fences.values()  # each once, though a scan may repeat
+        return filter(None, fences.values())  # each once, though a scan may repeat
 
     def _run(self, read: Read[T]) -> T:
         return run(self._store.connection, read)

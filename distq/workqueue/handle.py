@@ -77,6 +77,7 @@ class QueueHandle:
             ),
             max_retries,
             on_limiter_error=self._count_limiter_error,
+            on_set_aside=self._count_set_aside,
         )
         self._claim_duration = claim_duration
         self._max_length = max_length
@@ -335,6 +336,10 @@ class QueueHandle:
     def _count_limiter_error(self) -> None:
         if self._recorder is not None:
             self._recorder.limiter_failed()
+
+    def _count_set_aside(self, items: int) -> None:
+        if self._recorder is not None:
+            self._recorder.set_aside(items)
 
     def _cancelled(self, request: Request) -> None:
         if self._recorder is not None:

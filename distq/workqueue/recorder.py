@@ -14,6 +14,7 @@ from distq.metrics import (
     QUEUE_DURATION,
     REFUSED,
     RETRIES,
+    UNREADABLE,
     WORK_DURATION,
     Metric,
     MetricsProvider,
@@ -32,7 +33,7 @@ class Recorder:
         self._claimed_at: dict[str, float] = {}
         for counter in (ADDS, RETRIES):
             provider.count(counter, self._both, 0)
-        for counter in (REFUSED, CANCELLED, LIMITER_ERRORS):
+        for counter in (REFUSED, CANCELLED, LIMITER_ERRORS, UNREADABLE):
             provider.count(counter, self._name, 0)
         for histogram in (QUEUE_DURATION, WORK_DURATION):
             provider.observe(histogram, self._both, ())
@@ -68,6 +69,10 @@ class Recorder:
     def limiter_failed(self) -> None:
         """Count a custom rate limiter's answer that was none."""
         self._provider.count(LIMITER_ERRORS, self._name, 1)
+
+    def set_aside(self, items: int) -> None:
+        """Count items that cannot be read."""
+        self._provider.count(UNREADABLE, self._name, items)
 
     def _settled(self, settlements: Sequence[Settlement], turn: Turn, now: float) -> None:
         held, delayed, refused = [], 0, 0

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 from distq.clock import Clock
 from distq.errors import DistqError, QueueTaken, RedisError, RedisUnavailable
-from distq.redisio.keys import LAYOUT
+from distq.redisio.keys import LAYOUT, text_of
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import ClaimRecord
 from distq.wording import counted, duration
@@ -202,9 +202,8 @@ class RedisSession:
         (items,) = self.store.read(("ZRANGEBYSCORE", "processing", number, number))
         (claims,) = self.store.read(("HMGET", "claims", *items)) if items else ((),)
         return {
-            item.decode(): ClaimRecord.parse(text).fence
+            text_of(item): ClaimRecord.parse(text or b"").fence
             for item, text in zip(items, claims, strict=True)
-            if text
         }
 
     # One turn for all who ask

@@ -1,20 +1,25 @@
 """The client of the turn script: turns are numbered, so that one without a reply can be asked for again."""
 
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from distq.errors import RedisError
+from distq.redisio.keys import bytes_of, shown
+from distq.redisio.limits import COSTLY_LIMIT
 from distq.redisio.queue_store import QueueStore
 from distq.workqueue.claim_deadline import ClaimDeadline
 from distq.workqueue.claim_ledger import ClaimLedger
-from distq.workqueue.engine import Entry, TurnSettings
+from distq.workqueue.engine import Entry, SetAside, TurnSettings
 from distq.workqueue.interface import Release, Request, Settlement
 from distq.workqueue.turns import Encoded, TurnReply, decode, encode, parts
 from distq.workqueue.worker import Worker
 
 _NO_TURN = "- -"
 """What the script calls the last turn of a session that had none."""
+
+_logger = logging.getLogger("distq.queue")
 
 
 @dataclass(frozen=True)
@@ -150,6 +155,7 @@ class TurnClient:
         self._ledger.record(sent.entries, reply, self._worker, asked=bool(sent.inputs["want"]))
         self._last_turn = f"{sent.inputs['op']} {int(answer[0])}"
         self._in_doubt = None  # not before: an interrupt until here leaves the turn in doubt
+        self._set_aside(reply.unreadable)
         return reply
 
     def _go_back(self, turn: str) -> None:
@@ -157,3 +163,18 @@ class TurnClient:
         unknown = self._on_went_back()
         self._last_turn = turn
         self.release(unknown)
+
+    def _set_aside(self, requests: Sequence[Request]) -> None:
+        """End claims that nobody can be given; where that fails the heartbeat releases them."""
+        for start in range(0, len(requests), COSTLY_LIMIT):
+            entries = [SetAside(request) for request in requests[start : start + COSTLY_LIMIT]]
+            self._run(self._numbered(entries, 0))
+            for entry in entries:
+                _logger.error(
+                    'queue %s: "%s" is dead: its key or its failure record cannot be read. '
+                    'See "distq items %s --state dead".',
+                    self.store.name,
+                    shown(bytes_of(entry.request.key)),
+                    self.store.name,
+                )
+            self._settings.on_set_aside(len(entries))

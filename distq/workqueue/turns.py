@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
 
+from distq.redisio.keys import bytes_of, is_key, text_of
 from distq.redisio.limits import COSTLY_LIMIT
 from distq.redisio.records import FailureRecord
 from distq.redisio.scores import decode_order
-from distq.workqueue.engine import Entry, RateLimitedAdd, TurnSettings
+from distq.workqueue.engine import Entry, RateLimitedAdd, SetAside, TurnSettings
 from distq.workqueue.interface import (
     After,
     Disposition,
@@ -38,15 +39,15 @@ class Encoded:
     """A turn's settlements as the script takes them; ``order`` leads back to the caller's."""
 
     n_ok: int
-    settlements: list[str | int]
+    settlements: list[str | bytes | int]
     order: list[int]
 
 
 def encode(entries: Sequence[Entry], settings: TurnSettings) -> Encoded:
     """Write entries as the script takes them: the successes first, since they are many and cheap."""
     successes, others = [], []
-    flat: list[str | int] = []
-    flat_others: list[str | int] = []
+    flat: list[str | bytes | int] = []
+    flat_others: list[str | bytes | int] = []
     for index, entry in enumerate(entries):
         if isinstance(entry, Settlement) and isinstance(entry.outcome, Success):  # as _succeeded, for mypy
             successes.append(index)
@@ -69,13 +70,16 @@ def _succeeded(entry: Entry) -> bool:
     return isinstance(entry, Settlement) and isinstance(entry.outcome, Success)
 
 
-def _other(entry: Entry, settings: TurnSettings) -> tuple[str | int, ...]:
+def _other(entry: Entry, settings: TurnSettings) -> tuple[str | bytes | int, ...]:
     """Return (item, fence, outcome, limiter, priority, text)."""
     if isinstance(entry, RateLimitedAdd):
         limiter = settings.own_limiter(Failure(entry.key, entry.attempt, None), None)
         return entry.key, "", "limit", limiter, 0, ""
     request = entry.request
-    return request.key, request.fence, *_outcome(request, entry.outcome, settings)
+    item = bytes_of(request.key)  # which may be no key
+    if isinstance(entry, SetAside):
+        return item, request.fence, "unreadable", "", "", ""
+    return item, request.fence, *_outcome(request, entry.outcome, settings)
 
 
 def _outcome(request: Request, outcome: Outcome, settings: TurnSettings) -> tuple[str | int, ...]:
@@ -99,6 +103,7 @@ class TurnReply:
 
     ``alone``: the one request is a suspect, ask for nothing until it ended; without a request: the session
     empties itself for a suspect, ask again. ``promoted``: how many delayed items became pending now.
+    ``unreadable`` are claims that nobody can be given, since the key or the failure record makes no sense.
     """
 
     requests: list[Request]
@@ -106,6 +111,7 @@ class TurnReply:
     wait: float
     alone: bool
     promoted: int = 0
+    unreadable: Sequence[Request] = ()
 
 
 def decode(
@@ -119,8 +125,8 @@ def decode(
     in_order = [ENDED] * len(dispositions)
     for place, disposition in zip(encoded.order, dispositions, strict=True):
         in_order[place] = disposition
-    requests = _requests(int(fence), popped, records, cancelled)
-    return TurnReply(requests, in_order, wait / 1e6, bool(alone), promoted)
+    requests, unreadable = _requests(int(fence), popped, records, cancelled)
+    return TurnReply(requests, in_order, wait / 1e6, bool(alone), promoted, unreadable)
 
 
 def _disposition(text: bytes) -> Disposition:
@@ -134,10 +140,14 @@ def _requests(
     popped: Sequence[bytes],
     records: Sequence[bytes | None] | None,
     cancelled: Callable[[], threading.Event],
-) -> list[Request]:
-    claimed = []
+) -> tuple[list[Request], list[Request]]:
+    """Return what was claimed, and of it apart what cannot be read."""
+    claimed, unreadable = list[Request](), list[Request]()
     for item, order, record in zip(popped[::2], popped[1::2], records or repeat(None), strict=False):
         priority, since_us = decode_order(order)
-        attempt = FailureRecord.parse(record).count + 1 if record is not None else 1
-        claimed.append(Request(item.decode(), attempt, priority, fence, since_us / 1e6, cancelled()))
-    return claimed
+        failure = FailureRecord.parse(record) if record is not None else None
+        key, attempt = text_of(item), failure.count + 1 if failure is not None else 1
+        request = Request(key, attempt, priority, fence, since_us / 1e6, cancelled())
+        is_readable = is_key(key, len(item)) and (failure is None or failure.readable)
+        (claimed if is_readable else unreadable).append(request)
+    return claimed, unreadable

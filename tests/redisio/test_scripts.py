@@ -69,7 +69,7 @@ def test_an_include_begins_with_the_names_that_it_shares(include: str) -> None:
 @pytest.mark.parametrize(
     ("file", "text", "instead"),
     [
-        ("include/due.lua", "-- in: nothing", "-- in: now"),
+        ("include/due.lua", "-- in: now", "-- in: nothing"),
         ("include/put_back.lua", "-- in: delayed, dirty, ready", "-- in: delayed, dirty"),
         ("include/suspect.lua", "-- out: first_line, is_suspect", "-- out: first_line"),
         ("include/claim.lua", "-- out: alone,", "-- out: alone, prefix,"),
@@ -197,7 +197,8 @@ def test_a_key_of_a_wrong_type_changes_nothing(populated: Populated, script: str
     inputs = populated.inputs(script)
     populated.connection.execute("SET", key(name), "by hand")
     before = populated.dumps()
-    with pytest.raises(RedisRefused, match="Was its data changed by hand"):
+    where = re.escape(f"WRONGTYPE {key(name)} is a string, where distq keeps a ")
+    with pytest.raises(RedisRefused, match=f"{where}.* Was its data changed by hand"):
         populated.run(script, **inputs)
     assert populated.dumps() == before
 

@@ -41,13 +41,13 @@ LIMITERS = (
     "exp 1000 3000000 bucket 0.0 2 maxwait 5000000 maxof 2",
 )
 KINDS = (
-    *(Kind(outcome) for outcome in ("success", "retry", "done", "release", "park")),
+    *(Kind(outcome) for outcome in ("success", "retry", "done", "release", "park", "unreadable")),
     *(Kind("after", limiter, priority) for limiter in ("fixed 0", "fixed 9000") for priority in (None, 7)),
     *(Kind("retry", limiter, priority) for limiter in LIMITERS[1:] for priority in (None, -100)),
     *(Kind(outcome, wrong=wrong) for wrong in ("stale", "twice") for outcome in ("success", "retry")),
 )
 PLANS = _plans(KINDS)
-SIMPLE_PLANS = _plans(KINDS[:9])
+SIMPLE_PLANS = _plans(KINDS[:10])
 ITEMS = tuple(f"ns/item-{n}" for n in range(12))
 SOME = _some(ITEMS, 4)
 

@@ -82,7 +82,7 @@ MUTANTS = [
         "if outcome == 'release' then return put_back(item, score) end",
         "if outcome == 'release' then return put_back(item, order(priority, stamp)) end",
     ),
-    Mutant("bucket without debt", "math.max(0, now - tonumber(at or now)) / 1000000", "1"),
+    Mutant("bucket without debt", "math.max(0, now - (tonumber(at) or now)) / 1000000", "1"),
     Mutant("latest delay wins", "math.min(due, own_due)", "math.max(due, own_due)"),
     Mutant("a delay survives an add", "if undelay then call(unpack(undelay)) end", ""),
     Mutant("due but moved by an add", "if own_due <= now and own >= priority then since = own_due end", ""),
@@ -113,7 +113,7 @@ MUTANTS = [
     Mutant(
         "a held item parked", "if not held[i] and (now_ready[i] or later[i])", "if now_ready[i] or later[i]"
     ),
-    Mutant("settled twice in other ways", " and not settled[item] then", " then"),
+    Mutant("settled twice in other ways", "not settled[item] and is_ours", "is_ours"),
     Mutant("the dead stay dead", "if revive then call(unpack(revive)) end", ""),
     Mutant("requeued with its past", "n_failures > 0 and call('HDEL', failures, item) == 1", "false"),
     Mutant("the dead forgotten", "if not parked[i] then dropped", "if true then dropped"),
@@ -124,7 +124,10 @@ MUTANTS = [
         "to[#to + 1] = order(priority, since)",
         "to[#to + 1] = order(priority, now)",
     ),
-    Mutant("sessions lapse at once", ") + claim_duration, number", ") + 0, number"),
+    Mutant("sessions lapse at once", "clock + claim_duration, number", "clock + 0, number"),
+    Mutant("set aside for no reason", "now_text, 'unreadable', text)", "now_text, '-', text)"),
+    Mutant("set aside though pending", "if not pending and park(item) then", "if park(item) then"),
+    Mutant("unreadable forgotten", "if outcome == 'unreadable' then", "if false then"),
     Mutant("unbounded take-back", "local at_most = 100", "local at_most = 1000", many=True),
     Mutant("unbounded promotion", "math.max(want, 100))", "1000)", many=True),
 ]

@@ -122,7 +122,9 @@ class Players:
         held = held[first:] + held[:first]
         endings = []
         for kind, (item, fence) in zip(kinds, held, strict=False):
-            text = "" if kind.outcome in ("success", "done", "release", "after") else "boom\ntrace"
+            text = (
+                "" if kind.outcome in ("success", "done", "release", "after", "unreadable") else "boom\ntrace"
+            )
             claim_fence = fence - 1 if kind.wrong == "stale" else fence
             endings.append(Ending(item, claim_fence, kind.outcome, kind.limiter, kind.priority, text))
             if kind.wrong == "twice":

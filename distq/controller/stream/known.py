@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from distq.redisio.keys import bytes_of, text_of
+
 
 class Known(NamedTuple):
     """The version up to which an object was handed over, None for never, and the keys other than its own."""
@@ -16,11 +18,11 @@ class Known(NamedTuple):
         if line is None:
             return NEVER
         version, *keys = line.split("\n")
-        return cls(version, [key.encode() for key in keys])
+        return cls(version, list(map(bytes_of, keys)))
 
     def line(self) -> str:
         """Return what is stored."""
-        return "\n".join((self.version or "", *map(bytes.decode, self.keys)))
+        return "\n".join((self.version or "", *map(text_of, self.keys)))
 
 
 NEVER = Known()

@@ -225,8 +225,9 @@ class StreamSource:
         self._lose_touch()
         self._must_list = False
         self._oldest = None
-        self._fed = about.get("fed")
-        self._resyncs.plan(float(about.get("resynced", self._clock.now())))
+        self._fed = record.moment("fed") if record else None
+        resynced = record.moment("resynced") if record else None
+        self._resyncs.plan(self._clock.now() if resynced is None else resynced)
         had = str(about.get("revision", ""))
         self._revision = self._config.revision or had
         if record and self._revision != had:

@@ -21,5 +21,5 @@ def waits_for(queue: Queue, *, watched: bool) -> str:
     gone = [since for record in records if (since := record.gone_since(now)) is not None]
     if len(gone) == len(records):
         return f"nothing to do; nobody leads since {duration(now - max(gone))}"
-    fed = [float(record.about["fed"]) for record in records if record.about.get("fed")]
+    fed = [moment for record in records if (moment := record.moment("fed"))]
     return f"nothing to do; last event {duration(now - max(fed))} ago" if fed else "nothing to do"

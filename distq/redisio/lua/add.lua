@@ -6,7 +6,8 @@ local time, priority, max_length = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local items = { unpack(ARGV, 4) }
 local call = redis.call
 --- @include now
-local stamp = tonumber(call('HGET', meta, 'stamp') or 0)
+local stamp = call('HGET', meta, 'stamp')
+--- @include stamp
 local tokens, fitted = call('LLEN', wake), #items
 if max_length ~= '' then
   --- @include capacity

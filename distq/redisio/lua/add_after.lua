@@ -7,7 +7,8 @@ local items = { unpack(ARGV, 5) }
 local call = redis.call
 --- @include now
 local stamp, paused, cover = unpack(call('HMGET', meta, 'stamp', 'paused', 'cover'))
-stamp, cover = math.max(tonumber(stamp or 0) + 1, now), tonumber(cover or 0)
+--- @include stamp
+stamp, cover = math.max(stamp + 1, now), tonumber(cover) or 0
 call('ZCARD', dead)
 local first, tokens = call('ZRANGE', delayed, '0', '0', 'WITHSCORES'), call('LLEN', wake)
 if max_length ~= '' then

@@ -8,7 +8,8 @@ local n_items, n_known = tonumber(ARGV[11]), tonumber(ARGV[12])
 local rest = { unpack(ARGV, 13) }
 local call = redis.call
 --- @include now
-local stamp = tonumber(call('HGET', meta, 'stamp') or 0)
+local stamp = call('HGET', meta, 'stamp')
+--- @include stamp
 for _, key in ipairs({ ready, dirty, processing, delayed, dead }) do call('ZCARD', key) end
 call('HLEN', known)
 local tokens = call('LLEN', wake)
@@ -17,7 +18,7 @@ local tokens = call('LLEN', wake)
 local function older(a, b) return #a < #b or (#a == #b and a < b) end
 local record = call('HGET', streams, stream)
 local stored_epoch, position, last_batch = string.match(record or '', '^(%S+) (%S+) (%S+) ')
-if record then
+if stored_epoch then -- what cannot be read counts as none: its leader lists anew
   if older(epoch, stored_epoch) and replaces ~= stored_epoch then return { 'FENCED', stored_epoch } end
   if last_batch == batch then return { 'OK', 0 } end
 end

@@ -11,7 +11,8 @@ local seen, paused, record = unpack(call('HMGET', meta, 'seen', 'paused', number
 call('HLEN', workers)
 --- @include advance_clock
 if not record or string.match(record, '^%S+') ~= nonce then return 'LOST' end
-call('ZADD', sessions, call('HGET', meta, 'clock') + claim_duration, number)
+--- @include clock
+call('ZADD', sessions, clock + claim_duration, number)
 call('HSET', workers, number, worker)
 -- The token for what is pending may have died with who took it: ten times a second at most another is given.
 if ticks and tokens == 0 and not paused then
@@ -19,4 +20,4 @@ if ticks and tokens == 0 and not paused then
   local overdue = first[2] and split_due(tonumber(first[2])) <= now
   if overdue or call('ZCARD', ready) > 0 then call('RPUSH', wake, '1') end
 end
-return { call('ZCOUNT', processing, number, number), string.match(record, '^%S+ (%S+ %S+)') }
+return { call('ZCOUNT', processing, number, number), string.match(record, '^%S+ (%S+ %S+)') or '' }

@@ -7,16 +7,19 @@ local time, layout, nonce, claim_duration, max_clock_step, worker =
 local call = redis.call
 --- @include now
 local stamp, seen, paused, stored_layout = unpack(call('HMGET', meta, 'stamp', 'seen', 'paused', 'layout'))
-if stored_layout and tonumber(stored_layout) > tonumber(layout) then
+-- what is no version at all was written by no distq, and gives way
+if tonumber(string.match(stored_layout or '', '^%d%d?%d?%d?$') or 0) > tonumber(layout) then
   return redis.error_reply('LAYOUT ' .. stored_layout)
 end
 --- @include check_types
 call('HLEN', workers)
 local number, record
 --- @include advance_clock
-stamp = math.max(tonumber(stamp or 0) + 1, now)
+--- @include clock
+--- @include stamp
+stamp = math.max(stamp + 1, now)
 number = string.format('%d', stamp)
 call('HSET', meta, 'layout', layout, 'stamp', stamp, number, nonce .. ' - - ')
-call('ZADD', sessions, (call('HGET', meta, 'clock') or 0) + claim_duration, number)
+call('ZADD', sessions, clock + claim_duration, number)
 call('HSET', workers, number, worker)
 return number .. '-' .. nonce

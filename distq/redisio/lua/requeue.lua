@@ -7,13 +7,14 @@ local time, state = ARGV[1], ARGV[2]
 local items = { unpack(ARGV, 3) }
 local call = redis.call
 --- @include now
-local stamp = tonumber(call('HGET', meta, 'stamp') or 0)
+local stamp = call('HGET', meta, 'stamp')
+--- @include stamp
 for _, key in ipairs({ ready, dirty, processing, dead }) do call('ZCARD', key) end
 local tokens = call('LLEN', wake)
 local n_failures = call('HLEN', failures)
 local waits = call('ZMSCORE', delayed, unpack(items))
 local parked = call('ZMSCORE', dead, unpack(items))
-call('HDEL', failures, '') -- a first write that full memory permits, of nothing: it opens the way for the rest
+call('HDEL', failures, '\0no item') -- a first write that full memory permits, of nothing: it opens the way for the rest
 --- @include enqueue
 local in_state = { ready = ready, dirty = dirty, processing = processing, delayed = delayed, dead = dead }
 local chosen = state ~= '' and call('ZMSCORE', in_state[state], unpack(items))

@@ -33,9 +33,9 @@ end
 --- @include advance_clock
 if not record or string.find(record, ours .. after .. ' ', 1, true) ~= 1 then
   if not record or string.find(record, ours, 1, true) ~= 1 then return 'LOST' end
-  if after ~= '' then return 'BACK ' .. string.match(record, '^%S+ (%S+ %S+)') end
+  if after ~= '' then return 'BACK ' .. (string.match(record, '^%S+ (%S+ %S+)') or '') end
 end
-stamp = tonumber(stamp or 0)
+--- @include stamp
 if stamp < now then stamp = now else stamp = stamp + 1 end
 local fence = string.format('%d', stamp)
 local refused, dispositions = {}, false

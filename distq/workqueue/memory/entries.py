@@ -83,7 +83,10 @@ class Policy(NamedTuple):
 
 
 class Ending(NamedTuple):
-    """How a claim ends: success, done, retry, after, release or park; limit counts a failure without one."""
+    """How a claim ends: success, done, retry, after, release, park; limit counts a failure without one.
+
+    unreadable: its worker cannot read the item, which is set aside.
+    """
 
     item: Item
     fence: int

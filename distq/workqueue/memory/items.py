@@ -190,6 +190,11 @@ class Items:
         failure = self.failures.get(item, FailureHistory())
         self.failures[item] = replace(failure, failed_at=now, reason=reason, text=text)
 
+    def set_aside(self, item: Item, now: int) -> None:
+        """Move what cannot be read to the dead, with its failures, unless something newer is pending."""
+        if item not in self.pending:
+            self.park(item, now, "unreadable", self.failures.get(item, FailureHistory()).text)
+
     def forget(self, items: Sequence[Item]) -> int:
         """Drop the failure records of living items; return how many there were."""
         return sum(item not in self.dead and self.failures.pop(item, None) is not None for item in items)

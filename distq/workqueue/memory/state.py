@@ -173,6 +173,8 @@ class QueueState:
         priority = claim.stood.priority if ending.priority is None else ending.priority
         if outcome == "release":
             items.put_back(item, claim.stood)
+        elif outcome == "unreadable":
+            items.set_aside(item, now)
         elif outcome == "done":
             if item not in items.pending:
                 items.failures.pop(item, None)

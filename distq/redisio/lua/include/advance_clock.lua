@@ -4,10 +4,11 @@
 -- The clock advances at most `max_clock_step` each time, so that silence (an outage, a freeze, a step of TIME)
 -- expires nobody.
 if ticks then
-  local clock = tonumber(call('HGET', meta, 'clock') or 0)
+  --- @include clock
   if seen and now > seen then clock = clock + math.min(now - seen, tonumber(max_clock_step)) end
   call('HSET', meta, 'seen', now, 'clock', clock)
   local lapsed = call('ZRANGEBYSCORE', sessions, '-inf', clock, 'LIMIT', '0', '100')
+  --- @include mend_scores
   if #lapsed > 0 then
     --- @include expire_sessions
     local at_most = 100

@@ -6,7 +6,7 @@ call('ZCARD', ready)
 local n_sessions, n_dirty, n_failures = call('ZCARD', sessions), call('ZCARD', dirty), call('HLEN', failures)
 local first, tokens = call('ZRANGE', delayed, '0', '0', 'WITHSCORES'), call('LLEN', wake)
 seen = tonumber(seen)
-local ticks = not seen or now < seen or now - seen >= 100000
+local ticks = not (seen and now >= seen and now - seen < 100000)
 if ticks then
   call('HLEN', claims)
   call('ZCARD', dead)
@@ -14,4 +14,4 @@ if ticks then
 end
 -- Redis looks at maxmemory only before a script's first write: a removal is permitted where memory is full, of what is
 -- not there, too, and then all that follows is.
-call('ZREM', processing, '')
+call('ZREM', processing, '\0no item')

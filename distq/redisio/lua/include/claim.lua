@@ -15,6 +15,11 @@ if want > 0 then
   end
 end
 if #popped > 0 then
+  if tonumber(popped[2]) < 2 ^ -848 or tonumber(popped[#popped]) >= 2 ^ 953 then
+    --- @include order
+    --- @include known_order
+    for i = 2, #popped, 2 do popped[i] = string.format('%.17g', known_order(popped[i])) end
+  end
   local claim, hold = { 'HSET', claims }, { 'ZADD', processing }
   local prefix = number .. ' ' .. fence .. ' '
   for i = 1, #popped, 2 do

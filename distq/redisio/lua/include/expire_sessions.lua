@@ -1,6 +1,7 @@
     -- in: claims, clock, meta, now, processing, sessions, workers
     -- out: take_back
     --- @include order
+    --- @include known_order
     --- @include failure
     --- @include put_back
     local now_text = string.format('%.0f', now)
@@ -21,10 +22,14 @@
       local crashed = others_live and call('HEXISTS', meta, who) == 1
       local items = call('ZRANGEBYSCORE', processing, who, who, 'LIMIT', 0, at_most)
       for _, item in ipairs(items) do
-        local score = string.match(call('HGET', claims, item) or '', '%S+$') or order(0, now)
-        call('HDEL', claims, item)
-        call('ZREM', processing, item)
-        if not (crashed and crash(item)) then put_back(item, score) end
+        local holder, score = string.match(call('HGET', claims, item) or '', '^(%d+) %d+ (%S+)$')
+        if holder and holder ~= who and call('ZSCORE', sessions, holder) then
+          call('ZADD', processing, holder, item) -- its number here was no session's, but the claim tells whose it is
+        else
+          call('HDEL', claims, item)
+          call('ZREM', processing, item)
+          if not (crashed and crash(item)) then put_back(item, known_order(score)) end
+        end
       end
       if #items < at_most then
         call('ZREM', sessions, who)

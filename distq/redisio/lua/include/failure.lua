@@ -1,11 +1,14 @@
 -- in: dead, delayed, dirty, failures, now
 -- out: park, read_failure, write_failure
--- A failure record is `count crashes failed_at reason text`; reason - while the item lives.
+-- A failure record is `count crashes failed_at reason text`; reason - while the item lives. What is none counts
+-- nothing, and its bytes are kept as the text.
 local function read_failure(item)
   local record = call('HGET', failures, item)
   if not record then return 0, 0, '0', '-', '' end
   local count, crashes, failed_at, reason, text = string.match(record, '^(%d+) (%d+) (%d+) (%S+) (.*)$')
-  return tonumber(count), tonumber(crashes), failed_at, reason, text
+  count, crashes = tonumber(count), tonumber(crashes)
+  if not count or math.max(count, crashes) >= 2 ^ 53 then return 0, 0, '0', '-', string.sub(record, 1, 4096) end
+  return count, crashes, failed_at, reason, text
 end
 -- Of a suspect that lives no traceback is kept: a turn may look at a thousand of them.
 local function write_failure(item, count, crashes, failed_at, reason, text)

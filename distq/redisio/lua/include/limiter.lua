@@ -7,8 +7,10 @@
   local buckets = {}
   local function tokens_left(field, per_second, capacity)
     local left, at = string.match(call('HGET', meta, field) or '', '^(%S+) (%S+)$')
-    local elapsed = math.max(0, now - tonumber(at or now)) / 1000000
-    return math.min(capacity, tonumber(left or capacity) + elapsed * per_second)
+    left = tonumber(left)
+    if not left or not (math.abs(left) < 2 ^ 53) then return capacity end
+    local elapsed = math.max(0, now - (tonumber(at) or now)) / 1000000
+    return math.min(capacity, left + elapsed * per_second)
   end
   local function keep_buckets()
     for field, left in pairs(buckets) do call('HSET', meta, field, string.format('%.17g %s', left, now_text)) end

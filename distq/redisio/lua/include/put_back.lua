@@ -5,7 +5,7 @@ local function put_back(item, score)
   local newer = call('ZSCORE', dirty, item)
   if newer then
     call('ZREM', dirty, item)
-    if tonumber(newer) < tonumber(score) then score = newer end
+    score = math.min(tonumber(newer), score)
   end
   call('ZREM', delayed, item)
   call('ZADD', ready, 'LT', score, item)

@@ -4,6 +4,7 @@
   --- @include due
   --- @include suspect
   local fence, alone, refusals = string.match(record, '^%S+ %S+ (%S+) (%d) (.*)$')
+  if not fence then return 'LOST' end
   local prefix = number .. ' ' .. fence .. ' '
   local popped, records, dispositions = {}, {}, false
   for _, item in ipairs(call('ZRANGEBYSCORE', processing, number, number)) do

@@ -15,6 +15,13 @@ if n_ok > 0 then
     end
     if held[i] and string.find(held[i], prefix, 1, true) == 1 and not taken[item] then
       ended[#ended + 1], taken[item] = item, true
+    elseif
+      -- a claim that cannot be read is whose `processing` says
+      not taken[item]
+      and not string.find(held[i] or '', '^' .. number .. ' %d+ ')
+      and call('ZSCORE', processing, item) == number
+    then
+      ended[#ended + 1], taken[item] = item, true
     else
       refused[#refused + 1] = i
     end

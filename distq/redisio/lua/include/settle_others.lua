@@ -3,6 +3,7 @@
   -- out: added, first, last_stamp, n_failures, stamp
   local now_text = string.format('%.0f', now)
   --- @include order
+  --- @include known_order
   --- @include due
   --- @include failure
   --- @include put_back
@@ -52,14 +53,24 @@
     if gives_up then return end
     defer(item, back_off(own_limiter, count), priority, pending and ready)
   end
+  -- What its worker could not read, the key or the failure record, is dead as it is.
+  local function set_aside(item, pending)
+    if not pending and park(item) then
+      local count, crashes, _, _, text = read_failure(item)
+      write_failure(item, count, crashes, now_text, 'unreadable', text)
+    elseif call('HEXISTS', failures, item) == 1 then
+      write_failure(item, read_failure(item))
+    end
+  end
   local function settle(item, score, was_dirty, outcome, own_limiter, priority, text)
-    priority = tonumber(priority) or priority_of(tonumber(score))
+    priority = tonumber(priority) or priority_of(score)
     if outcome == 'release' then return put_back(item, score) end
     local pending = was_dirty and call('ZSCORE', dirty, item)
     if pending then
       call('ZREM', dirty, item)
       call('ZADD', ready, 'LT', pending, item)
     end
+    if outcome == 'unreadable' then return set_aside(item, pending) end
     if outcome == 'retry' or outcome == 'park' then
       return fail(item, outcome, own_limiter, priority, text, pending)
     end
@@ -70,6 +81,12 @@
       call('HDEL', failures, item) -- done, and nothing left that would back off
     end
   end
+  -- A claim that cannot be read is whose `processing` says.
+  local function is_ours(item, claim, claim_fence)
+    local session, fence = string.match(claim, '^(%d+) (%d+) ')
+    if session == number then return fence == claim_fence end
+    return call('ZSCORE', processing, item) == number
+  end
   local items = {}
   for i = others + 1, #settlements, 6 do items[#items + 1] = settlements[i] end
   local held, was_dirty = call('HMGET', claims, unpack(items)), call('ZMSCORE', dirty, unpack(items))
@@ -77,7 +94,6 @@
   for i = 1, #items do
     local at = others + 6 * i - 5
     local item, claim_fence, outcome, own_limiter, priority, text = unpack(settlements, at, at + 5)
-    local prefix = number .. ' ' .. claim_fence .. ' '
     if outcome == 'limit' then
       local count, crashes, kept = one_more(item, text)
       write_failure(item, count, crashes, now_text, '-', kept)
@@ -85,9 +101,8 @@
       local is_held = held[i] and not settled[item]
       defer(item, back_off(own_limiter, count), tonumber(priority), pending, is_held)
       call('ZREM', dead, item)
-    elseif held[i] and string.find(held[i], prefix, 1, true) == 1 and not settled[item] then
-      local score = string.sub(held[i], #prefix + 1)
-      settle(item, score, was_dirty[i], outcome, own_limiter, priority, text)
+    elseif not settled[item] and is_ours(item, held[i] or '', claim_fence) then
+      settle(item, known_order(string.match(held[i] or '', '%S+$')), was_dirty[i], outcome, own_limiter, priority, text)
       settled[item], unclaim[#unclaim + 1], let_go[#let_go + 1] = true, item, item
     else
       refused[#refused + 1] = n_ok + i

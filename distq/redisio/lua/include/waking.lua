@@ -12,7 +12,7 @@
   if first[2] then
     --- @include due
     next_due = split_due(tonumber(first[2]))
-    cover = tonumber(cover or 0)
+    cover = tonumber(cover) or 0
     covered = next_due > now + poll_at_most or (cover > now and cover <= next_due and coverer ~= number)
   end
   local may_claim = not paused and (not fleet or call('ZCARD', processing) < fleet)

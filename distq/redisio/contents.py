@@ -1,0 +1,74 @@
+"""What of the queues cannot be read, for ``distq check``; nothing here writes.
+
+It looks at a page of each structure, so that the look is short whatever a queue holds.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from distq.redisio import queue_reads
+from distq.redisio.connection import Connection
+from distq.redisio.keys import is_key, is_queue_name, queues_key, shown, text_of, type_of
+from distq.redisio.queue_store import QueueStore, queue_names
+from distq.redisio.records import ClaimRecord, FailureRecord, StreamRecord, parse_fields
+from distq.redisio.scores import NO_SCORE, decode_due, decode_order, decode_time
+from distq.wording import counted
+
+_PAGE = 1000
+
+
+def findings(connection: Connection) -> Iterator[str]:
+    """Yield a line for each structure that makes no sense, ``WARN`` or ``FAIL`` first."""
+    queues = queues_key(connection.prefix)
+    others = [name for name in connection.execute("HKEYS", queues) if not is_queue_name(text_of(name))]
+    if others:
+        yield f"WARN  {counted(len(others), 'field')} of {queues} name no queue, say {shown(others[0])!r}."
+    for name in queue_names(connection):
+        yield from _of_queue(QueueStore(connection, name))
+
+
+def _of_queue(store: QueueStore) -> Iterator[str]:
+    structures = [*_MAKES_SENSE, "meta", "wake"]
+    types = [found.decode() for found in store.read(*(("TYPE", structure) for structure in structures))]
+    for structure, found in zip(structures, types, strict=True):
+        key = store.key(structure)
+        if found not in {"none", type_of(key)}:
+            yield f"FAIL  {key} is a {found}, where distq keeps a {type_of(key)}: nothing goes on. RENAME it."
+        elif structure in _MAKES_SENSE:
+            yield from _of_structure(store, structure)
+        elif structure == "meta":
+            yield from _of_meta(store)
+
+
+def _of_structure(store: QueueStore, structure: str) -> Iterator[str]:
+    makes_sense = _MAKES_SENSE[structure]
+    page = next(queue_reads.scan(store, structure, count=_PAGE), [])
+    odd = [member for member, value in page if not makes_sense(member, value)]
+    if odd:
+        what = f'{counted(len(odd), "value")} of {store.key(structure)} cannot be read, say "{shown(odd[0])}"'
+        yield f'WARN  {what}. See "distq items {store.name} --state dead".'
+
+
+def _of_meta(store: QueueStore) -> Iterator[str]:
+    names = ("layout", "stamp", "seen", "clock")
+    (values,) = store.read(("HMGET", "meta", *names))
+    for name, value in zip(names, values, strict=True):
+        if value is not None and decode_time(value) is None:
+            yield f"WARN  {name} of {store.key('meta')} is no number. The next turn of a worker mends it."
+
+
+def _is_item(item: bytes) -> bool:
+    return is_key(text_of(item), len(item))
+
+
+_MAKES_SENSE: Mapping[str, Callable[[bytes, bytes], bool]] = {
+    "ready": lambda item, order: _is_item(item) and decode_order(order) != NO_SCORE,
+    "dirty": lambda item, order: _is_item(item) and decode_order(order) != NO_SCORE,
+    "delayed": lambda item, due: _is_item(item) and decode_due(due) != NO_SCORE,
+    "processing": lambda item, session: _is_item(item) and session.isdigit(),
+    "dead": lambda item, parked_at: _is_item(item) and decode_time(parked_at) is not None,
+    "claims": lambda item, text: _is_item(item) and ClaimRecord.parse(text).session != 0,
+    "failures": lambda item, text: _is_item(item) and FailureRecord.parse(text).readable,
+    "sessions": lambda number, deadline: number.isdigit() and decode_time(deadline) is not None,
+    "workers": lambda number, text: number.isdigit() and bool(parse_fields(text)),
+    "streams": lambda _, text: StreamRecord.parse(text) is not None,
+}
