@@ -32,7 +32,7 @@ controller = Controller(queue, reconcile, watches=[For("{resource}")]{more})
 ENDING = " Give the queue another name, each installation its DISTQ_PREFIX, or the Controller shared=True.\n"
 
 
-class Desk:
+class Programs:
     """Programs of the queue foos, beside an API server."""
 
     def __init__(self, command_line: CommandLine, client: Client, kubeconfig: Path) -> None:
@@ -64,13 +64,13 @@ class Desk:
 
 
 @pytest.fixture
-def desk(distq: CommandLine, tmp_path: Path) -> Iterator[Desk]:  # noqa: F811  the fixture
-    """Give a desk with an API server; whatever was started ends."""
+def programs(distq: CommandLine, tmp_path: Path) -> Iterator[Programs]:  # noqa: F811  the fixture
+    """Give programs and an API server; whatever was started ends."""
     with EmulatedApiServer() as server:
         kubeconfig = server.kubeconfig(tmp_path / "kubeconfig")
-        desk = Desk(distq, Client(kubeconfig), kubeconfig)
-        yield desk
-        for process in desk.running:
+        programs = Programs(distq, Client(kubeconfig), kubeconfig)
+        yield programs
+        for process in programs.running:
             process.kill()
             process.communicate()
 
@@ -80,72 +80,72 @@ def create(client: Client, kind: str, name: str) -> None:
     client.create({**config_map("default", name), "kind": kind, "data": {}})
 
 
-def test_the_second_program_ends_and_no_key_goes_astray(desk: Desk, redis: Connection) -> None:  # noqa: F811
+def test_the_second_program_ends_and_no_key_goes_astray(programs: Programs, redis: Connection) -> None:  # noqa: F811
     """A controller of ConfigMaps got a Secret's key, in silence."""
-    desk.start("maps", "v1/ConfigMap")
-    create(desk.client, "ConfigMap", "a-map")
-    eventually(lambda: "maps default/a-map" in desk.reconciled())
-    create(desk.client, "Secret", "a-secret")
-    line = desk.refused(desk.start("passwords", "v1/Secret"))
+    programs.start("maps", "v1/ConfigMap")
+    create(programs.client, "ConfigMap", "a-map")
+    eventually(lambda: "maps default/a-map" in programs.reconciled())
+    create(programs.client, "Secret", "a-secret")
+    line = programs.refused(programs.start("passwords", "v1/Secret"))
     assert line.startswith("distq: queue foos is taken: ")
     assert " is on it for v1/ConfigMap, this process for v1/Secret." in line
     assert line.endswith(ENDING)
-    create(desk.client, "ConfigMap", "another-map")
-    eventually(lambda: "maps default/another-map" in desk.reconciled())
-    assert not any("secret" in each for each in desk.reconciled())
+    create(programs.client, "ConfigMap", "another-map")
+    eventually(lambda: "maps default/another-map" in programs.reconciled())
+    assert not any("secret" in each for each in programs.reconciled())
     (worker,) = Inspector(redis).workers("foos")
-    assert (worker.pid, worker.resource) == (desk.running[0].pid, "v1/ConfigMap")
+    assert (worker.pid, worker.resource) == (programs.running[0].pid, "v1/ConfigMap")
 
 
-def test_a_foreign_informer_ends_before_it_feeds_anything(desk: Desk, redis: Connection) -> None:  # noqa: F811
+def test_a_foreign_informer_ends_before_it_feeds_anything(programs: Programs, redis: Connection) -> None:  # noqa: F811
     """It opens no session, and looks all the same: at workers, and at who feeds the queue."""
-    worker = desk.start("maps", "v1/ConfigMap", side="worker")
+    worker = programs.start("maps", "v1/ConfigMap", side="worker")
     eventually(lambda: Inspector(redis).workers("foos"))
-    create(desk.client, "Secret", "a-secret")
-    line = desk.refused(desk.start("passwords", "v1/Secret", side="informer"))
+    create(programs.client, "Secret", "a-secret")
+    line = programs.refused(programs.start("passwords", "v1/Secret", side="informer"))
     assert f"(pid {worker.pid} on " in line
-    desk.start("more_maps", "v1/ConfigMap", side="informer")
+    programs.start("more_maps", "v1/ConfigMap", side="informer")
     eventually(lambda: Inspector(redis).streams("foos"))
     worker.send_signal(signal.SIGTERM)
     worker.wait(TIMEOUT)
-    line = desk.refused(desk.start("passwords", "v1/Secret", side="informer"))
+    line = programs.refused(programs.start("passwords", "v1/Secret", side="informer"))
     assert "queue foos is taken: the informer " in line
     assert [stream.resource for stream in Inspector(redis).streams("foos")] == ["v1/ConfigMap"]
     assert not any("secret" in item.key for item in Inspector(redis).items("foos"))
 
 
-def test_who_shares_the_queue_gets_the_keys_of_others(desk: Desk) -> None:
+def test_who_shares_the_queue_gets_the_keys_of_others(programs: Programs) -> None:
     """It was asked for: nobody is refused, whoever comes first."""
-    desk.start("maps", "v1/ConfigMap")
-    create(desk.client, "ConfigMap", "a")
-    eventually(lambda: "maps default/a" in desk.reconciled())
-    both = desk.start("both", "v1/Secret", more=", shared=True")
-    create(desk.client, "Secret", "b")
-    eventually(lambda: any(each.endswith(" default/b") for each in desk.reconciled()))
-    later = desk.start("later_maps", "v1/ConfigMap", side="worker")
-    desk.running[0].send_signal(signal.SIGTERM)
-    desk.running[0].wait(TIMEOUT)
+    programs.start("maps", "v1/ConfigMap")
+    create(programs.client, "ConfigMap", "a")
+    eventually(lambda: "maps default/a" in programs.reconciled())
+    both = programs.start("both", "v1/Secret", more=", shared=True")
+    create(programs.client, "Secret", "b")
+    eventually(lambda: any(each.endswith(" default/b") for each in programs.reconciled()))
+    later = programs.start("later_maps", "v1/ConfigMap", side="worker")
+    programs.running[0].send_signal(signal.SIGTERM)
+    programs.running[0].wait(TIMEOUT)
     both.send_signal(signal.SIGSTOP)
-    create(desk.client, "ConfigMap", "c")
-    Queue("foos", desk.distq.environment["DISTQ_REDIS_URL"]).add("default/d")
-    eventually(lambda: "later_maps default/d" in desk.reconciled())
+    create(programs.client, "ConfigMap", "c")
+    Queue("foos", programs.distq.environment["DISTQ_REDIS_URL"]).add("default/d")
+    eventually(lambda: "later_maps default/d" in programs.reconciled())
     assert later.poll() is None
 
 
-def test_a_program_that_was_killed_is_in_nobodys_way(desk: Desk) -> None:
+def test_a_program_that_was_killed_is_in_nobodys_way(programs: Programs) -> None:
     """What it left lapses, and its successor for something else begins without being asked twice."""
-    killed = desk.start("maps", "v1/ConfigMap", side="worker")
-    Queue("foos", desk.distq.environment["DISTQ_REDIS_URL"]).add("default/a")
-    eventually(lambda: "maps default/a" in desk.reconciled())
+    killed = programs.start("maps", "v1/ConfigMap", side="worker")
+    Queue("foos", programs.distq.environment["DISTQ_REDIS_URL"]).add("default/a")
+    eventually(lambda: "maps default/a" in programs.reconciled())
     killed.kill()
     killed.wait()
-    heir = desk.start("passwords", "v1/Secret", side="worker")
-    Queue("foos", desk.distq.environment["DISTQ_REDIS_URL"]).add("default/b")
-    eventually(lambda: "passwords default/b" in desk.reconciled())
+    heir = programs.start("passwords", "v1/Secret", side="worker")
+    Queue("foos", programs.distq.environment["DISTQ_REDIS_URL"]).add("default/b")
+    eventually(lambda: "passwords default/b" in programs.reconciled())
     assert heir.poll() is None
 
 
-def test_the_same_resource_of_two_clusters(desk: Desk, redis: Connection, tmp_path: Path) -> None:  # noqa: F811
+def test_the_same_resource_of_two_clusters(programs: Programs, redis: Connection, tmp_path: Path) -> None:  # noqa: F811
     """The certificates of a kubeconfig tell clusters apart; a worker asks no API server for it."""
     openssl, kubeconfigs = program("openssl", package="openssl"), []
     for name in ("staging", "production"):
@@ -156,12 +156,12 @@ def test_the_same_resource_of_two_clusters(desk: Desk, redis: Connection, tmp_pa
         cluster = {"server": "https://127.0.0.1:1", "certificate-authority": f"{name}.crt"}
         write_kubeconfig(kubeconfigs[-1], cluster=cluster, user={})
     staging, production = (each.authorities()[0] for each in map(Client, kubeconfigs))
-    desk.start("maps", "v1/ConfigMap", side="worker", kubeconfig=kubeconfigs[0])
+    programs.start("maps", "v1/ConfigMap", side="worker", kubeconfig=kubeconfigs[0])
     eventually(lambda: Inspector(redis).workers("foos"))
-    line = desk.refused(desk.start("maps", "v1/ConfigMap", side="worker", kubeconfig=kubeconfigs[1]))
+    line = programs.refused(programs.start("maps", "v1/ConfigMap", side="worker", kubeconfig=kubeconfigs[1]))
     named = f"for v1/ConfigMap of cluster {staging}, this process for v1/ConfigMap of cluster {production}."
     assert named in line
-    desk.start("maps", "v1/ConfigMap", side="worker", kubeconfig=kubeconfigs[0])
+    programs.start("maps", "v1/ConfigMap", side="worker", kubeconfig=kubeconfigs[0])
     eventually(lambda: len(Inspector(redis).workers("foos")) == 2)
-    listed = [json.loads(each) for each in desk.distq("workers", "foos", "--json").stdout.splitlines()]
+    listed = [json.loads(each) for each in programs.distq("workers", "foos", "--json").stdout.splitlines()]
     assert [each["resource"] for each in listed] == ["v1/ConfigMap"] * 2
