@@ -13,6 +13,7 @@
     ├── LeaseLost                      another process leads
     ├── ReconcileFailed                in a test: .queue .key .attempt; the reconcile's own error is its cause
     ├── Unsettled                      stopped in time, but before all was settled or released
+    ├── NoSlotLeft                     reconciles that hang have every slot of a process
     ├── RedisError                     .retryable
     │   ├── RedisUnavailable           no answer: down, restarting, failing over
     │   ├── RedisRefused               an answer that says no: credentials, memory, wrong type
@@ -97,6 +98,10 @@ class ReconcileFailed(DistqError):
 
 class Unsettled(DistqError):
     """A Manager stopped in time, but before all was settled or released: what it held comes back later."""
+
+
+class NoSlotLeft(DistqError):
+    """Every slot of a process is taken by a reconcile past ``max_hold``: only another process helps."""
 
 
 class RedisError(DistqError):

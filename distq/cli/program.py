@@ -1,8 +1,8 @@
 """The program ``distq``: its commands, and how each way of ending becomes an exit status.
 
 0: done. 1: no (a check failed, there is no such item, a question was answered with no). 2: usage,
-configuration or connection. 3: stopped before all was settled. 130: Ctrl-C. Errors are one line on stderr,
-without a traceback.
+configuration or connection. 3: stopped before all was settled. 4: no slot left. 130: Ctrl-C. Errors are
+one line on stderr, without a traceback.
 """
 
 import os
@@ -17,15 +17,16 @@ from distq.cli.check import check
 from distq.cli.completion import completion
 from distq.cli.dashboard import dashboard
 from distq.cli.demo.command import demo
+from distq.cli.init.command import init
 from distq.cli.look import items, leader, queues, workers
 from distq.cli.output import escape
 from distq.cli.pausing import pause, resume
 from distq.cli.repair import add, delete, park, requeue, resync
 from distq.cli.run import informer, run, worker
 from distq.cli.sandbox import sandbox
-from distq.errors import DistqError, LeaseLost, Unsettled
+from distq.errors import DistqError, LeaseLost, NoSlotLeft, Unsettled
 
-UNSETTLED, INTERRUPTED = 3, 130
+UNSETTLED, NO_SLOT_LEFT, INTERRUPTED = 3, 4, 130
 
 EXIT_TIME = 0.5
 """Seconds that threads get which nobody may leave behind, such as those of ``asyncio.to_thread``."""
@@ -73,6 +74,8 @@ class CommandGroup(click.Group):
             return _fail(str(error), 1)
         except Unsettled as error:
             return _fail(str(error), UNSETTLED)
+        except NoSlotLeft as error:
+            return _fail(str(error), NO_SLOT_LEFT)
         except DistqError as error:
             return _fail(str(error), 2)
         return status if isinstance(status, int) else 0
@@ -101,6 +104,7 @@ def main() -> None:
 for _command in (
     demo,
     sandbox,
+    init,
     run,
     informer,
     worker,

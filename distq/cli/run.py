@@ -22,9 +22,18 @@ _logger = logging.getLogger("distq")
 @command("distq run foos --concurrency 4")
 @click.argument("target")
 @with_kubeconfig
+@click.option(
+    "--reload",
+    is_flag=True,
+    help="Start anew whenever a .py file below the working directory changes. For development only.",
+)
 @with_settings(LEASE, WORK, HTTP)
-def run(**parameters: Any) -> None:
+def run(*, reload: bool, **parameters: Any) -> None:
     """Run informer and workers of TARGET (module or module:name) in this process."""
+    if reload:
+        from distq.cli.reload import run_with_reload
+
+        click.get_current_context().exit(run_with_reload(parameters["target"]))
     _run(**parameters, informer=True, workers=True)
 
 

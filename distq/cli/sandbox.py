@@ -12,9 +12,9 @@ import click
 
 from distq.cli import help as commands
 from distq.cli import shell
-from distq.cli.extras import require_extra
 from distq.cli.output import note, print_json
 from distq.cli.signals import leave_on_signals, pass_on, sleep_until_signal, status_of
+from distq.extras import require_extra
 
 if TYPE_CHECKING:
     from distq.testing.sandbox import Sandbox

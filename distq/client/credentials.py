@@ -7,6 +7,7 @@ refreshes tokens. Added here: errors that name the file and keep its secrets.
 import binascii
 import os
 import re
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 from urllib3.exceptions import LocationParseError
 from urllib3.util import parse_url
 
+from distq.client import exec_plugin
 from distq.config import kubeconfig_variable
 from distq.errors import ConfigError
+from distq.wording import duration
 
 if TYPE_CHECKING:
     from kubernetes.client import Configuration
@@ -85,13 +88,19 @@ def _pod_namespace() -> str:
 def _load_file(path: str, context: str | None, configuration: "Configuration") -> str:
     """Configure from the files of ``path``; return the namespace of the context."""
     import yaml
-    from kubernetes.config import ConfigException, load_kube_config
+    from kubernetes.config import ConfigException
+    from kubernetes.config.kube_config import KubeConfigLoader, KubeConfigMerger
 
     if not any(Path(part).expanduser().exists() for part in path.split(os.pathsep) if part):
         raise ConfigError(f"no cluster: kubeconfig {path} does not exist. Correct KUBECONFIG or the path.")
     try:
-        load_kube_config(config_file=path, context=context, client_configuration=configuration)
-        chosen, plugin = _chosen_context(path, context)
+        merger = KubeConfigMerger(path)
+        chosen, plugin = _chosen_context(merger.config, context)
+        exec_plugin.bound_plugins(merger.config.value["users"])
+        began = time.monotonic()
+        KubeConfigLoader(
+            merger.config, active_context=context, config_persister=merger.save_changes
+        ).load_and_set(configuration)
     except yaml.MarkedYAMLError as error:
         line = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise _broken(path, f"{error.problem}{line}") from None
@@ -104,6 +113,11 @@ def _load_file(path: str, context: str | None, configuration: "Configuration") -
             path, error.strerror or "" if isinstance(error, OSError) else "not a kubeconfig"
         ) from None
     if plugin and not configuration.api_key and not configuration.cert_file:
+        if (took := time.monotonic() - began) >= exec_plugin.TIMEOUT:
+            raise ConfigError(
+                f'no credentials: the exec plugin "{plugin}" of kubeconfig {path} gave none '
+                f"within {duration(took)}. Run it to see what it waits for."
+            )
         raise ConfigError(
             f'no credentials: the exec plugin "{plugin}" of kubeconfig {path} failed. Run it to see why.'
         )
@@ -119,11 +133,8 @@ def _check_server(path: str, server: str) -> None:
         raise _broken(path, "a server without https:// and host, or none")
 
 
-def _chosen_context(path: str, context: str | None) -> tuple[Any, str | None]:
+def _chosen_context(merged: Any, context: str | None) -> tuple[Any, str | None]:
     """Return the context and its exec plugin, of which the package only logs what went wrong."""
-    from kubernetes.config.kube_config import KubeConfigMerger
-
-    merged: Any = KubeConfigMerger(path).config
     chosen = merged["contexts"].get_with_name(context or merged["current-context"])["context"]
     name = chosen.safe_get("user")
     entry = merged["users"].get_with_name(name, safe=True) if name else None

@@ -26,7 +26,8 @@ class Controller:
     ``reconcile`` takes a Request and returns a Result or None; it is a plain function (run by a
     thread pool) or ``async def`` (run by one event loop), a function, method or callable object.
     ``concurrency`` handlers run at a time in one process, ``fleet_concurrency`` in all. A handler
-    past ``reconciliation_timeout`` seconds fails with TimeoutError; a plain one only when it returns.
+    past ``reconciliation_timeout`` seconds fails with TimeoutError; a plain one only when it returns, or
+    past ``max_hold`` seconds: then its claim ends, so that the item may run elsewhere, and it keeps its slot.
     ``watches`` must list their objects within ``cache_sync_timeout`` seconds, and hand over every
     object again each ``resync_period`` seconds (0: never). Another ``revision`` of the reconcile
     logic hands over every object once. ``shared`` lets other programs work on the queue, for another
@@ -42,6 +43,7 @@ class Controller:
         concurrency: int = 8,
         fleet_concurrency: int | None = None,
         reconciliation_timeout: float | None = None,
+        max_hold: float | None = None,
         cache_sync_timeout: float = 120.0,
         resync_period: float = 36000.0,
         revision: str = "",
@@ -54,6 +56,7 @@ class Controller:
         self.concurrency = concurrency
         self.fleet_concurrency = fleet_concurrency
         self.reconciliation_timeout = reconciliation_timeout
+        self.max_hold = max_hold
         self.cache_sync_timeout = cache_sync_timeout
         self.resync_period = resync_period
         self.revision = revision
@@ -76,6 +79,10 @@ class Controller:
         if self.reconciliation_timeout is not None and not self.reconciliation_timeout > 0:
             raise ConfigError(
                 f"bad reconciliation_timeout: {self.reconciliation_timeout!r}. Give seconds or None."
+            )
+        if self.max_hold is not None and not self.max_hold > (self.reconciliation_timeout or 0):
+            raise ConfigError(
+                f"bad max_hold: {self.max_hold!r}. Give more than the reconciliation_timeout, or None."
             )
         if not self.cache_sync_timeout > 0:
             raise ConfigError(

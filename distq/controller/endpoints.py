@@ -1,7 +1,7 @@
 """What a process serves over HTTP: /healthz and /readyz for the kubelet, /metrics for Prometheus.
 
-The standard library's WSGI server; whoever asks too slowly is cut off. It answers before and during
-everything else: a probe finds out that Redis is away, it does not wait for it.
+The standard library's WSGI server; whoever asks too slowly makes room for others. It answers before and
+during everything else: a probe finds out that Redis is away, it does not wait for it.
 """
 
 import logging
@@ -9,6 +9,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from socketserver import TCPServer, ThreadingMixIn
 from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 Problems = Callable[[], Sequence[str]]
 
 NO_METRICS = "no metrics here: the process keeps none. Install distq[metrics], or give the Manager some.\n"
+
+MOST_CONNECTIONS = 64
+"""Connections at a time; a kubelet and a few scrapers need less."""
 
 _POLL = 0.1
 """Seconds that ``close`` may wait for the server's thread."""
@@ -91,13 +95,55 @@ def _text(start_response: "StartResponse", status: str, body: str) -> list[bytes
 
 class _Handler(WSGIRequestHandler):
     timeout = 10.0  # seconds without a word of the client
+    server: "_Server"
+
+    def parse_request(self) -> bool:
+        """Read the headers; from here on it is the server that has to go on."""
+        asked = super().parse_request()
+        self.server.has_asked(self.request)
+        return asked
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name it has there
         _logger.debug(format, *args)
 
 
 class _Server(ThreadingMixIn, WSGIServer):
+    """A thread a connection. Beyond so many, the oldest one that has not yet asked makes room."""
+
     daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, *args: Any) -> None:
+        self._asking: dict[socket.socket, None] = {}
+        self._answered: dict[socket.socket, None] = {}
+        super().__init__(*args)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread, after making room."""
+        if len(self._asking) + len(self._answered) >= MOST_CONNECTIONS:
+            self._make_room()
+        self._asking[request] = None
+        super().process_request(request, client_address)
+
+    def has_asked(self, request: socket.socket) -> None:
+        """Note that all of a request has come."""
+        if request in self._asking:  # or it had to make room
+            self._answered[request] = None
+            self._asking.pop(request, None)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Forget a connection that ends."""
+        self._asking.pop(request, None)
+        self._answered.pop(request, None)
+        super().shutdown_request(request)
+
+    def _make_room(self) -> None:
+        for connections in (self._asking, self._answered):
+            for oldest in connections.copy():
+                connections.pop(oldest, None)
+                with suppress(OSError):  # it had gone
+                    oldest.shutdown(socket.SHUT_RDWR)  # which ends its thread
+                return
 
     def server_bind(self) -> None:
         if self.address_family == socket.AF_INET6:  # "::" is all addresses, those of IPv4, too

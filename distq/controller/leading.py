@@ -207,14 +207,7 @@ class _Entrance:
 
     def __init__(self, queues: Sequence[Queue]) -> None:
         self._admissions = [
-            (
-                queue.purpose,
-                Admission(
-                    QueueStore(queue.connection, queue.name),
-                    patience=queue.claim_duration,
-                    clock=SYSTEM_CLOCK,
-                ),
-            )
+            (queue.purpose, Admission(QueueStore(queue.connection, queue.name), SYSTEM_CLOCK))
             for queue in queues
             if queue.purpose is not None
         ]

@@ -251,6 +251,7 @@ class Manager:
                 errors.append(message)
         if left := shutdown.left_behind():
             errors.append(Unsettled(f"stopped before all was settled: {left}."))
+            _logger.warning("stopped before all was settled: %s", left)
         self._grace_left = shutdown.grace_left
         _logger.info("done in %s", duration(shutdown.took))
         return errors

@@ -85,6 +85,8 @@ class ProcessHealth:
         problems = ["stopping"] if self.stopping else self.health()
         if self.starting:
             problems.append("starting: on_start has not returned")
+        elif not problems:
+            problems = [why for dispatcher in self._dispatchers if (why := dispatcher.unready())]
         try:
             if self._connection is not None:
                 self._connection.execute("PING")

@@ -4,9 +4,10 @@ import logging
 import signal
 import socket
 from contextlib import suppress
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import waitress
+from waitress.channel import HTTPChannel
 from waitress.server import BaseWSGIServer
 
 from distq.dashboard.app import create_app
@@ -15,6 +16,20 @@ from distq.errors import ConfigError
 from distq.inspector import Inspector
 
 logger = logging.getLogger("distq.dashboard")
+
+
+MOST_CONNECTIONS = 100
+"""Connections at a time; a browser has six."""
+
+
+class _Channel(HTTPChannel):  # type: ignore[misc]  # waitress has no types
+    """A connection. Beyond so many, the oldest one that waits for its client makes room."""
+
+    def __init__(self, server: BaseWSGIServer, *args: Any, **named: Any) -> None:
+        waiting = [channel for channel in server.active_channels.values() if not channel.requests]
+        if len(server.active_channels) >= MOST_CONNECTIONS and waiting:
+            min(waiting, key=lambda channel: channel.creation_time).handle_close()
+        super().__init__(server, *args, **named)
 
 
 def create_server(inspector: Inspector, *, host: str = "127.0.0.1", port: int = 9181) -> BaseWSGIServer:
@@ -27,14 +42,18 @@ def create_server(inspector: Inspector, *, host: str = "127.0.0.1", port: int = 
             f'cannot bind the dashboard to "{host}": it has no login, loopback only. '
             "Bind 127.0.0.1 and use kubectl port-forward, or a proxy with a login."
         )
-    return waitress.create_server(
+    server = waitress.create_server(
         create_app(inspector),
         sockets=[_listen(host, port)],
         threads=8,
         ident=None,
         max_request_header_size=32768,  # an id of the longest key takes 3 KiB
         max_request_body_size=65536,
+        connection_limit=2 * MOST_CONNECTIONS,  # at which it would take nobody: there is room before
+        channel_timeout=30,
     )
+    server.channel_class = _Channel
+    return server
 
 
 def serve(inspector: Inspector, *, host: str = "127.0.0.1", port: int = 9181) -> None:

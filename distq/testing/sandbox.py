@@ -6,18 +6,19 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
 from distq.client.client import Client
+from distq.client.objects import Object, metadata, resource_text
 from distq.config import Settings
 from distq.controller.controller import Controller
 from distq.controller.hooks import Hook
-from distq.errors import ConfigError
+from distq.errors import ApiError, ConfigError
 from distq.inspector import Inspector
 from distq.redisio.connection import Connection
 from distq.testing.apiserver import EmulatedApiServer
+from distq.testing.apiserver.manifests import Document, Manifest, read_manifest
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.testing.guard import Guard
 from distq.testing.idle import ObservedManager, what_remains
@@ -33,8 +34,9 @@ _QUIET_LOOKS = 3
 class Sandbox:
     """A context with a Redis and a cluster of one's own.
 
-    ``manifests``: YAML files that are applied at the start. Within the context ``environment`` is part
-    of the process's own, so that Clients and Queues made without arguments find the sandbox.
+    ``manifests`` are applied at the start: paths of YAML files, and what else ``apply`` takes. Within the
+    context ``environment`` is part of the process's own, so that Clients and Queues made without arguments
+    find the sandbox.
     """
 
     redis: Connection
@@ -48,14 +50,13 @@ class Sandbox:
     guard: Guard
     """Ends, also when this process is killed, Valkey and what is started with its environment, too."""
 
-    def __init__(self, *, manifests: Sequence[str | Path] = ()) -> None:
+    def __init__(self, *, manifests: Sequence[Manifest] = ()) -> None:
         self._manifests = manifests
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
         for manifest in self._manifests:
-            if not Path(manifest).is_file():
-                raise ConfigError(f"no manifest {manifest}: no such file in {Path.cwd()}. Check the path.")
+            read_manifest(manifest)  # what is wrong with one is said before anything starts
         with ExitStack() as stack:
             self.guard = stack.enter_context(Guard("sandbox"))
             self.valkey = valkey = stack.enter_context(EmbeddedValkey(guard=self.guard))
@@ -69,6 +70,8 @@ class Sandbox:
             self.redis = Connection(valkey.url)
             stack.callback(self.redis.close)
             self.client = Client(str(kubeconfig))
+            # with the name of a controller's Clients it would remove what they have applied
+            self._applying_client = Client(str(kubeconfig), field_manager="distq-sandbox")
             self._stack = stack.pop_all()
         return self
 
@@ -76,6 +79,26 @@ class Sandbox:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stack.close()
+
+    def apply(self, *manifests: Manifest) -> list[Object]:
+        """Make objects so, or create them, as ``kubectl apply`` does; return them as stored.
+
+        A manifest is a path of a YAML file, YAML itself (a text of more than one line), or an object as a
+        dict. What names no namespace goes to ``default``. Raises ConfigError, before anything is applied,
+        where a manifest is none, and ApiError.
+        """
+        documents = [document for manifest in manifests for document in read_manifest(manifest)]
+        return [self._apply(document) for document in documents]
+
+    def _apply(self, document: Document) -> Object:
+        content = document.content
+        try:
+            if self._applying_client.resolve(resource_text(content)).namespaced:
+                content = {**content, "metadata": {"namespace": "default", **metadata(content)}}
+            return self._applying_client.apply(content)
+        except ApiError as error:
+            error.add_note(f"applied from {document.place}")
+            raise
 
     def run_until_idle(
         self,

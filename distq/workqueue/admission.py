@@ -1,7 +1,8 @@
 """Whether a session may claim: two programs on one queue would take each other's keys in silence.
 
 All say in Redis what they are for before they look at what others say. Of two that differ the later one
-claims nothing. It ends once the other has shown that it lives; what is left of one that died lapses.
+claims nothing and keeps no place: its session ends, and another one looks anew. It gives up once the other
+has shown that it lives; what is left of one that died lapses.
 """
 
 import json
@@ -20,6 +21,9 @@ from distq.workqueue.purpose import Purpose
 LOOK_EVERY = 1.0
 """Seconds between looks while another program may work on the queue."""
 
+_SILENCE = 30.0
+"""Seconds without a sign of life after which nobody lives: heartbeats are 10 s apart at most."""
+
 _WARN_EVERY = 60.0
 """Seconds between warnings while one that had worked before waits."""
 
@@ -36,14 +40,10 @@ class Participant:
 
 
 class Admission:
-    """Lets one handle, or one informer, work on a queue once it has looked who else does.
+    """Lets one handle, or one informer, work on a queue once it has looked who else does."""
 
-    A participant that gives no sign of life for ``patience`` seconds is gone.
-    """
-
-    def __init__(self, store: QueueStore, *, patience: float, clock: Clock) -> None:
+    def __init__(self, store: QueueStore, clock: Clock) -> None:
         self._store = store
-        self._patience = patience
         self._clock = clock
         self._admitted: str | None = None
         """The session that may claim."""
@@ -75,7 +75,7 @@ class Admission:
             self._since, self._warned_at = now, -_WARN_EVERY
         if rivals:
             self._face(rivals, purpose, now)
-            if now - self._since < self._patience:
+            if now - self._since < _SILENCE:
                 return False
         self._first_seen = {}
         self._has_worked = True

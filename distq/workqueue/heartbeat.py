@@ -1,14 +1,15 @@
-"""Keeps a session alive from a thread of its own, and fences the process when it cannot."""
+"""Keeps a session alive from a thread of its own, and fences the process from another when that fails."""
 
 import logging
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from distq.clock import Clock
-from distq.errors import DistqError, RedisError
+from distq.errors import DistqError
 from distq.redisio.queue_store import QueueStore
+from distq.workqueue.claim_deadline import ClaimDeadline
 from distq.workqueue.engine import Entry
 from distq.workqueue.interface import Request, Turn
 from distq.workqueue.rate_limiters import microseconds
@@ -28,6 +29,7 @@ class Kept(Protocol):
     claim_duration: float
     clock: Clock
     turns: int
+    deadline: ClaimDeadline
     worker: Worker
 
     @property
@@ -53,6 +55,9 @@ class Kept(Protocol):
     def cancel_held(self, why: str) -> None:
         """Cancel all requests."""
 
+    def interrupt(self) -> None:
+        """End its running waits, or the next one."""
+
     def recount(self) -> None:
         """Compare its claims with the server's."""
 
@@ -60,7 +65,9 @@ class Kept(Protocol):
 class Heartbeat:
     """Beats for a session at a third of its claim duration, at most 10 s apart, and sooner where it works.
 
-    Its connection is its own, with a short timeout, since a blocked one must not hide that time runs out.
+    Its connection is its own, with a timeout of a sixth of the claim duration and without repetitions, so
+    that two beats may fail before the deadline. A beat may block for longer (in the look-up of a name,
+    say), so another thread watches the deadline, and fences the process.
     A session that was dropped without being closed is left to lapse.
     """
 
@@ -70,22 +77,24 @@ class Heartbeat:
         self._connection = session.store.connection.with_timeout(self._period / 2)
         self._store = QueueStore(self._connection, session.store.name)
         self._stopped = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._last_good = 0.0
+        self._threads: list[threading.Thread] = []
         self._surplus = False
         self._fenced = False
 
-    def begin(self, clock: Clock) -> None:
-        """Beat from now on for a session that was opened just now."""
-        self._last_good = clock.monotonic()
-        if self._thread is None:
-            name = f"distq-heartbeat-{self._store.name}"
-            self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-            self._thread.start()
+    def begin(self) -> None:
+        """Beat from now on, unless it does."""
+        if not self._threads:
+            self._start("heartbeat", self._run)
+            self._start("deadline", self._watch)
+
+    def _start(self, name: str, run: Callable[[], None]) -> None:
+        thread = threading.Thread(target=run, name=f"distq-{name}-{self._store.name}", daemon=True)
+        thread.start()
+        self._threads.append(thread)
 
     def is_alive(self) -> bool:
         """Return whether it beats, or need not."""
-        return self._thread is None or self._stopped.is_set() or self._thread.is_alive()
+        return self._stopped.is_set() or all(thread.is_alive() for thread in self._threads)
 
     def stop(self) -> None:
         """Stop beating; a beat under way may still end."""
@@ -98,7 +107,7 @@ class Heartbeat:
             session = self._session()
             if session is None:
                 break
-            if slept < period and not session.worker.has_news():
+            if slept < period and not session.worker.has_news() and not session.deadline.is_over():
                 del session
                 continue
             slept = 0.0
@@ -107,38 +116,54 @@ class Heartbeat:
             except DistqError as error:
                 _logger.warning("queue %s: heartbeat failed: %s", self._store.name, error)
                 good = False
-            # soon again after a failure: the claims depend on it
-            period = self._period if good else min(self._period, 1.0)
+            # soon again after a failure: one period may have passed, Redis counts one of the outage when it
+            # is back, and so a third of the claim duration is left
+            period = self._period if good else min(self._period / 4, 1.0)
             del session
         self._connection.close()
+
+    def _watch(self) -> None:
+        pause = NEWS_INTERVAL  # at most, since waits do not count the time for which a machine is suspended
+        while not self._stopped.wait(pause):
+            session = self._session()
+            if session is None:
+                break
+            self.fence_if_late(session)
+            left = session.deadline.left()
+            pause = min(left, NEWS_INTERVAL) if left > 0 else NEWS_INTERVAL
+            del session
+
+    def fence_if_late(self, session: Kept) -> None:
+        """Cancel all that is held once its deadline is over; from here on others may have it."""
+        if session.deadline.take_missed():
+            self._fenced = True
+            if session.held():
+                session.cancel_held("no heartbeat reached Redis in time")
 
     def beat(self, session: Kept) -> bool:
         """Send one heartbeat and compare the claims; return whether the server has the session."""
         identity, turns, sent_at = session.id, session.turns, session.clock.monotonic()
         if not identity:
             return True
-        try:
-            reply = self._store.run(
-                "heartbeat",
-                session=identity,
-                claim_duration=microseconds(session.claim_duration),
-                max_clock_step=session.max_clock_step,
-                worker=session.worker.describe(session.clock),
-            )
-        except RedisError:
-            if session.clock.monotonic() - self._last_good > session.claim_duration:
-                session.cancel_held("no heartbeat reached Redis for the claim duration")
-                self._fenced = True
-            raise
+        reply = self._store.run(
+            "heartbeat",
+            session=identity,
+            claim_duration=microseconds(session.claim_duration),
+            max_clock_step=session.max_clock_step,
+            worker=session.worker.describe(session.clock),
+        )
         if reply == b"LOST":
             if session.id == identity:
                 session.cancel_held("its session lapsed")
             return False
-        self._last_good = sent_at
+        if session.id == identity:
+            session.deadline.extend(sent_at)
+        self.fence_if_late(session)
         undisturbed = turns % 2 == 0 and session.turns == turns and session.id == identity
         if self._fenced:  # the server still counts what was cancelled; a busy session is never undisturbed
             session.recount()
             self._fenced = False
+            session.interrupt()
         elif undisturbed:
             self._compare(session, *reply)
         return True

@@ -57,6 +57,12 @@ def traceback_text(error: BaseException) -> str:
     return _printable(text[-TRACEBACK_BYTES:], TRACEBACK_BYTES, last=True)
 
 
+def stack_text(stack: traceback.StackSummary) -> str:
+    """Return the last 4 KiB of where a thread is, written as a traceback."""
+    text = f"Traceback (most recent call last):\n{''.join(stack.format())}"
+    return _printable(text[-TRACEBACK_BYTES:], TRACEBACK_BYTES, last=True)
+
+
 def _message(error: BaseException) -> str:
     try:
         return str(error)

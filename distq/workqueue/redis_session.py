@@ -21,6 +21,7 @@ from distq.redisio.records import ClaimRecord
 from distq.wording import counted, duration
 from distq.workqueue.admission import LOOK_EVERY, Admission
 from distq.workqueue.call_combiner import CallCombiner, PendingCall
+from distq.workqueue.claim_deadline import ClaimDeadline
 from distq.workqueue.claim_ledger import ClaimLedger
 from distq.workqueue.engine import Entry, TurnSettings
 from distq.workqueue.heartbeat import Heartbeat
@@ -32,8 +33,8 @@ from distq.workqueue.worker import Worker
 
 _logger = logging.getLogger("distq.queue")
 
-_DRAINING_WAIT = 1.0
-"""Seconds between turns of a handle that holds a suspect, or empties itself to claim one."""
+_RESTING_WAIT = 1.0
+"""Seconds between turns of a handle that holds a suspect, empties itself for one, or needs a heartbeat."""
 
 CLOSING_TIME = 1.0
 """Seconds that Redis gets to answer when a session is closed; without an answer it lapses."""
@@ -72,17 +73,19 @@ class RedisSession:
 
     def _forget(self) -> None:
         self.worker = Worker(self._settings)
-        self._admission = Admission(self.store, patience=self.claim_duration, clock=self.clock)
+        self._admission = Admission(self.store, self.clock)
         self._refusal: QueueTaken | None = None
         self.turns = 0
         """Counts the begins and ends of turns: odd while one is under way."""
         self._heartbeat: Heartbeat | None = None
+        self.deadline = ClaimDeadline(self.claim_duration, self.clock)
         self._ledger = ClaimLedger(self.store.name, on_cancel=self._on_cancel, on_drained=self.interrupt)
         self._client = TurnClient(
             self.store,
             self._settings,
             self._ledger,
             self.worker,
+            self.deadline,
             max_clock_step=self.max_clock_step,
             open_session=self._open,
             may_claim=self._may_claim,
@@ -224,9 +227,9 @@ class RedisSession:
     def _answer(self, calls: Sequence[PendingCall]) -> None:
         ledger = self._ledger
         self._client.resolve_doubt()
-        stopped = self._stopped
+        stopped, too_late = self._stopped, bool(self.id) and self.deadline.is_over()
         entries = ledger.sendable(entry for call in calls for entry in call.entries)
-        claims = not stopped and ledger.may_claim(entries)
+        claims = not stopped and not too_late and ledger.may_claim(entries)
         want = sum(call.want for call in calls) if claims else 0
         wait = 0.0
         if self.id or entries or not stopped:
@@ -234,7 +237,8 @@ class RedisSession:
         requests = [] if stopped else ledger.available()
         if self._admission.waits:
             wait = LOOK_EVERY
-        self._hand_out(requests, calls, _DRAINING_WAIT if ledger.draining else wait)
+            self._client.leave()
+        self._hand_out(requests, calls, _RESTING_WAIT if ledger.draining or too_late else wait)
 
     def _hand_out(self, requests: list[Request], calls: Sequence[PendingCall], wait: float) -> None:
         """Answer the calls; what does not reach its call, since an interrupt came, stays for a later one."""
@@ -259,6 +263,7 @@ class RedisSession:
     # Beginning and end
 
     def _open(self) -> str:
+        sent_at = self.clock.monotonic()
         session: bytes = self.store.run(
             "open",
             layout=LAYOUT,
@@ -269,7 +274,8 @@ class RedisSession:
         )
         if self._heartbeat is None:
             self._heartbeat = Heartbeat(self)
-        self._heartbeat.begin(self.clock)
+        self.deadline.begin(sent_at)
+        self._heartbeat.begin()
         return session.decode()
 
     def _may_claim(self) -> bool:

@@ -1,10 +1,12 @@
 """The client of the turn script: turns are numbered, so that one without a reply can be asked for again."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from distq.errors import RedisError
 from distq.redisio.queue_store import QueueStore
+from distq.workqueue.claim_deadline import ClaimDeadline
 from distq.workqueue.claim_ledger import ClaimLedger
 from distq.workqueue.engine import Entry, TurnSettings
 from distq.workqueue.interface import Release, Request, Settlement
@@ -38,6 +40,7 @@ class TurnClient:
         settings: TurnSettings,
         ledger: ClaimLedger,
         worker: Worker,
+        deadline: ClaimDeadline,
         *,
         max_clock_step: int,
         open_session: Callable[[], str],
@@ -49,6 +52,7 @@ class TurnClient:
         self._settings = settings
         self._ledger = ledger
         self._worker = worker
+        self._deadline = deadline
         self._max_clock_step = max_clock_step
         self._open_session = open_session
         self._may_claim = may_claim
@@ -89,6 +93,13 @@ class TurnClient:
         """Put the items of requests back, if there is a session."""
         if requests and self.session:
             self.send([Settlement(request, Release()) for request in requests], 0)
+
+    def leave(self) -> None:
+        """End the session, which holds nothing; the next turn opens another."""
+        session, self.session = self.session, ""
+        if session:
+            with suppress(RedisError):  # then it lapses
+                self.store.run("close", session=session)
 
     def _send_part(self, entries: Sequence[Entry], want: int) -> float:
         if not self.session:
@@ -135,7 +146,7 @@ class TurnClient:
             self._in_doubt = None
             self._go_back(answer.decode().removeprefix("BACK "))
             return None
-        reply = decode(answer, encoded)
+        reply = decode(answer, encoded, self._deadline.event)
         self._ledger.record(sent.entries, reply, self._worker, asked=bool(sent.inputs["want"]))
         self._last_turn = f"{sent.inputs['op']} {int(answer[0])}"
         self._in_doubt = None  # not before: an interrupt until here leaves the turn in doubt

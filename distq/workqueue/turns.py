@@ -1,6 +1,7 @@
 """How a turn travels: settlements into the script's inputs, its reply into claims and dispositions."""
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
@@ -21,6 +22,7 @@ from distq.workqueue.interface import (
     Settlement,
     Success,
 )
+from distq.workqueue.lazy_event import LazyEvent
 from distq.workqueue.rate_limiters import Failure, fixed
 
 ENDED, REFUSED, PENDING, PARKED = (
@@ -106,8 +108,10 @@ class TurnReply:
     promoted: int = 0
 
 
-def decode(reply: Sequence[Any], encoded: Encoded) -> TurnReply:
-    """Read the script's reply."""
+def decode(
+    reply: Sequence[Any], encoded: Encoded, cancelled: Callable[[], threading.Event] = LazyEvent
+) -> TurnReply:
+    """Read the script's reply; ``cancelled`` makes that of each request."""
     fence, wait, alone, refusals, others, popped, records, promoted = reply
     dispositions = [ENDED] * encoded.n_ok + [_disposition(text) for text in others or ()]
     for index in refusals.split(b",") if refusals else ():
@@ -115,7 +119,8 @@ def decode(reply: Sequence[Any], encoded: Encoded) -> TurnReply:
     in_order = [ENDED] * len(dispositions)
     for place, disposition in zip(encoded.order, dispositions, strict=True):
         in_order[place] = disposition
-    return TurnReply(_requests(int(fence), popped, records), in_order, wait / 1e6, bool(alone), promoted)
+    requests = _requests(int(fence), popped, records, cancelled)
+    return TurnReply(requests, in_order, wait / 1e6, bool(alone), promoted)
 
 
 def _disposition(text: bytes) -> Disposition:
@@ -124,10 +129,15 @@ def _disposition(text: bytes) -> Disposition:
     return PENDING if text == b"pending" else Disposition("delayed", int(text) / 1000)
 
 
-def _requests(fence: int, popped: Sequence[bytes], records: Sequence[bytes | None] | None) -> list[Request]:
+def _requests(
+    fence: int,
+    popped: Sequence[bytes],
+    records: Sequence[bytes | None] | None,
+    cancelled: Callable[[], threading.Event],
+) -> list[Request]:
     claimed = []
     for item, order, record in zip(popped[::2], popped[1::2], records or repeat(None), strict=False):
         priority, since_us = decode_order(order)
         attempt = FailureRecord.parse(record).count + 1 if record is not None else 1
-        claimed.append(Request(item.decode(), attempt, priority, fence, since_us / 1e6))
+        claimed.append(Request(item.decode(), attempt, priority, fence, since_us / 1e6, cancelled()))
     return claimed

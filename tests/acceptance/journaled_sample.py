@@ -1,9 +1,11 @@
 """The sample controller as it is shipped, with a journal of when it reconciles what.
 
 A file ``hold`` in the working directory keeps reconciles from going on, until it is gone or they
-are cancelled. Claims are short, so that those of a killed worker come back soon.
+are cancelled. Claims are short, so that those of a killed worker come back soon; a scene where nobody dies
+takes longer ones, since on a busy machine a heartbeat may be late.
 """
 
+import os
 import time
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from distq.cli.demo.journal import Journal
 from workers import sample_controller
 
 QUEUE = "foos"
-CLAIM_DURATION = 3.0
+CLAIM_DURATION = float(os.environ.get("JOURNALED_CLAIM_DURATION", "3"))
 HOLD = Path("hold")
 
 journal = Journal()

@@ -10,7 +10,7 @@ from distq.cli.demo.journal import Entry
 from distq.inspector import Inspector, StreamInfo
 from distq.redisio.connection import Connection
 from distq.testing.promises import left_over
-from tests.acceptance.journaled_sample import QUEUE
+from tests.acceptance.journaled_sample import CLAIM_DURATION, QUEUE
 from tests.acceptance.outsider import Outsider
 from tests.acceptance.processes import Process
 from tests.support.eventually import eventually
@@ -23,14 +23,21 @@ LEASE = {"DISTQ_LEASE_DURATION": "6", "DISTQ_RENEW_DEADLINE": "5", "DISTQ_RETRY_
 class Scene:
     """A context that kills all its processes at its end, and shows what they said last."""
 
-    def __init__(self, folder: Path, redis_url: str, outsider: Outsider) -> None:
+    def __init__(
+        self, folder: Path, redis_url: str, outsider: Outsider, *, claim_duration: float = CLAIM_DURATION
+    ) -> None:
         self.redis = Connection(redis_url)
         self.inspector = Inspector(self.redis)
         self.outsider = outsider
         self.processes: list[Process] = []
         self._complaints: list[str] = []
         self._folder = folder
-        self._settings = {"DISTQ_REDIS_URL": redis_url, "DISTQ_LEASE_NAMESPACE": outsider.namespace, **LEASE}
+        self._settings = {
+            "DISTQ_REDIS_URL": redis_url,
+            "DISTQ_LEASE_NAMESPACE": outsider.namespace,
+            "JOURNALED_CLAIM_DURATION": str(claim_duration),
+            **LEASE,
+        }
 
     def start(self, command: str, number: int, kubeconfig: Path) -> Process:
         """Start an informer or a worker."""

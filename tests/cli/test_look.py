@@ -81,6 +81,7 @@ def test_items_are_filtered_and_paged(distq: CommandLine, foos: Queue) -> None:
     foos.close()
 
 
+@pytest.mark.first_contact(9)
 def test_one_item_shows_all_about_it(distq: CommandLine, foos: Queue) -> None:
     """A dead item shows its reason, its error and what to do."""
     lines = distq("items", "foos", "prod/web").stdout.splitlines()
@@ -124,6 +125,7 @@ def test_nothing_is_said_on_stdout_when_there_is_nothing(distq: CommandLine) -> 
         assert distq(command, "--json").stdout == ""
 
 
+@pytest.mark.first_contact(12)
 def test_a_leader_that_has_gone_is_shown_as_gone(distq: CommandLine, redis: Connection) -> None:
     """With since when: one that left, one whose lease ran out; of one of 0.1.0 nothing is known."""
     Queue("foos", redis).add("a")

@@ -57,6 +57,7 @@ def test_add_tells_how_many_are_new(distq: CommandLine, redis: Connection) -> No
     assert (info.ready, info.delayed) == (2, 1)
 
 
+@pytest.mark.first_contact(5)
 @pytest.mark.parametrize("delay", ["nan", "inf"])
 def test_what_is_no_delay_is_a_mistake_of_usage(distq: CommandLine, redis: Connection, delay: str) -> None:
     """It is said in one line, and nothing is added."""
@@ -66,6 +67,7 @@ def test_what_is_no_delay_is_a_mistake_of_usage(distq: CommandLine, redis: Conne
     assert Inspector(redis).queues("foos") == []
 
 
+@pytest.mark.first_contact(5)
 def test_more_than_ten_years_is_said_to_be_ten_years(distq: CommandLine, redis: Connection) -> None:
     """What was asked for is not what comes."""
     done = distq("add", "foos", "a", "--after", "1e15")
@@ -216,6 +218,7 @@ def _alive(redis: Connection) -> dict[str, object]:
     return {"seen": redis.now(), "lease": 15.0}
 
 
+@pytest.mark.first_contact(12)
 def test_a_resync_says_that_nobody_leads(distq: CommandLine, foos: Queue, redis: Connection) -> None:
     """It is remembered for the next leader, but nothing happens before."""
     _stream(redis, "", "7", "b1", seen=redis.now() - 100, lease=15.0)
@@ -226,6 +229,7 @@ def test_a_resync_says_that_nobody_leads(distq: CommandLine, foos: Queue, redis:
     assert told["gone_since"].endswith("Z")
 
 
+@pytest.mark.first_contact(12)
 def test_a_resync_can_be_followed_to_its_end(distq: CommandLine, foos: Queue, redis: Connection) -> None:
     """Which is when the leader has listed and enqueued everything."""
     _stream(redis, "", "7", "b1", **_alive(redis))

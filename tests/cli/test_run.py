@@ -50,6 +50,7 @@ def test_a_worker_stops_on_signals(
     assert inspector.workers("foos") == []
 
 
+@pytest.mark.first_contact(9)
 def test_failures_are_logged_as_json(distq: CommandLine, redis: Connection) -> None:
     """With ``--log-format json`` each line on stderr is an object, and nothing else is said."""
     distq.module("foos", WORKER)
@@ -69,6 +70,7 @@ def test_failures_are_logged_as_json(distq: CommandLine, redis: Connection) -> N
     assert "foos.py" in failure["traceback"]
 
 
+@pytest.mark.first_contact(9)
 @pytest.mark.parametrize(
     ("flags", "heard"),
     [((), "info"), (("-v",), "info distq"), (("-vv",), "info distq library"), (("--log-level", "error"), "")],

@@ -14,6 +14,8 @@ from distq.workqueue.queue import Queue
 from tests.cli.conftest import CommandLine
 from tests.first_contact.conftest import PROGRAMS, Window
 
+pytestmark = pytest.mark.first_contact(17)
+
 ERROR = "object changed " * 10
 
 

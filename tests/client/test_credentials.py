@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from distq.client import Client, credentials
+from distq.client import exec_plugin as plugins
 from distq.errors import ApiError, ConfigError
 from tests.support.api_servers import RealApiServer, real_api_server_assets, write_kubeconfig
+from tests.support.eventually import eventually
 
 SECRET = "s3cr3t-t0ken"
 
@@ -121,6 +123,45 @@ def test_exec_plugin_that_fails_is_named(tmp_path: Path) -> None:
     user = exec_plugin(tmp_path, "import sys; sys.exit(3)")
     write_kubeconfig(tmp_path / "kubeconfig", cluster={"server": "http://127.0.0.1:1"}, user=user)
     with pytest.raises(ConfigError, match=r"no credentials: the exec plugin .*Run it to see why\."):
+        Client(tmp_path / "kubeconfig").get("v1/Namespace", "default")
+
+
+def test_exec_plugin_that_hangs_is_named_and_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what it started, which may hold its output open; a Client waits for seconds, not for ever."""
+    monkeypatch.setattr(plugins, "TIMEOUT", 1.0)
+    program = f"""
+import os, subprocess, time
+child = subprocess.Popen(["sleep", "600"])
+open({str(tmp_path / "pids")!r}, "w").write(f"{{os.getpid()}} {{child.pid}}")
+time.sleep(600)
+"""
+    user = exec_plugin(tmp_path, program)
+    write_kubeconfig(tmp_path / "kubeconfig", cluster={"server": "http://127.0.0.1:1"}, user=user)
+    before = (tmp_path / "kubeconfig").read_text()
+    with pytest.raises(
+        ConfigError, match=r"the exec plugin \".*python.*\" .* gave none within .* s\. Run it"
+    ):
+        Client(tmp_path / "kubeconfig").get("v1/Namespace", "default")
+    for process in (tmp_path / "pids").read_text().split():
+        eventually(lambda process=process: not is_running(process))  # type: ignore[misc]  # bound now
+    assert (tmp_path / "kubeconfig").read_text() == before
+
+
+def is_running(process: str) -> bool:
+    """Return whether it lives; one that nobody has waited for yet does not."""
+    try:
+        return Path("/proc", process, "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_exec_plugin_that_is_not_there_is_named(tmp_path: Path) -> None:
+    """As one that fails."""
+    user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "no-such-plugin"}}
+    write_kubeconfig(tmp_path / "kubeconfig", cluster={"server": "http://127.0.0.1:1"}, user=user)
+    with pytest.raises(
+        ConfigError, match=r'the exec plugin "no-such-plugin" .* failed\. Run it to see why\.'
+    ):
         Client(tmp_path / "kubeconfig").get("v1/Namespace", "default")
 
 

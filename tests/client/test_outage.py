@@ -11,6 +11,8 @@ from distq.client.outage import FIRST_INTERVAL, LONGEST_INTERVAL, Outage
 from distq.errors import ApiError
 from distq.testing.fake_clock import FakeClock
 
+pytestmark = pytest.mark.first_contact(11)
+
 REFUSED = ApiError("v1/Pod: no answer from here: connection refused. Start it.")
 DENIED = ApiError("GET /api/v1/pods: 403 pods is forbidden. Grant it.", status=403)
 

@@ -13,6 +13,8 @@ from distq.errors import ApiError, NotFound
 from tests.support.api_servers import ApiServer, RealApiServer, write_kubeconfig
 from tests.support.samples import config_map
 
+pytestmark = pytest.mark.first_contact(11)
+
 
 def outsider(api_server: ApiServer, tmp_path: Path) -> Client:
     """Return a client that may do nothing but discovery."""

@@ -157,6 +157,7 @@ def test_a_newer_layout_ends_the_dispatcher_with_its_error(connection: Connectio
     assert isinstance(errors[0], LayoutTooNew)
 
 
+@pytest.mark.first_contact(6)
 @pytest.mark.parametrize(
     "error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), asyncio.CancelledError()]
 )
@@ -180,6 +181,7 @@ def test_a_handler_that_wants_to_exit_fails_and_the_worker_goes_on(
     assert errors == []
 
 
+@pytest.mark.first_contact(6)
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
 def test_a_task_of_a_handler_that_wants_to_exit_fails_it_and_the_loop_goes_on(
     connection: Connection, error: BaseException

@@ -1,6 +1,7 @@
 """The HTTP endpoints by themselves: addresses, answers, clients that misbehave."""
 
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
@@ -8,8 +9,10 @@ import pytest
 import urllib3
 
 from distq.config import Settings
-from distq.controller.endpoints import Endpoints
+from distq.controller.endpoints import MOST_CONNECTIONS, Endpoints
 from distq.errors import ConfigError
+from tests.support.eventually import eventually
+from tests.support.slow_clients import slow_clients
 
 Serve = Callable[..., Endpoints]
 
@@ -100,3 +103,32 @@ def test_an_address_in_use_is_said(serve: Serve) -> None:
     taken = serve().url.removeprefix("http://")
     with pytest.raises(ConfigError, match=r"cannot listen on .* Choose another http_address"):
         serve(taken)
+
+
+def test_slow_clients_do_not_keep_the_kubelet_waiting(serve: Serve) -> None:
+    """Who has asked for longest without coming to an end makes room; threads are not without end either."""
+    endpoints = serve()
+    host, _, port = endpoints.url.removeprefix("http://").partition(":")
+    before = threading.active_count()
+    with slow_clients(host, int(port)):
+        for _ in range(20):
+            assert get(endpoints, "/healthz") == (200, "ok\n")
+        eventually(lambda: threading.active_count() < before + 2 * MOST_CONNECTIONS)
+
+
+def test_clients_that_do_not_read_make_room_too(serve: Serve) -> None:
+    """An answer that nobody takes holds up nobody else."""
+
+    def endless(environ: object, start_response: Callable[..., object]) -> list[bytes]:
+        start_response("200 OK", [])
+        return [b"x" * 10_000_000]
+
+    endpoints = serve(metrics=endless)
+    host, _, port = endpoints.url.removeprefix("http://").partition(":")
+    before = threading.active_count()
+    with ExitStack() as stack:
+        for _ in range(3 * MOST_CONNECTIONS):
+            client = stack.enter_context(socket.create_connection((host, int(port))))
+            client.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        assert get(endpoints, "/healthz") == (200, "ok\n")
+        eventually(lambda: threading.active_count() < before + 2 * MOST_CONNECTIONS, timeout=8)

@@ -205,6 +205,7 @@ class TestEndToEnd:
             manager.run()
         assert holder(client, namespace) == ""
 
+    @pytest.mark.first_contact(11)
     def test_a_missing_crd_is_one_line_under_its_own_kind(
         self,
         api_server: ApiServer,

@@ -18,6 +18,8 @@ from tests.controller.test_dispatcher import KINDS, handler
 from tests.support.dispatchers import running
 from tests.support.eventually import eventually
 
+pytestmark = pytest.mark.first_contact(9)
+
 _own = logging.getLogger("foos.of_the_program")
 
 

@@ -268,6 +268,21 @@ def _address(url: str) -> tuple[str, int]:
     return parts.hostname or "", parts.port or 0
 
 
+def test_a_process_without_a_free_slot_ends_with_a_status_of_its_own(
+    program: Program, connection: Connection, tmp_path: Path
+) -> None:
+    """So that it is started again, though its threads hang."""
+    (tmp_path / "hung.py").write_text(
+        "import time\nfrom distq import Controller\n"
+        "controller = Controller('foos', lambda _: time.sleep(600), concurrency=2, max_hold=0.3)\n"
+    )
+    Queue("foos", connection).add("a", "b")
+    program.start("-m", "distq", "worker", "hung")
+    assert program.status(60) == 4
+    assert "reconciles past max_hold have all of its 2 slots" in program.said()
+    assert connection.execute("ZCARD", "distq:{foos}:processing") == 0
+
+
 LISTENER = """
 import os, signal
 from distq import Queue

@@ -1,11 +1,13 @@
 """A stream's record tells the truth about its leader: that it leads, or since when nobody does."""
 
+import pytest
+
 from distq.testing.fake_clock import FakeClock
 from tests.controller.leading import ON_ALL_SERVERS, Scene
 from tests.informer.pods import stepping
 from tests.support.eventually import eventually
 
-pytestmark = ON_ALL_SERVERS
+pytestmark = [ON_ALL_SERVERS, pytest.mark.first_contact(12)]
 
 
 def test_a_leader_that_leaves_is_gone_at_once_and_the_next_one_leads(scene: Scene) -> None:

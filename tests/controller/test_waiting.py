@@ -17,6 +17,8 @@ from distq.workqueue.queue import Queue
 from tests.controller.test_manager import managing
 from tests.support.eventually import eventually
 
+pytestmark = pytest.mark.first_contact(13)
+
 one_redis = pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True)
 
 

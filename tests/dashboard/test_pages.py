@@ -86,6 +86,7 @@ def test_what_operators_did_shows(browser: FlaskClient, every_state: Queue, conn
     assert browser.get("/0/data/queues.json").get_json()["queues"][0]["name"] == "foos"
 
 
+@pytest.mark.first_contact(9)
 def test_failures_show_their_error(browser: FlaskClient, every_state: Queue) -> None:
     """A failed item's row has the error and its time, which is also what brings up Requeue."""
     (dead,), (delayed,) = listed(browser, "failed")["jobs"], listed(browser, "scheduled")["jobs"]

@@ -15,6 +15,7 @@ from distq.errors import ConfigError
 from distq.inspector import Inspector
 from distq.workqueue.queue import Queue
 from tests.dashboard.conftest import HOSTILE_KEYS, NOWHERE, dashboard_of
+from tests.support.slow_clients import slow_clients
 
 OFFLINE = Inspector(NOWHERE)
 
@@ -59,6 +60,15 @@ def test_sigterm_ends_a_server_well() -> None:
         with dashboard_of(NOWHERE) as (_, process):
             process.send_signal(number)
             assert process.wait(timeout=30) == status
+
+
+@pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True)
+def test_slow_clients_do_not_keep_people_waiting(served: str) -> None:
+    """Who has asked for longest without coming to an end makes room for who asks now."""
+    where = urlsplit(served)
+    with slow_clients(where.hostname or "", where.port or 0):
+        for _ in range(20):
+            assert get(served, "/0/data/queues.json")["queues"] is not None
 
 
 def get(url: str, path: str) -> Any:

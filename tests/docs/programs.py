@@ -321,7 +321,7 @@ def the_loop_ends_by_sigterm(text: str, reader: Reader) -> None:
         assert loop.returncode == 0
 
 
-@runs("# conftest.py", "# test_changes.py", "# test_failures.py")
+@runs("# test_changes.py", "# test_failures.py")
 def the_fixture_serves_many_tests(text: str, reader: Reader) -> None:
     """Run the tests that use it, as their author would."""
     reader.test("test_changes.py", "test_failures.py")

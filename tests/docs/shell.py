@@ -28,6 +28,15 @@ def the_tour_works(text: str, reader: Reader) -> None:
     assert re.search(r"^foos +0 ", output, re.MULTILINE)
 
 
+@runs("distq sandbox --manifest foos.yaml bash -e")
+def the_block_can_be_pasted(text: str, reader: Reader) -> None:
+    """Give it to a shell as it is: it waits for what it needs, and leaves nothing running."""
+    program("kubectl", package="kubernetes-client")
+    output = reader.run("bash", "-e", text=text, **reader.bare)
+    assert "example.com/web patched" in output
+    assert output.endswith("deployment.apps/web condition met\n")
+
+
 @runs("python3 -m venv .venv && .venv/bin/pip install -q -e '.[demo]'")
 def the_demo_keeps_its_word(text: str, reader: Reader) -> None:
     """Compare it with the line that is promised, and run its last part; the others came before any test."""

@@ -17,6 +17,8 @@ from distq.testing.embedded_valkey import EmbeddedValkey
 from tests.support.parts import program
 from tests.support.redis_servers import server_of
 
+pytestmark = pytest.mark.first_contact(14)
+
 SECRET = "s3cr3t"
 
 

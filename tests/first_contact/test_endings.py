@@ -10,6 +10,8 @@ import pytest
 from tests.first_contact.conftest import Desk, Window
 from tests.support.eventually import eventually
 
+pytestmark = pytest.mark.first_contact(15)
+
 CLOSE = "the window is closed"
 KILL = "it is killed"
 
@@ -107,6 +109,28 @@ def test_ctrl_c_reaches_a_command_in_a_sandbox_once(desk: Desk) -> None:
     over.touch()
     assert window.wait() == 0
     assert heard.read_text() == "interrupted "
+
+
+def test_ctrl_c_lets_reconciles_end_that_a_reloading_run_has_begun(desk: Desk) -> None:
+    """Neither the sandbox nor what reloads tells the program a second time, in a hurry."""
+    (desk.folder / "foos.py").write_text(
+        "import pathlib, time\n"
+        "from distq import Controller, Request\n"
+        "def reconcile(request: Request) -> None:\n"
+        "    print('reconciling', flush=True)\n"
+        "    while not pathlib.Path('over').exists(): time.sleep(0.01)\n"
+        "    print('reconciled', flush=True)\n"
+        "controller = Controller('foos', reconcile)\n"
+        "controller.queue.add('web')\n"
+    )
+    window = desk.open("distq", "sandbox", "distq", "run", "foos", "--reload")
+    window.wait_for("reconciling")
+    window.type("\x03")
+    window.wait_for("SIGINT: no new work; 1 in progress")
+    (desk.folder / "over").touch()
+    assert "again" not in window.wait_for(r"(?s).*reconciled(?s:.*)done in")
+    assert window.wait() == 130
+    desk.require_nothing_left()
 
 
 def test_ctrl_c_says_what_a_demo_stops(desk: Desk) -> None:

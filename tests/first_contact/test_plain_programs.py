@@ -11,6 +11,8 @@ from distq.errors import RedisUnavailable
 from distq.redisio.connection import Connection
 from tests.support.api_servers import write_kubeconfig
 
+pytestmark = pytest.mark.first_contact(10)
+
 REFUSED = "127.0.0.1:1"
 """Nobody listens there, and only root could."""
 

@@ -8,6 +8,8 @@ import pytest
 from tests.first_contact.conftest import PROGRAMS, Desk
 from tests.support.parts import program
 
+pytestmark = pytest.mark.first_contact(16)
+
 CRD = """
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition

@@ -6,7 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests import ROOT
+
+pytestmark = pytest.mark.first_contact(21)
 
 SUITE = """
 import subprocess
@@ -35,7 +39,7 @@ def test_that_draws():
 
 def run(tmp_path: Path, *arguments: str, **settings: str) -> list[str]:
     """Run a suite of six tests with what runs ours, under nohup; return the lines that it prints."""
-    (tmp_path / "suite").mkdir()
+    (tmp_path / "suite").mkdir(exist_ok=True)
     (tmp_path / "suite" / "test_parts.py").write_text(SUITE)
     own = {name: text for name, text in os.environ.items() if not name.startswith(("CI", "PYTEST"))}
     own |= {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
@@ -71,6 +75,53 @@ def test_what_is_left_out_is_one_line_a_part(tmp_path: Path) -> None:
 def test_ci_leaves_nothing_out(tmp_path: Path) -> None:
     """What is missing fails, and what is slow runs."""
     assert "4 failed, 2 passed" in run(tmp_path, "suite", CI="true")[-1]
+
+
+def test_a_sample_is_the_same_each_time_and_has_what_users_meet_first(tmp_path: Path) -> None:
+    """A tenth by the tests' ids; all of the first contact."""
+    for folder, tests in {"first_contact": 5, "other": 200}.items():
+        (tmp_path / "tests" / folder).mkdir(parents=True)
+        body = "".join(f"def test_{number}():\n    pass\n" for number in range(tests))
+        (tmp_path / "tests" / folder / f"test_{folder}.py").write_text(body)
+    first, second = (run(tmp_path, "--sample", "-v", "tests") for _ in range(2))
+    passed = sorted(line.split()[0] for line in first if " PASSED " in line)
+    assert sum("first_contact" in test for test in passed) == 5
+    assert 10 <= sum("other" in test for test in passed) <= 30
+    assert passed == sorted(line.split()[0] for line in second if " PASSED " in line)
+
+
+def fake_python(folder: Path, name: str, says: str) -> Path:
+    """Write a program that answers as a Python of a version would, or fails as a shim without one does."""
+    folder.mkdir(parents=True, exist_ok=True)
+    program = folder / name
+    program.write_text(f"#!/bin/sh\n{says}\n")
+    program.chmod(0o755)
+    return program
+
+
+def newest_python(path: Path, pyenv: Path) -> str:
+    """Return what is found as the newest Python."""
+    environment = {"PATH": f"{path}:/usr/bin:/bin", "PYENV_ROOT": str(pyenv)}
+    found = subprocess.run(
+        [ROOT / ".ci" / "newest-python"], env=environment, capture_output=True, text=True, check=True
+    )
+    return found.stdout.strip()
+
+
+def test_ci_finds_the_newest_python(tmp_path: Path) -> None:
+    """On the PATH and of pyenv; by number, not by text; not what does not run, or is no release yet."""
+    path, pyenv = tmp_path / "bin", tmp_path / "pyenv"
+    fake_python(path, "python3", "echo 11")
+    fake_python(path, "python3.11", "echo 11")
+    assert not newest_python(path, pyenv)
+    older = fake_python(path, "python3.12", "echo 12")
+    fake_python(path, "python3.97", "exit 127")
+    fake_python(path, "python3.98", "echo 0")
+    fake_python(path, "python3.99-config", "echo 99")
+    fake_python(pyenv / "versions" / "3.9.1" / "bin", "python3.9", "echo 9")
+    assert newest_python(path, pyenv) == str(older)
+    newest = fake_python(pyenv / "versions" / "3.13.0" / "bin", "python3.13", "echo 13")
+    assert newest_python(path, pyenv) == str(newest)
 
 
 def test_what_is_named_runs_wholly_and_in_one_process(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ import pytest
 
 from distq.wording import counted, duration
 
+pytestmark = pytest.mark.first_contact(13)
+
 
 @pytest.mark.parametrize(
     ("seconds", "text"),

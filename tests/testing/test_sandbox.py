@@ -14,7 +14,7 @@ import pytest
 
 from distq.controller.controller import Controller
 from distq.controller.watches import For
-from distq.errors import ConfigError, ReconcileFailed, RetryAfter, TerminalError
+from distq.errors import ConfigError, NotFound, ReconcileFailed, RetryAfter, TerminalError
 from distq.inspector import Inspector
 from distq.testing.sandbox import Sandbox
 from distq.workqueue.interface import Request, Result
@@ -29,6 +29,20 @@ data: {color: red}
 apiVersion: v1
 kind: ConfigMap
 metadata: {name: other, namespace: default}
+"""
+CRD = """
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: foos.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {kind: Foo, plural: foos, singular: foo}
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 """
 WATCH = For("v1/ConfigMap", label_selector="app=mine")
 
@@ -276,6 +290,45 @@ def test_a_worker_without_watches_runs_too(sandbox: Sandbox) -> None:
     queue.add("a", "b")
     sandbox.run_until_idle(controller)
     assert sorted(seen) == ["a", "b"]
+
+
+def test_apply_takes_paths_texts_and_objects(sandbox: Sandbox, tmp_path: Path) -> None:
+    """What is there is changed, what names no namespace goes to default, new kinds are known at once."""
+    path = tmp_path / "crd.yaml"
+    path.write_text(CRD)
+    foo = {
+        "apiVersion": "example.com/v1",
+        "kind": "Foo",
+        "metadata": {"name": "web"},
+        "spec": {"replicas": 1},
+    }
+    named = sandbox.apply(path, str(path), "\n" + MANIFEST.replace("red", "blue"), foo)
+    assert [obj["metadata"]["name"] for obj in named] == ["foos.example.com"] * 2 + ["web", "other", "web"]
+    assert sandbox.client.get("v1/ConfigMap", "default/web") == named[2]
+    assert named[2]["data"] == {"color": "blue"}
+    (changed,) = sandbox.apply({**foo, "spec": {"replicas": 2}})
+    assert changed["spec"] == {"replicas": 2}
+    assert "namespace" not in foo["metadata"]
+
+
+def test_apply_leaves_to_controllers_what_they_have_applied(sandbox: Sandbox) -> None:
+    """Server-side apply removes what the same manager leaves out, and a test is none of the controllers."""
+    sandbox.apply(_map("shared"))
+    sandbox.client.apply({**_map("shared"), "data": {"by": "a controller"}})
+    (shared,) = sandbox.apply(_map("shared"))
+    assert shared["data"] == {"by": "a controller"}
+
+
+def test_what_cannot_be_applied_has_its_place(sandbox: Sandbox) -> None:
+    """And nothing of it is applied where a manifest is none at all."""
+    with pytest.raises(ConfigError, match=r"manifest:3:1: an object without apiVersion and metadata"):
+        sandbox.apply(_map("unborn"), "\n---\nkind: Foo\n")
+    assert sandbox.client.get("v1/ConfigMap", "default/unborn") is None
+    with pytest.raises(ConfigError, match="manifest: an object without kind"):
+        sandbox.apply({"apiVersion": "v1", "metadata": {"name": "web"}})
+    with pytest.raises(NotFound, match=r"example\.com/v1/Bar") as caught:
+        sandbox.apply("\napiVersion: example.com/v1\nkind: Bar\nmetadata: {name: web}\n")
+    assert caught.value.__notes__ == ["applied from manifest:2:1"]
 
 
 def test_a_missing_manifest_is_told_before_anything_starts(tmp_path: Path) -> None:

@@ -7,9 +7,12 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from distq.errors import QueueTaken
+from distq.inspector import Inspector
 from distq.redisio.connection import Connection
+from distq.redisio.queue_store import QueueStore
 from distq.redisio.stream_store import StreamStore
 from distq.testing.fake_clock import FakeClock
+from distq.workqueue.admission import Admission
 from distq.workqueue.purpose import PresentPurpose, Purpose
 from distq.workqueue.queue import Queue
 from tests.workqueue.conftest import ServerTime, beat
@@ -24,8 +27,8 @@ SECRETS = Purpose("v1/Secret", ["aa"])
 def make(make_queue: Make, server_time: ServerTime) -> Callable[..., Queue]:
     """Make handles that say what they are for; all clocks stand still, the server's and their own."""
 
-    def make(purpose: Purpose | None) -> Queue:
-        queue = make_queue(clock=FakeClock())
+    def make(purpose: Purpose | None, **arguments: object) -> Queue:
+        queue = make_queue(clock=FakeClock(), **arguments)
         queue.purpose = None if purpose is None else lambda: purpose
         return queue
 
@@ -125,9 +128,45 @@ def test_what_is_left_of_a_program_that_died_lapses(make: Make, server_time: Ser
     dead, heir = make(CONFIG_MAPS), make(SECRETS)
     dead.add("a", "b")
     assert claimed(dead) == ["a"]
-    assert claimed(heir) == []
-    server_time.lapse(heir)
+    for _ in range(4):
+        assert claimed(heir) == []
+        server_time.advance(9.0)
     assert claimed(heir, 2) == ["a", "b"]
+
+
+def test_one_that_waits_keeps_no_place(make: Make, connection: Connection) -> None:
+    """It is in nobody's way: who starts meanwhile for the same as the first one works at once."""
+    first, waiting, another = make(CONFIG_MAPS), make(SECRETS), make(CONFIG_MAPS)
+    first.add("a", "b")
+    assert claimed(first) == ["a"]
+    assert claimed(waiting) == []
+    assert [worker.name for worker in Inspector(connection).workers("foos")] == [first.worker]
+    assert claimed(another) == ["b"]
+
+
+def test_rare_heartbeats_are_no_silence(make: Make) -> None:
+    """Whoever waits does so until the other must have shown life, whatever its own claim duration is."""
+    idle, hasty = make(CONFIG_MAPS), make(SECRETS, claim_duration=1.0)
+    idle.add("a")
+    idle.turn([], 0)
+    assert claimed(hasty) == []
+    pass_time(hasty, 12.0)
+    assert claimed(hasty) == []
+    show_life(idle)
+    with pytest.raises(QueueTaken):
+        hasty.turn([], 1)
+
+
+def test_an_informer_waits_no_longer_than_somebody_may_be_silent(make: Make, connection: Connection) -> None:
+    """Where no worker is left nobody lets the dead lapse, and it must not wait for that for ever."""
+    make(CONFIG_MAPS).turn([], 0)
+    clock = FakeClock()
+    informer = Admission(QueueStore(connection, "foos"), clock)
+    assert not informer.look(SECRETS)
+    clock.step(29.0)
+    assert not informer.look(SECRETS)
+    clock.step(1.0)
+    assert informer.look(SECRETS)
 
 
 def test_one_that_waits_leaves_the_tokens_to_others(make: Make, connection: Connection) -> None:
@@ -140,17 +179,18 @@ def test_one_that_waits_leaves_the_tokens_to_others(make: Make, connection: Conn
     assert connection.execute("LLEN", "distq:{foos}:wake") == 1
 
 
-def test_of_two_that_begin_at_once_one_goes_on(make: Make) -> None:
+@pytest.mark.parametrize("looks_first", [0, 1])
+def test_of_two_that_begin_at_once_one_goes_on(looks_first: int, make: Make) -> None:
     """Both have said what they are for before either looks: the later one gives way, whoever looks first."""
-    first, second = make(CONFIG_MAPS), make(SECRETS)
-    for queue in (first, second):
+    pair = make(CONFIG_MAPS), make(SECRETS)
+    pair[0].add("a")
+    for queue in pair:
         queue.turn([], 0)
-    first.add("a")
-    assert claimed(second) == []
-    assert claimed(first) == ["a"]
-    show_life(first)
+    brought = {place: claimed(pair[place]) for place in (looks_first, 1 - looks_first)}
+    assert brought == {0: ["a"], 1: []}
+    show_life(pair[0])
     with pytest.raises(QueueTaken):
-        second.turn([], 1)
+        pair[1].turn([], 1)
 
 
 def test_a_fleet_that_had_lapsed_waits_instead_of_ending(
@@ -219,15 +259,17 @@ def test_other_watches_or_another_lease_are_mentioned_once(
     make: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A rolling update passes; what may be another program all the same is named."""
-    old = make(Purpose("v1/ConfigMap", (), "distq-foos", ("For v1/ConfigMap",)))
+    before = Purpose("v1/ConfigMap", (), "distq-foos", ("For v1/ConfigMap",))
+    old, older = make(before), make(before)
     new = make(Purpose("v1/ConfigMap", (), "distq-bars", ("For v1/ConfigMap", "Owns v1/Pod")))
     old.add("a", "b")
     assert claimed(old) == ["a"]
+    older.turn([], 0)
     with caplog.at_level(logging.WARNING, logger="distq.queue"):
         assert claimed(new) == ["b"]
         assert claimed(new) == []
     (said,) = caplog.messages
-    assert f"{old.worker} (pid " in said
+    assert f"{old.worker} (pid " in said or f"{older.worker} (pid " in said
     assert "has the Lease distq-foos and watches For v1/ConfigMap, " in said
     assert "this process the Lease distq-bars and watches For v1/ConfigMap, Owns v1/Pod;" in said
 

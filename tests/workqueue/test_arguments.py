@@ -16,6 +16,8 @@ from tests.support.claims import nothing_to_claim
 from tests.support.redis_servers import anywhere
 from tests.workqueue.conftest import ServerTime
 
+pytestmark = pytest.mark.first_contact(5)
+
 Make = Callable[..., Queue]
 
 NO_DELAYS = [-1, -1e-9, -math.inf, math.inf, math.nan, True, "5", [5]]

@@ -224,6 +224,7 @@ def test_delays_and_back_off_outlive_the_handle_that_asked_for_them(
     assert claim(other, 2) == ["failed", "later"]
 
 
+@pytest.mark.first_contact(4)
 @pytest.mark.conformance("DQ-04", "RD-11")
 @anywhere
 def test_items_due_in_the_same_ms_come_by_priority_and_then_in_the_order_of_their_keys(
@@ -239,6 +240,7 @@ def test_items_due_in_the_same_ms_come_by_priority_and_then_in_the_order_of_thei
     assert finish_all(queue) == ["z", *(f"k{number:02}" for number in range(20)), "a late one"]
 
 
+@pytest.mark.first_contact(4)
 def test_a_due_score_has_no_room_for_the_order_of_adds() -> None:
     """Until 2109 it takes each of a double's 53 bits: 42 for the ms, 11 for the priority."""
     year_2109 = 4_398_046_511_103  # ms
@@ -251,6 +253,7 @@ def test_a_due_score_has_no_room_for_the_order_of_adds() -> None:
 # No delay
 
 
+@pytest.mark.first_contact(4)
 @pytest.mark.conformance("DQ-01")
 @anywhere
 @pytest.mark.parametrize(

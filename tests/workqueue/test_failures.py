@@ -227,6 +227,7 @@ class TestErrorText:
         fail(make_queue(max_retries=most), "a", ValueError(message))
         assert item_of(inspector, "a").last_error == shown
 
+    @pytest.mark.first_contact(9)
     def test_the_last_traceback_is_kept_of_what_fails_and_of_what_is_parked(
         self, make_queue: Make, inspector: Inspector
     ) -> None:
@@ -250,9 +251,9 @@ class TestErrorText:
         queue.add("a")
         replies = list[str]()
 
-        def note(reply: Sequence[Any], encoded: Encoded) -> TurnReply:
+        def note(reply: Sequence[Any], encoded: Encoded, *more: Any) -> TurnReply:
             replies.append(repr(reply))
-            return decode(reply, encoded)
+            return decode(reply, encoded, *more)
 
         monkeypatch.setattr(turn_client, "decode", note)
         assert queue.get(0).attempt == 2

@@ -33,6 +33,7 @@ def test_each_answer_has_one_outcome(answer: Any, outcome: Outcome) -> None:
     assert outcome_of(answer) == outcome
 
 
+@pytest.mark.first_contact(6)
 @pytest.mark.parametrize(
     "error", [KeyboardInterrupt(), SystemExit(1), GeneratorExit(), asyncio.CancelledError()]
 )

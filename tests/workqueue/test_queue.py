@@ -101,6 +101,7 @@ def test_a_full_queue_refuses_producers_but_not_what_is_pending(make_queue: Make
         queue.add_after("e", 1)
 
 
+@pytest.mark.first_contact(4)
 @pytest.mark.conformance("RD-04", "RL-16")
 def test_done_keeps_the_back_off_of_what_is_pending(queue: Queue, server_time: ServerTime) -> None:
     """client-go's loop, AddRateLimited and then Done, backs off."""

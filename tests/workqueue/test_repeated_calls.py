@@ -13,6 +13,8 @@ from distq.workqueue.rate_limiters import Failure
 from tests.workqueue.conftest import SteppedClock
 from tests.workqueue.test_session import Unheard
 
+pytestmark = pytest.mark.first_contact(3)
+
 
 class Unsent(Unheard):
     """A connection that can also lose calls before the server has them."""

@@ -165,6 +165,7 @@ class TestRevival:
         item = item_of(inspector, "a")
         assert (item.state, item.failures, item.last_error) == ("dead", 3, "ValueError: third")
 
+    @pytest.mark.first_contact(7)
     @pytest.mark.parametrize("event", [lambda queue: queue.add("a"), lambda queue: queue.add_after("a", 1)])
     def test_what_was_revived_no_longer_shows_why_it_was_dead(
         self, dead: Queue, inspector: Inspector, server_time: ServerTime, event: Callable[[Queue], object]
@@ -180,6 +181,7 @@ class TestRevival:
         dead.settle(request, TerminalError("never"))
         assert item_of(inspector, "a").reason == "terminal"
 
+    @pytest.mark.first_contact(7)
     def test_what_an_operator_wrote_is_gone_with_the_parking(
         self, make_queue: Make, inspector: Inspector
     ) -> None:

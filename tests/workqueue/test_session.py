@@ -5,6 +5,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from distq.errors import Empty, RedisUnavailable
 from distq.redisio.connection import Argument, Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.call_combiner import PendingCall
+from distq.workqueue.heartbeat import Heartbeat
 from distq.workqueue.interface import Release, Request, Settlement, Success
 from distq.workqueue.queue import Queue
 from tests.support.tcp_proxy import TcpProxy
@@ -174,7 +176,7 @@ def test_a_heartbeat_that_is_refused_cancels_at_once(make_queue: Make, connectio
 def test_a_process_that_cannot_reach_redis_fences_itself(
     redis_server: EmbeddedValkey, connection: Connection
 ) -> None:
-    """Once no heartbeat was good for the claim duration, its requests are cancelled without being told."""
+    """Its requests are cancelled in time to end within the claim duration, without being told."""
     clock = SteppedClock()
     queue = Queue("foos", connection, clock=clock)
     queue.add("a")
@@ -185,18 +187,53 @@ def test_a_process_that_cannot_reach_redis_fences_itself(
     connection.server_time = -1  # the script cannot run: as good as unreachable
     heartbeat._store.connection._address.options["port"] = 1
     heartbeat._connection.close()
-    clock.ahead = 29.0
+    clock.ahead = 26.0
     with pytest.raises(RedisUnavailable):
         beat(queue)
     assert not request.cancelled.is_set()
-    clock.ahead = 31.0
-    with pytest.raises(RedisUnavailable):
-        beat(queue)
+    clock.ahead = 28.0
     assert request.cancelled.is_set()
+    heartbeat.fence_if_late(session)
+    assert not queue.held()
     connection.server_time = 0
     assert not queue.settle(request)
     heartbeat._connection._address.options["port"] = redis_server.port  # of all connections to it
     queue.close()
+
+
+class Pauses(threading.Event):
+    """Notes how long a heartbeat means to rest, and ends it after some rests."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.noted: list[float] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Note the rest, and do not take it."""
+        assert timeout is not None
+        self.noted.append(timeout)
+        return len(self.noted) > 40
+
+
+@pytest.mark.parametrize(("claim_duration", "again_after"), [(3.0, 0.25), (30.0, 1.0)])
+def test_after_a_failure_heartbeats_come_well_before_the_claims_lapse(
+    make_queue: Make, monkeypatch: pytest.MonkeyPatch, claim_duration: float, again_after: float
+) -> None:
+    """After an outage a third of the claim duration may be left, and several heartbeats fit into it."""
+    queue = make_queue(claim_duration=claim_duration)
+    heartbeat, pauses = Heartbeat(queue._session), Pauses()
+    failed_after: list[int] = []
+
+    def fail(session: object) -> bool:
+        failed_after.append(len(pauses.noted))
+        raise RedisUnavailable("no Redis")
+
+    monkeypatch.setattr(heartbeat, "_stopped", pauses)
+    monkeypatch.setattr(heartbeat, "beat", fail)
+    heartbeat._run()
+    rests = [sum(pauses.noted[a:b]) for a, b in pairwise(failed_after)]
+    assert rests == pytest.approx([again_after] * len(rests))
+    assert again_after <= claim_duration / 3 / 4
 
 
 def test_what_a_fenced_process_held_is_given_back_though_its_session_is_busy(
@@ -215,6 +252,7 @@ def test_what_a_fenced_process_held_is_given_back_though_its_session_is_busy(
     heartbeat._connection.close()
     with pytest.raises(RedisUnavailable):
         beat(queue)
+    assert zombie.cancelled.is_set()
     heartbeat._connection._address.options["port"] = redis_server.port
     heartbeat._connection.close()
     session.turns += 1  # as if a turn were always under way

@@ -133,6 +133,7 @@ def test_an_item_that_is_added_while_held_and_shutting_down_goes_to_others(make_
     assert other.get(0).key == "foo"
 
 
+@pytest.mark.first_contact(1)
 @anywhere
 def test_a_shutdown_may_interrupt_a_turn_of_its_own_thread(make_queue: Make) -> None:
     """As the handler of a signal does: it waits for no turn, and the turn that it met ends the session."""

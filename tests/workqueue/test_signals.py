@@ -71,6 +71,7 @@ def _run(program: str, url: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.first_contact(1)
 @pytest.mark.parametrize("shut_down", ["shut_down()", "shut_down_with_drain()"], ids=["at once", "drain"])
 @pytest.mark.parametrize("make", MAKES)
 @pytest.mark.usefixtures("connection")  # empties the database
@@ -81,6 +82,7 @@ def test_a_handler_may_shut_down_what_its_own_thread_sleeps_in(
     _run(PROGRAM.format(make=MAKES[make], shut_down=shut_down) + ASLEEP, redis_server.url)
 
 
+@pytest.mark.first_contact(1)
 @pytest.mark.parametrize("shut_down", ["shut_down()", "shut_down_with_drain(0.02)"], ids=["at once", "drain"])
 @pytest.mark.parametrize("make", MAKES)
 def test_a_handler_may_shut_down_at_any_moment(
@@ -95,6 +97,7 @@ def test_a_handler_may_shut_down_at_any_moment(
 # Drains and turns
 
 
+@pytest.mark.first_contact(2)
 def test_a_drain_waits_for_the_claim_that_a_turn_under_way_brings(
     redis_server: EmbeddedValkey, connection: Connection
 ) -> None:
@@ -121,6 +124,7 @@ def test_a_drain_waits_for_the_claim_that_a_turn_under_way_brings(
     assert drained == [True]
 
 
+@pytest.mark.first_contact(1, 2)
 @anywhere
 def test_a_drain_in_a_turn_of_its_own_thread_does_not_wait_for_it(make_queue: Make) -> None:
     """That turn goes on only afterwards, so the drain cannot know what it brings."""

@@ -2,6 +2,8 @@
 
 import time
 
+import pytest
+
 from distq.inspector import Inspector
 from distq.redisio.connection import Connection
 from distq.testing.fake_clock import FakeClock
@@ -11,6 +13,8 @@ from distq.workqueue.queue import Queue
 from distq.workqueue.rate_limiters import ItemExponentialFailureRateLimiter
 from distq.workqueue.worker import Worker
 from tests.support.eventually import eventually
+
+pytestmark = pytest.mark.first_contact(13)
 
 
 def test_counts_are_seen_long_before_the_next_heartbeat_is_due(connection: Connection) -> None:

@@ -4,10 +4,10 @@ import sys
 
 import click
 
-from distq.cli.extras import require_extra
 from distq.cli.help import command
 from distq.cli.output import note, print_json
 from distq.cli.signals import leave_on_signals
+from distq.extras import require_extra
 
 TERMINATED = 143
 

@@ -24,7 +24,7 @@ from distq.controller.worker.executors import Executor, Finished, ThreadExecutor
 from distq.controller.worker.loop_executor import LoopExecutor
 from distq.controller.worker.reconcile_log import log_reconcile
 from distq.controller.worker.reconcile_recorder import ReconcileRecorder
-from distq.errors import LayoutTooNew, RedisError
+from distq.errors import ConfigError, LayoutTooNew, NoSlotLeft, RedisError
 from distq.metrics import ACTIVE_WORKERS, MAX_CONCURRENT, MetricsProvider, Sample
 from distq.redisio.limits import TURN_LIMIT
 from distq.wording import counted, duration
@@ -41,6 +41,10 @@ STALE = 0.025
 
 CANCEL_TIME = 1.0
 """Seconds that cancelled async handlers get to clean up once the grace period is over."""
+
+UNHEEDED = 10.0
+"""Seconds past the timeout, when they are told to stop, until reconciles that have all slots are a reason to
+start the process again."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 """Seconds between turns, before jitter, while Redis gives no useful answer."""
@@ -78,12 +82,17 @@ class Dispatcher:
             self._recorder = ReconcileRecorder(metrics, self._name, controller.reconciliation_timeout)
         kind: Callable[..., Executor] = ThreadExecutor
         if is_async(controller.reconcile):
+            if controller.max_hold is not None:
+                raise ConfigError(
+                    f"bad max_hold of {self._name}: its reconcile is async def. Use reconciliation_timeout."
+                )
             kind = functools.partial(LoopExecutor, event_loop or EventLoop())
         self._executor = kind(
             self._name,
             controller.reconcile,
             self._concurrency,
             timeout=controller.reconciliation_timeout,
+            max_hold=controller.max_hold,
             on_finished=self._on_finished,
             on_unusable=self._end,
         )
@@ -129,7 +138,17 @@ class Dispatcher:
             return ""
         if not self._thread.is_alive():
             return f"{self._name}: its dispatcher ended"
-        return "" if self._queue.is_kept_alive() else f"{self._name}: its heartbeat ended"
+        if not self._queue.is_kept_alive():
+            return f"{self._name}: its heartbeat ended"
+        return self._hung() if self._executor.overdue() > UNHEEDED else ""
+
+    def unready(self) -> str:
+        """Return why no item can be reconciled now, or nothing."""
+        return self._hung() if self._executor.overdue() > 0 and not self._stopping.is_set() else ""
+
+    def _hung(self) -> str:
+        slots = counted(self._concurrency, "slot")
+        return f"{self._name}: reconciles past their timeout have all of its {slots}"
 
     def start(self) -> None:
         """Start claiming; the queue must be bound to a connection."""
@@ -200,7 +219,7 @@ class Dispatcher:
                 self._step()
 
     def _fail(self, error: Exception) -> None:
-        self._all_finished, self._gave_up = False, True
+        self._all_finished, self._gave_up = False, isinstance(error, RedisError)
         if isinstance(error, RedisError) and not isinstance(error, LayoutTooNew):
             _logger.warning("%s: Redis is still away; what was claimed comes back by itself", self._name)
         else:
@@ -218,6 +237,11 @@ class Dispatcher:
                 return
             self._submit(turn.requests)
             wait = turn.wait if len(turn.requests) < want else None
+        if not self._in_hand and self._slots() == 0:
+            slots = counted(self._concurrency, "slot")
+            raise NoSlotLeft(
+                f'{self._name}: reconciles past max_hold have all of its {slots}. See "distq items".'
+            )
         self._wait(wait)
 
     def _wait(self, wait: float | None) -> None:
@@ -226,7 +250,7 @@ class Dispatcher:
         if self._executor.pending():
             self._wait_for_results(CLAIM_AHEAD)
         elif wait is None:
-            if self._in_hand >= self._concurrency:
+            if self._in_hand >= self._slots():
                 self._wait_for_results(overdue)
         elif not (self._in_hand and self._typical < QUICK and self._wait_for_results(QUICK)):
             self._wait_for_work(min(wait, overdue))
@@ -261,11 +285,14 @@ class Dispatcher:
             else:
                 self._changed.set()
 
+    def _slots(self) -> int:
+        return self._concurrency - self._executor.lost_slots()
+
     def _want(self) -> int:
         ahead = 0
         if self._fleet_concurrency is None and self._typical < QUICK:  # what is claimed counts for the fleet
             ahead = int(self._concurrency * CLAIM_AHEAD / max(self._typical, 1e-7))
-        return max(0, min(TURN_LIMIT, self._concurrency + min(ahead, TURN_LIMIT) - self._in_hand))
+        return max(0, min(TURN_LIMIT, self._slots() + min(ahead, TURN_LIMIT) - self._in_hand))
 
     def _submit(self, requests: Sequence[Request]) -> None:
         if requests:

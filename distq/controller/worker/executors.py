@@ -14,15 +14,15 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 from distq.controller.controller import Reconcile
+from distq.controller.worker.slot import Slot
 from distq.errors import ConfigError
 from distq.wording import duration
 from distq.workqueue import current
-from distq.workqueue.interface import Outcome, Release, Request
-from distq.workqueue.outcome import outcome_of
+from distq.workqueue.interface import Outcome, Release, Request, Retry
+from distq.workqueue.outcome import error_text, outcome_of, stack_text
 
 WARN_EVERY = 60.0
 """Seconds between warnings about a plain handler past its reconciliation timeout."""
@@ -59,6 +59,7 @@ class Executor(ABC):
         concurrency: int,
         *,
         timeout: float | None,
+        max_hold: float | None = None,
         on_finished: Callable[[Finished], None],
         on_unusable: Callable[[ConfigError], None] = lambda _: None,
     ) -> None:
@@ -66,6 +67,7 @@ class Executor(ABC):
         self._reconcile = cast("Callable[[Request], Any]", reconcile)
         self._concurrency = concurrency
         self._timeout = timeout
+        self._max_hold = max_hold
         self._on_finished = on_finished
         self._on_unusable = on_unusable
         self._stopping = False
@@ -95,8 +97,16 @@ class Executor(ABC):
         """Stop every running handler; what they still return is settled."""
 
     def check_overdue(self) -> float:
-        """Warn of plain handlers past the timeout; return the seconds until the next check."""
+        """Look after plain handlers past the timeout; return the seconds until the next check."""
         return math.inf
+
+    def overdue(self) -> float:
+        """Return for how many seconds plain handlers past the timeout have had every slot."""
+        return 0.0
+
+    def lost_slots(self) -> int:
+        """Return how many slots plain handlers keep whose requests were taken from them."""
+        return 0
 
     @abstractmethod
     def close(self) -> None:
@@ -146,22 +156,13 @@ def _outcome(result: Any) -> Outcome:
         return outcome_of(RuntimeError(f"{type(result).__name__}, which fails to describe itself"))
 
 
-@dataclass(slots=True, eq=False)
-class _Slot:
-    """What one thread does now."""
-
-    request: Request | None = None
-    started: float = 0.0
-    warned: float = 0.0
-
-
 class ThreadExecutor(Executor):
     """A thread a slot; idle threads sleep on one queue and take from it in batches."""
 
     def start(self) -> None:
         """Start one thread a slot."""
         self._backlog: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
-        self._slots = [_Slot() for _ in range(self._concurrency)]
+        self._slots = [Slot() for _ in range(self._concurrency)]
         self._threads = [
             threading.Thread(target=self._work, args=(slot,), name=f"{self._name}-{number}", daemon=True)
             for number, slot in enumerate(self._slots, 1)
@@ -191,6 +192,19 @@ class ThreadExecutor(Executor):
     def cancel(self, request: Request) -> None:
         """Do nothing: a plain handler has ``request.cancelled`` to ask."""
 
+    def overdue(self) -> float:
+        """Return for how many seconds handlers past the timeout have had every slot."""
+        if self._timeout is None:
+            return 0.0
+        started = [slot.started if slot.request is not None else math.inf for slot in self._slots]
+        return max(0.0, time.monotonic() - max(started) - self._timeout)
+
+    def lost_slots(self) -> int:
+        """Return how many slots handlers keep whose requests were taken from them."""
+        if self._max_hold is None:
+            return 0
+        return sum(slot.request is not None and not slot.undecided for slot in self._slots)
+
     def cancel_all(self) -> None:
         """Set ``cancelled`` of every running request."""
         self._stopping = True
@@ -199,13 +213,41 @@ class ThreadExecutor(Executor):
                 request.cancelled.set()
 
     def check_overdue(self) -> float:
+        """Tell handlers past the timeout to stop; take from those past ``max_hold`` what they hold."""
+        return min(self._warn_overdue(), self._give_up_held())
+
+    def _give_up_held(self) -> float:
+        if self._max_hold is None:
+            return math.inf
+        now, next_check = time.monotonic(), math.inf
+        for slot in self._slots:
+            request, age = slot.request, now - slot.started
+            if request is None or not slot.undecided:
+                continue
+            if age < self._max_hold:
+                next_check = min(next_check, self._max_hold - age)
+            elif slot.decide(request):
+                self._give_up(request, slot, age)
+        return next_check
+
+    def _give_up(self, request: Request, slot: Slot, age: float) -> None:
+        """Let the request fail, with where its handler is; the handler keeps the slot until it returns."""
+        request.cancelled.set()
+        timeout = TimeoutError(f"still runs after {duration(age)}, past max_hold: its claim ended")
+        outcome = Retry(error_text(timeout), stack_text(slot.stack(below=__file__)), cause=timeout)
+        _logger.warning(
+            "%s %s %s; it keeps its slot\n%s", self._name, request.key, timeout, outcome.traceback
+        )
+        self._on_finished(Finished(request, outcome, age))
+
+    def _warn_overdue(self) -> float:
         """Set ``cancelled`` of handlers past the timeout, and warn of them each minute."""
         if self._timeout is None:
             return math.inf
         now, next_check = time.monotonic(), math.inf
         for slot in self._slots:
             request, age = slot.request, now - slot.started
-            if request is None:
+            if request is None or not slot.undecided:
                 continue
             if age >= self._timeout and now - slot.warned >= WARN_EVERY:
                 slot.warned = now
@@ -229,9 +271,11 @@ class ThreadExecutor(Executor):
             if slot.request is None:
                 thread.join()
 
-    def _work(self, slot: _Slot) -> None:
+    def _work(self, slot: Slot) -> None:
+        slot.thread = threading.get_ident()
         while (request := self._backlog.get()) is not None:
             slot.started, slot.warned = time.monotonic(), 0.0
+            slot.undecided.append(request)
             slot.request = request
             result: object = NOT_STARTED
             if not request.cancelled.is_set():
@@ -241,7 +285,11 @@ class ThreadExecutor(Executor):
                 except BaseException as error:  # noqa: BLE001 - outcome_of decides
                     result = error_of_handler(error)
                 current.leave()
-            slot.request = None
+            decides, slot.request = slot.decide(request), None
+            if not decides:
+                took = duration(time.monotonic() - slot.started)
+                _logger.warning("%s %s returned after %s; its slot is free", self._name, request.key, took)
+                continue
             timed_out = self._timeout is not None and time.monotonic() - slot.started >= self._timeout
             self._finish(request, result, slot.started, timed_out=timed_out)
             result = None  # an error's traceback must not outlive its item

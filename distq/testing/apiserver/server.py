@@ -19,7 +19,7 @@ from distq.testing.apiserver import objects
 from distq.testing.apiserver.definitions import Definitions
 from distq.testing.apiserver.garbage import GarbageCollector
 from distq.testing.apiserver.handlers import Api
-from distq.testing.apiserver.manifests import Document, read_manifest
+from distq.testing.apiserver.manifests import Document, Manifest, read_manifest
 from distq.testing.apiserver.registry import Registry
 from distq.testing.apiserver.requests import RecordedRequest
 from distq.testing.apiserver.resources import NAMESPACES, Catalogue
@@ -114,10 +114,10 @@ class EmulatedApiServer:
         path.write_bytes(msgspec.json.format(msgspec.json.encode(config), indent=2))
         return path
 
-    def load(self, *manifests: str | Path) -> None:
-        """Create the objects of YAML files, in order; what names no namespace goes to default."""
+    def load(self, *manifests: Manifest) -> None:
+        """Create the objects of manifests, in order; what names no namespace goes to default."""
         for manifest in manifests:
-            self._call(partial(self._create_all, read_manifest(Path(manifest))))
+            self._call(partial(self._create_all, read_manifest(manifest)))
 
     def compact(self) -> None:
         """Forget all history: watches, exact lists and continue tokens from before answer 410."""

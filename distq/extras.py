@@ -1,4 +1,4 @@
-"""Names the extra that brings the package that a command misses."""
+"""Names the extra that brings the package that a command or a fixture misses."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

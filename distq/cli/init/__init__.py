@@ -1,0 +1,1 @@
+"""The command ``distq init``: a controller to begin with."""

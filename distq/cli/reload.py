@@ -1,0 +1,148 @@
+"""What ``distq run --reload`` does: the program runs in a child, started anew when a source file changes.
+
+The one before it gets SIGTERM, so that it gives back its claims and the lease, and has ended before the next
+begins. Files are looked at a few times a second, which works on every file system and needs no package.
+"""
+
+import contextlib
+import importlib.util
+import logging
+import os
+import queue
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from distq.cli.signals import pass_on, status_of
+from distq.wording import counted
+
+_LOOK_EVERY = 0.25
+"""Seconds between two looks at the files."""
+
+_NOT_SOURCES = {"__pycache__", "node_modules", "site-packages"}
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+_Snapshot = dict[str, tuple[int, int, int]]
+_logger = logging.getLogger("distq")
+
+
+def run_with_reload(target: str) -> int:
+    """Run this command line without ``--reload`` in one child after another; return the last one's status.
+
+    The target is not imported here, so that nothing of an old version stays.
+    """
+    if "KUBERNETES_SERVICE_HOST" in os.environ:
+        _logger.warning("--reload is for development: in a pod let a rollout bring new code")
+    watched = _places_of(target)
+    names = ", ".join(map(str, watched))
+    _logger.info("reload: watching %s in %s", counted(len(_snapshot(watched)), "source file"), names)
+    return _Reloader([word for word in sys.orig_argv if word != "--reload"], watched).run()
+
+
+class _Reloader:
+    """Keeps a command running in the newest version of its sources."""
+
+    def __init__(self, command: Sequence[str], watched: Sequence[Path]) -> None:
+        self._command = command
+        self._watched = watched
+        self._signals: queue.SimpleQueue[int] = queue.SimpleQueue()
+        # Python takes a cached file for the newest if its source was changed in the same second
+        self._environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
+
+    def run(self) -> int:
+        """Run until a signal comes, and return the status with which the last child ended."""
+        with self._receiving_signals():
+            while True:
+                seen = _snapshot(self._watched)
+                child = subprocess.Popen(self._command, env=self._environment)
+                asked_to_end = not self._until_change(child, seen)
+                if not asked_to_end:
+                    child.terminate()
+                asked_to_end |= self._until_end(child)
+                if asked_to_end:
+                    return status_of(child)
+
+    def _until_change(self, child: "subprocess.Popen[bytes]", seen: _Snapshot) -> bool:
+        """Return True once a file has changed and none is being changed, False after a signal."""
+        last, running = seen, True
+        while not self._passed_on_a_signal(child):
+            now = _snapshot(self._watched)
+            if now == last != seen:
+                _logger.info("reload: %s changed; starting anew", _difference(seen, now))
+                return True
+            last = now
+            if running and child.poll() is not None:
+                running = False
+                _logger.warning(
+                    "reload: ended with status %d; starts again at the next change", status_of(child)
+                )
+        return False
+
+    def _until_end(self, child: "subprocess.Popen[bytes]") -> bool:
+        """Wait for the child; return whether a signal came meanwhile."""
+        asked_to_end = False
+        while child.poll() is None:
+            asked_to_end |= self._passed_on_a_signal(child)
+        return asked_to_end
+
+    def _passed_on_a_signal(self, child: "subprocess.Popen[bytes]") -> bool:
+        """Wait a moment for a signal, and give it to the child."""
+        with contextlib.suppress(queue.Empty):
+            pass_on(self._signals.get(timeout=_LOOK_EVERY), child)
+            return True
+        return False
+
+    @contextmanager
+    def _receiving_signals(self) -> Iterator[None]:
+        def receive(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - signal's signature
+            self._signals.put(number)
+
+        heeded = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]  # nohup
+        before = {number: signal.signal(number, receive) for number in heeded}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def _places_of(target: str) -> list[Path]:
+    """Return the working directory, and the package or module of the target where it is elsewhere."""
+    here = Path.cwd()
+    try:
+        spec = importlib.util.find_spec(target.partition(":")[0].partition(".")[0])
+    except (ImportError, ValueError):  # the child says what is wrong with it
+        spec = None
+    found = (spec.submodule_search_locations or [str(spec.origin)]) if spec else []
+    return [here, *(place for place in map(Path, found) if place.exists() and not place.is_relative_to(here))]
+
+
+def _snapshot(watched: Iterable[Path]) -> _Snapshot:
+    """Return what tells a version of each source file from another."""
+    found = {}
+    for place in watched:
+        for path in [place] if place.is_file() else _sources_in(place):
+            with contextlib.suppress(OSError):  # gone meanwhile
+                status = path.stat()
+                found[str(path)] = (status.st_mtime_ns, status.st_size, status.st_ino)
+    return found
+
+
+def _sources_in(folder: Path) -> Iterator[Path]:
+    """Yield the modules below a folder, but none of hidden folders and virtualenvs."""
+    for root, folders, files in os.walk(folder):
+        if "pyvenv.cfg" in files:
+            folders.clear()
+            continue
+        folders[:] = [name for name in folders if name[0] != "." and name not in _NOT_SOURCES]
+        yield from (Path(root, name) for name in files if name.endswith(".py"))
+
+
+def _difference(before: _Snapshot, after: _Snapshot) -> str:
+    changed = sorted(path for path in before | after if before.get(path) != after.get(path))
+    more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+    return f"{os.path.relpath(changed[0])}{more}"

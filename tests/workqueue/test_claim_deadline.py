@@ -1,0 +1,151 @@
+"""Claims end here before they end in Redis: counted from when what was answered had been sent."""
+
+import math
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from distq.errors import Empty
+from distq.redisio import scripts
+from distq.redisio.connection import Argument, Connection
+from distq.testing.embedded_valkey import EmbeddedValkey
+from distq.workqueue.claim_deadline import ClaimDeadline
+from distq.workqueue.queue import Queue
+from tests.support.eventually import eventually
+from tests.workqueue.conftest import SteppedClock, beat
+
+
+class Frozen(Connection):
+    """A connection on which a reply comes late: the process is frozen before it reads it."""
+
+    def __init__(self, url: str, clock: SteppedClock) -> None:
+        super().__init__(url)
+        self._clock = clock
+        self.late: dict[str, float] = {}
+
+    def evaluate(self, source: str, sha: str, arguments: Sequence[Argument]) -> Any:
+        """Let the server do it, and then let time pass here."""
+        reply = super().evaluate(source, sha, arguments)
+        (script,) = [name for name in scripts.names() if scripts.load(name).sha == sha]
+        self._clock.ahead += self.late.pop(script, 0.0)
+        return reply
+
+
+@pytest.fixture
+def clock() -> SteppedClock:
+    """Give a clock of this process."""
+    return SteppedClock()
+
+
+@pytest.fixture
+def frozen(redis_server: EmbeddedValkey, connection: Connection, clock: SteppedClock) -> Frozen:
+    """Give a connection whose replies can come late, to the emptied database."""
+    frozen = Frozen(redis_server.url, clock)
+    frozen.server_time = 1_795_000_000_000_000  # the server counts nothing meanwhile: it cannot tell us
+    return frozen
+
+
+@pytest.mark.parametrize(("claim_duration", "lasts"), [(30.0, 26.9), (1.0, 0.8), (300.0, 294.9)])
+def test_it_leaves_time_to_cancel_and_what_the_server_may_have_counted_before(
+    clock: SteppedClock, claim_duration: float, lasts: float
+) -> None:
+    """A tenth of the claim duration, 5 s at most, and a tick of the claim clock."""
+    deadline = ClaimDeadline(claim_duration, clock)
+    assert not deadline.is_over()
+    assert deadline.left() == math.inf
+    deadline.begin(clock.monotonic())
+    assert deadline.left() == pytest.approx(lasts, abs=0.1)
+
+
+def test_a_claim_that_came_after_a_freeze_is_not_handed_out(frozen: Frozen, clock: SteppedClock) -> None:
+    """The server made it long ago, and somebody else may have it by now."""
+    queue = Queue("foos", frozen, clock=clock)
+    queue.turn([], 0)
+    queue.add("a")
+    frozen.late = {"turn": 27.0}
+    with pytest.raises(Empty):
+        queue.get(0)
+    assert beat(queue)
+    assert queue.get(0).key == "a", "the server had not counted on, and has it back"
+    queue.close()
+
+
+def test_nothing_is_claimed_between_the_deadline_and_the_next_heartbeat(
+    frozen: Frozen, connection: Connection, clock: SteppedClock
+) -> None:
+    """It could not be handed out, and would be kept from others."""
+    queue = Queue("foos", frozen, clock=clock)
+    queue.turn([], 0)
+    queue.add("a")
+    heartbeat = queue._session._heartbeat
+    assert heartbeat is not None
+    heartbeat.stop()
+    clock.ahead = 27.0
+    turn = queue.turn([], 1)
+    assert not turn.requests
+    assert turn.wait > 0.1
+    assert connection.execute("ZCARD", "distq:{foos}:processing") == 0
+    assert beat(queue)
+    assert queue.get(0).key == "a"
+    queue.close()
+
+
+@pytest.mark.parametrize("sent_at", [0.0, 22.0])
+def test_it_counts_from_when_the_request_was_sent(
+    frozen: Frozen, clock: SteppedClock, sent_at: float
+) -> None:
+    """The server may have counted from then; when its answer came does not matter, nor do turns."""
+    queue = Queue("foos", frozen, clock=clock)
+    frozen.late = {"open": 20.0}
+    queue.add("a")
+    request = queue.get(0)
+    if sent_at:
+        heartbeat = queue._session._heartbeat
+        assert heartbeat is not None
+        heartbeat._store.connection, frozen.late = frozen, {"heartbeat": 4.0}
+        clock.ahead = sent_at
+        assert beat(queue)
+    clock.ahead = sent_at + 26.0
+    queue.turn([], 0)
+    assert not request.cancelled.is_set()
+    clock.ahead = sent_at + 27.0
+    assert request.cancelled.is_set()
+    queue.close()
+
+
+def test_who_waits_for_cancelled_is_woken_at_the_deadline(connection: Connection) -> None:
+    """Nobody has to ask; in an outage, too."""
+    queue = Queue("foos", connection, claim_duration=1.0)
+    queue.add("a")
+    request = queue.get(0)
+    heard = threading.Event()
+    queue.on_cancel = lambda _: heard.set()
+    heartbeat = queue._session._heartbeat
+    assert heartbeat is not None
+    heartbeat._connection._address.options["port"] = 1
+    heartbeat._connection.close()
+    assert request.cancelled.wait(30)
+    assert heard.wait(30)
+    assert queue.held() == 0
+    queue.close()
+
+
+def test_what_was_found_too_late_is_given_back(frozen: Frozen, clock: SteppedClock) -> None:
+    """A handler that saw the deadline pass settles nothing, even if a heartbeat came through just then."""
+    queue, other = Queue("foos", frozen, clock=clock), Queue("foos", frozen)
+    queue.add("a")
+    request = queue.get(0)
+    session = queue._session
+    heartbeat = session._heartbeat
+    assert heartbeat is not None
+    clock.ahead = 27.0
+    assert request.cancelled.is_set()
+    session.deadline.extend(session.clock.monotonic())
+    heartbeat.fence_if_late(session)
+    assert queue.held() == 0
+    eventually(lambda: beat(queue))
+    assert other.get(0).key == "a"
+    other.close()
+    queue.close()
