@@ -20,6 +20,7 @@ def loop_threads() -> int:
     return sum(thread.name == "distq-loop" for thread in threading.enumerate())
 
 
+@pytest.mark.first_contact(19)
 def test_two_controllers_of_one_process_share_a_loop() -> None:
     """So one aiohttp session, lock or queue of asyncio serves both; a Manager's end is the loop's."""
     before = loop_threads()

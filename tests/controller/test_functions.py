@@ -124,6 +124,7 @@ class Steps:
         yield
 
 
+@pytest.mark.first_contact(19)
 @pytest.mark.parametrize(
     ("function", "expected"),
     [

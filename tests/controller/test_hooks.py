@@ -43,6 +43,7 @@ def manager(reconcile: Any, *keys: str, grace_period: float = 20.0, **hooks: Any
     return Manager([Controller(queue, reconcile)], settings=Settings(grace_period=grace_period), **hooks)
 
 
+@pytest.mark.first_contact(19)
 @KINDS
 def test_on_start_comes_before_all_reconciles_and_on_stop_after_them(kind: str) -> None:
     """Nothing is claimed before the first returned; the second finds everything settled."""

@@ -13,6 +13,7 @@ from distq.workqueue.queue import Queue
 from tests.controller.test_dispatcher import left_over
 from tests.first_contact.conftest import PROGRAMS, TIMEOUT
 
+pytestmark = pytest.mark.first_contact(19)
 one_redis = pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True)
 
 NOT_AWAITED = """

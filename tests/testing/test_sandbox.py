@@ -102,6 +102,7 @@ def test_retries_are_waited_for_and_requeue_after_is_not(sandbox: Sandbox) -> No
     assert Inspector(sandbox.redis).queues("retries")[0].delayed == 1
 
 
+@pytest.mark.first_contact(19)
 @pytest.mark.parametrize("kind", ["plain", "async"])
 @pytest.mark.parametrize("error", [KeyError("spec"), RetryAfter(600), TerminalError("no"), SystemExit(3)])
 def test_a_reconcile_that_fails_ends_it_at_once_with_its_own_error(
