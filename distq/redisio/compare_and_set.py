@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from distq.redisio import scripts
 from distq.redisio.connection import Connection
-from distq.redisio.keys import validate_key
+from distq.redisio.keys import bytes_of, text_of, validate_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,22 +25,22 @@ class CompareAndSetRecord:
 
     def __init__(self, connection: Connection, name: str) -> None:
         self._connection = connection
-        self._key = f"distq:election:{validate_key(name).decode()}"
+        self.key = f"distq:election:{validate_key(name).decode()}"
         self._timed = connection
         self._timeout = 0.0
 
     def load(self, *, timeout: float) -> VersionedRecord | None:
         """Return the record, None where there is none."""
-        version, record = self._within(timeout).execute("HMGET", self._key, "version", "record")
-        return None if version is None else VersionedRecord(version.decode(), record)
+        version, record = self._within(timeout).execute("HMGET", self.key, "version", "record")
+        return None if version is None else VersionedRecord(text_of(version), record)
 
     def replace(self, seen: str, record: str, *, timeout: float) -> VersionedRecord | None:
         """Store the record in place of the version seen, "" for none; return None where it is another."""
         script = scripts.load("election/write")
-        inputs = {"time": self._connection.server_time, "seen": seen, "record": record}
-        bound = script.bind(lambda _: self._key, inputs)
+        inputs = {"time": self._connection.server_time, "seen": bytes_of(seen), "record": record}
+        bound = script.bind(lambda _: self.key, inputs)
         version = self._within(timeout).evaluate(script.source, script.sha, bound)
-        return None if version is None else VersionedRecord(version.decode(), record.encode())
+        return None if version is None else VersionedRecord(text_of(version), record.encode())
 
     def close(self) -> None:
         """Close the connections of its own."""
