@@ -103,6 +103,7 @@ class RedisLock:
 
     def _read(self, found: VersionedRecord) -> LeaderElectionRecord:
         try:
+            int(found.version)  # or it is none of ours
             return record_from(json.loads(found.record), version=found.version, transitions=_TRANSITIONS)
         except (ValueError, TypeError, AttributeError) as error:
             raise RedisRefused(
