@@ -103,6 +103,10 @@ class RedisLock:
 
     def _read(self, found: VersionedRecord) -> LeaderElectionRecord:
         try:
+            int(found.version)  # or it is none of ours
             return record_from(json.loads(found.record), version=found.version, transitions=_TRANSITIONS)
         except (ValueError, TypeError, AttributeError) as error:
-            raise RedisRefused(f"election {self._name}: no record can be read ({error!r}).") from error
+            raise RedisRefused(
+                f"election {self._name}: no record can be read in {self._store.key} ({error!r}). "
+                "DEL that key: a candidate writes another."
+            ) from error

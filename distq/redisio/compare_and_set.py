@@ -10,7 +10,7 @@ from functools import cached_property
 
 from distq.redisio import scripts
 from distq.redisio.connection import Connection
-from distq.redisio.keys import election_key, validate_key
+from distq.redisio.keys import bytes_of, election_key, text_of, validate_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,27 +30,28 @@ class CompareAndSetRecord:
         self._timed = connection
         self._timeout = 0.0
 
+    @cached_property
+    def key(self) -> str:
+        """Return the Redis key of the record."""
+        return election_key(self._name, prefix=self._connection.prefix)
+
     def load(self, *, timeout: float) -> VersionedRecord | None:
         """Return the record, None where there is none."""
-        version, record = self._within(timeout).execute("HMGET", self._key, "version", "record")
-        return None if version is None else VersionedRecord(version.decode(), record)
+        version, record = self._within(timeout).execute("HMGET", self.key, "version", "record")
+        return None if version is None else VersionedRecord(text_of(version), record)
 
     def replace(self, seen: str, record: str, *, timeout: float) -> VersionedRecord | None:
         """Store the record in place of the version seen, "" for none; return None where it is another."""
         script = scripts.load("election/write")
-        inputs = {"time": self._connection.server_time, "seen": seen, "record": record}
-        bound = script.bind(lambda _: self._key, inputs)
+        inputs = {"time": self._connection.server_time, "seen": bytes_of(seen), "record": record}
+        bound = script.bind(lambda _: self.key, inputs)
         version = self._within(timeout).evaluate(script.source, script.sha, bound)
-        return None if version is None else VersionedRecord(version.decode(), record.encode())
+        return None if version is None else VersionedRecord(text_of(version), record.encode())
 
     def close(self) -> None:
         """Close the connections of its own."""
         if self._timed is not self._connection:
             self._timed.close()
-
-    @cached_property
-    def _key(self) -> str:
-        return election_key(self._name, prefix=self._connection.prefix)
 
     def _within(self, timeout: float) -> Connection:
         """Return a connection with this timeout, the last one where it is the same, as it mostly is."""
