@@ -202,7 +202,8 @@ class RedisSession:
         claims = not stopped and not too_late and ledger.may_claim(entries)
         want = sum(call.want for call in calls) if claims else 0
         wait = 0.0
-        if self.id or entries or not stopped:
+        is_known = not entries and not want and any(call.entries for call in calls)
+        if not is_known and (self.id or entries or not stopped):
             wait = self._client.send(entries, max(0, want - len(ledger.available())))
         requests = [] if stopped else ledger.available()
         self._hand_out(requests, calls, _RESTING_WAIT if ledger.draining or too_late else wait)
@@ -272,9 +273,12 @@ class RedisSession:
                     self._close()
 
     def _close(self) -> None:
-        held = self._ledger.cancel_all("its session is closed")
+        why = "its session is closed"
+        held = self._ledger.cancel_all(why)
         self.interrupt()
         try:
+            self._client.resolve_doubt()
+            held += self._ledger.cancel_all(why)  # what the turn in doubt brought
             self._client.release(held)
             if self.id:
                 self.store.run("close", session=self.id)
@@ -282,7 +286,10 @@ class RedisSession:
             if self._heartbeat is not None:
                 self._heartbeat.stop()
             self._waits.close()
+            self._client.give_up()
+            results = self._ledger.results
             self._forget()
+            self._ledger.results = results  # for those who come back for them
 
 
 _sessions: "weakref.WeakSet[RedisSession]" = weakref.WeakSet()
