@@ -17,6 +17,7 @@
     ├── RedisError                     .retryable
     │   ├── RedisUnavailable           no answer: down, restarting, failing over
     │   ├── RedisRefused               an answer that says no: credentials, memory, wrong type
+    │   ├── Unanswered                 whether it was settled is not known, and never will be
     │   └── LayoutTooNew               the queue was written by a newer distq
     └── ApiError                       .status .reason .retry_after
         ├── NotFound
@@ -118,6 +119,10 @@ class RedisUnavailable(RedisError):
 
 class RedisRefused(RedisError):
     """Redis answered no: wrong credentials, missing permission, full memory, a key of the wrong type."""
+
+
+class Unanswered(RedisError):
+    """Redis never answered a settlement, and has forgotten what became of it; no later try can tell."""
 
 
 class LayoutTooNew(RedisError):

@@ -5,6 +5,7 @@ decoding into them costs more than all else that a controller does.
 """
 
 import contextlib
+import math
 import os
 import socket
 import threading
@@ -39,6 +40,9 @@ class RawClient:
         context: str | None = None,
         timeout: float = 30.0,
     ) -> None:
+        is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
+        if not (is_number and 0 < timeout < math.inf):
+            raise ConfigError(f"bad timeout {timeout!r:.80}. Give a finite number of seconds, more than 0.")
         self._kubeconfig = kubeconfig
         self._context = context
         self._timeout = timeout

@@ -13,6 +13,7 @@ from distq.errors import ConfigError
 from distq.workqueue.interface import Request, Result, TurnQueue
 from distq.workqueue.purpose import Purpose
 from distq.workqueue.queue import Queue
+from distq.workqueue.rate_limiters import is_number
 
 if TYPE_CHECKING:
     from distq.controller.watches import Watch
@@ -76,19 +77,22 @@ class Controller:
         }.items():
             if number is not None and not (_is_whole(number) and number >= 1):
                 raise ConfigError(f"bad {name}: {number!r}. Give 1 or more.")
-        if self.reconciliation_timeout is not None and not self.reconciliation_timeout > 0:
+        timeout = self.reconciliation_timeout
+        if timeout is not None and not (is_number(timeout) and timeout > 0):
             raise ConfigError(
                 f"bad reconciliation_timeout: {self.reconciliation_timeout!r}. Give seconds or None."
             )
-        if self.max_hold is not None and not self.max_hold > (self.reconciliation_timeout or 0):
+        if self.max_hold is not None and not (
+            is_number(self.max_hold) and self.max_hold > (self.reconciliation_timeout or 0)
+        ):
             raise ConfigError(
                 f"bad max_hold: {self.max_hold!r}. Give more than the reconciliation_timeout, or None."
             )
-        if not self.cache_sync_timeout > 0:
+        if not (is_number(self.cache_sync_timeout) and self.cache_sync_timeout > 0):
             raise ConfigError(
                 f"bad cache_sync_timeout: {self.cache_sync_timeout!r}. Give more than 0 seconds."
             )
-        if not self.resync_period >= 0:
+        if not (is_number(self.resync_period) and self.resync_period >= 0):
             raise ConfigError(f"bad resync_period: {self.resync_period!r}. Give seconds, or 0 for never.")
 
 

@@ -1,6 +1,5 @@
 """What a controller watches (controller-runtime pkg/builder)."""
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from distq.controller.functions import require_keys
 from distq.controller.predicate import Predicate, all_of
 from distq.errors import ConfigError
 from distq.redisio.scores import validate_priority
+from distq.workqueue.rate_limiters import is_delay
 
 Object = dict[str, Any]
 
@@ -118,8 +118,8 @@ class Every:
     priority: int = LOW_PRIORITY
 
     def __post_init__(self) -> None:
-        if not 0 < self.period < math.inf:
-            raise ConfigError(f"bad period of Every: {self.period}. Give seconds, more than 0.")
+        if not (is_delay(self.period) and self.period > 0):
+            raise ConfigError(f"bad period of Every: {self.period!r:.80}. Give seconds, more than 0.")
         validate_priority(self.priority)
         require_keys("Every", self.keys, arguments=0)
 

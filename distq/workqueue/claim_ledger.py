@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from distq.redisio.limits import TURN_LIMIT
 from distq.workqueue.engine import Entry, SetAside
 from distq.workqueue.interface import Disposition, Request, Settlement, Turn
-from distq.workqueue.turns import REFUSED, TurnReply
+from distq.workqueue.turns import REFUSED, UNKNOWN, TurnReply
 from distq.workqueue.worker import Worker
 
 _logger = logging.getLogger("distq.queue")
@@ -80,6 +80,10 @@ class ClaimLedger:
         if len(self.results) > _RESULTS_LIMIT:
             for oldest in list(self.results)[:-_RESULTS_LIMIT]:
                 del self.results[oldest]
+
+    def doubt(self, entries: Sequence[Entry]) -> None:
+        """Note that nobody will ever know what became of these."""
+        self._keep(entries, [UNKNOWN] * len(entries))
 
     def take_results(self, entries: Sequence[Entry]) -> list[Disposition]:
         """Return what became of each entry, once; refused where nothing is known of it."""

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 
 from distq.clock import Clock
-from distq.errors import Empty, RedisUnavailable, ShutDown, short_tracebacks
+from distq.errors import Empty, RedisUnavailable, ShutDown, Unanswered, short_tracebacks
 from distq.metrics import MetricsProvider
 from distq.redisio.keys import validate_key, validate_queue_name
 from distq.redisio.queue_store import batches
@@ -39,7 +39,7 @@ from distq.workqueue.rate_limiters import (
 )
 from distq.workqueue.recorder import Recorder
 from distq.workqueue.signal_safe_condition import SignalSafeCondition
-from distq.workqueue.unanswered import Unanswered
+from distq.workqueue.unanswered import UnansweredAdd
 
 _logger = logging.getLogger("distq.queue")
 _OUTAGE_PAUSE = 1.0
@@ -85,7 +85,7 @@ class QueueHandle:
         self._recorder: Recorder | None = None
         if metrics is not None:
             self.measure(metrics)
-        self._unanswered = Unanswered()
+        self._unanswered = UnansweredAdd()
         self._shutting_down = False
         self._shut_downs = 0
         self._changed = SignalSafeCondition()
@@ -214,7 +214,11 @@ class QueueHandle:
         return self._settle(request, Done())
 
     def settle(self, request: Request, outcome: Result | BaseException | None = None) -> bool:
-        """End the claim with what the reconcile function returned or raised; return False as ``done``."""
+        """End the claim with what the reconcile function returned or raised; return False as ``done``.
+
+        After RedisUnavailable call it again, with the same Request, until it is answered. Raises Unanswered
+        where that came too late: the session is gone, and with it whether it had been settled.
+        """
         return self._settle(request, outcome_of(outcome))
 
     def release(self, request: Request) -> bool:
@@ -223,6 +227,11 @@ class QueueHandle:
 
     def _settle(self, request: Request, outcome: Outcome) -> bool:
         (disposition,) = self.turn([Settlement(request, outcome)], 0).dispositions
+        if disposition.kind == "unknown":
+            raise Unanswered(
+                f"queue {self.name}: nobody knows whether {request.key} was settled: Redis did not answer, "
+                "and has no such session by now. If it was not, it runs again."
+            )
         return disposition.kind != "refused"
 
     # Shutdown is this handle's
@@ -323,6 +332,7 @@ class QueueHandle:
 
     def wait(self, seconds: float) -> None:
         """Sleep until work may have come, ``interrupt`` was called, or ``seconds`` went by."""
+        require_timeout(seconds)
         self._session.wait(seconds)
 
     def interrupt(self) -> None:

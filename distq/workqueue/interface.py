@@ -120,10 +120,11 @@ class Disposition:
     ``refused``: the claim had ended before, nothing changed. ``ended``: nothing is pending.
     ``pending``: it stands in the queue again. ``delayed``: it comes back at ``due``, seconds since
     the epoch by the server's clock. ``parked``: it is among the dead. Of Success and Done
-    it is ``ended`` or ``refused``.
+    it is ``ended`` or ``refused``. ``unknown``: Redis never answered, and forgot the session
+    meanwhile.
     """
 
-    kind: Literal["refused", "ended", "pending", "delayed", "parked"]
+    kind: Literal["refused", "ended", "pending", "delayed", "parked", "unknown"]
     due: float | None = None
 
 

@@ -78,8 +78,8 @@ class Recorder:
         held, delayed, refused = [], 0, 0
         for settlement, disposition in zip(settlements, turn.dispositions, strict=True):
             outcome = settlement.outcome
-            if disposition.kind == "refused":
-                refused += 1
+            if disposition.kind in {"refused", "unknown"}:
+                refused += disposition.kind == "refused"
                 continue
             claimed_at = self._claimed_at.pop(settlement.request.key, now)
             if type(outcome) is not Release:  # no work was done

@@ -231,7 +231,8 @@ class RedisSession:
         claims = not stopped and not too_late and ledger.may_claim(entries)
         want = sum(call.want for call in calls) if claims else 0
         wait = 0.0
-        if self.id or entries or not stopped:
+        is_known = not entries and not want and any(call.entries for call in calls)
+        if not is_known and (self.id or entries or not stopped):
             wait = self._client.send(entries, max(0, want - len(ledger.available())))
         requests = [] if stopped else ledger.available()
         if self._admission.waits:
@@ -316,11 +317,14 @@ class RedisSession:
                     _left_to_lapse(self, error)
 
     def _close(self) -> None:
-        held = self._ledger.cancel_all("its session is closed")
+        why = "its session is closed"
+        held = self._ledger.cancel_all(why)
         self.interrupt()
         hurried = self.store.connection.with_timeout(CLOSING_TIME, repeats=True)
         try:
             store = self._client.store = QueueStore(hurried, self.store.name)
+            self._client.resolve_doubt()
+            held += self._ledger.cancel_all(why)  # what the turn in doubt brought
             self._client.release(held)
             if self.id:
                 store.run("close", session=self.id)
@@ -329,7 +333,10 @@ class RedisSession:
             if self._heartbeat is not None:
                 self._heartbeat.stop()
             self._waits.close()
+            self._client.give_up()
+            results = self._ledger.results
             self._forget()
+            self._ledger.results = results  # for those who come back for them
 
 
 _sessions: "weakref.WeakSet[RedisSession]" = weakref.WeakSet()

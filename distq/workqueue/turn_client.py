@@ -81,8 +81,15 @@ class TurnClient:
 
     def resolve_doubt(self) -> None:
         """Ask again for a reply that was lost; its results are there for those who come back for them."""
+        doubted = self._in_doubt
+        if doubted is not None and self._run(doubted) is None and not self.session:
+            self._ledger.doubt(_settlements(doubted.entries))
+
+    def give_up(self) -> None:
+        """End without Redis: what a turn in doubt did is never known."""
         if self._in_doubt is not None:
-            self._run(self._in_doubt)
+            self._ledger.doubt(_settlements(self._in_doubt.entries))
+            self._in_doubt = None
 
     def knows(self, turn: str) -> bool:
         """Return whether the session's last turn in Redis, by number and fence, is the last one here.
@@ -95,9 +102,12 @@ class TurnClient:
         )
 
     def release(self, requests: Sequence[Request]) -> None:
-        """Put the items of requests back, if there is a session."""
+        """Put the items of requests back, if there is a session; this is no answer to who settles them."""
         if requests and self.session:
-            self.send([Settlement(request, Release()) for request in requests], 0)
+            copies = [Request(request.key, fence=request.fence) for request in requests]
+            entries = [Settlement(copy, Release()) for copy in copies]
+            self.send(entries, 0)
+            self._ledger.take_results(entries)
 
     def leave(self) -> None:
         """End the session, which holds nothing; the next turn opens another."""
@@ -178,3 +188,8 @@ class TurnClient:
                     self.store.name,
                 )
             self._settings.on_set_aside(len(entries))
+
+
+def _settlements(entries: Sequence[Entry]) -> list[Entry]:
+    """Return the settlements; a failure that is counted without a claim is asked for anew."""
+    return [entry for entry in entries if isinstance(entry, Settlement)]

@@ -26,11 +26,12 @@ from distq.workqueue.interface import (
 from distq.workqueue.lazy_event import LazyEvent
 from distq.workqueue.rate_limiters import Failure, fixed
 
-ENDED, REFUSED, PENDING, PARKED = (
+ENDED, REFUSED, PENDING, PARKED, UNKNOWN = (
     Disposition("ended"),
     Disposition("refused"),
     Disposition("pending"),
     Disposition("parked"),
+    Disposition("unknown"),
 )
 
 

@@ -5,7 +5,7 @@ import threading
 from distq.workqueue.engine import RateLimitedAdd
 
 
-class Unanswered(threading.local):
+class UnansweredAdd(threading.local):
     """This thread's last call of a handle, if that was an ``add_rate_limited`` without an answer.
 
     Nothing in a repetition says that it is one. So it counts as one from the same thread, for the same key,

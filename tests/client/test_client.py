@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -360,3 +361,10 @@ def test_cluster_id_without_permission_is_stable(api_server: ApiServer, tmp_path
     assert first != api_server.client().cluster_id()
     with pytest.raises(ApiError, match=r'403 .*User "outsider" cannot get.*Add to a Role in kube-system'):
         Client(kubeconfig).get("v1/Namespace", "kube-system")
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), "5", True])
+def test_a_timeout_is_a_number_of_seconds_above_0(timeout: Any) -> None:
+    """It is refused before anything is asked."""
+    with pytest.raises(ConfigError, match=r"^bad timeout"):
+        Client(timeout=timeout)

@@ -40,7 +40,7 @@ class Scene:
         connection.server_time = NOW
         self.through = Connection(f"redis://127.0.0.1:{proxy.port}/0")
         self.through.server_time = NOW
-        self.queue = Queue("foos", self.through, rate_limiter=LIMITER, claim_duration=1.0)
+        self.queue = Queue("foos", self.through, rate_limiter=LIMITER, claim_duration=4.0)
         self.eye = Inspector(self.through)
         self.stream = StreamStore(self.through, "foos", "pods")
         self.beside = Queue("foos", connection)

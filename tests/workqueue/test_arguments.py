@@ -157,7 +157,7 @@ def test_a_turn_takes_settlements_and_a_number(queue: Queue) -> None:
 def test_a_timeout_is_a_number_of_seconds(queue: Queue, timeout: Any) -> None:
     """Nothing is claimed, and nothing shut down."""
     queue.add("a")
-    for wait in (queue.get, queue.shut_down_with_drain):
+    for wait in (queue.get, queue.shut_down_with_drain, queue.wait):
         with pytest.raises(ConfigError, match=r"^bad timeout .*\. Give seconds, or None for ever\."):
             wait(timeout)
     assert (queue.held(), queue.shutting_down) == (0, False)

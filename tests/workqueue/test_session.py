@@ -4,13 +4,13 @@ import gc
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from distq.errors import Empty, RedisUnavailable
+from distq.errors import Empty, RedisUnavailable, Unanswered
 from distq.redisio.connection import Argument, Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.call_combiner import PendingCall
@@ -27,12 +27,14 @@ class Unheard(Connection):
     """A connection on which replies of scripts get lost when asked to."""
 
     lost = 0
+    losing: Iterator[bool] = iter(())
+    """Which of the next replies get lost."""
 
     def evaluate(self, source: str, sha: str, arguments: Sequence[Argument]) -> Any:
         """Let the server do it, and perhaps not hear of it."""
         reply = super().evaluate(source, sha, arguments)
-        if self.lost:
-            self.lost -= 1
+        if self.lost or next(self.losing, False):
+            self.lost = max(0, self.lost - 1)
             raise RedisUnavailable("the reply was lost")
         return reply
 
@@ -93,6 +95,61 @@ def test_a_settlement_whose_reply_was_lost_is_told_when_it_is_repeated(unheard: 
     assert queue.settle(request, ValueError("once"))
     assert queue.num_requeues("a") == 1
     assert not queue.settle(request, ValueError("twice"))
+    queue.close()
+
+
+def test_what_was_settled_is_told_though_two_replies_were_lost(unheard: Unheard) -> None:
+    """That to the settlement, and that to a turn after it was asked for again, when the handle was closed."""
+    queue = _queue(unheard)
+    queue.add("a")
+    request = queue.get(0)
+    queue.shut_down()
+    unheard.losing = iter([True, False, True])
+    with pytest.raises(RedisUnavailable):
+        queue.settle(request)
+    while True:
+        try:
+            assert queue.settle(request)
+            break
+        except RedisUnavailable:
+            continue
+    assert not queue.settle(request), "told once"
+
+
+@pytest.mark.parametrize("how", ["lapsed", "closed"])
+def test_what_nobody_can_know_is_not_called_refused(
+    unheard: Unheard, connection: Connection, how: str
+) -> None:
+    """Sent, not answered, and then the session is gone: that may have been settled, or may not."""
+    queue = _queue(unheard)
+    queue.add("a")
+    request = queue.get(0)
+    unheard.lost = 1
+    with pytest.raises(RedisUnavailable):
+        queue.settle(request)
+    if how == "lapsed":
+        connection.execute("DEL", "distq:{foos}:meta")
+    else:
+        unheard.lost = 1
+        with pytest.raises(RedisUnavailable):
+            queue.close()
+    with pytest.raises(Unanswered, match="nobody knows whether a was settled"):
+        queue.settle(request)
+    queue.close()
+
+
+def test_a_close_asks_again_for_what_is_in_doubt(unheard: Unheard) -> None:
+    """Who comes back for it afterwards is told; a claim that nobody knows of is given back."""
+    queue, other = _queue(unheard), Queue("foos", unheard)
+    queue.add("a", "b")
+    request = queue.get(0)
+    unheard.lost = 1
+    with pytest.raises(RedisUnavailable):
+        queue.turn([Settlement(request, Success())], 1)
+    queue.close()
+    assert queue.settle(request)
+    assert other.get(0).key == "b"
+    other.close()
     queue.close()
 
 

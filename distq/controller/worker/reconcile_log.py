@@ -67,5 +67,7 @@ def _next(name: str, settlement: Settlement, disposition: Disposition) -> str:
             return f"parked until it changes: distq requeue {name} {settlement.request.key}"
         case "refused":
             return "its claim had ended before: nothing was settled"
+        case "unknown":
+            return "Redis forgot whether that was settled"
         case _:
             return "nothing pending"
