@@ -21,7 +21,7 @@ from distq.config import Settings
 from distq.errors import RedisError, RedisRefused
 from distq.redisio import diagnosis, server_checks
 from distq.redisio.address import Address
-from distq.redisio.error_mapping import typed_error
+from distq.redisio.error_mapping import is_read_only, typed_error
 
 Argument = str | bytes | int | float
 Reply = TypeVar("Reply")
@@ -128,8 +128,10 @@ class Connection:
             return pool
         with self._lock:
             if self._pool is None:
-                with self._greeting() as execute:
-                    server_checks.enforce(execute, self._address)
+                if not self._address.checked:  # once a process: later ones may come upon a failover
+                    with self._greeting() as execute:
+                        server_checks.enforce(execute, self._address)
+                    self._address.checked = True
                 self._pool = self._address.pool(self._timeout)
             return self._pool
 
@@ -178,6 +180,8 @@ class Connection:
                     pool.release(connection)
             except (redis.RedisError, OSError) as error:
                 typed = typed_error(error, self._address)
+                if is_read_only(error):  # the primary may be another one by now, at the same address
+                    pool.disconnect(inuse_connections=False)
                 pause = next(pauses, None)
                 hangs = time.monotonic() - began > tired_after
                 if not typed.retryable or pause is None or hangs:
