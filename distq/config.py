@@ -13,14 +13,20 @@ from typing import Any, Literal, Self
 
 from distq.errors import ConfigError
 
+_HOST = r"(?:\[[0-9a-fA-F:.]+\]|[^@?#:/,\[\]]*)(?::\d{1,5})?"
+_URL = re.compile(
+    r"(?P<scheme>[a-z+]{1,16})://(?:(?P<user>[^/?#]*)@)?"
+    rf"(?P<place>{_HOST}(?:,{_HOST})*(?:/[^@?#]*)?)(?P<query>\?[^@#]*)?"
+)
+"""A URL of Redis whose parts are where they should be."""
 _PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
 def _setting(default: Any, variable: str, *, secret: bool = False) -> Any:
-    return field(default=default, metadata={"variable": variable, "secret": secret}, repr=not secret)
+    return field(default=default, metadata={"variable": variable, "secret": secret})
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Settings:
     """The settings of one process; contradictions fail here, not later."""
 
@@ -112,6 +118,12 @@ class Settings:
         if (self.redis_cert_file is None) != (self.redis_key_file is None):
             raise ConfigError("half a client certificate: give both DISTQ_REDIS_CERT_FILE and _KEY_FILE.")
 
+    def __repr__(self) -> str:
+        """Return what was chosen, without secrets."""
+        masked = self.masked()
+        chosen = (one.name for one in fields(self) if getattr(self, one.name) != one.default)
+        return f"Settings({', '.join(f'{name}={masked[name]!r}' for name in chosen)})"
+
     @classmethod
     def from_env(cls, environment: Mapping[str, str] | None = None, **flags: Any) -> Self:
         """Read the variables; flags that are not None win over them."""
@@ -158,15 +170,19 @@ def _parse(variable: str, text: str, parser: Callable[[str], Any]) -> Any:
 
 
 def _mask_url(name: str, value: Any) -> Any:
-    """Mask the password of a URL; the user stays, it helps to find mistakes."""
+    """Mask the password of a URL; the user stays, it helps to find mistakes.
+
+    Nothing is shown where a password may be anywhere, since its special characters were not encoded.
+    """
     if name != "redis_url" or not isinstance(value, str):
         return str(value) if isinstance(value, Path) else value
-    scheme, separator, rest = value.partition("://")
-    credentials, at, host = rest.rpartition("@")
-    host, question, _ = host.partition("?")
-    user, colon, _ = credentials.partition(":")
-    masked = f"{user}{':***' if colon else ''}"
-    return f"{scheme}{separator}{masked}{at}{host}{'?***' if question else ''}"
+    parts = _URL.fullmatch(value)
+    if parts is None:
+        return "***"
+    user, colon, _ = (parts["user"] or "").partition(":")
+    user = "***" if "%3a" in user.lower() else user
+    login = "" if parts["user"] is None else f"{user}{':***' if colon else ''}@"
+    return f"{parts['scheme']}://{login}{parts['place']}{'?***' if parts['query'] else ''}"
 
 
 _PARSERS: dict[str, Callable[[str], Any]] = {

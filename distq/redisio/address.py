@@ -1,15 +1,18 @@
 """Which Redis: the URL and settings as one thing that opens pools and can be named in messages."""
 
+import contextlib
 import os
+import re
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from redis.backoff import NoBackoff
-from redis.connection import ConnectionPool, SSLConnection
+from redis.connection import AbstractConnection, ConnectionPool, SSLConnection
 from redis.credentials import CredentialProvider
 from redis.exceptions import ConnectionError as NotConnected
+from redis.exceptions import ResponseError
 from redis.maint_notifications import MaintNotificationsConfig
 from redis.retry import Retry
 
@@ -28,6 +31,8 @@ class Address:
         self._given = url
         self._given_settings = settings
         self.server_time = 0
+        self.checked = False
+        """Whether the server was found fit, by anybody who shares this address."""
 
     @cached_property
     def settings(self) -> Settings:
@@ -47,6 +52,7 @@ class Address:
         url = self._given or self.settings.redis_url or DEFAULT_URL
         name = "Redis URL" if self.origin == "argument" else "DISTQ_REDIS_URL"
         scheme, separator, _ = url.partition("://")
+        scheme = scheme if re.fullmatch(r"[a-z+]{1,16}", scheme) else ""  # else it may be half a password
         if separator and scheme in _LATER:
             raise ConfigError(f'bad {name}: "{scheme}" is not supported yet. Use {_SCHEMES}.')
         if not separator or scheme not in ("redis", "rediss", "unix"):
@@ -54,8 +60,11 @@ class Address:
         try:
             pool = ConnectionPool.from_url(url)
             pool.connection_class(**pool.connection_kwargs)  # knows its options
+            parts = urlsplit(url)
             if scheme != "unix":
-                int(urlsplit(url).path.strip("/") or 0)
+                int(parts.path.strip("/") or 0)
+            if parts.fragment or (parts.query and not parse_qsl(parts.query, strict_parsing=True)):
+                raise ValueError("part of a password that was not encoded")
         except (ValueError, TypeError):  # its words may quote a password
             raise ConfigError(
                 f"bad {name}: its port, database or options make no sense. "
@@ -124,7 +133,20 @@ class Address:
             "ssl_certfile": chosen.redis_cert_file,
             "ssl_keyfile": chosen.redis_key_file,
         }
-        return {name: os.fspath(file) for name, file in files.items() if file is not None}
+        given = {name: os.fspath(file) for name, file in files.items() if file is not None}
+        return given | {"redis_connect_func": _log_in_and_hear}
+
+
+def _log_in_and_hear(connection: AbstractConnection) -> None:
+    """Read one answer, and with it the session tickets of TLS, which redis-py takes for an unread one."""
+    connection.on_connect()
+    connection.send_command("PING", check_health=False)
+    with contextlib.suppress(ResponseError):
+        connection.read_response()
+
+
+class NoPassword(NotConnected):
+    """There is nothing to log in with."""
 
 
 class _PasswordFile(CredentialProvider):
@@ -137,6 +159,9 @@ class _PasswordFile(CredentialProvider):
     def get_credentials(self) -> tuple[str] | tuple[str, str]:
         try:
             password = self._file.read_text().strip()
-        except OSError as error:
-            raise NotConnected(f"password file {self._file}: {error.strerror}") from None
+        except (OSError, UnicodeDecodeError) as error:
+            why = "it is no text" if isinstance(error, UnicodeDecodeError) else str(error.strerror).lower()
+            raise NoPassword(
+                f"no password file {self._file}: {why}. Check DISTQ_REDIS_PASSWORD_FILE"
+            ) from None
         return (self._username, password) if self._username else (password,)

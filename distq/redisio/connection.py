@@ -21,7 +21,7 @@ from distq.config import Settings
 from distq.errors import RedisError, RedisRefused
 from distq.redisio import diagnosis, server_checks, wrong_type
 from distq.redisio.address import Address
-from distq.redisio.error_mapping import typed_error
+from distq.redisio.error_mapping import is_read_only, typed_error
 
 Argument = str | bytes | int | float
 Reply = TypeVar("Reply")
@@ -42,7 +42,6 @@ class Connection:
         self._timeout = 5.0
         self._tired_after = 7.5  # one try that took the whole time may have had a stale connection
         self._pauses: Sequence[float] = _PAUSES
-        self._checked = False  # by the one that this was made of
         self._pool: ConnectionPool | None = None
         self._lock = threading.Lock()
         _connections.add(self)
@@ -114,7 +113,6 @@ class Connection:
         other = Connection()
         other._address, other._timeout, other._tired_after = self._address, timeout, timeout / 2
         other._pauses = self._pauses if repeats else ()
-        other._checked = self._pool is not None
         return other
 
     def check(self) -> list[str]:
@@ -135,9 +133,10 @@ class Connection:
             return pool
         with self._lock:
             if self._pool is None:
-                if not self._checked:
+                if not self._address.checked:  # once a process: later ones may come upon a failover
                     with self._greeting() as execute:
                         server_checks.enforce(execute, self._address)
+                    self._address.checked = True
                 self._pool = self._address.pool(self._timeout)
             return self._pool
 
@@ -185,6 +184,8 @@ class Connection:
                     pool.release(connection)
             except (redis.RedisError, OSError) as error:
                 typed = typed_error(error, self._address)
+                if is_read_only(error):  # the primary may be another one by now, at the same address
+                    pool.disconnect(inuse_connections=False)
                 pause = next(pauses, None)
                 hangs = time.monotonic() - began > tired_after
                 if not typed.retryable or pause is None or hangs:

@@ -29,6 +29,10 @@ def explain(error: RedisError, address: Address) -> DistqError:
     raised = str(error.__context__)
     if any(words in raised for words in _NO_SUCH_DATABASE):
         return _no_such_database(address, raised)
+    if (
+        "unknown command" in raised and "SELECT" in raised
+    ):  # of all there is, only a Sentinel has no databases
+        return ConfigError(a_sentinel(address))
     if not isinstance(error, RedisUnavailable) or "path" in address.options:
         return error
     encrypted = issubclass(address.options["connection_class"], SSLConnection)
@@ -38,6 +42,14 @@ def explain(error: RedisError, address: Address) -> DistqError:
     if not encrypted and not silent and _speaks_tls(address):
         return ConfigError(f"TLS only at {address.where}: that port takes nothing else. Use rediss:// there.")
     return error
+
+
+def a_sentinel(address: Address) -> str:
+    """Return what to say of a Sentinel, where a Redis is wanted."""
+    return (
+        f"Redis at {address.where} is a Sentinel: it keeps no data. "
+        "Give the address of the primary that it watches."
+    )
 
 
 def _no_such_database(address: Address, raised: str) -> ConfigError:

@@ -7,7 +7,7 @@ import redis
 from redis import exceptions
 
 from distq.errors import RedisError, RedisRefused, RedisUnavailable
-from distq.redisio.address import Address
+from distq.redisio.address import Address, NoPassword
 
 _COMES_BACK = re.compile(
     "LOADING|BUSY|READONLY|NOREPLICAS|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|MISCONF|UNBLOCKED|is loading the data"
@@ -25,7 +25,7 @@ _KINDS_THAT_COME_BACK = (
 _DENIED = re.compile("NOPERM|ACL failure in script|The user executing the script can't")
 """What a server says whose user may not do something, be it within a script."""
 
-_SCRIPT = re.compile(r" script: \w+, on @user_script:\d+\.?$")
+_SCRIPT = re.compile(r" script: (?:\w+, )?on @user_script:\d+\.?$")
 
 _NOT_TRUSTED = "certificate not trusted"
 
@@ -69,7 +69,16 @@ def typed_error(error: Exception, address: Address) -> RedisError:
         )
     if isinstance(error, exceptions.DataError):  # redis-py's own: nothing left this process
         return RedisRefused(f"nothing sent to Redis at {address.where}: {text}. Give plain text and numbers.")
+    if isinstance(error, NoPassword):
+        return RedisUnavailable(f"cannot log in to Redis at {address.where}: {text}.")
     return RedisUnavailable(_unreachable(error, address))
+
+
+def is_read_only(error: Exception) -> bool:
+    """Return whether a replica answered, to which only a primary's clients should be connected."""
+    return isinstance(error, exceptions.ReadOnlyError) or (
+        isinstance(error, redis.ResponseError) and "READONLY" in str(error)
+    )
 
 
 def _unreachable(error: Exception, address: Address) -> str:

@@ -23,6 +23,9 @@ from distq.redisio.limits import BATCH_LIMIT, REPAIR_LIMIT
 _VERSION = re.compile(rb"\d{1,4}")
 """A layout; what is none was written by no distq, and the next session writes its own over it."""
 
+REGISTRATION_PERIOD = 60.0
+"""Seconds after which a store in use looks again whether its queue is known to people."""
+
 
 class QueueStore:
     """A queue as the scripts see it; holds no state but which queue it is."""
@@ -31,7 +34,7 @@ class QueueStore:
         self.connection = connection
         self.name = validate_queue_name(name)
         self._keys: dict[str, str] = {}
-        self._registered = False
+        self._registered_until = 0.0
 
     def key(self, name: str) -> str:
         """Return the Redis key of a structure named as in ``keys``."""
@@ -99,16 +102,24 @@ class QueueStore:
         )
 
     def _register(self, *, again: bool) -> None:
-        """Make the queue known to people, once a handle; in no script, since that key is in another slot."""
-        if self._registered and not again:
+        """Make the queue known to people, and again where a wipe took its name.
+
+        It is in no script, since that key is in another slot. Where Redis is full the queue does without.
+        """
+        if time.monotonic() < self._registered_until and not again:
             return
         (layout,) = self.read(("HGET", "meta", "layout"))
         if layout is not None and _VERSION.fullmatch(layout) and int(layout) > LAYOUT:
             raise self._too_new(layout.decode())
         if not self.exists():  # full memory permits a look only
             queues = queues_key(self.connection.prefix)
-            self.connection.execute("HSETNX", queues, self.name, int(time.time()))
-        self._registered = True
+            try:
+                self.connection.execute("HSETNX", queues, self.name, int(time.time()))
+            except RedisRefused as error:
+                if "is full" not in str(error):
+                    raise
+                return
+        self._registered_until = time.monotonic() + REGISTRATION_PERIOD
 
     def _too_new(self, layout: str) -> LayoutTooNew:
         return LayoutTooNew(

@@ -2,11 +2,16 @@
 
 import hashlib
 import logging
+import ssl
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from redis.exceptions import MovedError
+
 from distq.errors import ConfigError, DistqError, RedisError, RedisRefused
 from distq.redisio.address import Address
+from distq.redisio.diagnosis import a_sentinel
+from distq.redisio.keys import queues_key
 
 Execute = Callable[..., Any]
 
@@ -17,7 +22,9 @@ _OLDEST = {"redis": (6, 2), "valkey": (7, 2)}
 
 
 def enforce(execute: Execute, address: Address) -> None:
-    """Raise ConfigError for a server that would lose or evict work."""
+    """Raise ConfigError for a server that takes no work, or loses or evicts it; warn of TLS in name only."""
+    if unverified := _unverified(address):
+        _logger.warning("%s", unverified)
     try:
         info = _info(execute)
     except RedisRefused as error:
@@ -25,6 +32,8 @@ def enforce(execute: Execute, address: Address) -> None:
             raise
         _logger.warning("cannot check Redis: %s", error)
         return
+    if unfit := _unfit(info, execute, address):
+        raise ConfigError(unfit)
     if not _new_enough(info):
         raise ConfigError(
             f"Redis at {address.where} is too old: {_product(info)}. Use Redis 6.2, Valkey 7.2 or newer."
@@ -42,11 +51,57 @@ def findings(execute: Execute, address: Address) -> list[str]:
         info = _info(execute)
     except DistqError as error:
         return [f"FAIL  {error}"]
+    if unfit := _unfit(info, execute, address):
+        return [f"FAIL  {unfit}"]
     return [*_of_server(info, address), *_of_permissions(execute, address)]
 
 
+def _unfit(info: dict[str, str], execute: Execute, address: Address) -> str | None:
+    """Return why no queue can live on such a server, None where one can."""
+    if _mode(info) == "sentinel":
+        return a_sentinel(address)
+    if info.get("role") == "slave":
+        primary = f"{info.get('master_host')}:{info.get('master_port')}"
+        return (
+            f"Redis at {address.where} is a replica of {primary}: what is written here is refused or lost. "
+            "Give the primary's address, or one that follows it."
+        )
+    return _without_slot(execute, address) if _mode(info) == "cluster" else None
+
+
+def _without_slot(execute: Execute, address: Address) -> str | None:
+    """Return what is missing on a node of a cluster that does not serve the slot of our first key."""
+    try:
+        execute("HGET", queues_key(address.prefix), "")
+    except RedisError as error:
+        node, said = f"Redis at {address.where} is a node of a cluster", error.__context__
+        if "slot not served" in str(said):
+            return f"{node}, whose slots nobody serves. Assign all of them to it, or use a standalone Redis."
+        if isinstance(said, MovedError):
+            return (
+                f"{node}, and other nodes have slots that are needed. "
+                "Use a node that has all of them, or a standalone Redis."
+            )
+    return None
+
+
+def _unverified(address: Address) -> str | None:
+    """Return what it means that the URL takes any certificate, None where it does not."""
+    if address.options.get("ssl_cert_reqs") not in {"none", ssl.CERT_NONE}:
+        return None
+    return (
+        f"the certificate of Redis at {address.where} is not checked (ssl_cert_reqs=none): "
+        "whoever is in between reads the password and all else. "
+        "Give its authority by DISTQ_REDIS_CA_FILE instead."
+    )
+
+
+def _mode(info: dict[str, str]) -> str:
+    return info.get("redis_mode") or info.get("server_mode") or "standalone"
+
+
 def _of_server(info: dict[str, str], address: Address) -> Iterator[str]:
-    mode = info.get("redis_mode", "standalone")
+    mode = _mode(info)
     if _new_enough(info):
         yield f"OK    {_product(info)} at {address.where}, {mode}"
     else:
@@ -60,6 +115,8 @@ def _of_server(info: dict[str, str], address: Address) -> Iterator[str]:
         yield "OK    appendonly yes"
     else:
         yield "WARN  appendonly is off: a restart loses what no informer can replay. Set appendonly yes."
+    if unverified := _unverified(address):
+        yield f"WARN  {unverified}"
 
 
 def _of_permissions(execute: Execute, address: Address) -> Iterator[str]:

@@ -135,6 +135,23 @@ def test_a_certificate_that_nobody_vouches_for(tls_server: EmbeddedValkey, certi
     trusting.close()
 
 
+def test_a_certificate_that_nobody_checks(
+    tls_server: EmbeddedValkey, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It works, and the start and the check say what it means, once."""
+    connection = Connection(f"rediss://127.0.0.1:{tls_server.port}/0?ssl_cert_reqs=none", settings=Settings())
+    connection.execute("PING")
+    connection.with_timeout(5.0).execute("PING")
+    said = (
+        f"the certificate of Redis at 127.0.0.1:{tls_server.port} is not checked (ssl_cert_reqs=none): "
+        "whoever is in between reads the password and all else. "
+        "Give its authority by DISTQ_REDIS_CA_FILE instead."
+    )
+    assert [record.getMessage() for record in caplog.records] == [said]
+    assert f"WARN  {said}" in connection.check()
+    connection.close()
+
+
 def test_a_silent_port_is_reported_after_three_seconds() -> None:
     """It is told from one that refuses, and not tried over and over."""
     with socket.create_server(("127.0.0.1", 0)) as silent:

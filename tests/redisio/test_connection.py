@@ -194,7 +194,14 @@ def test_a_password_file_is_read_at_every_connection(start_server: StartServer, 
 
     file.unlink()
     admin.execute("CLIENT", "KILL", "USER", "worker")
-    with pytest.raises(RedisUnavailable, match="no such file or directory"):
+    with pytest.raises(RedisUnavailable) as caught:
+        connection.execute("PING")
+    assert str(caught.value) == (
+        f"cannot log in to Redis at 127.0.0.1:{server.port}: no password file {file}: "
+        "no such file or directory. Check DISTQ_REDIS_PASSWORD_FILE."
+    )
+    file.write_bytes(b"\xff")
+    with pytest.raises(RedisUnavailable, match=f"no password file {file}: it is no text"):
         connection.execute("PING")
     admin.close()
     connection.close()
