@@ -31,10 +31,10 @@ class Role:
 
 _KNOW = "hexists hget time "
 """Whether the queue exists, its layout, the server's time."""
-_COUNT = "hget hlen zcard zcount zrangebyscore time "
+_COUNT = "hget hlen zcard zcount zrangebyscore zrevrangebyscore time "
 _HANDLE = _KNOW + _COUNT + "hsetnx zscore "
 """What every handle of a Queue reads, and the one key that it writes by itself: its queue's name."""
-_LOOK = _COUNT + "hgetall hkeys hmget hscan zmscore zrange zscan "
+_LOOK = _COUNT + "hgetall hkeys hmget hscan type zmscore zrange zscan "
 
 ROLES = {
     "producer": Role(("add", "add_after"), _HANDLE),

@@ -449,7 +449,7 @@ def test_a_server_that_hangs_is_asked_twice(redis_server: EmbeddedValkey) -> Non
     """The connection may be stale, so a new one gets a try; more would hold who waits, and his shutdown."""
     with TcpProxy(("127.0.0.1", redis_server.port)) as proxy:
         connection = Connection(f"redis://127.0.0.1:{proxy.port}")
-        connection._timeout = 0.2
+        connection._timeout, connection._tired_after = 0.2, 0.3
         connection.execute("PING")
         before = proxy.accepted
         proxy.mode = "hang"
