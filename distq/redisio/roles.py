@@ -31,10 +31,10 @@ class Role:
 
 _KNOW = "hexists hget time "
 """Whether the queue exists, its layout, the server's time."""
-_COUNT = "hget hlen zcard zcount zrangebyscore zrevrangebyscore time "
+_COUNT = "hget hlen zcard zcount zrangebyscore time "
 _HANDLE = _KNOW + _COUNT + "hsetnx zscore "
 """What every handle of a Queue reads, and the one key that it writes by itself: its queue's name."""
-_LOOK = _COUNT + "hgetall hkeys hmget hscan type zmscore zrange zscan "
+_LOOK = _COUNT + "hgetall hkeys hmget hscan zmscore zrange zrevrangebyscore zscan "
 
 ROLES = {
     "producer": Role(("add", "add_after"), _HANDLE),
@@ -42,7 +42,7 @@ ROLES = {
         ("add", "add_after", "close", "forget", "heartbeat", "open", "turn"),
         _HANDLE + "blpop client|id client|unblock hgetall hmget",
     ),
-    "informer": Role(("commit",), _KNOW + _COUNT + "hgetall hmget hscan hsetnx zrange"),
+    "informer": Role(("commit",), _KNOW + _COUNT + "hgetall hmget hscan hsetnx zrevrangebyscore"),
     "viewer": Role((), _LOOK),
     "operator": Role(
         ("add", "add_after", "commit", "delete", "park", "pause", "requeue", "resume"), _LOOK + "hexists"
