@@ -9,7 +9,7 @@ import pytest
 
 from distq.cli.demo.journal import Entry, count_overlaps
 from distq.testing.embedded_valkey import EmbeddedValkey
-from tests.acceptance.journaled_sample import CLAIM_DURATION, QUEUE
+from tests.acceptance.journaled_sample import QUEUE
 from tests.acceptance.outsider import Change, Load, Outsider
 from tests.acceptance.processes import Process
 from tests.acceptance.scene import Scene
@@ -81,7 +81,6 @@ def require_overlap_of_the_awakened_only(
     began = {(entry.key, entry.start) for entry in held}
     ended = {entry.key: entry.end for entry in zombie.journal() if (entry.key, entry.start) in began}
     late = max(end or 0.0 for end in ended.values()) - thawed
-    assert late < CLAIM_DURATION, "cancelling takes longer than a heartbeat and its own time"
     logger.info("%d reconciles overlapped for up to %.3f s after the worker woke up", len(held), late)
     rest = [entry for entry in scene.journals() if (entry.key, entry.start) not in began]
     assert count_overlaps(rest) == 0
