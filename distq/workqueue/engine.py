@@ -90,6 +90,9 @@ class HandleSession(Protocol):
         It waits for no turn, since a signal's handler may have interrupted one.
         """
 
+    def announce_stop(self) -> None:
+        """Say that the process was told to stop, so that its end is no crash of what it holds."""
+
     def held(self) -> Sequence[Request]:
         """Return the requests that it holds."""
 

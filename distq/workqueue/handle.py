@@ -335,6 +335,10 @@ class QueueHandle:
         require_timeout(seconds)
         self._session.wait(seconds)
 
+    def announce_stop(self) -> None:
+        """Say that this process was told to stop: if it is killed before it is done, that is no crash."""
+        self._session.announce_stop()
+
     def interrupt(self) -> None:
         """End a running or the next ``wait`` at once; safe from any thread."""
         self._session.interrupt()

@@ -260,6 +260,9 @@ class TurnQueue(WorkQueue, Protocol):
     def is_kept_alive(self) -> bool:
         """Return whether this handle's claims are kept alive, if it needs that."""
 
+    def announce_stop(self) -> None:
+        """Say that this process was told to stop: if it is killed before it is done, that is no crash."""
+
     def measure(self, metrics: MetricsProvider) -> None:
         """Report to this provider what the handle does from now on, unless it has one already."""
 

@@ -133,6 +133,10 @@ class RedisSession:
         self._waits.end()
         self._close_when_idle()
 
+    def announce_stop(self) -> None:
+        """Let the next heartbeat say that the process was told to stop; it comes within two seconds."""
+        self.worker.stopping = True
+
     def held(self) -> Sequence[Request]:
         """Return the requests that this session holds."""
         return list(self._ledger.held.values())

@@ -28,6 +28,8 @@ class Worker:
         self.done = 0
         self.failed = 0
         self.refused = 0
+        self.stopping = False
+        self._said_stopping = False
         self._since: float | None = None
         self._rate = 0.0
         self._last: tuple[float, int] | None = None
@@ -49,8 +51,10 @@ class Worker:
             self.done += 1
 
     def has_news(self) -> bool:
-        """Return whether the counts, or the rate, are others than those described last."""
+        """Return whether the counts, or the rate, are others than those described last, or it stops."""
         ended = self.done + self.failed
+        if self.stopping and not self._said_stopping:
+            return True
         return self._last is not None and (ended != self._last[1] or self._rate >= 0.005)  # 0.00 is shown
 
     def describe(self, clock: Clock) -> str:
@@ -66,4 +70,7 @@ class Worker:
         times = {"since": round(self._since, 3), "heartbeat": round(clock.now(), 3)}
         rate = {"done_per_second": round(self._rate, 2)}
         purpose = self._settings.purpose
-        return json.dumps(self._about | counts | times | rate | (purpose().about() if purpose else {}))
+        said = purpose().about() if purpose else {}
+        self._said_stopping = self.stopping
+        state = {"stopping": True} if self.stopping else {}  # expire_sessions.lua looks for this text
+        return json.dumps(self._about | counts | times | rate | said | state)

@@ -71,6 +71,7 @@ MUTANTS = [
         "'+inf') > 0",
         "'+inf') >= 0",
     ),
+    Mutant("told to stop, and a crash all the same", "not was_told_to_stop and", ""),
     Mutant("closing counts as a crash", "and call('HEXISTS', meta, who) == 1", ""),
     Mutant(
         "parked though pending",

@@ -176,7 +176,7 @@ class Players:
     def beat(self, who: int) -> None:
         """Send a heartbeat."""
         player = self.all[who]
-        worker = f"worker {player.turns}"
+        worker = f"worker {player.turns}" if player.turns % 5 else '{"stopping": true}'
         told = self.call(
             who, lambda: self.both.heartbeat(player.number, player.nonce, worker, player.claim_duration)
         )

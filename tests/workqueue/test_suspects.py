@@ -225,3 +225,30 @@ def test_a_suspect_that_only_waits_wakes_nobody(workers: Sequence[Worker], conne
     assert connection.execute("LLEN", WAKE) == 1
     assert first.turn(0) == []
     assert second.turn(0) == ["item"]
+
+
+def test_who_was_told_to_stop_and_is_killed_is_no_crash(
+    make_queue: Make, connection: Connection, server_time: ServerTime
+) -> None:
+    """Its items come back without blame: Kubernetes killed it since the grace period was over."""
+    stopping, dying, other = make_queue(), make_queue(), make_queue()
+    stopping.add("slow", "poison")
+    assert (stopping.get(0).key, dying.get(0).key) == ("slow", "poison")
+    stopping.announce_stop()
+    beat(stopping)
+    other.turn([], 0)
+    server_time.lapse(other)
+    assert [request.key for request in other.turn([], 5).requests] == ["slow", "poison"]
+    assert connection.execute("HGET", FAILURES, "poison") == b"0 1 0 - "
+    assert connection.execute("HGET", FAILURES, "slow") is None
+
+
+def test_a_stop_is_announced_with_the_next_heartbeat(queue: Queue) -> None:
+    """Within two seconds, and once."""
+    queue.turn([], 0)
+    worker = queue._session.worker
+    assert not worker.has_news()
+    queue.announce_stop()
+    assert worker.has_news()
+    beat(queue)
+    assert not worker.has_news()

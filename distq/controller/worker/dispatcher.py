@@ -165,6 +165,7 @@ class Dispatcher:
         self._deadline = min(self._deadline, time.monotonic() + grace)
         self._stopping.set()
         self._changed.set()
+        self._queue.announce_stop()
         self._queue.interrupt()
 
     def cancel(self) -> None:

@@ -108,6 +108,9 @@ class MemorySession:
         held = self._held.get(request.key)
         return held is not None and held.fence == request.fence
 
+    def announce_stop(self) -> None:
+        """Do nothing: this process is all that there is."""
+
     def held(self) -> Sequence[Request]:
         """Return the requests that this handle holds."""
         return list(self._held.values())

@@ -3,6 +3,9 @@
 from distq.workqueue.memory.entries import Session
 from distq.workqueue.memory.items import Items
 
+STOPPING = '"stopping": true'
+"""In what a session says of its worker: the process was told to stop, so its end is no crash."""
+
 _BETWEEN_STEPS = 100_000
 _TAKEN_BACK_AT_ONCE = 100
 
@@ -76,7 +79,7 @@ class Sessions:
         """Put back up to ``at_most`` items of a lapsed session, which ends with its last; return how many."""
         session = self.all[number]
         if not session.ended:
-            session.ended = session.crashed = True
+            session.ended, session.crashed = True, STOPPING not in session.worker
         if not any(each.deadline > self.clock for each in self.all.values()):
             session.crashed = False  # it is no crash when everybody was away
         items = self._items.held_by(number)[:at_most]

@@ -18,8 +18,11 @@
     end
     -- Take back up to `at_most` items of a session that lapsed; it ends when nothing is left of it.
     local function take_back(who, at_most)
-      -- closing a session drops its record: that is no crash; nor is it one when everybody was away
-      local crashed = others_live and call('HEXISTS', meta, who) == 1
+      -- closing a session drops its record: that is no crash; nor is it one when everybody was away, or when the process
+      -- had been told to stop and was killed before it was done
+      local about = call('HGET', workers, who) or ''
+      local was_told_to_stop = string.find(about, '"stopping": true', 1, true)
+      local crashed = others_live and not was_told_to_stop and call('HEXISTS', meta, who) == 1
       local items = call('ZRANGEBYSCORE', processing, who, who, 'LIMIT', 0, at_most)
       for _, item in ipairs(items) do
         local holder, score = string.match(call('HGET', claims, item) or '', '^(%d+) %d+ (%S+)$')
