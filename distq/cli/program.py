@@ -28,7 +28,7 @@ from distq.errors import DistqError, LeaseLost, NoSlotLeft, Unsettled
 
 UNSETTLED, NO_SLOT_LEFT, INTERRUPTED = 3, 4, 130
 
-EXIT_TIME = 0.5
+EXIT_TIME = 0.3
 """Seconds that threads get which nobody may leave behind, such as those of ``asyncio.to_thread``."""
 
 
