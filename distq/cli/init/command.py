@@ -1,6 +1,7 @@
 """The command ``distq init``: writes a controller that works at once, to be changed."""
 
-from importlib import metadata, resources
+from importlib import resources
+from importlib.metadata import version
 from pathlib import Path
 from string import Template
 
@@ -52,7 +53,7 @@ def _make(folder: Path) -> None:
 def _filled(names: Names) -> list[tuple[str, str]]:
     """Return path and text of each file."""
     templates = resources.files("distq.cli.init") / "templates"
-    values = {**names._asdict(), "version": metadata.version("distq")}
+    values = {**names._asdict(), "version": version("distq")}
     return [
         (path.format(**values), Template((templates / f"{name}.template").read_text()).substitute(values))
         for name, path in _FILES.items()
