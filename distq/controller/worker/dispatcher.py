@@ -247,7 +247,7 @@ class Dispatcher:
 
     def _wait(self, wait: float | None) -> None:
         """Sleep until there is something to do; ``wait`` is the queue's where it had less than wanted."""
-        overdue = self._executor.check_overdue()
+        overdue = self._executor.check_overdue() if self._in_hand else math.inf
         if self._executor.pending():
             self._wait_for_results(CLAIM_AHEAD)
         elif wait is None:

@@ -213,7 +213,10 @@ class ThreadExecutor(Executor):
                 request.cancelled.set()
 
     def check_overdue(self) -> float:
-        """Tell handlers past the timeout to stop; take from those past ``max_hold`` what they hold."""
+        """Tell handlers past the timeout to stop; take from those past ``max_hold`` what they hold.
+
+        A slot that is free may begin at once with what was submitted, and is looked at again in time.
+        """
         return min(self._warn_overdue(), self._give_up_held())
 
     def _give_up_held(self) -> float:
@@ -223,6 +226,7 @@ class ThreadExecutor(Executor):
         for slot in self._slots:
             request, age = slot.request, now - slot.started
             if request is None or not slot.undecided:
+                next_check = min(next_check, self._max_hold)
                 continue
             if age < self._max_hold:
                 next_check = min(next_check, self._max_hold - age)
@@ -248,6 +252,7 @@ class ThreadExecutor(Executor):
         for slot in self._slots:
             request, age = slot.request, now - slot.started
             if request is None or not slot.undecided:
+                next_check = min(next_check, self._timeout)
                 continue
             if age >= self._timeout and now - slot.warned >= WARN_EVERY:
                 slot.warned = now
