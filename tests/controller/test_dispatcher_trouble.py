@@ -306,7 +306,7 @@ class TestStop:
         self, connection: Connection, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A running handler keeps its own item only, not those that wait behind it."""
-        monkeypatch.setattr("distq.controller.worker.dispatcher.STALE", 1000.0)
+        monkeypatch.setattr("distq.controller.worker.claim_pace.STALE", 1000.0)
         blocked, go = threading.Event(), threading.Event()
 
         def reconcile(request: Request) -> None:
