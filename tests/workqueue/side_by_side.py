@@ -27,7 +27,7 @@ class SideBySide:
 
     def _run(self, script: str, **inputs: Any) -> Any:
         self._wakes_at_due = False
-        self._forgave = script in {"forget", "requeue"} or (self._forgave and script != "turn")
+        self._forgave = self._forgave or script in {"forget", "requeue"}
         self.store.connection.server_time = self.now
         return self.store.run(script, **inputs)
 
@@ -181,7 +181,8 @@ class SideBySide:
             assert reply == f"BACK {told.last_turn}".encode()
             return told
         assert answer_of(reply) == told
-        if not resent:
+        if not resent:  # nor lost, nor back: only then has it looked who is to be woken
+            self._forgave = False
             self._fleet_concurrency = policy.fleet_concurrency
             self._check_wait(reply[1], len(told.claimed) < want)
             self._wakes_at_due = reply[1] != _AT_ONCE
