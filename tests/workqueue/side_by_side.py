@@ -93,7 +93,9 @@ class SideBySide:
         failures = self.state.items.failures
         for item in items:
             if item in self.state.items.pending or item in self.state.items.claims:
-                failures[item] = failure = replace(failures.get(item, FailureHistory()), crashes=2)
+                past = failures.get(item, FailureHistory())
+                failure = replace(past, crashes=2, text=past.text.partition("\n")[0])
+                failures[item] = failure
                 count, failed_at, reason, text = (
                     failure.count,
                     failure.failed_at,
