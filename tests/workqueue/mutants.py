@@ -32,7 +32,7 @@ MUTANTS = [
     Mutant(
         "replay record dropped",
         "number, this_turn .. fence",
-        "number, ours .. '- ' .. fence",
+        "number, ours .. '0 ' .. fence",
     ),
     Mutant(
         "a Redis that went back not noticed",
