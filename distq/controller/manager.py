@@ -85,10 +85,10 @@ class Manager:
         """Run until ``stop``, SIGTERM or SIGINT (received in the main thread only), and then drain.
 
         ``informer`` competes for the lease and watches, ``workers`` reconciles. A second signal ends the
-        grace period. It returns within that and two seconds, whatever does not answer. Raises what ended it:
-        LeaseLost, KeyboardInterrupt after SIGINT, RedisError where Redis cannot be used at the start,
-        ConfigError, ApiError, what ``on_start`` or ``on_stop`` raised; else Unsettled where something was
-        left behind.
+        grace period. It returns within that and two seconds, whatever does not answer; an ``on_stop`` that
+        hangs may add half a second. Raises what ended it: LeaseLost, KeyboardInterrupt after SIGINT,
+        RedisError where Redis cannot be used at the start, ConfigError, ApiError, what ``on_start`` or
+        ``on_stop`` raised; else Unsettled where something was left behind.
         """
         if self._started:
             raise ConfigError("this Manager was run before: make another one.")
