@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import logging
+import signal
 import threading
 from collections.abc import Awaitable, Callable
 from types import TracebackType
@@ -10,6 +11,7 @@ from typing import Self
 
 from distq.controller.functions import require_hook
 from distq.controller.mailbox import Mailbox, Message
+from distq.controller.shutdown import Shutdown
 from distq.controller.worker.event_loop import EventLoop
 from distq.errors import DistqError
 
@@ -60,21 +62,26 @@ class Hooks:
             return call.error
         return message
 
-    def stop(self, seconds: float) -> list[BaseException]:
-        """Call ``on_stop``; return what it raised. A signal, or the end of its time, ends the wait for it."""
+    def stop(self, shutdown: Shutdown) -> list[BaseException]:
+        """Call ``on_stop``; return what failed meanwhile, and what it raised.
+
+        The end of the grace period, or a signal that ends it, ends the wait for it.
+        """
         if self._on_stop is None:
             return []
+        errors = list[BaseException]()
         call = _Call("on_stop", self._on_stop, self._loop, self._mailbox)
-        timer = threading.Timer(max(LEAST_STOP_TIME, seconds), self._mailbox.put, ["late"])
+        timer = threading.Timer(max(LEAST_STOP_TIME, shutdown.grace_left), self._mailbox.put, ["late"])
         timer.daemon = True
         timer.start()
-        while (message := self._mailbox.next()) == "stop":
-            pass  # said twice
+        while (message := self._mailbox.next()) != "called":
+            if isinstance(message, BaseException):
+                errors.append(message)
+            elif message == "late" or (isinstance(message, signal.Signals) and shutdown.hurry()):
+                _logger.warning("on_stop has not ended in time: not waiting any longer")
+                break
         timer.cancel()
-        if message == "called":
-            return [call.error] if call.error is not None else []
-        _logger.warning("on_stop has not ended in time: not waiting any longer")
-        return [message] if isinstance(message, BaseException) else []
+        return errors if call.error is None else [*errors, call.error]
 
 
 class _Call:

@@ -78,7 +78,6 @@ class Manager:
         self._mailbox = Mailbox()
         self._event_loop = EventLoop()
         self._hooks = Hooks(on_start, on_stop, self._event_loop, self._mailbox)
-        self._grace_left = self._settings.grace_period
         self._started = False
         self._require_controllers()
 
@@ -86,10 +85,10 @@ class Manager:
         """Run until ``stop``, SIGTERM or SIGINT (received in the main thread only), and then drain.
 
         ``informer`` competes for the lease and watches, ``workers`` reconciles. A second signal ends the
-        grace period. It returns within that and two seconds, whatever does not answer. Raises what ended it:
-        LeaseLost, KeyboardInterrupt after SIGINT, RedisError where Redis cannot be used at the start,
-        ConfigError, ApiError, what ``on_start`` or ``on_stop`` raised; else Unsettled where something was
-        left behind.
+        grace period. It returns within that and two seconds, whatever does not answer; an ``on_stop`` that
+        hangs may add half a second. Raises what ended it: LeaseLost, KeyboardInterrupt after SIGINT,
+        RedisError where Redis cannot be used at the start, ConfigError, ApiError, what ``on_start`` or
+        ``on_stop`` raised; else Unsettled where something was left behind.
         """
         if self._started:
             raise ConfigError("this Manager was run before: make another one.")
@@ -104,11 +103,13 @@ class Manager:
             self._health.starting = True
             reason = self._hooks.start()
             if reason is None:
+                shutdown = Shutdown(self._dispatchers, self._candidates())
                 try:
                     reason = self._work()
-                    errors += self._drain(reason)
+                    errors += self._drain(shutdown, reason)
                 finally:
-                    errors += self._hooks.stop(self._grace_left)
+                    shutdown.begin(self._settings.grace_period)  # what began already goes on
+                    errors += self._hooks.stop(shutdown)
         _raise_first(reason, *errors)
 
     def stop(self) -> None:
@@ -234,12 +235,11 @@ class Manager:
 
     # After
 
-    def _drain(self, reason: Message) -> list[BaseException]:
+    def _drain(self, shutdown: Shutdown, reason: Message) -> list[BaseException]:
         """Stop everything and wait for it; return what failed meanwhile, or was left behind in the end."""
         errors = list[BaseException]()
         self._health.stopping = True
         why = reason.name if isinstance(reason, signal.Signals) else "stopping"
-        shutdown = Shutdown(self._dispatchers, self._candidates())
         _logger.info("%s: no new work; %d in progress", why, shutdown.in_progress)
         shutdown.begin(self._settings.grace_period)
         while not shutdown.is_over():
@@ -252,7 +252,6 @@ class Manager:
         if left := shutdown.left_behind():
             errors.append(Unsettled(f"stopped before all was settled: {left}."))
             _logger.warning("stopped before all was settled: %s", left)
-        self._grace_left = shutdown.grace_left
         _logger.info("done in %s", duration(shutdown.took))
         return errors
 

@@ -34,8 +34,7 @@ class Shutdown:
         self._dispatchers = dispatchers
         self._candidates = candidates
         self._now = clock
-        self._began = clock()
-        self._grace_ends = self._over_at = math.inf
+        self._began = self._grace_ends = self._over_at = math.inf
 
     @property
     def in_progress(self) -> int:
@@ -54,7 +53,8 @@ class Shutdown:
 
     def begin(self, grace: float) -> None:
         """Let nothing new begin, and what runs end within ``grace`` seconds; again to shorten them."""
-        self._grace_ends = min(self._grace_ends, self._now() + grace)
+        now = self._now()
+        self._began, self._grace_ends = min(self._began, now), min(self._grace_ends, now + grace)
         for candidate in self._candidates:
             candidate.stop()
         for dispatcher in self._dispatchers:

@@ -23,6 +23,9 @@ LOOK_EVERY = 1.0
 _SILENCE = 30.0
 """Seconds without a sign of life after which nobody lives: heartbeats are 10 s apart at most."""
 
+_LONGEST_GAP = 5.0
+"""Seconds between two looks that count as silence at most: in an outage of Redis nobody can give a sign."""
+
 _WARN_EVERY = 60.0
 """Seconds between warnings while one that had worked before waits."""
 
@@ -48,7 +51,7 @@ class Admission:
         """The session that may claim."""
         self._has_worked = False
         self._first_seen: dict[str, Participant] = {}
-        self._since = self._warned_at = 0.0
+        self._silence = self._looked_at = self._warned_at = 0.0
         self._mentioned = False
 
     @property
@@ -70,11 +73,13 @@ class Admission:
         others = dict(self._participants(before))
         rivals = {name: other for name, other in others.items() if other.purpose.differs_from(purpose)}
         now = self._clock.monotonic()
+        self._silence += min(now - self._looked_at, _LONGEST_GAP)
+        self._looked_at = now
         if rivals and not self._first_seen:
-            self._since, self._warned_at = now, -_WARN_EVERY
+            self._silence, self._warned_at = 0.0, -_WARN_EVERY
         if rivals:
             self._face(rivals, purpose, now)
-            if now - self._since < _SILENCE:
+            if self._silence < _SILENCE:
                 return False
         self._first_seen = {}
         self._has_worked = True
@@ -89,7 +94,7 @@ class Admission:
         if living and not self._has_worked:
             raise QueueTaken(_taken(self._store.name, living[0], purpose))
         if living:  # it may stay for long; count its silence from here
-            self._first_seen, self._since = dict(rivals), now
+            self._first_seen, self._silence = dict(rivals), 0.0
         if now - self._warned_at >= _WARN_EVERY:
             self._warned_at = now
             _logger.warning(

@@ -23,7 +23,9 @@ class ClaimDeadline:
     """
 
     def __init__(self, claim_duration: float, clock: Clock) -> None:
-        self._lasts = claim_duration - _TICK - min(claim_duration / 10, _LONGEST_CANCEL)
+        self.cancel_time = min(claim_duration / 10, _LONGEST_CANCEL)
+        """Seconds that handlers get to end once they are cancelled."""
+        self._lasts = claim_duration - _TICK - self.cancel_time
         self._clock = clock
         self._at = math.inf
         self._missed = False

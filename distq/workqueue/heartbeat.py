@@ -1,6 +1,7 @@
 """Keeps a session alive from a thread of its own, and fences the process from another when that fails."""
 
 import logging
+import math
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -79,7 +80,8 @@ class Heartbeat:
         self._stopped = threading.Event()
         self._threads: list[threading.Thread] = []
         self._surplus = False
-        self._fenced = False
+        self._give_back_at = math.inf
+        """When what was cancelled too late may run elsewhere, as far as the server still has it here."""
 
     def begin(self) -> None:
         """Beat from now on, unless it does."""
@@ -116,11 +118,20 @@ class Heartbeat:
             except DistqError as error:
                 _logger.warning("queue %s: heartbeat failed: %s", self._store.name, error)
                 good = False
-            # soon again after a failure: one period may have passed, Redis counts one of the outage when it
-            # is back, and so a third of the claim duration is left
-            period = self._period if good else min(self._period / 4, 1.0)
+            period = self._until_next(session, good=good)
             del session
         self._connection.close()
+
+    def _until_next(self, session: Kept, *, good: bool) -> float:
+        """Return the seconds from one heartbeat to the next.
+
+        After a failure that is soon: one period may have passed, Redis counts one of the outage when it is
+        back, and so a third of the claim duration is left.
+        """
+        if not good:
+            return min(self._period / 4, 1.0)
+        until_give_back = self._give_back_at - session.clock.monotonic()
+        return min(self._period, max(until_give_back, 0.1))
 
     def _watch(self) -> None:
         pause = NEWS_INTERVAL  # at most, since waits do not count the time for which a machine is suspended
@@ -134,11 +145,13 @@ class Heartbeat:
             del session
 
     def fence_if_late(self, session: Kept) -> None:
-        """Cancel all that is held once its deadline is over; from here on others may have it."""
+        """Cancel all that is held once its deadline is over; soon others may have it."""
         if session.deadline.take_missed():
-            self._fenced = True
+            ended_at = session.clock.monotonic() + session.deadline.cancel_time
             if session.held():
                 session.cancel_held("no heartbeat reached Redis in time")
+                self._give_back_at = ended_at
+            self._give_back_at = min(self._give_back_at, ended_at)
 
     def beat(self, session: Kept) -> bool:
         """Send one heartbeat and compare the claims; return whether the server has the session."""
@@ -160,13 +173,19 @@ class Heartbeat:
             session.deadline.extend(sent_at)
         self.fence_if_late(session)
         undisturbed = turns % 2 == 0 and session.turns == turns and session.id == identity
-        if self._fenced:  # the server still counts what was cancelled; a busy session is never undisturbed
-            session.recount()
-            self._fenced = False
-            session.interrupt()
+        if (at := self._give_back_at) < math.inf:  # a busy session is never undisturbed
+            if session.clock.monotonic() >= at:
+                self._give_back(session, at)
         elif undisturbed:
             self._compare(session, *reply)
         return True
+
+    def _give_back(self, session: Kept, at: float) -> None:
+        """Release what was cancelled and is still counted for us: its handlers had their time to end."""
+        session.recount()
+        if self._give_back_at == at:  # or more was cancelled meanwhile
+            self._give_back_at = math.inf
+        session.interrupt()
 
     def _compare(self, session: Kept, claims: int, turn: bytes) -> None:
         """Act on claims missing at once, on a surplus when it stays: its turn may just be unanswered.

@@ -318,6 +318,8 @@ def test_what_a_fenced_process_held_is_given_back_though_its_session_is_busy(
     heartbeat._connection.close()
     session.turns += 1  # as if a turn were always under way
     assert beat(queue)
+    clock.ahead += 3.0  # for handlers to end
+    assert beat(queue)
     session.turns += 1
     assert not queue.settle(zombie)
     assert other.get(0).key == "a"
