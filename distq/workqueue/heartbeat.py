@@ -1,6 +1,7 @@
 """Keeps a session alive from a thread of its own, and fences the process from another when that fails."""
 
 import logging
+import math
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -80,9 +81,13 @@ class Heartbeat:
         self._threads: list[threading.Thread] = []
         self._surplus = False
         self._fenced = False
+        self._clock = session.clock
+        self._looks_at = math.inf
+        self._was_late = 0.0
 
     def begin(self) -> None:
         """Beat from now on, unless it does."""
+        self._looks_at, self._was_late = self._clock.monotonic() + NEWS_INTERVAL, 0.0
         if not self._threads:
             self._start("heartbeat", self._run)
             self._start("deadline", self._watch)
@@ -122,15 +127,24 @@ class Heartbeat:
             del session
         self._connection.close()
 
+    def stood_still(self) -> float:
+        """Return for how many seconds nothing of this process ran, at the longest since the last good beat.
+
+        It is how late the thread came at most, or is, that watches the deadline and else only waits.
+        """
+        return max(self._was_late, self._clock.monotonic() - self._looks_at)
+
     def _watch(self) -> None:
         pause = NEWS_INTERVAL  # at most, since waits do not count the time for which a machine is suspended
         while not self._stopped.wait(pause):
+            self._was_late = self.stood_still()
             session = self._session()
             if session is None:
                 break
             self.fence_if_late(session)
             left = session.deadline.left()
             pause = min(left, NEWS_INTERVAL) if left > 0 else NEWS_INTERVAL
+            self._looks_at = self._clock.monotonic() + pause
             del session
 
     def fence_if_late(self, session: Kept) -> None:
@@ -155,9 +169,11 @@ class Heartbeat:
         if reply == b"LOST":
             if session.id == identity:
                 session.cancel_held("its session lapsed")
+            session.turn([], 0)  # which finds it lost, and says that what it held did not crash it
             return False
         if session.id == identity:
             session.deadline.extend(sent_at)
+            self._was_late = 0.0
         self.fence_if_late(session)
         undisturbed = turns % 2 == 0 and session.turns == turns and session.id == identity
         if self._fenced:  # the server still counts what was cancelled; a busy session is never undisturbed
