@@ -53,6 +53,7 @@ def commands_of(project: Path) -> list[str]:
     return re.findall(r"^```sh\n(.*?)^```$", (project / "README.md").read_text(), re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.first_contact(20)
 def test_its_tests_pass_and_its_checks_find_nothing(project: Path) -> None:
     """pytest, ruff and mypy, as its README says."""
     _, checks, _ = commands_of(project)
@@ -62,6 +63,7 @@ def test_its_tests_pass_and_its_checks_find_nothing(project: Path) -> None:
     assert "no issues found" in printed
 
 
+@pytest.mark.first_contact(20)
 def test_it_can_be_tried_in_a_sandbox(project: Path) -> None:
     """The block of its README, pasted as it is."""
     program("kubectl", package="kubernetes-client")

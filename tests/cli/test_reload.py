@@ -106,6 +106,7 @@ def children_of(process: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
 
 
+@pytest.mark.first_contact(20)
 def test_the_new_code_goes_on_with_the_work(developer: Developer, redis: Connection) -> None:
     """No key is lost between two versions, and none runs twice at once."""
     with developer.running() as process:

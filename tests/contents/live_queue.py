@@ -73,6 +73,7 @@ class LiveQueue:
             "turn",
             session=session,
             op=1,
+            after="",
             want=PER_STATE,
             max_clock_step=SECOND // 3,
             n_ok=0,

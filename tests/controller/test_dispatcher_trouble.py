@@ -4,6 +4,7 @@ import asyncio
 import functools
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -66,6 +67,30 @@ def test_a_plain_handler_past_the_timeout_keeps_its_claim_and_fails_when_it_retu
         go.set()
         eventually(lambda: attempts == [1, 2] and not left_over(connection, "foos"))
     assert "attempt 1 failed: TimeoutError: 50 ms" in caplog.text
+
+
+def test_a_handler_that_begins_late_is_told_to_stop_all_the_same(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread may take up a request after the dispatcher has looked for the last time before it sleeps."""
+    submit = executors.ThreadExecutor.submit
+
+    def submit_late(executor: executors.ThreadExecutor, requests: Sequence[Request]) -> None:
+        threading.Timer(0.2, submit, (executor, requests)).start()
+
+    monkeypatch.setattr(executors.ThreadExecutor, "submit", submit_late)
+    told: list[bool] = []
+    queue = Queue("foos", connection)
+    queue.add("default/web")
+    controller = Controller(
+        queue,
+        lambda request: told.append(request.cancelled.wait(20)),
+        concurrency=1,
+        reconciliation_timeout=0.05,
+    )
+    with running(controller):
+        eventually(lambda: told)
+    assert told[0]
 
 
 def test_a_lost_claim_cancels_its_async_handler_and_settles_nothing(connection: Connection) -> None:
@@ -281,7 +306,7 @@ class TestStop:
         self, connection: Connection, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A running handler keeps its own item only, not those that wait behind it."""
-        monkeypatch.setattr("distq.controller.worker.dispatcher.STALE", 1000.0)
+        monkeypatch.setattr("distq.controller.worker.claim_pace.STALE", 1000.0)
         blocked, go = threading.Event(), threading.Event()
 
         def reconcile(request: Request) -> None:

@@ -6,9 +6,6 @@ import sys
 from tests import ROOT
 from tests.first_contact.rows import ROWS, Outcome, Results, lines, outcomes, wrong
 
-AWAITED = {8, 20}
-"""Rows whose tests are not here yet; the program calls them wrong until they are."""
-
 RIGHT = {number: {f"test_{number}[a]", f"test_{number}[b]"} for number in ROWS}
 
 
@@ -32,7 +29,7 @@ def test_every_row_has_its_tests() -> None:
     told = program.stdout.splitlines()
     without = {int(line.split()[0]) for line in told if line.endswith("NO TEST")}
     assert [line.split()[0] for line in told[:-1]] == [str(number) for number in range(1, 22)], told
-    assert without == AWAITED, program.stderr[-3000:]
+    assert not without, program.stderr[-3000:]
     assert program.returncode == 1, "nothing was seen"
 
 

@@ -80,6 +80,7 @@ def create(client: Client, kind: str, name: str) -> None:
     client.create({**config_map("default", name), "kind": kind, "data": {}})
 
 
+@pytest.mark.first_contact(8)
 def test_the_second_program_ends_and_no_key_goes_astray(programs: Programs, redis: Connection) -> None:  # noqa: F811
     """A controller of ConfigMaps got a Secret's key, in silence."""
     programs.start("maps", "v1/ConfigMap")
@@ -97,6 +98,7 @@ def test_the_second_program_ends_and_no_key_goes_astray(programs: Programs, redi
     assert (worker.pid, worker.resource) == (programs.running[0].pid, "v1/ConfigMap")
 
 
+@pytest.mark.first_contact(8)
 def test_a_foreign_informer_ends_before_it_feeds_anything(programs: Programs, redis: Connection) -> None:  # noqa: F811
     """It opens no session, and looks all the same: at workers, and at who feeds the queue."""
     worker = programs.start("maps", "v1/ConfigMap", side="worker")

@@ -44,6 +44,7 @@ def opened(redis_server: EmbeddedValkey, connection: Connection) -> Iterator[Ope
         each.close()
 
 
+@pytest.mark.first_contact(8)
 def test_two_installations_do_not_see_each_other(opened: Opened) -> None:
     """Neither items in any state nor streams, elections, gauges or pages; names may even be the same."""
     blue, green = opened("blue"), opened("green")

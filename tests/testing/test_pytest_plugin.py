@@ -78,6 +78,7 @@ def run_pytest(folder: Path, *arguments: str, **files: str) -> "subprocess.Compl
     )
 
 
+@pytest.mark.first_contact(20)
 def test_each_module_has_a_sandbox_of_its_own(tmp_path: Path) -> None:
     """Tests of one module share it; the next module begins with nothing, and Clients follow."""
     done = run_pytest(tmp_path, maps=MAPS, test_one=TEST, test_two=TEST)

@@ -28,7 +28,7 @@ class SideBySide:
 
     def _run(self, script: str, **inputs: Any) -> Any:
         self._wakes_at_due = False
-        self._forgave = script in {"forget", "forgive", "requeue"} or (self._forgave and script != "turn")
+        self._forgave = self._forgave or script in {"forget", "forgive", "requeue"}
         self.store.connection.server_time = self.now
         return self.store.run(script, **inputs)
 
@@ -153,7 +153,6 @@ class SideBySide:
         record = self.state.sessions.live(number, nonce)
         resent = record is not None and record.op == str(op)
         endings = sorted(endings, key=lambda each: each.outcome != "success")
-        self._turned_at = self.now
         max_clock_step = max_clock_step_of(claim_duration)
         told = self.state.turn(
             now=self.now,
@@ -187,7 +186,8 @@ class SideBySide:
             assert reply == f"BACK {told.last_turn}".encode()
             return told
         assert answer_of(reply) == told
-        if not resent:
+        if not resent:  # nor lost, nor back: only then has it looked who is to be woken
+            self._forgave, self._turned_at = False, self.now
             self._fleet_concurrency = policy.fleet_concurrency
             self._check_wait(reply[1], len(told.claimed) < want)
             self._wakes_at_due = reply[1] != _AT_ONCE

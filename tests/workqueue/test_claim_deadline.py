@@ -124,11 +124,13 @@ def test_who_waits_for_cancelled_is_woken_at_the_deadline(connection: Connection
     queue.on_cancel = lambda _: heard.set()
     heartbeat = queue._session._heartbeat
     assert heartbeat is not None
-    heartbeat._connection._address.options["port"] = 1
+    options = heartbeat._connection._address.options
+    port, options["port"] = options["port"], 1
     heartbeat._connection.close()
     assert request.cancelled.wait(30)
     assert heard.wait(30)
     assert queue.held() == 0
+    options["port"] = port
     queue.close()
 
 

@@ -9,7 +9,6 @@ Outages of Redis are waited out, with what is to be settled kept.
 import functools
 import logging
 import math
-import random
 import threading
 import time
 from collections import deque
@@ -19,25 +18,17 @@ from typing import Literal
 
 from distq.controller.controller import Controller
 from distq.controller.functions import is_async
+from distq.controller.worker.claim_pace import CLAIM_AHEAD, QUICK, ClaimPace
 from distq.controller.worker.event_loop import EventLoop
 from distq.controller.worker.executors import Executor, Finished, ThreadExecutor
 from distq.controller.worker.loop_executor import LoopExecutor
-from distq.controller.worker.reconcile_log import log_reconcile
+from distq.controller.worker.patient_turns import PatientTurns
 from distq.controller.worker.reconcile_recorder import ReconcileRecorder
 from distq.errors import ConfigError, LayoutTooNew, NoSlotLeft, RedisError
 from distq.metrics import ACTIVE_WORKERS, MAX_CONCURRENT, MetricsProvider, Sample
 from distq.redisio.limits import TURN_LIMIT
 from distq.wording import counted, duration
-from distq.workqueue.interface import Release, Request, Settlement, Success, Turn
-
-QUICK = 0.001
-"""Seconds; handlers that take less on average are fed ahead."""
-
-CLAIM_AHEAD = 0.005
-"""Seconds of work that may be claimed beyond the free slots."""
-
-STALE = 0.025
-"""Seconds after which a claimed request that no slot took is released."""
+from distq.workqueue.interface import Release, Request, Settlement
 
 CANCEL_TIME = 1.0
 """Seconds that cancelled async handlers get to clean up once the grace period is over."""
@@ -45,9 +36,6 @@ CANCEL_TIME = 1.0
 UNHEEDED = 10.0
 """Seconds past the timeout, when they are told to stop, until reconciles that have all slots are a reason to
 start the process again."""
-
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
-"""Seconds between turns, before jitter, while Redis gives no useful answer."""
 
 _logger = logging.getLogger("distq")
 
@@ -76,7 +64,6 @@ class Dispatcher:
         self._concurrency = concurrency or controller.concurrency
         self._fleet_concurrency = fleet_concurrency or controller.fleet_concurrency
         self._on_failure = on_failure
-        self._on_settled = on_settled
         self._recorder: ReconcileRecorder | None = None
         if metrics is not None:
             self._recorder = ReconcileRecorder(metrics, self._name, controller.reconciliation_timeout)
@@ -98,15 +85,19 @@ class Dispatcher:
         )
         self._finished: deque[Finished] = deque()
         self._in_hand = 0
-        self._settling = 0
-        self._typical = math.inf
-        self._submissions: deque[tuple[float, int]] = deque()
-        self._submitted = 0
+        # what is claimed ahead counts for the fleet
+        self._pace = ClaimPace(self._concurrency, ahead=self._fleet_concurrency is None)
         self._changed = threading.Event()
         self._waiting_for: Literal["", "results", "work"] = ""
         self._swap = threading.Lock()
         self._stopping = threading.Event()
-        self._deadline = math.inf
+        self._turns = PatientTurns(
+            self._name,
+            self._queue,
+            stopping=self._stopping,
+            recorder=self._recorder,
+            on_settled=on_settled,
+        )
         self._all_finished = True
         self._all_settled = self._gave_up = False
         self._thread = threading.Thread(target=self._run, name=f"{self._name}-dispatcher", daemon=True)
@@ -114,12 +105,12 @@ class Dispatcher:
     @property
     def in_progress(self) -> int:
         """Return how many claimed requests have not been settled."""
-        return self._in_hand + self._settling
+        return self._in_hand + self._turns.settling
 
     @property
     def has_claimed(self) -> bool:
         """Return whether it ever claimed anything."""
-        return self._submitted > 0
+        return self._pace.submitted > 0
 
     def gauges(self) -> list[Sample]:
         """Return how many handlers may run, and how many do."""
@@ -162,7 +153,7 @@ class Dispatcher:
 
         A second call can only shorten the grace period.
         """
-        self._deadline = min(self._deadline, time.monotonic() + grace)
+        self._turns.deadline = min(self._turns.deadline, time.monotonic() + grace)
         self._stopping.set()
         self._changed.set()
         self._queue.announce_stop()
@@ -232,7 +223,7 @@ class Dispatcher:
         want = self._want()
         wait = None
         if settlements or want:
-            turn = self._turn(settlements, want)
+            turn = self._turns.make(settlements, want)
             if self._stopping.is_set():
                 self._settle(_releases(turn.requests))
                 return
@@ -247,13 +238,13 @@ class Dispatcher:
 
     def _wait(self, wait: float | None) -> None:
         """Sleep until there is something to do; ``wait`` is the queue's where it had less than wanted."""
-        overdue = self._executor.check_overdue()
+        overdue = self._executor.check_overdue() if self._in_hand else math.inf
         if self._executor.pending():
             self._wait_for_results(CLAIM_AHEAD)
         elif wait is None:
             if self._in_hand >= self._slots():
                 self._wait_for_results(overdue)
-        elif not (self._in_hand and self._typical < QUICK and self._wait_for_results(QUICK)):
+        elif not (self._in_hand and self._pace.is_quick and self._wait_for_results(QUICK)):
             self._wait_for_work(min(wait, overdue))
 
     def _wait_for_results(self, seconds: float) -> bool:
@@ -290,16 +281,12 @@ class Dispatcher:
         return self._concurrency - self._executor.lost_slots()
 
     def _want(self) -> int:
-        ahead = 0
-        if self._fleet_concurrency is None and self._typical < QUICK:  # what is claimed counts for the fleet
-            ahead = int(self._concurrency * CLAIM_AHEAD / max(self._typical, 1e-7))
-        return max(0, min(TURN_LIMIT, self._slots() + min(ahead, TURN_LIMIT) - self._in_hand))
+        return self._pace.want(self._slots(), self._in_hand)
 
     def _submit(self, requests: Sequence[Request]) -> None:
         if requests:
             self._in_hand += len(requests)
-            self._submitted += len(requests)
-            self._submissions.append((time.monotonic(), self._submitted))
+            self._pace.submit(len(requests))
             self._executor.submit(requests)
 
     def _collect(self) -> list[Settlement]:
@@ -308,30 +295,19 @@ class Dispatcher:
         if not finished:
             return []
         self._in_hand -= len(finished)
-        self._learn([each.took for each in finished])
+        self._pace.learn([each.took for each in finished])
         if self._recorder is not None:
             self._recorder.finished(finished)
         return [
             Settlement(each.request, each.outcome, each.took) for each in finished if each.outcome is not None
         ]
 
-    def _learn(self, times: Sequence[float]) -> None:
-        """Learn how quick handlers are."""
-        kept = 0.9 ** len(times) if self._typical < math.inf else 0.0
-        self._typical = kept * min(self._typical, STALE) + (1 - kept) * sum(times) / len(times)
-
     def _release_stale(self) -> list[Settlement]:
         """Give back what was claimed ahead and found no slot within milliseconds."""
-        started = self._submitted - self._executor.pending()
-        while self._submissions and self._submissions[0][1] <= started:
-            self._submissions.popleft()
-        if not self._submissions or time.monotonic() - self._submissions[0][0] < STALE:
-            return []
-        self._typical = STALE
-        return self._cancel_pending()
+        return self._cancel_pending() if self._pace.is_stale(self._executor.pending()) else []
 
     def _cancel_pending(self) -> list[Settlement]:
-        self._submissions.clear()
+        self._pace.forget_submissions()
         pending = self._executor.cancel_pending()
         self._in_hand -= len(pending)
         return _releases(pending)
@@ -339,50 +315,7 @@ class Dispatcher:
     def _settle(self, settlements: Sequence[Settlement]) -> None:
         """Settle any number of claims without taking new ones."""
         for start in range(0, len(settlements), TURN_LIMIT):
-            self._turn(settlements[start : start + TURN_LIMIT], 0)
-
-    def _turn(self, settlements: Sequence[Settlement], want: int) -> Turn:
-        """Make one turn, however long Redis is away, and log what failed.
-
-        Raises RedisError once the grace period is over, LayoutTooNew at once.
-        """
-        away_since, pause = None, FIRST_PAUSE
-        self._settling = len(settlements)
-        while True:
-            try:
-                turn = self._queue.turn(settlements, want)
-                break
-            except LayoutTooNew:
-                raise
-            except RedisError as error:
-                if away_since is None:
-                    away_since = time.monotonic()
-                    _logger.warning("%s: %s Going on once it answers.", self._name, error)
-                    if self._recorder is not None:
-                        self._recorder.outage()
-                if self._stopping.is_set() and not settlements:
-                    return Turn([], [], 0.0)
-                if (left := self._deadline - time.monotonic()) <= 0:
-                    raise
-            self._pause(min(pause * random.uniform(0.5, 1.0), left))
-            pause = min(2 * pause, LONGEST_PAUSE)
-        self._settling = 0
-        if away_since is not None:
-            away = duration(time.monotonic() - away_since)
-            _logger.warning("%s: Redis answers again after %s", self._name, away)
-        verbose = _logger.isEnabledFor(logging.DEBUG)
-        for settlement, disposition in zip(settlements, turn.dispositions, strict=True):
-            if verbose or not isinstance(settlement.outcome, Success):
-                log_reconcile(self._name, self._queue.worker, settlement, disposition)
-                self._on_settled(self._name, settlement)
-        return turn
-
-    def _pause(self, seconds: float) -> None:
-        """Sleep; a shutdown that begins meanwhile ends it."""
-        if self._stopping.is_set():
-            time.sleep(seconds)
-        else:
-            self._stopping.wait(seconds)
+            self._turns.make(settlements[start : start + TURN_LIMIT], 0)
 
     def _drain(self) -> None:
         """Release what did not start, let the rest finish, and cancel it when the grace period is over."""
@@ -398,7 +331,7 @@ class Dispatcher:
         self._executor.close()
 
     def _deadline_left(self) -> float:
-        return self._deadline - time.monotonic()
+        return self._turns.deadline - time.monotonic()
 
     def _settle_running(self, left: Callable[[], float]) -> None:
         """Settle what handlers finish until none runs or no time is ``left``."""

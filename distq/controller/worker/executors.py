@@ -213,22 +213,40 @@ class ThreadExecutor(Executor):
                 request.cancelled.set()
 
     def check_overdue(self) -> float:
-        """Tell handlers past the timeout to stop; take from those past ``max_hold`` what they hold."""
-        return min(self._warn_overdue(), self._give_up_held())
+        """Tell handlers past the timeout to stop; take from those past ``max_hold`` what they hold.
 
-    def _give_up_held(self) -> float:
-        if self._max_hold is None:
-            return math.inf
-        now, next_check = time.monotonic(), math.inf
-        for slot in self._slots:
-            request, age = slot.request, now - slot.started
-            if request is None or not slot.undecided:
-                continue
-            if age < self._max_hold:
-                next_check = min(next_check, self._max_hold - age)
-            elif slot.decide(request):
+        A slot that is free may begin at once with what was submitted, and is looked at again in time.
+        """
+        now = time.monotonic()
+        return min(self._look_after(slot, now) for slot in self._slots)
+
+    def _look_after(self, slot: Slot, now: float) -> float:
+        """Return the seconds until the next check of this slot."""
+        timeout, max_hold = self._timeout or math.inf, self._max_hold or math.inf
+        request, age = slot.request, now - slot.started
+        if request is None or not slot.undecided:
+            return min(timeout, max_hold)
+        if age >= max_hold:
+            if slot.decide(request):
                 self._give_up(request, slot, age)
-        return next_check
+            return min(timeout, max_hold)
+        if age < timeout:
+            return min(timeout, max_hold) - age
+        if now - slot.warned >= WARN_EVERY:
+            slot.warned = now
+            self._warn(request, age)
+        return min(slot.warned + WARN_EVERY - now, max_hold - age)
+
+    def _warn(self, request: Request, age: float) -> None:
+        """Set ``cancelled`` of a request past the timeout, and say so."""
+        request.cancelled.set()
+        _logger.warning(
+            "%s %s still runs after %s, past its timeout of %s; it keeps its claim and slot",
+            self._name,
+            request.key,
+            duration(age),
+            duration(self._timeout or 0.0),
+        )
 
     def _give_up(self, request: Request, slot: Slot, age: float) -> None:
         """Let the request fail, with where its handler is; the handler keeps the slot until it returns."""
@@ -239,29 +257,6 @@ class ThreadExecutor(Executor):
             "%s %s %s; it keeps its slot\n%s", self._name, request.key, timeout, outcome.traceback
         )
         self._on_finished(Finished(request, outcome, age))
-
-    def _warn_overdue(self) -> float:
-        """Set ``cancelled`` of handlers past the timeout, and warn of them each minute."""
-        if self._timeout is None:
-            return math.inf
-        now, next_check = time.monotonic(), math.inf
-        for slot in self._slots:
-            request, age = slot.request, now - slot.started
-            if request is None or not slot.undecided:
-                continue
-            if age >= self._timeout and now - slot.warned >= WARN_EVERY:
-                slot.warned = now
-                request.cancelled.set()
-                _logger.warning(
-                    "%s %s still runs after %s, past its timeout of %s; it keeps its claim and slot",
-                    self._name,
-                    request.key,
-                    duration(age),
-                    duration(self._timeout),
-                )
-            check = self._timeout - age if age < self._timeout else slot.warned + WARN_EVERY - now
-            next_check = min(next_check, check)
-        return next_check
 
     def close(self) -> None:
         """Let the threads end; those still in a handler end after it."""

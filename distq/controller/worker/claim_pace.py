@@ -1,0 +1,68 @@
+"""How many items a dispatcher claims: as many as it has free slots, and ahead for handlers that are quick."""
+
+import math
+import time
+from collections import deque
+from collections.abc import Sequence
+
+from distq.redisio.limits import TURN_LIMIT
+
+QUICK = 0.001
+"""Seconds; handlers that take less on average are fed ahead."""
+
+CLAIM_AHEAD = 0.005
+"""Seconds of work that may be claimed beyond the free slots."""
+
+STALE = 0.025
+"""Seconds after which a claimed request that no slot took is released."""
+
+
+class ClaimPace:
+    """Learns how long handlers take, and notices requests that were claimed for slots that did not come free.
+
+    ``ahead`` says whether anything may be claimed beyond the free slots.
+    """
+
+    def __init__(self, concurrency: int, *, ahead: bool) -> None:
+        self._concurrency = concurrency
+        self._ahead = ahead
+        self._typical = math.inf
+        self._submissions: deque[tuple[float, int]] = deque()
+        self.submitted = 0
+        """How many requests were submitted so far."""
+
+    @property
+    def is_quick(self) -> bool:
+        """Return whether handlers end so soon that to wait for them is worth while."""
+        return self._typical < QUICK
+
+    def want(self, slots: int, in_hand: int) -> int:
+        """Return how many items the next turn claims."""
+        ahead = 0
+        if self._ahead and self.is_quick:
+            ahead = int(self._concurrency * CLAIM_AHEAD / max(self._typical, 1e-7))
+        return max(0, min(TURN_LIMIT, slots + min(ahead, TURN_LIMIT) - in_hand))
+
+    def submit(self, requests: int) -> None:
+        """Note that so many requests wait for slots from now on."""
+        self.submitted += requests
+        self._submissions.append((time.monotonic(), self.submitted))
+
+    def learn(self, times: Sequence[float]) -> None:
+        """Learn from how long handlers took, in seconds."""
+        kept = 0.9 ** len(times) if self._typical < math.inf else 0.0
+        self._typical = kept * min(self._typical, STALE) + (1 - kept) * sum(times) / len(times)
+
+    def is_stale(self, pending: int) -> bool:
+        """Return whether requests wait for too long, of ``pending`` ones; then handlers are not quick."""
+        started = self.submitted - pending
+        while self._submissions and self._submissions[0][1] <= started:
+            self._submissions.popleft()
+        if not self._submissions or time.monotonic() - self._submissions[0][0] < STALE:
+            return False
+        self._typical = STALE
+        return True
+
+    def forget_submissions(self) -> None:
+        """Note that nothing waits for a slot any more."""
+        self._submissions.clear()

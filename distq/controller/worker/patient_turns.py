@@ -1,0 +1,95 @@
+"""A dispatcher's turns: however long Redis is away, what is to be settled is kept; what failed is logged."""
+
+import logging
+import math
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from distq.controller.worker.reconcile_log import log_reconcile
+from distq.controller.worker.reconcile_recorder import ReconcileRecorder
+from distq.errors import LayoutTooNew, RedisError
+from distq.wording import duration
+from distq.workqueue.interface import Settlement, Success, Turn, TurnQueue
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+"""Seconds between turns, before jitter, while Redis gives no useful answer."""
+
+_logger = logging.getLogger("distq")
+
+
+class PatientTurns:
+    """Makes the turns of one queue, until a deadline once it is ``stopping``.
+
+    ``on_settled`` receives each settlement that is no success.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        queue: TurnQueue,
+        *,
+        stopping: threading.Event,
+        recorder: ReconcileRecorder | None,
+        on_settled: Callable[[str, Settlement], None],
+    ) -> None:
+        self._name = name
+        self._queue = queue
+        self._stopping = stopping
+        self._recorder = recorder
+        self._on_settled = on_settled
+        self.deadline = math.inf
+        """The monotonic time after which an outage is waited out no longer."""
+        self.settling = 0
+        """How many settlements are on their way."""
+
+    def make(self, settlements: Sequence[Settlement], want: int) -> Turn:
+        """Make one turn.
+
+        Raises RedisError once the deadline is over, LayoutTooNew at once.
+        """
+        self.settling = len(settlements)
+        turn = self._wait_out(settlements, want)
+        self.settling = 0
+        verbose = _logger.isEnabledFor(logging.DEBUG)
+        for settlement, disposition in zip(settlements, turn.dispositions, strict=True):
+            if verbose or not isinstance(settlement.outcome, Success):
+                log_reconcile(self._name, self._queue.worker, settlement, disposition)
+                self._on_settled(self._name, settlement)
+        return turn
+
+    def _wait_out(self, settlements: Sequence[Settlement], want: int) -> Turn:
+        away_since, pause = None, FIRST_PAUSE
+        while True:
+            try:
+                turn = self._queue.turn(settlements, want)
+                break
+            except LayoutTooNew:
+                raise
+            except RedisError as error:
+                if away_since is None:
+                    away_since = time.monotonic()
+                    self._report(error)
+                if self._stopping.is_set() and not settlements:
+                    return Turn([], [], 0.0)
+                if (left := self.deadline - time.monotonic()) <= 0:
+                    raise
+            self._pause(min(pause * random.uniform(0.5, 1.0), left))
+            pause = min(2 * pause, LONGEST_PAUSE)
+        if away_since is not None:
+            away = duration(time.monotonic() - away_since)
+            _logger.warning("%s: Redis answers again after %s", self._name, away)
+        return turn
+
+    def _report(self, error: RedisError) -> None:
+        _logger.warning("%s: %s Going on once it answers.", self._name, error)
+        if self._recorder is not None:
+            self._recorder.outage()
+
+    def _pause(self, seconds: float) -> None:
+        """Sleep; a shutdown that begins meanwhile ends it."""
+        if self._stopping.is_set():
+            time.sleep(seconds)
+        else:
+            self._stopping.wait(seconds)
