@@ -44,7 +44,11 @@ class Predicate:
         return Predicate(lambda event: _not(self.test(event)), self.compares)
 
 
-def predicate_of(test: Predicate | Callable[[Event], bool]) -> Predicate:
+EventTest = Predicate | Callable[[Event], bool]
+"""What says whether an event matters: a Predicate, or a plain function."""
+
+
+def predicate_of(test: EventTest) -> Predicate:
     """Return a function as a Predicate that does not compare."""
     if isinstance(test, Predicate):
         return test
@@ -52,7 +56,7 @@ def predicate_of(test: Predicate | Callable[[Event], bool]) -> Predicate:
     return Predicate(lambda event: bool(test(event)))
 
 
-def all_of(tests: Iterable[Predicate | Callable[[Event], bool]]) -> Predicate:
+def all_of(tests: Iterable[EventTest]) -> Predicate:
     """Return the predicate that passes what all of them pass."""
     combined = Predicate(lambda _: True)
     for test in tests:

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from distq.client.resources import parse_resource
-from distq.controller.event import Event
 from distq.controller.functions import require_keys
-from distq.controller.predicate import Predicate, all_of
+from distq.controller.predicate import EventTest, Predicate, all_of
 from distq.errors import ConfigError
 from distq.redisio.scores import validate_priority
 from distq.workqueue.rate_limiters import is_delay
@@ -32,7 +31,7 @@ class _Watch:
     namespaces: Sequence[str] | None = None
     label_selector: str = ""
     field_selector: str = ""
-    predicates: Sequence[Predicate | Callable[[Event], bool]] = ()
+    predicates: EventTest | Sequence[EventTest] = ()
     metadata_only: bool = False
     cached: bool = False
 
@@ -45,14 +44,13 @@ class _Watch:
             )
         if self.namespaces is not None:
             object.__setattr__(self, "namespaces", _namespaces(self.resource, self.namespaces))
-        predicates = (self.predicates,) if callable(self.predicates) else tuple(self.predicates)
-        object.__setattr__(self, "predicates", predicates)
-        all_of(predicates)
+        object.__setattr__(self, "predicates", _several(self.predicates))
+        all_of(_several(self.predicates))
 
     @property
     def predicate(self) -> Predicate:
         """Return all predicates as one."""
-        return all_of(self.predicates)
+        return all_of(_several(self.predicates))
 
     @property
     def mapping(self) -> str:
@@ -161,6 +159,10 @@ def title(watch: Watch) -> str:
     if watch.namespaces is not None:
         words.append(f"in {' '.join(watch.namespaces)}")
     return " ".join(filter(None, words))
+
+
+def _several(tests: EventTest | Sequence[EventTest]) -> tuple[EventTest, ...]:
+    return (tests,) if callable(tests) else tuple(tests)
 
 
 def _namespaces(resource: str, namespaces: Sequence[str]) -> tuple[str, ...]:

@@ -57,7 +57,11 @@ class LeaderElectionConfig:
     """Who keeps ``leader_election_master_status`` and ``leader_election_slowpath_total``."""
 
     def __post_init__(self) -> None:
-        """Refuse what client-go's NewLeaderElector refuses, in its order."""
+        """Refuse what client-go's NewLeaderElector refuses, in its order, and what is no number."""
+        for name in "lease_duration", "renew_deadline", "retry_period":
+            seconds = getattr(self, name)
+            if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+                raise ConfigError(f"bad {name} {seconds!r:.80}. Give seconds, as a number.")
         if not self.lease_duration > self.renew_deadline:
             raise self._bad("Make lease_duration longer than renew_deadline.")
         if not self.renew_deadline > self.retry_period * JITTER_FACTOR:

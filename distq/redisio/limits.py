@@ -13,4 +13,4 @@ BATCH_LIMIT = 1000
 """Items of an add; keys, known and gone objects of a commit together."""
 
 REPAIR_LIMIT = 500
-"""Items that a script requeues, deletes or parks."""
+"""Items that a script requeues, deletes or parks, or forgives a crash."""

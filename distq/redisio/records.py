@@ -13,7 +13,7 @@ from distq.redisio.scores import decode_order, decode_time
 
 _NUMBER = rb"(\d{1,16})"
 _CLAIM = re.compile(rb"%b %b (\S+)" % (_NUMBER, _NUMBER))
-_FAILURE = re.compile(rb"%b %b (\d+) (\S+) (.*)" % (_NUMBER, _NUMBER), re.DOTALL)
+_FAILURE = re.compile(rb"%b %b (\d+) (\S+?)(?:@[\d,]+)? (.*)" % (_NUMBER, _NUMBER), re.DOTALL)
 _STREAM = re.compile(rb"(\S+) (\S+) (\S+) (.*)", re.DOTALL)
 _LATEST = 2**52 / 1e6
 UNREADABLE = "unreadable"
@@ -55,7 +55,10 @@ class FailureRecord:
 
     @classmethod
     def parse(cls, text: bytes) -> Self:
-        """Read ``count crashes failed_at reason text``; the traceback begins at the text's second line."""
+        """Read ``count crashes failed_at reason text``; the traceback begins at the text's second line.
+
+        Behind the reason are the claims that crashed, ``@fence,fence``, which are the scripts' alone.
+        """
         found = _FAILURE.fullmatch(text)
         if found is None or max(int(found[1]), int(found[2])) >= 2**53:
             return cls(0, 0, 0, UNREADABLE, text.decode(errors="backslashreplace"), "", readable=False)

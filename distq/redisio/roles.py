@@ -39,7 +39,7 @@ _LOOK = _COUNT + "hgetall hkeys hmget hscan zmscore zrange zrevrangebyscore zsca
 ROLES = {
     "producer": Role(("add", "add_after"), _HANDLE),
     "worker": Role(
-        ("add", "add_after", "close", "forget", "heartbeat", "open", "turn"),
+        ("add", "add_after", "close", "forget", "forgive", "heartbeat", "open", "turn"),
         _HANDLE + "blpop client|id client|unblock hgetall hmget",
     ),
     "informer": Role(("commit",), _KNOW + _COUNT + "hgetall hmget hscan hsetnx zrevrangebyscore"),

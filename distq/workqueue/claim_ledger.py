@@ -31,6 +31,8 @@ class ClaimLedger:
         """Of those held: claims that came for calls which were given up."""
         self.results: dict[int, tuple[Entry | None, Disposition]] = {}
         """What became of entries whose calls do not know it yet; late, where a call ended with an error."""
+        self._cancelled: dict[str, int] = {}
+        """Fences of what was cancelled here, and what the server may have still, by key."""
         self._promoted = 0
         self._holds_suspect = False
         self._empties = False
@@ -135,18 +137,25 @@ class ClaimLedger:
     def cancel_all(self, why: str) -> list[Request]:
         """Cancel all requests and return them: from here on nothing of them is settled."""
         held, self.held = self.held, {}
+        self._cancelled |= {key: request.fence for key, request in held.items()}
         for request in held.values():
             self._cancel(request, why)
         return list(held.values())
 
-    def lose(self) -> None:
-        """Give up all claims, since the server no longer has the session."""
+    def lose(self) -> dict[str, int]:
+        """Give up all claims, since the server no longer has the session; return their fences, by key.
+
+        Among them are those that were cancelled before this was known.
+        """
         self.unassigned.clear()
         self._holds_suspect = self._empties = False
         self.cancel_all("its session was lost")
+        lost, self._cancelled = self._cancelled, {}
+        return lost
 
     def compare(self, fences: Mapping[str, int]) -> list[Request]:
         """Cancel what the server has not, and what nobody came for; return what it has and we have not."""
+        self._cancelled = {}
         for key, request in list(self.held.items()):
             if fences.get(key) != request.fence:
                 del self.held[key]
@@ -155,7 +164,9 @@ class ClaimLedger:
                 del self.held[key]
                 self._cancel(request, "nobody came for it")
         self.unassigned.clear()
-        return [Request(key, fence=fence) for key, fence in fences.items() if key not in self.held]
+        unknown = {key: fence for key, fence in fences.items() if key not in self.held}
+        self._cancelled |= unknown
+        return [Request(key, fence=fence) for key, fence in unknown.items()]
 
     def _cancel(self, request: Request, why: str) -> None:
         _logger.warning("queue %s: %s cancelled: %s", self._name, request.key, why)

@@ -82,9 +82,13 @@ class Heartbeat:
         self._surplus = False
         self._give_back_at = math.inf
         """When what was cancelled too late may run elsewhere, as far as the server still has it here."""
+        self._clock = session.clock
+        self._looks_at = math.inf
+        self._was_late = 0.0
 
     def begin(self) -> None:
         """Beat from now on, unless it does."""
+        self._looks_at, self._was_late = self._clock.monotonic() + NEWS_INTERVAL, 0.0
         if not self._threads:
             self._start("heartbeat", self._run)
             self._start("deadline", self._watch)
@@ -133,15 +137,24 @@ class Heartbeat:
         until_give_back = self._give_back_at - session.clock.monotonic()
         return min(self._period, max(until_give_back, 0.1))
 
+    def stood_still(self) -> float:
+        """Return for how many seconds nothing of this process ran, at the longest since the last good beat.
+
+        It is how late the thread came at most, or is, that watches the deadline and else only waits.
+        """
+        return max(self._was_late, self._clock.monotonic() - self._looks_at)
+
     def _watch(self) -> None:
         pause = NEWS_INTERVAL  # at most, since waits do not count the time for which a machine is suspended
         while not self._stopped.wait(pause):
+            self._was_late = self.stood_still()
             session = self._session()
             if session is None:
                 break
             self.fence_if_late(session)
             left = session.deadline.left()
             pause = min(left, NEWS_INTERVAL) if left > 0 else NEWS_INTERVAL
+            self._looks_at = self._clock.monotonic() + pause
             del session
 
     def fence_if_late(self, session: Kept) -> None:
@@ -168,9 +181,11 @@ class Heartbeat:
         if reply == b"LOST":
             if session.id == identity:
                 session.cancel_held("its session lapsed")
+            session.turn([], 0)  # which finds it lost, and says that what it held did not crash it
             return False
         if session.id == identity:
             session.deadline.extend(sent_at)
+            self._was_late = 0.0
         self.fence_if_late(session)
         undisturbed = turns % 2 == 0 and session.turns == turns and session.id == identity
         if (at := self._give_back_at) < math.inf:  # a busy session is never undisturbed

@@ -26,6 +26,7 @@ from distq.workqueue.claim_ledger import ClaimLedger
 from distq.workqueue.engine import Entry, TurnSettings
 from distq.workqueue.heartbeat import Heartbeat
 from distq.workqueue.interface import Request, Turn
+from distq.workqueue.lost_sessions import LostSessions
 from distq.workqueue.rate_limiters import microseconds
 from distq.workqueue.turn_client import TurnClient
 from distq.workqueue.wait_coordinator import WaitCoordinator
@@ -78,6 +79,7 @@ class RedisSession:
         self.turns = 0
         """Counts the begins and ends of turns: odd while one is under way."""
         self._heartbeat: Heartbeat | None = None
+        self._lost = LostSessions()
         self.deadline = ClaimDeadline(self.claim_duration, self.clock)
         self._ledger = ClaimLedger(self.store.name, on_cancel=self._on_cancel, on_drained=self.interrupt)
         self._client = TurnClient(
@@ -267,6 +269,7 @@ class RedisSession:
     # Beginning and end
 
     def _open(self) -> str:
+        self._lost.forgive(self.store)
         sent_at = self.clock.monotonic()
         session: bytes = self.store.run(
             "open",
@@ -292,11 +295,23 @@ class RedisSession:
             self._refusal = error
             return False
 
-    def _lose(self) -> None:
+    def _lose(self, session: str) -> None:
         """Give up a session that the server no longer has; the next turn opens another."""
-        lost = len(self._ledger.held)
-        _logger.warning("queue %s: session lost, %s cancelled", self.store.name, counted(lost, "claim"))
-        self._ledger.lose()
+        stood_still = self._heartbeat.stood_still() if self._heartbeat is not None else 0.0
+        fences = self._ledger.lose()
+        if fences and stood_still > self.claim_duration / 3:
+            _logger.warning(
+                "queue %s: this process did not run for %s or more (a handler held the interpreter, or it "
+                "was frozen); others were given its %s: no crash of theirs",
+                self.store.name,
+                duration(stood_still),
+                counted(len(fences), "item"),
+            )
+        else:
+            lost = counted(len(fences), "claim")
+            _logger.warning("queue %s: session lost, %s cancelled", self.store.name, lost)
+        self._lost.add(session, fences)
+        self._lost.forgive(self._client.store)
         self.interrupt()
 
     def _compare(self) -> Sequence[Request]:
@@ -330,8 +345,9 @@ class RedisSession:
             self._client.resolve_doubt()
             held += self._ledger.cancel_all(why)  # what the turn in doubt brought
             self._client.release(held)
-            if self.id:
-                store.run("close", session=self.id)
+            if self.id and not store.run("close", session=self.id):
+                self._lost.add(self.id, self._ledger.lose())
+                self._lost.forgive(store)
         finally:  # without an answer it lapses
             hurried.close()
             if self._heartbeat is not None:

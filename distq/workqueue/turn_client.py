@@ -35,8 +35,9 @@ class TurnClient:
     """Makes the turns of one session, one at a time, and records them in its ledger.
 
     ``open_session`` returns the name of a new session, and ``may_claim`` whether what is open may claim;
-    ``on_lost`` is called once Redis has it no longer. ``on_went_back`` is called once Redis shows an older
-    turn of it than the last: it compares the claims, and returns what is unknown here, to be released.
+    ``on_lost`` is called with its name once Redis has it no longer. ``on_went_back`` is called once Redis
+    shows an older turn of it than the last: it compares the claims, and returns what is unknown here, to be
+    released.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class TurnClient:
         max_clock_step: int,
         open_session: Callable[[], str],
         may_claim: Callable[[], bool],
-        on_lost: Callable[[], None],
+        on_lost: Callable[[str], None],
         on_went_back: Callable[[], Sequence[Request]],
     ) -> None:
         self.store = store
@@ -154,8 +155,8 @@ class TurnClient:
             raise
         if answer == b"LOST":
             self._in_doubt = None
-            self.session = ""
-            self._on_lost()
+            lost, self.session = self.session, ""
+            self._on_lost(lost)
             return None
         if isinstance(answer, bytes):
             self._in_doubt = None

@@ -209,6 +209,11 @@ def test_a_predicate_that_would_let_everything_pass_is_refused(predicate: Any, m
         assert str(caught.value) == f"{message}. Give plain functions of one Event."
 
 
+def test_one_predicate_needs_no_list() -> None:
+    """Given by itself it is as a list of it, for the type checker, too."""
+    assert For("v1/Pod", predicates=generation_changed) == For("v1/Pod", predicates=[generation_changed])
+
+
 def test_keys_that_nobody_could_enqueue_are_refused() -> None:
     """A mapping function of the wrong arguments, or an async one, would stop its stream for ever."""
     with pytest.raises(ConfigError, match=r"bad keys of Watches\(v1/Pod\): missing .* 'more'\. Give a plain"):

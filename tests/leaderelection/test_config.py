@@ -40,6 +40,9 @@ def test_the_defaults_are_client_go_s() -> None:
         ({"lease_duration": math.inf}, "Make all of them more than zero, and finite."),
         ({"lease_duration": math.nan}, "Make lease_duration longer than renew_deadline."),
         ({"renew_deadline": math.nan}, "Make lease_duration longer than renew_deadline."),
+        ({"lease_duration": "15"}, "bad lease_duration '15'. Give seconds, as a number."),
+        ({"renew_deadline": None}, "bad renew_deadline None. Give seconds, as a number."),
+        ({"retry_period": True}, "bad retry_period True. Give seconds, as a number."),
         ({"retry_period": math.nan}, "Make renew_deadline longer than retry_period times 1.2."),
         (
             {"lease_duration": 0.9, "renew_deadline": 0.5, "retry_period": 0.1},

@@ -118,7 +118,7 @@ def test_every_script_that_takes_items_is_meant(measured: Measured) -> None:
     queue.forget("a")
     assert measured.items["forget"] == [1]
     assert {name for name in scripts.names() if scripts.load(name).last_is_list} == {
-        *("add", "add_after", "commit", "delete", "forget", "park", "requeue", "turn")
+        *("add", "add_after", "commit", "delete", "forget", "forgive", "park", "requeue", "turn")
     }
     assert eye.queues("foos")[0].dead == 1
     queue.close()

@@ -146,6 +146,15 @@ def _resume(scene: Scene) -> object:
     return scene.eye.resume("foos")
 
 
+def _forgive(scene: Scene) -> object:
+    """Say that a process lives whose session lapsed with what is parked for that now."""
+    session = scene.queue._session
+    scene.connection.execute("HSET", queue_key("foos", "failures"), "dead", "0 3 7 crashes@5,6,7 no")
+    session._lost.add("3-nonce", {"dead": 6, "first": 6})
+    session._lost.forgive(session.store)
+    return session._lost._fences
+
+
 Operation = Callable[[Scene], object]
 SETTLED = (["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth"], [True] * 8)
 OPERATIONS: dict[str, tuple[Operation, object, object]] = {
@@ -156,6 +165,7 @@ OPERATIONS: dict[str, tuple[Operation, object, object]] = {
     "commit": (_commit, (Committed(1), Committed(0)), (Committed(0), Committed(0))),
     "add": (lambda scene: scene.queue.add("first", "new", "dead", "later", priority=5), 3, 0),
     "add_after": (lambda scene: scene.queue.add("first", "new", "dead", "later", after=9, priority=5), 2, 0),
+    "forgive": (_forgive, {}, {}),
     "forget": (lambda scene: scene.queue.forget("failing"), None, None),
     "requeue": (lambda scene: scene.eye.requeue("foos", "dead", "failing", "later", "first"), 3, 0),
     "delete": (lambda scene: scene.eye.delete("foos", "dead", "failing", "later", "first"), 4, 0),

@@ -92,6 +92,12 @@ def test_scripts_write_claims_as_we_read_them(connection: Connection) -> None:
     [
         (b"3 0 1795 - boom: a b", FailureRecord(3, 0, 1795, "", "boom: a b", "")),
         (b"0 2 0 - ", FailureRecord(0, 2, 0, "", "", "")),
+        (b"0 2 0 -@17,18 ", FailureRecord(0, 2, 0, "", "", "")),
+        (
+            b"1 3 5 crashes@17,18,19 its workers died",
+            FailureRecord(1, 3, 5, "crashes", "its workers died", ""),
+        ),
+        (b"1 0 5 a@b@7 no", FailureRecord(1, 0, 5, "a@b", "no", "")),
         (b"9 1 5 terminal no\nline 1\nline 2", FailureRecord(9, 1, 5, "terminal", "no", "line 1\nline 2")),
         (b"1 3 5 crashes its workers died", FailureRecord(1, 3, 5, "crashes", "its workers died", "")),
         (b"1 0 5 - caf\xc3", FailureRecord(1, 0, 5, "", "caf\N{REPLACEMENT CHARACTER}", "")),

@@ -22,8 +22,8 @@ from tests.support.populated import NAMES, SECOND, Populated, key
 from tests.workqueue.machine import QueueMachine, run
 
 SCRIPTS = [
-    *("add", "add_after", "close", "commit", "delete", "forget", "heartbeat", "open", "park", "pause"),
-    *("requeue", "resume", "turn"),
+    *("add", "add_after", "close", "commit", "delete", "forget", "forgive", "heartbeat", "open", "park"),
+    *("pause", "requeue", "resume", "turn"),
 ]
 SCRIPT_KEYS = [(name, each) for name in SCRIPTS for each in scripts.load(name).keys]
 

@@ -33,6 +33,7 @@ class Populated:
         self.turn("third", [], want=9, session=other)
         self.turn("fourth", [("poison", self.fence_of("poison"), "park", "", "", "no")], 0, session=other)
         self.run("close", session=other)
+        connection.execute("HSET", self.store.key("failures"), "poison", "1 3 7 crashes@5,6,7 no")
         StreamStore(connection, "foos", STREAM).commit(
             epoch="7", after="", new="100", batch="b0", keys=["ready"], known={"old": "1", "pod": "2"}
         )
@@ -106,6 +107,7 @@ class Populated:
             "turn": self._turn("fifth", self.session) | {"n_ok": 1, "settlements": settlements, "want": 5},
             "commit": {"stream": STREAM, "priority": -9} | record | batch,
             "forget": {"items": ["backs-off", "held"]},
+            "forgive": session | {"held": ["poison", 6, "held", 8]},
             "requeue": {"state": "", "items": ["backs-off", "later", "poison", "held"]},
             "pause": {},
             "resume": {},

@@ -241,8 +241,12 @@ class HandleMachine(RuleBasedStateMachine):
             return  # nobody would notice
         for _ in range(4):
             self._step(10.0, living)
+        session, state = lapsing.memory._session, lapsing.memory._engine.state
+        number, held = session._number, [(each.key, each.fence) for each in session.held()]
         self._beat([lapsing])
         lapsing.memory.abandon()
+        if number is not None:  # its process lives: it says so
+            state.sessions.forgive(number, lapsing.memory._engine.now(), held)
 
     @rule(keys=st.sampled_from(KEYS))
     def suspect(self, keys: Sequence[str]) -> None:
@@ -251,8 +255,9 @@ class HandleMachine(RuleBasedStateMachine):
         items = self.first._engine.state.items
         for key in keys:
             if key in items.pending or key in items.claims:
-                items.failures[key] = FailureHistory(items.failures.get(key, FailureHistory()).count, 2)
-                record = f"{items.failures[key].count} 2 0 - "
+                fences = items.stamp, items.stamp + 1
+                items.failures[key] = FailureHistory(items.failures.get(key, FailureHistory()).count, fences)
+                record = f"{items.failures[key].count} 2 0 -@{fences[0]},{fences[1]} "
                 self.connection.execute("HSET", queue_key("foos", "failures"), key, record)
 
     # Time

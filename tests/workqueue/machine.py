@@ -158,6 +158,11 @@ class QueueMachine(RuleBasedStateMachine):
         for each in range(len(self.players.all)) if who is None else [who]:
             self.players.beat(each)
 
+    @step(who=whoever)
+    def come_back(self, who: int) -> None:
+        """Find that a process lives whose session lapsed."""
+        self.players.come_back(who)
+
     @step(who=whoever, how=any_of("die", "leave", "lapse", "outage"))
     def end(self, who: int, how: str) -> None:
         """Die, close, lapse while others live, or be silent all together."""
@@ -168,13 +173,24 @@ class QueueMachine(RuleBasedStateMachine):
             "outage": self.players.outage,
         }[how]()
 
-    @step(who=whoever, how=any_of("lapse", "leave", "outage"), last=whoever)
-    def crash(self, who: int, how: str, last: int) -> None:
-        """Claim something, end with it, and let another claim."""
-        self.players.turn(who, [], 1)
-        self.end(who=who, how=how)
-        self.players.pass_time(SECOND)
+    @step(
+        who=whoever,
+        how=any_of("lapse", "leave", "outage"),
+        last=whoever,
+        back=any_of("no", "at once", "late"),
+        times=any_of(1, 1, 3),
+    )
+    def crash(self, who: int, how: str, last: int, back: str, times: int) -> None:
+        """Claim something, end with it, perhaps come back, and let another claim."""
+        for _ in range(times):
+            self.players.turn(who, [], 1)
+            self.end(who=who, how=how)
+            if back == "at once":
+                self.players.come_back(who)
+            self.players.pass_time(SECOND)
         self.players.turn(last, [], 2)
+        if back == "late":
+            self.players.come_back(who)
 
     @step(items=some)
     def suspect(self, items: Sequence[Item]) -> None:
@@ -196,7 +212,7 @@ class QueueMachine(RuleBasedStateMachine):
         """Let some time pass."""
         self.players.pass_time(microseconds)
 
-    @step(seconds=any_of(6, 12, 400, 800, 3600, -0.001, -2, -3600))
+    @step(seconds=any_of(6, 12, 400, 800, 3600, 72 * 3600, -0.001, -2, -3600))
     def jump(self, seconds: float) -> None:
         """Let much time pass, or step the clock back."""
         self.players.pass_time(round(seconds * SECOND))
@@ -267,7 +283,8 @@ class ManyMachine(RuleBasedStateMachine):
         self.players = Players(connection, seen)
 
     teardown = QueueMachine.teardown
-    end, beat, jump, wait_for_due = (
+    come_back, end, beat, jump, wait_for_due = (
+        QueueMachine.come_back,
         QueueMachine.end,
         QueueMachine.beat,
         QueueMachine.jump,

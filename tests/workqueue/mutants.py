@@ -72,6 +72,18 @@ MUTANTS = [
         "'+inf') >= 0",
     ),
     Mutant("told to stop, and a crash all the same", "not was_told_to_stop and", ""),
+    Mutant("crashes count for ever", "if now - fence < COUNT_FOR then", "if true then"),
+    Mutant("crashes forgotten at once", "if now - fence < COUNT_FOR then", "if false then"),
+    Mutant("forgiven for others", "if each == fence then found = true", "if true then found = true"),
+    Mutant("nothing forgiven", "if each == fence then found = true", "if false then found = true"),
+    Mutant("forgiven and dead", "if #revived > 0 then", "if false then"),
+    Mutant("forgiven and suspect", "forgiven + 1, math.max(0, crashes - 1)", "forgiven + 1, crashes"),
+    Mutant(
+        "the rest of a session that lives crashed",
+        "if record == 'lapsed' then call('HDEL', meta, number) end",
+        "",
+        many=True,
+    ),
     Mutant("closing counts as a crash", "and call('HEXISTS', meta, who) == 1", ""),
     Mutant(
         "parked though pending",

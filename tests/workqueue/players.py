@@ -65,6 +65,7 @@ class Players:
         self._batches = 0
         self._late: list[Ending] = []
         self.all = [self._opened(place) for place in range(len(CLAIM_DURATIONS))]
+        self._before = self.all.copy()
 
     def _opened(self, place: int) -> Player:
         self._nonces += 1
@@ -166,8 +167,9 @@ class Players:
         self.seen["promoted"] += answer.promoted
         self.seen["suspect alone"] += answer.alone and len(answer.claimed) == 1
         self.seen["emptying"] += answer.alone and not answer.claimed
-        left = map(self.both.state.items.is_suspect, self.both.state.items.ready(12))
-        self.seen["suspect passed"] += bool(answer.claimed) and not answer.alone and any(left)
+        items = self.both.state.items
+        left = [item for item in items.ready(12) if items.is_suspect(item, self.both.now)]
+        self.seen["suspect passed"] += bool(answer.claimed) and not answer.alone and bool(left)
         for failure in self.both.state.items.failures.values():
             self.seen[failure.reason] += 1
 
@@ -187,7 +189,15 @@ class Players:
     def die(self, who: int) -> None:
         """Die without a word, and come back as another; what was held is settled too late."""
         self._late += [Ending(item, fence, "retry") for item, fence in self.all[who].held.items()]
+        self._before[who] = self.all[who]
         self.all[who] = self._opened(who)
+
+    def come_back(self, who: int) -> None:
+        """Find that it lives after all, and its session is lost: nothing that it held crashed it."""
+        before = self._before[who]
+        self.seen["forgiven"] += self.call(
+            who, lambda: self.both.forgive(before.number, before.nonce, before.held)
+        )
 
     def leave(self, who: int) -> None:
         """Close the session, whatever is held, and open another."""

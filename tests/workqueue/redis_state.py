@@ -39,7 +39,10 @@ def _claim(text: bytes) -> Claim:
 def failure_of(text: bytes) -> FailureHistory:
     """Return what a failure record says."""
     count, crashes, failed_at, reason, rest = text.decode().split(" ", 4)
-    return FailureHistory(int(count), int(crashes), int(failed_at), reason, rest)
+    reason, _, fences = reason.partition("@")
+    claims = tuple(int(fence) for fence in fences.split(",") if fence)
+    assert len(claims) == int(crashes)
+    return FailureHistory(int(count), claims, int(failed_at), reason, rest)
 
 
 @dataclass(frozen=True)

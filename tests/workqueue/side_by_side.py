@@ -1,6 +1,6 @@
 """A queue in Redis beside its specification: each call goes to both, and both must agree."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,10 +24,11 @@ class SideBySide:
         self._fleet_concurrency: int | None = None
         self._wakes_at_due = False
         self._forgave = False
+        self._turned_at = 0
 
     def _run(self, script: str, **inputs: Any) -> Any:
         self._wakes_at_due = False
-        self._forgave = self._forgave or script in {"forget", "requeue"}
+        self._forgave = self._forgave or script in {"forget", "forgive", "requeue"}
         self.store.connection.server_time = self.now
         return self.store.run(script, **inputs)
 
@@ -76,6 +77,13 @@ class SideBySide:
         """Drop failure records."""
         assert self._run("forget", items=items) == self.state.items.forget(items)
 
+    def forgive(self, number: int, nonce: str, held: Mapping[Item, int]) -> int:
+        """Take back what was counted against items when their session lapsed; return how much."""
+        flat = [value for claim in held.items() for value in claim]
+        forgiven = self.state.sessions.forgive(number, self.now, [*held.items()])
+        assert self._run("forgive", session=f"{number}-{nonce}", held=flat) == forgiven
+        return forgiven
+
     def requeue(self, state: str, items: Sequence[Item]) -> None:
         """Make items pending now, without their past."""
         assert self._run("requeue", state=state, items=items) == self.state.requeue(self.now, state, items)
@@ -90,19 +98,14 @@ class SideBySide:
 
     def suspect(self, items: Sequence[Item]) -> None:
         """Write down that two sessions died of items, which takes long to come about."""
-        failures = self.state.items.failures
+        failures, fences = self.state.items.failures, (self.now - 2, self.now - 1)
         for item in items:
             if item in self.state.items.pending or item in self.state.items.claims:
-                past = failures.get(item, FailureHistory())
-                failure = replace(past, crashes=2, text=past.text.partition("\n")[0])
-                failures[item] = failure
-                count, failed_at, reason, text = (
-                    failure.count,
-                    failure.failed_at,
-                    failure.reason,
-                    failure.text,
-                )
-                record = f"{count} 2 {failed_at} {reason} {text}"
+                before = failures.get(item, FailureHistory())
+                first_line = before.text.partition("\n")[0]
+                failures[item] = failure = replace(before, crashes=fences, text=first_line)
+                crashes = f"{failure.reason}@{fences[0]},{fences[1]}"
+                record = f"{failure.count} 2 {failure.failed_at} {crashes} {failure.text}"
                 self.store.connection.execute("HSET", self.store.key("failures"), item, record)
 
     def pause(self) -> None:
@@ -184,7 +187,7 @@ class SideBySide:
             return told
         assert answer_of(reply) == told
         if not resent:  # nor lost, nor back: only then has it looked who is to be woken
-            self._forgave = False
+            self._forgave, self._turned_at = False, self.now
             self._fleet_concurrency = policy.fleet_concurrency
             self._check_wait(reply[1], len(told.claimed) < want)
             self._wakes_at_due = reply[1] != _AT_ONCE
@@ -200,7 +203,8 @@ class SideBySide:
         if redis.ready and self._may_claim() and not redis.tokens:
             # who empties itself asks each second; nobody need be woken for what only that session may claim
             assert self.state.emptying, "work is left, and nobody is woken"
-            assert self._forgave or all(map(self.state.items.is_suspect, redis.ready)), "nobody is woken"
+            suspects = [item for item in redis.ready if self.state.items.is_suspect(item, self._turned_at)]
+            assert self._forgave or len(suspects) == len(redis.ready), "nobody is woken"
         if self._wakes_at_due:
             self._check_due_is_covered(int(redis.meta.get("cover", 0)), redis.tokens)
             self._wakes_at_due = False

@@ -1,11 +1,14 @@
 """Suspects, items that two lapsed sessions held: they run alone and stop nobody; on every server."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
+from distq.errors import RedisUnavailable, TerminalError
 from distq.inspector import Inspector
 from distq.redisio.connection import Connection
+from distq.redisio.queue_store import QueueStore
 from distq.workqueue.interface import Request, Settlement, Success
 from distq.workqueue.queue import Queue
 from tests.workqueue.conftest import ServerTime, beat
@@ -233,13 +236,14 @@ def test_who_was_told_to_stop_and_is_killed_is_no_crash(
     """Its items come back without blame: Kubernetes killed it since the grace period was over."""
     stopping, dying, other = make_queue(), make_queue(), make_queue()
     stopping.add("slow", "poison")
-    assert (stopping.get(0).key, dying.get(0).key) == ("slow", "poison")
+    slow, poison = stopping.get(0), dying.get(0)
+    assert (slow.key, poison.key) == ("slow", "poison")
     stopping.announce_stop()
     beat(stopping)
     other.turn([], 0)
     server_time.lapse(other)
     assert [request.key for request in other.turn([], 5).requests] == ["slow", "poison"]
-    assert connection.execute("HGET", FAILURES, "poison") == b"0 1 0 - "
+    assert connection.execute("HGET", FAILURES, "poison") == f"0 1 0 -@{poison.fence} ".encode()
     assert connection.execute("HGET", FAILURES, "slow") is None
 
 
@@ -252,3 +256,158 @@ def test_a_stop_is_announced_with_the_next_heartbeat(queue: Queue) -> None:
     assert worker.has_news()
     beat(queue)
     assert not worker.has_news()
+
+
+DAY = 24 * 3600
+
+
+def crash(make_queue: Make, server_time: ServerTime, living: Queue) -> int:
+    """Let a process die of the first item; return the fence of its claim."""
+    (request,) = make_queue().turn([], 1).requests
+    server_time.lapse(living)
+    living.turn([], 0)
+    return request.fence
+
+
+def test_crashes_count_for_three_days(
+    make_queue: Make, connection: Connection, server_time: ServerTime
+) -> None:
+    """An item that loses its worker now and then, as nodes die, is not parked for it."""
+    living = make_queue()
+    living.turn([], 0)
+    living.add("a")
+    first = crash(make_queue, server_time, living)
+    server_time.advance(2 * DAY)
+    beat(living)
+    second = crash(make_queue, server_time, living)
+    assert connection.execute("HGET", FAILURES, "a") == f"0 2 0 -@{first},{second} ".encode()
+    server_time.advance(2 * DAY)
+    beat(living)
+    third = crash(make_queue, server_time, living)
+    assert connection.execute("HGET", FAILURES, "a") == f"0 2 0 -@{second},{third} ".encode()
+    assert [item.state for item in Inspector(connection).items("foos")] == ["ready"]
+    fourth = crash(make_queue, server_time, living)
+    (item,) = Inspector(connection).items("foos", state="dead")
+    assert (item.reason, item.last_error) == ("crashes", "its workers died 3 times")
+    record = connection.execute("HGET", FAILURES, "a")
+    assert f" crashes@{second},{third},{fourth} ".encode() in record
+
+
+def test_a_suspect_is_none_three_days_later(
+    make_queue: Make, connection: Connection, server_time: ServerTime
+) -> None:
+    """It is claimed beside others again."""
+    living = make_queue()
+    living.turn([], 0)
+    living.add("a", "b")
+    for _ in range(2):
+        crash(make_queue, server_time, living)
+    assert [request.key for request in make_queue().turn([], 2).requests] == ["a"]
+    server_time.lapse(living)
+    Inspector(connection).requeue("foos", "a")
+    for _ in range(2):
+        crash(make_queue, server_time, living)
+    server_time.advance(3 * DAY)
+    beat(living)
+    assert sorted(request.key for request in living.turn([], 2).requests) == ["a", "b"]
+
+
+def test_crashes_that_0_1_0_counted_have_no_time_and_count(
+    make_queue: Make, connection: Connection, server_time: ServerTime
+) -> None:
+    """Until the item succeeds, or a person requeues it, as there."""
+    living = make_queue()
+    living.turn([], 0)
+    living.add("a")
+    suspect(connection, "a")
+    crash(make_queue, server_time, living)
+    assert [item.reason for item in Inspector(connection).items("foos", state="dead")] == ["crashes"]
+
+
+@pytest.mark.parametrize("end", ["fails", "is parked", "is parked by hand"])
+def test_a_failure_keeps_when_crashes_were(
+    make_queue: Make, connection: Connection, server_time: ServerTime, end: str
+) -> None:
+    """Who fails meanwhile, or is parked, is not thereby a suspect for ever, or forgiven."""
+    living = make_queue()
+    living.turn([], 0)
+    living.add("a")
+    fence = crash(make_queue, server_time, living)
+    if end == "is parked by hand":
+        Inspector(connection).park("foos", "a", reason="why")
+    else:
+        living.settle(living.get(0), TerminalError("no") if end == "is parked" else ValueError("no"))
+    reason = {"fails": "-", "is parked": "terminal", "is parked by hand": "parked"}[end]
+    assert f" {reason}@{fence} ".encode() in connection.execute("HGET", FAILURES, "a")
+
+
+def test_what_a_lost_session_still_held_is_no_crash_either(
+    make_queue: Make, connection: Connection, server_time: ServerTime
+) -> None:
+    """A hundred items are taken back at a time; who comes back in the middle says it for all."""
+    frozen, living = make_queue(), make_queue()
+    frozen.add(*(f"item {number:03}" for number in range(250)))
+    assert len(frozen.turn([], 250).requests) == 250
+    living.turn([], 0)
+    server_time.lapse(living)
+    assert connection.execute("HLEN", FAILURES) == 200
+    assert not beat(frozen)
+    assert connection.execute("HLEN", FAILURES) == 0
+    server_time.advance(1)
+    beat(living)
+    assert connection.execute("ZCARD", "distq:{foos}:ready") == 250
+    assert connection.execute("HLEN", FAILURES) == 0
+
+
+def test_who_is_closed_after_its_session_lapsed_says_that_it_lives(
+    make_queue: Make, connection: Connection, server_time: ServerTime
+) -> None:
+    """Told to stop as the first thing after a freeze."""
+    frozen, living = make_queue(), make_queue()
+    frozen.add("a")
+    frozen.get(0)
+    living.turn([], 0)
+    server_time.lapse(living)
+    assert connection.execute("HLEN", FAILURES) == 1
+    frozen.close()
+    assert connection.execute("HLEN", FAILURES) == 0
+
+
+def test_where_redis_fails_just_then_it_is_said_with_the_next_session(
+    make_queue: Make, connection: Connection, server_time: ServerTime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing that its process survived stays a crash for want of an answer."""
+    frozen, living = make_queue(), make_queue()
+    frozen.add("a")
+    frozen.get(0)
+    living.turn([], 0)
+    server_time.lapse(living)
+    run = QueueStore.run
+
+    def fail(store: QueueStore, script: str, **inputs: Any) -> Any:
+        if script == "forgive":
+            raise RedisUnavailable("no answer")
+        return run(store, script, **inputs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(QueueStore, "run", fail)
+        assert not beat(frozen)
+    assert connection.execute("HLEN", FAILURES) == 1
+    frozen.turn([], 1)
+    assert connection.execute("HLEN", FAILURES) == 0
+
+
+def test_nothing_is_forgiven_for_others(
+    make_queue: Make, connection: Connection, server_time: ServerTime
+) -> None:
+    """Who lives on says it for its own claims: a crash of another process stays."""
+    living = make_queue()
+    living.turn([], 0)
+    living.add("a")
+    fence = crash(make_queue, server_time, living)
+    frozen = make_queue()
+    assert frozen.get(0).key == "a"
+    server_time.lapse(living)
+    living.turn([], 0)
+    assert not beat(frozen)
+    assert connection.execute("HGET", FAILURES, "a") == f"0 1 0 -@{fence} ".encode()

@@ -11,14 +11,16 @@ local held = call('ZMSCORE', processing, unpack(items))
 local now_ready, later = call('ZMSCORE', ready, unpack(items)), call('ZMSCORE', delayed, unpack(items))
 local from_ready, from_delayed = { 'ZREM', ready }, { 'ZREM', delayed }
 local to_dead, remember = { 'ZADD', dead }, { 'HSET', failures }
-local of_now = string.format('%.0f parked ', now) .. why
+local of_now = string.format('%.0f parked', now)
 for i, item in ipairs(items) do
   if not held[i] and (now_ready[i] or later[i]) then
     local from = now_ready[i] and from_ready or from_delayed
     from[#from + 1] = item
     to_dead[#to_dead + 1], to_dead[#to_dead + 2] = now, item
     local failure = n_failures > 0 and call('HGET', failures, item) or ''
-    remember[#remember + 1], remember[#remember + 2] = item, (string.match(failure, '^%d+ %d+ ') or '0 0 ') .. of_now
+    local counts = string.match(failure, '^%d+ %d+ ') or '0 0 '
+    local claims_that_crashed = string.match(failure, '^%d+ %d+ %d+ %S+(@[%d,]+) ') or ''
+    remember[#remember + 1], remember[#remember + 2] = item, counts .. of_now .. claims_that_crashed .. ' ' .. why
   end
 end
 -- removals first: where memory is full they open the way for the rest

@@ -35,10 +35,13 @@ class Claim(NamedTuple):
 
 @dataclass(frozen=True)
 class FailureHistory:
-    """What is remembered of an item that failed; ``reason``: why it is dead, or was until it fails again."""
+    """What is remembered of an item that failed; ``reason``: why it is dead, or was until it fails again.
+
+    ``crashes`` are the fences of the claims whose sessions lapsed, oldest first.
+    """
 
     count: int = 0
-    crashes: int = 0
+    crashes: tuple[int, ...] = ()
     failed_at: int = 0
     reason: str = "-"
     text: str = ""

@@ -9,6 +9,11 @@ from distq.workqueue.memory.entries import Claim, FailureHistory, Item, Later, N
 
 _PROMOTED_AT_ONCE = 100
 
+_CRASHES_COUNT_FOR = 72 * 3600 * 1_000_000
+"""How long a crash counts, µs, from when its claim began: a fence is that time."""
+
+_CRASHES_KEPT = 10
+
 
 class Items:
     """All items of one queue.
@@ -159,15 +164,37 @@ class Items:
         self._remember(item, FailureHistory(before.count + 1, before.crashes, now, text=text or last))
         return before.count + 1
 
-    def crash(self, item: Item, now: int) -> bool:
-        """Count a crash of who held it; return whether that parked the item."""
+    def crash(self, item: Item, now: int, fence: int) -> bool:
+        """Count a crash of who held it by this claim; return whether that parked the item."""
         failure = self.failures.get(item, FailureHistory())
-        crashes = failure.crashes + 1
+        crashes = (*_recent(failure.crashes, now), fence)[-_CRASHES_KEPT:]
         self._remember(item, replace(failure, crashes=crashes))
-        if crashes < 3 or item in self.pending:
+        if len(crashes) < 3 or item in self.pending:
             return False
-        self.park(item, now, "crashes", f"its workers died {crashes} times")
+        self.park(item, now, "crashes", f"its workers died {len(crashes)} times")
         return True
+
+    def forgive(self, now: int, held: Sequence[tuple[Item, int]]) -> int:
+        """Take back the crashes that were counted for claims, by item and fence; return how many there were.
+
+        What had been parked for one becomes pending.
+        """
+        forgiven, revived = 0, list[Item]()
+        for item, fence in held:
+            failure = self.failures.get(item, FailureHistory())
+            if fence not in failure.crashes:
+                continue
+            forgiven += 1
+            failure = replace(failure, crashes=tuple(each for each in failure.crashes if each != fence))
+            if failure.reason == "crashes" and len(failure.crashes) < 3:
+                failure = FailureHistory(failure.count, failure.crashes)
+                revived += [item] if item in self.dead else []
+            self._remember(item, failure)
+            if not (failure.count or failure.crashes) and failure.reason == "-":
+                del self.failures[item]
+        if revived:
+            self.enqueue(now, revived, 0)
+        return forgiven
 
     def first_line_of_failure(self, item: Item) -> FailureHistory | None:
         """Return what who claims an item sees of its failures: no traceback."""
@@ -176,13 +203,13 @@ class Items:
 
     def _remember(self, item: Item, failure: FailureHistory) -> None:
         """Keep the record; of a suspect that lives its first line, since a turn may look at a thousand."""
-        if failure.crashes >= 2 and failure.reason == "-":
+        if len(failure.crashes) >= 2 and failure.reason == "-":
             failure = _without_traceback(failure)
         self.failures[item] = failure
 
-    def is_suspect(self, item: Item) -> bool:
+    def is_suspect(self, item: Item, now: int) -> bool:
         """Return whether two sessions lapsed while they held it."""
-        return self.failures.get(item, FailureHistory()).crashes >= 2
+        return len(_recent(self.failures.get(item, FailureHistory()).crashes, now)) >= 2
 
     def park(self, item: Item, now: int, reason: str, text: str) -> None:
         """Move to the dead, with the reason."""
@@ -198,6 +225,10 @@ class Items:
     def forget(self, items: Sequence[Item]) -> int:
         """Drop the failure records of living items; return how many there were."""
         return sum(item not in self.dead and self.failures.pop(item, None) is not None for item in items)
+
+
+def _recent(crashes: Sequence[int], now: int) -> tuple[int, ...]:
+    return tuple(fence for fence in crashes if now - fence < _CRASHES_COUNT_FOR)
 
 
 def _without_traceback(failure: FailureHistory) -> FailureHistory:

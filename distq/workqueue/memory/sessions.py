@@ -1,6 +1,8 @@
 """Who may hold claims, the clock by which they lapse, and what happens to what they held."""
 
-from distq.workqueue.memory.entries import Session
+from collections.abc import Sequence
+
+from distq.workqueue.memory.entries import Item, Session
 from distq.workqueue.memory.items import Items
 
 STOPPING = '"stopping": true'
@@ -51,6 +53,16 @@ class Sessions:
             del self.all[number]
         return 1
 
+    def forgive(self, number: int, now: int, held: Sequence[tuple[Item, int]]) -> int:
+        """Take back what was counted against items that a session held when it lapsed; return how much.
+
+        What it still holds is put back without a crash. Who asks lives, so nothing crashed it.
+        """
+        session = self.all.get(number)
+        if session is not None and session.ended:
+            session.crashed = False
+        return self._items.forgive(now, held)
+
     def live(self, number: int, nonce: str) -> Session | None:
         """Return the session unless it ended or another bears its number."""
         session = self.all.get(number)
@@ -85,7 +97,7 @@ class Sessions:
         items = self._items.held_by(number)[:at_most]
         for item in items:
             claim = self._items.claims.pop(item)
-            if not (session.crashed and self._items.crash(item, now)):
+            if not (session.crashed and self._items.crash(item, now, claim.fence)):
                 self._items.put_back(item, claim.stood)
         if len(items) < at_most:
             del self.all[number]

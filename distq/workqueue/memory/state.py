@@ -124,8 +124,8 @@ class QueueState:
         nothing, and finds nothing else, claims a suspect, too.
         """
         first = self.items.ready(want + _PASSED_AT_MOST)
-        suspects = [item for item in first if self.items.is_suspect(item)]
-        others = [item for item in first if not self.items.is_suspect(item)][:want]
+        suspects = [item for item in first if self.items.is_suspect(item, now)]
+        others = [item for item in first if not self.items.is_suspect(item, now)][:want]
         ours = self._empties(now, number)
         if ours and not suspects:
             self.emptying = None

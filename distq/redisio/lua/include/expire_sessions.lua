@@ -3,17 +3,22 @@
     --- @include order
     --- @include known_order
     --- @include failure
+    --- @include recent_crashes
     --- @include put_back
     local now_text = string.format('%.0f', now)
     local others_live = call('ZCOUNT', sessions, '(' .. string.format('%.0f', clock), '+inf') > 0
-    local function crash(item)
-      local count, crashes, failed_at, reason, text = read_failure(item)
-      crashes = crashes + 1
+    -- The third crash parks, unless something newer is pending: so there may be more, of which the last ten count.
+    local function crash(item, fence)
+      local count, crashes, failed_at, reason, text, claims_that_crashed = read_failure(item)
+      local recent
+      crashes, recent = recent_crashes(crashes, claims_that_crashed)
+      if #recent == 10 then table.remove(recent, 1) else crashes = crashes + 1 end
+      recent[#recent + 1] = fence
       local parked = crashes >= 3 and park(item)
       if parked then
         failed_at, reason, text = now_text, 'crashes', 'its workers died ' .. crashes .. ' times'
       end
-      write_failure(item, count, crashes, failed_at, reason, text)
+      write_failure(item, count, crashes, failed_at, reason, text, table.concat(recent, ','))
       return parked
     end
     -- Take back up to `at_most` items of a session that lapsed; it ends when nothing is left of it.
@@ -25,13 +30,13 @@
       local crashed = others_live and not was_told_to_stop and call('HEXISTS', meta, who) == 1
       local items = call('ZRANGEBYSCORE', processing, who, who, 'LIMIT', 0, at_most)
       for _, item in ipairs(items) do
-        local holder, score = string.match(call('HGET', claims, item) or '', '^(%d+) %d+ (%S+)$')
+        local holder, fence, score = string.match(call('HGET', claims, item) or '', '^(%d+) (%d+) (%S+)$')
         if holder and holder ~= who and call('ZSCORE', sessions, holder) then
           call('ZADD', processing, holder, item) -- its number here was no session's, but the claim tells whose it is
         else
           call('HDEL', claims, item)
           call('ZREM', processing, item)
-          if not (crashed and crash(item)) then put_back(item, known_order(score)) end
+          if not (crashed and crash(item, fence or now_text)) then put_back(item, known_order(score)) end
         end
       end
       if #items < at_most then

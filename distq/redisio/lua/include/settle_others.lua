@@ -14,10 +14,10 @@
     return 53 - exponent
   end
   local function one_more(item, text)
-    local count, crashes, _, reason, last = read_failure(item)
+    local count, crashes, _, reason, last, claims_that_crashed = read_failure(item)
     if reason == 'parked' then last = '' end -- the words of who parked it are no error
     -- who only asks for a delay has nothing to say about why
-    return count + 1, crashes, text ~= '' and text or last
+    return count + 1, crashes, text ~= '' and text or last, claims_that_crashed
   end
   local function back_off(own_limiter, count) return delay_of(own_limiter ~= '' and own_limiter or limiter, count) end
   -- As an add: it supersedes a delay, whose higher priority stays; what was due keeps its place unless it is raised.
@@ -45,19 +45,19 @@
     end
   end
   local function fail(item, outcome, own_limiter, priority, text, pending)
-    local count, crashes, kept = one_more(item, text)
+    local count, crashes, kept, claims_that_crashed = one_more(item, text)
     local gives_up = outcome == 'park' or (max_retries ~= '' and count > tonumber(max_retries))
     local reason = '-'
     if gives_up and not pending and park(item) then reason = outcome == 'park' and 'terminal' or 'retries' end
-    write_failure(item, count, crashes, now_text, reason, kept)
+    write_failure(item, count, crashes, now_text, reason, kept, claims_that_crashed)
     if gives_up then return end
     defer(item, back_off(own_limiter, count), priority, pending and ready)
   end
   -- What its worker could not read, the key or the failure record, is dead as it is.
   local function set_aside(item, pending)
     if not pending and park(item) then
-      local count, crashes, _, _, text = read_failure(item)
-      write_failure(item, count, crashes, now_text, 'unreadable', text)
+      local count, crashes, _, _, text, claims_that_crashed = read_failure(item)
+      write_failure(item, count, crashes, now_text, 'unreadable', text, claims_that_crashed)
     elseif call('HEXISTS', failures, item) == 1 then
       write_failure(item, read_failure(item))
     end
@@ -95,8 +95,8 @@
     local at = others + 6 * i - 5
     local item, claim_fence, outcome, own_limiter, priority, text = unpack(settlements, at, at + 5)
     if outcome == 'limit' then
-      local count, crashes, kept = one_more(item, text)
-      write_failure(item, count, crashes, now_text, '-', kept)
+      local count, crashes, kept, claims_that_crashed = one_more(item, text)
+      write_failure(item, count, crashes, now_text, '-', kept, claims_that_crashed)
       local pending = (call('ZSCORE', ready, item) and ready) or (call('ZSCORE', dirty, item) and dirty)
       local is_held = held[i] and not settled[item]
       defer(item, back_off(own_limiter, count), tonumber(priority), pending, is_held)

@@ -1,8 +1,11 @@
 -- in: nothing
 -- out: first_line, is_suspect
+--- @include recent_crashes
 -- Who claims needs the count of a failure record, and not its traceback of 4 KiB.
 local function first_line(failure) return failure and string.match(failure, '^[^\n]*') end
 -- A suspect is an item that two lapsed sessions held.
-local function is_suspect(failure) 
-  return failure and tonumber(string.match(failure, '^%d+ (%d+) ') or 0) >= 2
+local function is_suspect(failure)
+  local crashes = failure and tonumber(string.match(failure, '^%d+ (%d+) ') or 0) or 0
+  if crashes < 2 then return false end
+  return recent_crashes(crashes, string.match(failure, '^%d+ %d+ %d+ %S+@([%d,]+) ') or '') >= 2
 end

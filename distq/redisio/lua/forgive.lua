@@ -1,0 +1,50 @@
+-- Take back what was counted against items when their session lapsed: its process lives, so they did not crash it.
+-- What it held is (item, fence) each. A crash is taken back where the record has it by the claim's fence, so once and
+-- for nobody else; what was parked for it becomes pending. What the session still holds is put back without a crash.
+-- Returns how many crashes were taken back.
+local ready, dirty, processing, delayed, failures = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local dead, meta, wake = KEYS[6], KEYS[7], KEYS[8]
+local time, session = ARGV[1], ARGV[2]
+local held = { unpack(ARGV, 3) }
+local call = redis.call
+--- @include now
+local number = string.match(session, '^%d+')
+local stamp, record = unpack(call('HMGET', meta, 'stamp', number))
+--- @include stamp
+for _, key in ipairs({ ready, dirty, processing, delayed, dead }) do call('ZCARD', key) end
+local tokens = call('LLEN', wake)
+call('HDEL', failures, '\0no item') -- a first write that full memory permits, of nothing: it opens the way for the rest
+--- @include failure
+--- @include enqueue
+if record == 'lapsed' then call('HDEL', meta, number) end
+-- Return the other claims that crashed, and whether this one is among them.
+local function without(fence, claims_that_crashed)
+  local others, found = {}, false
+  for each in string.gmatch(claims_that_crashed, '%d+') do
+    if each == fence then found = true else others[#others + 1] = each end
+  end
+  return table.concat(others, ','), found
+end
+local forgiven, revived = 0, {}
+for i = 1, #held, 2 do
+  local item, fence = held[i], held[i + 1]
+  local count, crashes, failed_at, reason, text, claims_that_crashed = read_failure(item)
+  local others, found = without(fence, claims_that_crashed)
+  if found then
+    forgiven, crashes = forgiven + 1, math.max(0, crashes - 1)
+    if reason == 'crashes' and crashes < 3 then
+      failed_at, reason, text = '0', '-', ''
+      if call('ZSCORE', dead, item) then revived[#revived + 1] = item end
+    end
+    if count == 0 and crashes == 0 and reason == '-' then
+      call('HDEL', failures, item)
+    else
+      write_failure(item, count, crashes, failed_at, reason, text, others)
+    end
+  end
+end
+if #revived > 0 then
+  enqueue(revived, 0, false)
+  call('HSET', meta, 'stamp', stamp)
+end
+return forgiven
