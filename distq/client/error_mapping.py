@@ -48,7 +48,10 @@ def response_error(what: str, response: urllib3.BaseHTTPResponse, origin: str) -
         seconds = 1.0 if seconds is None else seconds
         message += f"Repeat after {duration(seconds)}."
         return TooManyRequests(message, status=429, reason=reason, answer=body, retry_after=seconds)
-    message += _remedy(response.status, cause, body, origin)
+    if response.status == 404 and what.endswith("/status") and not (body.get("details") or {}).get("name"):
+        message += "Its CRD needs subresources: {status: {}}, or its name is wrong."
+    else:
+        message += _remedy(response.status, cause, body, origin)
     kind = _KINDS.get(response.status, ApiError)
     return kind(message, status=response.status, reason=reason, answer=body, retry_after=seconds)
 

@@ -71,6 +71,7 @@ class Candidate:
             )
         )
         self._stop = threading.Event()
+        self._resign = threading.Event()  # after the streams, which may act only while the term lasts
         self._thread = threading.Thread(target=self._run, name="distq-election", daemon=True)
 
     def start(self) -> None:
@@ -80,6 +81,8 @@ class Candidate:
     def stop(self) -> None:
         """End the streams, then release the lease; return at once."""
         self._stop.set()
+        if not self.is_leader():  # else _lead resigns
+            self._resign.set()
 
     def join(self) -> None:
         """Wait until the lease is released."""
@@ -126,7 +129,7 @@ class Candidate:
             with suppress(RedisError):  # each term looks again
                 while not (self._stop.is_set() or entrance.is_open()):
                     self._stop.wait(LOOK_EVERY)
-            self._elector.run(self._stop)
+            self._elector.run(self._resign)
             if not self._stop.is_set():
                 raise LeaseLost(f"lost the lease {self._lock.describe()}: another may lead. Start again.")
         except BaseException as error:  # noqa: BLE001 - the manager raises it
@@ -138,7 +141,7 @@ class Candidate:
     def _enter(self, feeds: Sequence["_Feed"], over: threading.Event) -> None:
         """Wait until nobody works on the queues for something else; others may have come since the start."""
         entrance, outage = self._entrance(), Outage(self._lock.describe(), _logger, SYSTEM_CLOCK)
-        while not over.is_set():
+        while not self._shall_end(over):
             try:
                 if entrance.is_open():
                     outage.over()
@@ -147,10 +150,10 @@ class Candidate:
                 outage.failed(error)
             for feed in feeds:
                 feed.check()
-            over.wait(LOOK_EVERY)
+            self._stop.wait(LOOK_EVERY)
 
     def _lead(self, over: threading.Event) -> None:
-        """Run all sources until the term is over or one of them fails."""
+        """Run all sources until this process stops, the term is over or one of them fails."""
         lease = self._settings.lease_duration
         _logger.info("leading  %s as %s (lease %g s)", self._lock.describe(), self._lock.identity, lease)
         self._feeds = feeds = [self._feed(controller) for controller in self._controllers]
@@ -163,17 +166,22 @@ class Candidate:
         try:
             self._enter(feeds, over)
             for thread in threads:
-                thread.start()
-            while not over.wait(CHECK_EVERY):
+                if not self._shall_end(over):  # or the entrance may be closed
+                    thread.start()
+            while not (self._stop.wait(CHECK_EVERY) or over.is_set()):
                 for feed in feeds:
                     feed.check()
         finally:
             halt.set()
             self._wait_for(threads)
             self._feeds = []
+            self._resign.set()
+
+    def _shall_end(self, over: threading.Event) -> bool:
+        return self._stop.is_set() or over.is_set()
 
     def _wait_for(self, threads: Sequence[threading.Thread]) -> None:
-        """Wait for the sources of a term that is over, but not for what does not answer them."""
+        """Wait for the sources of a term that ends, but not for what does not answer them."""
         until = time.monotonic() + LEAVE_TIME
         for thread in threads:
             if thread.ident is not None:  # not where there were no more threads to be had

@@ -125,6 +125,9 @@ class Manager:
     def _require_controllers(self) -> None:
         if not self._controllers:
             raise ConfigError("nothing to run: no Controller was given. Give one or more.")
+        for each in self._controllers:
+            if not isinstance(each, Controller):
+                raise ConfigError(f"bad controllers: {each!r:.80} is no Controller. Give Controllers.")
         names = [controller.name for controller in self._controllers]
         for name in names:
             if names.count(name) > 1:

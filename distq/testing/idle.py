@@ -38,9 +38,10 @@ class ObservedManager(Manager):
         self.last_error = outcome.cause
         self._failures[queue, request.key] += 1
         if self._failures[queue, request.key] > self._max_failures and self.failure is None:
+            more = "more: max_failures" if self._max_failures else 'failures: on_failure="retry"'
             self.failure = ReconcileFailed(
                 f"{queue} {request.key} attempt {request.attempt} failed: {outcome.error}. "
-                'Mend its reconcile function, or allow failures: on_failure="retry".',
+                f"Mend its reconcile function, or allow {more}.",
                 queue=queue,
                 key=request.key,
                 attempt=request.attempt,

@@ -232,6 +232,15 @@ def test_status_is_written_apart(client: Client, widgets: str, namespace: str) -
     assert (widget["spec"], widget["status"]) == ({"size": 2}, {"at": 3})
 
 
+def test_a_status_that_is_not_served_says_what_the_crd_lacks(client: Client, namespace: str) -> None:
+    """The name is right: what is missing is the subresource. Of a missing object the name is to blame."""
+    client.create(config_map(namespace, "web"))
+    with pytest.raises(NotFound, match=r"404 .* Its CRD needs subresources: {status: {}}"):
+        client.patch("v1/ConfigMap", f"{namespace}/web", {"status": {"ready": True}}, status=True)
+    with pytest.raises(NotFound, match=r"Check the name\.$"):
+        client.patch("apps/v1/Deployment", f"{namespace}/absent", {"status": {}}, status=True)
+
+
 def test_apply_creates_and_changes(client: Client, namespace: str) -> None:
     """Apply makes the object so whether it exists or not, and keeps what others wrote."""
     first = client.apply(config_map(namespace, "web", color="red"))

@@ -1,4 +1,4 @@
-"""What a leader starts ends with its term."""
+"""What a leader starts ends with its term, and while the term still lasts where it stops by itself."""
 
 import threading
 from pathlib import Path
@@ -12,6 +12,7 @@ from distq.controller.leading import Candidate
 from distq.controller.stream.stream_source import StreamSource
 from distq.controller.watches import For, Owns
 from distq.redisio.connection import Connection
+from distq.redisio.stream_store import stream_records
 from distq.testing import EmulatedApiServer
 from distq.workqueue.queue import Queue
 from tests.support.eventually import eventually
@@ -59,3 +60,30 @@ def test_a_stream_does_not_outlive_a_term_in_which_another_could_not_start(
         lease = client.get("coordination.k8s.io/v1/Lease", "default/foos")
     assert lease is not None
     assert not lease["spec"]["holderIdentity"]
+
+
+def test_a_leader_that_stops_is_shown_as_gone_at_once(connection: Connection, tmp_path: Path) -> None:
+    """Its streams say so while its term still lasts, with the elector that a process really has."""
+    failures: list[BaseException] = []
+    with EmulatedApiServer() as server:
+        queue = Queue("foos", connection)
+        candidate = Candidate(
+            [Controller(queue, print, watches=[For("v1/ConfigMap"), Owns("v1/Secret")])],
+            client=Client(server.kubeconfig(tmp_path / "kubeconfig")),
+            lease=("default", "foos"),
+            settings=Settings(lease_duration=600.0),
+            on_failure=failures.append,
+        )
+        candidate.start()
+        eventually(lambda: len(leaders(connection)) == 2)
+        assert leaders(connection) == [None, None]
+        candidate.stop()
+        candidate.join()
+    assert not failures
+    assert None not in leaders(connection)
+
+
+def leaders(connection: Connection) -> list[float | None]:
+    """Return of each stream since when its leader is gone."""
+    now = connection.now()
+    return [record.gone_since(now) for record in stream_records(connection, "foos").values()]

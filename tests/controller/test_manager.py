@@ -323,6 +323,12 @@ class TestRefusals:
         with pytest.raises(ConfigError, match="nothing to run"):
             Manager([])
 
+    def test_what_is_no_controller(self) -> None:
+        """A list in a list, say: run_until_idle takes them one by one, a Manager in a list."""
+        controller: Any = [Controller("foos", lambda _: None)]
+        with pytest.raises(ConfigError, match=r"bad controllers: \[.* is no Controller"):
+            Manager([controller])
+
     def test_an_informer_without_watches(self) -> None:
         """It would lead and do nothing."""
         with pytest.raises(ConfigError, match="nothing to watch"):

@@ -161,6 +161,7 @@ def test_an_item_may_fail_as_often_as_is_allowed(sandbox: Sandbox) -> None:
     with pytest.raises(ReconcileFailed, match="allowed c attempt 3 failed") as caught:
         sandbox.run_until_idle(controller, on_failure="retry", max_failures=2)
     assert str(caught.value.__cause__) == "c for the 3. time"
+    assert str(caught.value).endswith("or allow more: max_failures.")
 
 
 @pytest.mark.parametrize(
