@@ -158,7 +158,10 @@ def _print_item(eye: "Inspector", queue: str, key: str, as_json: bool) -> None:
 
 def _item_facts(item: "ItemInfo", now: float) -> list[tuple[str, str]]:
     state = item.state + (" since " + _age_since(item.since, now) if item.since else "")
-    facts = [("key", escape(item.key)), ("state", state + (f" ({item.reason})" if item.reason else ""))]
+    facts = [
+        ("key", escape(item.key)),
+        ("state", state + (f" ({escape(item.reason)})" if item.reason else "")),
+    ]
     if item.dirty:
         facts.append(("pending", "again, after this"))
     if item.due:
