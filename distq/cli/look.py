@@ -1,6 +1,7 @@
 """Commands that look: queues, items, workers, leader."""
 
 import sys
+import shlex
 import textwrap
 import time
 from collections.abc import Sequence
@@ -183,7 +184,7 @@ def _item_facts(item: "ItemInfo", now: float) -> list[tuple[str, str]]:
         lines = [escape(line) for line in textwrap.dedent(item.traceback).splitlines()]
         facts += [("", line) for line in lines]
     if item.state == "dead":
-        facts.append(("remedy", f"distq requeue {item.queue} {escape(item.key)}"))
+        facts.append(("remedy", f"distq requeue {item.queue} {shlex.quote(escape(item.key))}"))
     return facts
 
 
