@@ -4,11 +4,16 @@
 ARG BASE=python:3.11-slim
 
 FROM ${BASE} AS build
-RUN python3 -m venv /venv
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /source
+COPY deploy/build-requirements.txt deploy/requirements.txt deploy/
+# what is not in the lock files, or not what they say, is not installed, and no package's own code runs
+RUN python3 -m venv /build && /build/bin/pip install --require-hashes --only-binary :all: -r deploy/build-requirements.txt
+RUN python3 -m venv /venv && /venv/bin/pip install --require-hashes --only-binary :all: -r deploy/requirements.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY distq distq
-RUN /venv/bin/pip install --no-cache-dir '.[all,demo]'
+RUN /build/bin/pip wheel --no-index --no-deps --no-build-isolation -w /wheels . \
+    && /venv/bin/pip install --no-index --no-deps /wheels/*.whl && /venv/bin/pip check
 
 FROM ${BASE}
 COPY --from=build /venv /venv

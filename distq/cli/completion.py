@@ -1,6 +1,7 @@
 """Completion by TAB: the commands, their options, and what Redis knows of names."""
 
 import contextlib
+import re
 from typing import TYPE_CHECKING
 
 import click
@@ -18,6 +19,9 @@ _TIMEOUT = 0.5
 """Seconds that a TAB may wait for Redis."""
 
 _MOST_KEYS = 100
+
+_INERT = re.compile(r"[\w@%+=:,./][\w@%+=:,./-]*", re.ASCII)
+"""What means nothing to a shell; it runs what is in another key, such as ``$(reboot)``, with the line."""
 
 
 @command("source <(distq completion bash)")
@@ -46,13 +50,13 @@ def complete_queue(ctx: click.Context, param: click.Parameter, incomplete: str) 
 
 
 def complete_key(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
-    """Return keys of the chosen queue that begin so, not all of many."""
+    """Return keys of the chosen queue that begin so, not all of many, nor what a shell would act upon."""
     with contextlib.suppress(Exception):
         from distq.inspector import Inspector
 
         escaped = "".join(f"\\{c}" if c in "*?[]\\" else c for c in incomplete)
         found = Inspector(_connection(ctx)).items(ctx.params["queue"], match=f"{escaped}*", limit=_MOST_KEYS)
-        return [CompletionItem(item.key) for item in found]
+        return [CompletionItem(item.key) for item in found if _INERT.fullmatch(item.key)]
     return []
 
 

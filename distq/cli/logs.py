@@ -42,7 +42,16 @@ class TextFormatter(logging.Formatter):
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 - logging's name
         """Return the traceback, indented, with what a terminal would act upon escaped."""
-        return "\n".join(f"  {escape(line)}" for line in super().formatException(ei).splitlines())
+        return _indented(super().formatException(ei))
+
+    def formatStack(self, stack_info: str) -> str:  # noqa: N802 - logging's name
+        """Return the stack that ``stack_info=True`` asks for, likewise."""
+        return _indented(stack_info)
+
+
+def _indented(text: str) -> str:
+    """Return lines that nobody takes for records of their own."""
+    return "\n".join(f"  {escape(line)}" for line in text.splitlines())
 
 
 def _request_of(record: logging.LogRecord) -> str:
@@ -64,7 +73,8 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        line |= {name: value for name, value in vars(record).items() if name not in _STANDARD}
+        own = _STANDARD | line.keys()  # nobody's extra passes for the time, the level or the logger
+        line |= {name: value for name, value in vars(record).items() if name not in own}
         if record.exc_info and "traceback" not in line:
             line["traceback"] = self.formatException(record.exc_info)
         return json.dumps(line, default=str)

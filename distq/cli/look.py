@@ -1,6 +1,7 @@
 """Commands that look: queues, items, workers, leader."""
 
 import sys
+import shlex
 import textwrap
 import time
 from collections.abc import Sequence
@@ -158,7 +159,10 @@ def _print_item(eye: "Inspector", queue: str, key: str, as_json: bool) -> None:
 
 def _item_facts(item: "ItemInfo", now: float) -> list[tuple[str, str]]:
     state = item.state + (" since " + _age_since(item.since, now) if item.since else "")
-    facts = [("key", escape(item.key)), ("state", state + (f" ({item.reason})" if item.reason else ""))]
+    facts = [
+        ("key", escape(item.key)),
+        ("state", state + (f" ({escape(item.reason)})" if item.reason else "")),
+    ]
     if item.dirty:
         facts.append(("pending", "again, after this"))
     if item.due:
@@ -180,7 +184,7 @@ def _item_facts(item: "ItemInfo", now: float) -> list[tuple[str, str]]:
         lines = [escape(line) for line in textwrap.dedent(item.traceback).splitlines()]
         facts += [("", line) for line in lines]
     if item.state == "dead":
-        facts.append(("remedy", f"distq requeue {item.queue} {escape(item.key)}"))
+        facts.append(("remedy", f"distq requeue {item.queue} {shlex.quote(escape(item.key))}"))
     return facts
 
 

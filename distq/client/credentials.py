@@ -108,7 +108,15 @@ def _load_file(path: str, context: str | None, configuration: "Configuration") -
         raise _broken(path, str(error)) from None
     except binascii.Error:
         raise _broken(path, "data that is not base64") from None
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, yaml.YAMLError) as error:
+    except (
+        OSError,
+        ValueError,
+        TypeError,
+        LookupError,
+        AttributeError,
+        RecursionError,
+        yaml.YAMLError,
+    ) as error:
         raise _broken(
             path, error.strerror or "" if isinstance(error, OSError) else "not a kubeconfig"
         ) from None

@@ -64,14 +64,17 @@ def no_answer(what: str, error: Exception, address: str, origin: str) -> ApiErro
 
 def missing_object(error: NotFound) -> bool:
     """Return whether only the object is missing, not the resource that serves it."""
-    return bool((error.answer.get("details") or {}).get("name"))
+    return bool(_details(error.answer).get("name"))
 
 
 def _remedy(status: int, cause: str, answer: Mapping[str, Any], origin: str) -> str:
-    details = answer.get("details") or {}
+    details = _details(answer)
     if status == 401:
         return f"Check the credentials in {origin}: they are unknown to the API server, or expired."
-    if any(one.get("reason") == "NamespaceTerminating" for one in details.get("causes") or ()):
+    causes = details.get("causes")
+    if isinstance(causes, list) and any(
+        isinstance(each, dict) and each.get("reason") == "NamespaceTerminating" for each in causes
+    ):
         return "Its namespace is being deleted: take another one, or create it anew when it is gone."
     if status == 403:
         return _missing_right(cause)
@@ -117,17 +120,23 @@ def _status_object(data: bytes) -> Mapping[str, Any]:
     return body if isinstance(body, dict) and body.get("kind") == "Status" else {}
 
 
+def _details(answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the details of a Status, whoever sent it; nothing where it has none."""
+    details = answer.get("details")
+    return details if isinstance(details, dict) else {}
+
+
 def _retry_after(header: str | None, body: Mapping[str, Any]) -> float | None:
     """Return the seconds of a Retry-After header, a number or a date; None where it makes no sense."""
-    stated = header or (body.get("details") or {}).get("retryAfterSeconds")
-    if not stated:
+    stated = header or _details(body).get("retryAfterSeconds")
+    if not isinstance(stated, str | int | float) or not stated:
         return None
     try:
         seconds = float(stated)
-    except ValueError:
+    except (ValueError, OverflowError):
         try:
             seconds = email.utils.parsedate_to_datetime(str(stated)).timestamp() - time.time()
-        except ValueError:
+        except (ValueError, OverflowError):
             return None
     return max(0.0, seconds) if math.isfinite(seconds) else None
 

@@ -6,12 +6,12 @@ resources above all.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from distq.errors import ConfigError, NotFound
+from distq.errors import ApiError, ConfigError, NotFound
 
 APPLY_ITS_CRD = "Apply its CRD first."
 
@@ -106,11 +106,23 @@ class Discovery:
             document = self._fetch(f"/{root}/{quote(api_version)}")
         except NotFound:
             raise UnknownResource(text) from None
-        return [
-            Resource(api_version, entry["kind"], entry["name"], entry["namespaced"])
-            for entry in document.get("resources") or ()
-            if "/" not in entry["name"]  # a subresource
-        ]
+        try:
+            return list(_resources(api_version, document))
+        except (AttributeError, KeyError, TypeError):
+            raise ApiError(
+                f"no resource {text}: what the API server says of {api_version} is no APIResourceList. "
+                "Check what stands between."
+            ) from None
+
+
+def _resources(api_version: str, document: Any) -> Iterator[Resource]:
+    """Read an APIResourceList."""
+    for entry in document.get("resources") or ():
+        kind, plural, namespaced = entry["kind"], entry["name"], entry["namespaced"]
+        if not (isinstance(kind, str) and isinstance(plural, str) and isinstance(namespaced, bool)):
+            raise TypeError(f"{entry!r:.80}")
+        if "/" not in plural:  # else a subresource
+            yield Resource(api_version, kind, plural, namespaced)
 
 
 def parse_resource(text: str) -> tuple[str, str]:
@@ -127,4 +139,7 @@ def parse_resource(text: str) -> tuple[str, str]:
 def _segment(name: str) -> str:
     if name in {".", ".."} or "/" in name:
         raise ConfigError(f'bad name "{name}": it cannot be part of a path. Correct it.')
-    return quote(name, safe="")
+    try:
+        return quote(name, safe="")
+    except UnicodeEncodeError:
+        raise ConfigError(f"bad name {name!r:.80}: not valid Unicode. Correct it.") from None

@@ -10,8 +10,9 @@ Labels = Mapping[str, str]
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9._/-]*[A-Za-z0-9])?"
 _EXISTS = re.compile(rf"(!?)\s*({_LABEL})")
 _EQUALS = re.compile(rf"({_LABEL})\s*(==|=|!=)\s*((?:{_LABEL})?)")
-_NUMBER = re.compile(r"-?[0-9]+")
-_COMPARES = re.compile(rf"({_LABEL})\s*([<>])\s*(-?[0-9]+)")
+_INTEGER = r"-?[0-9]{1,19}"  # of 64 bits
+_NUMBER = re.compile(_INTEGER)
+_COMPARES = re.compile(rf"({_LABEL})\s*([<>])\s*({_INTEGER})")
 _IN = re.compile(rf"({_LABEL})\s+(in|notin)\s*\(([^()]+)\)")
 
 

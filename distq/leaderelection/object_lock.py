@@ -159,7 +159,7 @@ class ObjectLock(ABC):
         try:
             found: dict[str, Any] = json.loads(reply)
             record = self._record_of(found)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
             raise ApiError(f"{self._title}: no record can be read from the reply ({error!r}).") from error
         self._object = found
         return record

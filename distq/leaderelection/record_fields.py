@@ -19,14 +19,16 @@ def record_from(fields: Mapping[str, Any], *, version: str, transitions: str) ->
     holder, duration = fields.get("holderIdentity") or "", float(fields.get("leaseDurationSeconds") or 0)
     if not isinstance(holder, str):
         raise TypeError(f"holderIdentity is {holder!r:.80}, no text")
-    if not math.isfinite(duration):  # Python's JSON has NaN, which ends at once, and Infinity
-        raise ValueError(f"leaseDurationSeconds is {duration}")
+    changes = float(fields.get(transitions) or 0)
+    for name, number in (("leaseDurationSeconds", duration), (transitions, changes)):
+        if not math.isfinite(number):  # Python's JSON has NaN, which ends at once, and Infinity
+            raise ValueError(f"{name} is {number}")
     return LeaderElectionRecord(
         holder_identity=holder,
         lease_duration=duration,
         acquire_time=_parse(fields.get("acquireTime")),
         renew_time=_parse(fields.get("renewTime")),
-        leader_transitions=int(fields.get(transitions) or 0),
+        leader_transitions=int(changes),
         version=version,
     )
 

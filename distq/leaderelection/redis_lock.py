@@ -105,7 +105,7 @@ class RedisLock:
         try:
             int(found.version)  # or it is none of ours
             return record_from(json.loads(found.record), version=found.version, transitions=_TRANSITIONS)
-        except (ValueError, TypeError, AttributeError) as error:
+        except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise RedisRefused(
                 f"election {self._name}: no record can be read in {self._store.key} ({error!r}). "
                 "DEL that key: a candidate writes another."

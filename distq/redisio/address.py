@@ -12,7 +12,7 @@ from redis.backoff import NoBackoff
 from redis.connection import AbstractConnection, ConnectionPool, SSLConnection
 from redis.credentials import CredentialProvider
 from redis.exceptions import ConnectionError as NotConnected
-from redis.exceptions import ResponseError
+from redis.exceptions import RedisError, ResponseError
 from redis.maint_notifications import MaintNotificationsConfig
 from redis.retry import Retry
 
@@ -61,11 +61,13 @@ class Address:
             pool = ConnectionPool.from_url(url)
             pool.connection_class(**pool.connection_kwargs)  # knows its options
             parts = urlsplit(url)
-            if scheme != "unix":
+            if scheme == "unix":
+                pool.connection_kwargs["path"]  # it has one
+            else:
                 int(parts.path.strip("/") or 0)
             if parts.fragment or (parts.query and not parse_qsl(parts.query, strict_parsing=True)):
                 raise ValueError("part of a password that was not encoded")
-        except (ValueError, TypeError):  # its words may quote a password
+        except (ValueError, TypeError, KeyError, RedisError):  # its words may quote a password
             raise ConfigError(
                 f"bad {name}: its port, database or options make no sense. "
                 "Use redis://user:password@host:port/database, special characters percent-encoded."

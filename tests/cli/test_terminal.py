@@ -47,6 +47,18 @@ def completions(distq: CommandLine, line: str, **environment: str) -> list[str]:
     return [offered.partition(",")[2] for offered in done.stdout.splitlines() if offered]
 
 
+def test_no_key_is_offered_or_named_that_a_shell_would_run(
+    distq: CommandLine, foos: Queue, redis: Connection
+) -> None:
+    """Whoever may add keys gets nothing run by the TAB, or the copied remedy, of who repairs."""
+    hostile = ["prod/$(reboot)", "prod/`id`", "prod/a;id", "--state", "prod/a b"]
+    Queue("foos", redis).add(*hostile)
+    assert sorted(completions(distq, "distq items foos prod/")) == ["prod/api", "prod/web"]
+    assert "--state" not in completions(distq, "distq items foos ")
+    distq("park", "foos", "prod/a;id")
+    assert "distq requeue foos 'prod/a;id'" in distq("items", "foos", "prod/a;id").stdout
+
+
 @pytest.mark.parametrize(
     ("line", "offered"),
     [

@@ -1,6 +1,7 @@
 """What is logged of each reconcile: a line for a failure, and at debug level one for every other."""
 
 import logging
+import shlex
 import time
 from typing import Any
 
@@ -64,7 +65,7 @@ def _next(name: str, settlement: Settlement, disposition: Disposition) -> str:
         case "pending":
             return "next as soon as a slot is free"
         case "parked":
-            return f"parked until it changes: distq requeue {name} {settlement.request.key}"
+            return f"parked until it changes: distq requeue {name} {shlex.quote(settlement.request.key)}"
         case "refused":
             return "its claim had ended before: nothing was settled"
         case "unknown":

@@ -52,6 +52,8 @@ def _read_yaml(name: str, text: bytes) -> list[Document]:
         mark = error.problem_mark or error.context_mark
         problem = error.problem or error.context or "not YAML"
         raise ConfigError(f"{_place(name, mark)}: {problem}. Correct the YAML.") from None
+    except RecursionError:
+        raise ConfigError(f"{name}:1:1: nested too deeply. Give what an API server would take.") from None
     except (yaml.YAMLError, UnicodeDecodeError):
         raise ConfigError(f"{name}:1:1: not text in UTF-8. Give a file of YAML.") from None
     return documents

@@ -1,8 +1,10 @@
 """What a request asks for: the object or collection its path names, its body, and a record of it."""
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, NamedTuple, Self
 
 import msgspec
@@ -113,8 +115,33 @@ class RecordedRequest:
         return self.verb == "list" and self.query.get("limit") != "1" and not self.query.get("continue")
 
 
+_MOST_VALUES = 1_000_000
+"""Values of a YAML document; by aliases of aliases a few lines may stand for more than fits any memory."""
+
+
 class KubernetesLoader(yaml.SafeLoader):
-    """YAML as Kubernetes reads it: times stay text."""
+    """YAML as Kubernetes reads it: times stay text, and what becomes no JSON is refused."""
+
+    def construct_document(self, node: yaml.Node) -> Any:
+        """Return the document as JSON has it; raise ConstructorError where that is endless, or no JSON."""
+        problem = "too many aliases"
+        if _values(node, {}) <= _MOST_VALUES:
+            try:
+                return msgspec.json.decode(msgspec.json.encode(super().construct_document(node)))
+            except (TypeError, ValueError, OverflowError):
+                problem = "a value that JSON does not have"
+        raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+
+
+def _values(node: yaml.Node, counted: dict[int, float]) -> float:
+    """Count the values in a node, each alias as what it stands for; infinite where one stands for itself."""
+    if isinstance(node, yaml.ScalarNode):
+        return 1
+    if id(node) not in counted:
+        counted[id(node)] = math.inf
+        inner = chain(*node.value) if isinstance(node, yaml.MappingNode) else node.value
+        counted[id(node)] = 1 + sum(_values(each, counted) for each in inner)
+    return counted[id(node)]
 
 
 KubernetesLoader.yaml_implicit_resolvers = {
@@ -143,6 +170,6 @@ def decode(body: bytes, content_type: str) -> Any:
             raise bad_request(f"couldn't get version/kind; json parse error: {error}") from None
     try:
         documents = load_yaml(body)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         raise bad_request(f"error decoding YAML: {error}") from None
     return documents[0] if documents else {}

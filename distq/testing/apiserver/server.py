@@ -194,12 +194,16 @@ class EmulatedApiServer:
                 raise ConfigError(
                     f"{place}: cannot load {kind}: no such kind in {api_version}. Load its CRD first."
                 )
-            namespace = document["metadata"].get("namespace", "default") if resource.namespaced else ""
             try:
+                namespace = document["metadata"].get("namespace", "default") if resource.namespaced else ""
                 self._registry.create(resource, objects.accept(resource, document, namespace))
             except StatusError as error:
                 raise ConfigError(
                     f"{place}: cannot load {kind}: {str(error).rstrip('.')}. Correct it."
+                ) from None
+            except (AttributeError, LookupError, TypeError, ValueError, RecursionError):
+                raise ConfigError(
+                    f"{place}: cannot load {kind}: a field of a wrong type. Correct it."
                 ) from None
 
 

@@ -1,0 +1,44 @@
+"""Every parser of outside input answers, or raises an error of its own, whatever it is given."""
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.__main__ import CORPUS, begin, is_sound
+from tests.fuzz.parsers import PARSERS, parser
+
+INPUTS = sorted(CORPUS.glob("*/*"))
+
+
+@pytest.mark.parametrize("file", INPUTS, ids=lambda file: f"{file.parent.name}/{file.name}")
+def test_what_was_found_once_stays_mended(file: Path) -> None:
+    """All inputs of the corpus: what each parser is for, and what once broke it."""
+    PARSERS[file.parent.name](file.read_bytes())
+
+
+def test_every_parser_has_a_corpus() -> None:
+    """Fuzzing begins with what is nearly right."""
+    assert {file.parent.name for file in INPUTS} == PARSERS.keys()
+
+
+@pytest.mark.skipif(find_spec("atheris") is None, reason="no atheris: pip install -e '.[ci]'")
+def test_the_fuzzer_finds_a_planted_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It tells an exception that nobody expects, and what it was that raised it."""
+
+    @parser
+    def mistaken(data: bytes) -> None:
+        if data:
+            raise KeyError("planted")
+
+    monkeypatch.setattr("tests.fuzz.__main__.FOUND", tmp_path)
+    monkeypatch.setattr("tests.fuzz.__main__.CORPUS", tmp_path)
+    (tmp_path / "mistaken").mkdir()
+    (tmp_path / "corpus").mkdir()
+    try:
+        process = begin("mistaken", 5, tmp_path / "corpus")
+        assert not is_sound("mistaken", process, tmp_path / "corpus")
+    finally:
+        del PARSERS["mistaken"]
+    assert "planted" in (tmp_path / "corpus" / "mistaken.txt").read_text()
+    assert list(tmp_path.glob("mistaken-*"))
