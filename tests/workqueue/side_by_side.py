@@ -185,6 +185,7 @@ class SideBySide:
         if isinstance(told, WentBack):
             assert reply == f"BACK {told.last_turn}".encode()
             return told
+        assert isinstance(reply, list), reply
         assert answer_of(reply) == told
         if not resent:  # nor lost, nor back: only then has it looked who is to be woken
             self._forgave, self._turned_at = False, self.now
