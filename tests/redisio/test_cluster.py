@@ -5,11 +5,13 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
+from distq.config import Settings
 from distq.errors import RedisRefused, RedisUnavailable
 from distq.inspector import Inspector
 from distq.redisio.cluster import slot_of
 from distq.redisio.connection import Argument, Connection
 from distq.redisio.keys import queue_key, queues_key
+from distq.redisio.roles import user_of
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.queue import Queue
 from tests.support.eventually import eventually
@@ -153,6 +155,30 @@ def test_a_sleeper_is_woken_where_its_queue_is(cluster: Cluster, connection: Con
     waiting.join(60)
     assert not waiting.is_alive()
     queue.close()
+
+
+def test_a_user_of_its_own_may_follow_its_queue(cluster: Cluster, connection: Connection) -> None:
+    """The rule for a cluster's URL has what it takes to ask for the slots, and to follow one that moves."""
+    rule = user_of(["worker"], prefix="distq", queues=["foos"], cluster=True).split()
+    for port in cluster.servers:
+        raw(port)(*rule)
+    settings = Settings(redis_username=rule[2], redis_password="PASSWORD")
+    limited = Connection(cluster.url, settings=settings)
+    queue = Queue("foos", limited)
+    queue.add("a", "b")
+    assert queue.settle(queue.get(10))
+    slot = slot_of_queue("foos")
+    target = other_primary(cluster, cluster.owner(slot))
+    source = cluster.begin_move(slot, target)
+    while raw(source)("CLUSTER", "COUNTKEYSINSLOT", slot):
+        cluster.move_keys(slot, source, target)
+    assert queue.connection.execute("ZCARD", queue_key("foos", "ready")) == 1
+    cluster.end_move(slot, target)
+    assert queue.get(10).key == "b"
+    queue.close()
+    limited.close()
+    for port in cluster.servers:
+        raw(port)("ACL", "DELUSER", rule[2])
 
 
 def test_what_is_no_cluster_is_refused() -> None:

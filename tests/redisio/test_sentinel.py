@@ -134,6 +134,18 @@ def test_no_primary_is_an_outage_that_names_what_was_asked() -> None:
         connection.execute("PING")
 
 
+def test_who_is_connected_goes_on_without_sentinels() -> None:
+    """They are needed to find the primary, and not to talk to it."""
+    with Sentinels(server_of("redis7")) as sentinels:
+        sentinels.wait_until_settled()
+        connection = Connection(sentinels.url)
+        connection.execute("PING")
+        sentinels.end_sentinels()
+        connection._address._sentinels._ask_again_at = 0.0
+        assert connection.execute("HSET", "distq:x", "a", "b") == 1
+        connection.close()
+
+
 def test_the_sentinels_login_is_their_own() -> None:
     """The URL's user and password are Redis' own; those of the Sentinels are settings."""
     with Sentinels(

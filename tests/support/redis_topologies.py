@@ -103,6 +103,10 @@ class Sentinels:
             raw(server.port)("CONFIG", "SET", "requirepass", self._client_options["password"])
         return server.port
 
+    def end_sentinels(self) -> None:
+        """End all Sentinels; the servers stay."""
+        self._sentinels.close()
+
     def wait_until_settled(self) -> None:
         """Wait until every Sentinel knows all that live, and one primary, to which the others are linked."""
         eventually(self._is_settled, timeout=90)
