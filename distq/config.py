@@ -42,6 +42,15 @@ class Settings:
     redis_password_file: Path | None = _setting(None, "DISTQ_REDIS_PASSWORD_FILE")
     """Read at every connection, so that a mounted secret can rotate."""
 
+    redis_sentinel_username: str | None = _setting(None, "DISTQ_REDIS_SENTINEL_USERNAME")
+    """The user as whom to ask Sentinels; the URL's is Redis' own."""
+
+    redis_sentinel_password: str | None = _setting(None, "DISTQ_REDIS_SENTINEL_PASSWORD", secret=True)
+    """Its password; None where the Sentinels ask for none."""
+
+    redis_sentinel_password_file: Path | None = _setting(None, "DISTQ_REDIS_SENTINEL_PASSWORD_FILE")
+    """Read whenever a Sentinel is asked."""
+
     redis_ca_file: Path | None = _setting(None, "DISTQ_REDIS_CA_FILE")
     """Certificate authority of a rediss server; the system's where None."""
 
@@ -190,6 +199,9 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "redis_username": str,
     "redis_password": str,
     "redis_password_file": Path,
+    "redis_sentinel_username": str,
+    "redis_sentinel_password": str,
+    "redis_sentinel_password_file": Path,
     "redis_ca_file": Path,
     "redis_cert_file": Path,
     "redis_key_file": Path,

@@ -17,6 +17,7 @@
     ├── RedisError                     .retryable
     │   ├── RedisUnavailable           no answer: down, restarting, failing over
     │   ├── RedisRefused               an answer that says no: credentials, memory, wrong type
+    │   ├── NotReplicated              added, but not yet on the replicas that were asked for
     │   ├── Unanswered                 whether it was settled is not known, and never will be
     │   └── LayoutTooNew               the queue was written by a newer distq
     └── ApiError                       .status .reason .retry_after
@@ -119,6 +120,21 @@ class RedisUnavailable(RedisError):
 
 class RedisRefused(RedisError):
     """Redis answered no: wrong credentials, missing permission, full memory, a key of the wrong type."""
+
+
+class NotReplicated(RedisError):
+    """Keys are in the queue, but fewer replicas have them than ``wait_replicas`` asks for: ``replicas`` do.
+
+    ``added`` of them were not pending before. A failover may lose them, unless they are added again.
+    """
+
+    retryable = True
+
+    def __init__(self, message: str, *, added: int = 0, accepted: int = 0, replicas: int = 0) -> None:
+        super().__init__(message)
+        self.added = added
+        self.accepted = accepted
+        self.replicas = replicas
 
 
 class Unanswered(RedisError):

@@ -74,8 +74,14 @@ def check(
 def _user_of(roles: Sequence[str], queues: Sequence[str], settings: Settings) -> str:
     from distq.redisio.address import Address
 
-    database = Address(None, settings).options.get("db") or 0
-    return user_of(roles, prefix=settings.prefix, queues=queues, database=int(database))
+    url = Address(None, settings).url
+    return user_of(
+        roles,
+        prefix=settings.prefix,
+        queues=queues,
+        database=int(url.options.get("db") or 0),
+        cluster=url.topology == "cluster",
+    )
 
 
 def _check_contents(connection: "Connection") -> Iterator[str]:

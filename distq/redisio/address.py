@@ -1,27 +1,30 @@
 """Which Redis: the URL and settings as one thing that opens pools and can be named in messages."""
 
 import contextlib
+import copy
+import dataclasses
 import os
-import re
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
 
 from redis.backoff import NoBackoff
 from redis.connection import AbstractConnection, ConnectionPool, SSLConnection
 from redis.credentials import CredentialProvider
 from redis.exceptions import ConnectionError as NotConnected
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import ResponseError
 from redis.maint_notifications import MaintNotificationsConfig
 from redis.retry import Retry
 
 from distq.config import Settings
-from distq.errors import ConfigError
+from distq.redisio.cluster import SlotMap
+from distq.redisio.redis_url import Place, RedisUrl, shown
+from distq.redisio.sentinels import Sentinels, following
 
 DEFAULT_URL = "redis://127.0.0.1:6379/0"
-_SCHEMES = "redis, rediss or unix"
-_LATER = ("redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster")
+
+_ASKING = 1.0
+"""Seconds that one Sentinel or node gets to tell where the data is; there are others."""
 
 
 class Address:
@@ -31,8 +34,10 @@ class Address:
         self._given = url
         self._given_settings = settings
         self.server_time = 0
-        self.checked = False
-        """Whether the server was found fit, by anybody who shares this address."""
+        self.runs_by_hash = True
+        """Whether scripts may be called by their hash; else they are sent whole, each time."""
+        self.checked: set[str] = set()
+        """The servers that were found fit, by anybody who shares this address."""
 
     @cached_property
     def settings(self) -> Settings:
@@ -47,40 +52,44 @@ class Address:
         return "unset" if self.settings.redis_url is None else "variable"
 
     @cached_property
+    def url(self) -> RedisUrl:
+        """Return the URL's parts; raise ConfigError for one that cannot work."""
+        name = "Redis URL" if self.origin == "argument" else "DISTQ_REDIS_URL"
+        return RedisUrl.parse(self._given or self.settings.redis_url or DEFAULT_URL, name)
+
+    @property
     def options(self) -> dict[str, Any]:
         """Return redis-py's connection options; raise ConfigError for a URL that cannot work."""
-        url = self._given or self.settings.redis_url or DEFAULT_URL
-        name = "Redis URL" if self.origin == "argument" else "DISTQ_REDIS_URL"
-        scheme, separator, _ = url.partition("://")
-        scheme = scheme if re.fullmatch(r"[a-z+]{1,16}", scheme) else ""  # else it may be half a password
-        if separator and scheme in _LATER:
-            raise ConfigError(f'bad {name}: "{scheme}" is not supported yet. Use {_SCHEMES}.')
-        if not separator or scheme not in ("redis", "rediss", "unix"):
-            raise ConfigError(f'bad {name}: unknown scheme "{scheme if separator else ""}". Use {_SCHEMES}.')
-        try:
-            pool = ConnectionPool.from_url(url)
-            pool.connection_class(**pool.connection_kwargs)  # knows its options
-            parts = urlsplit(url)
-            if scheme == "unix":
-                pool.connection_kwargs["path"]  # it has one
-            else:
-                int(parts.path.strip("/") or 0)
-            if parts.fragment or (parts.query and not parse_qsl(parts.query, strict_parsing=True)):
-                raise ValueError("part of a password that was not encoded")
-        except (ValueError, TypeError, KeyError, RedisError):  # its words may quote a password
-            raise ConfigError(
-                f"bad {name}: its port, database or options make no sense. "
-                "Use redis://user:password@host:port/database, special characters percent-encoded."
-            ) from None
-        return {"connection_class": pool.connection_class, **pool.connection_kwargs}
+        return self.url.options
+
+    @cached_property
+    def places(self) -> tuple[Place, ...]:
+        """Return where to ask: the Sentinels, nodes of a cluster, or the one server; none for a socket."""
+        return self.url.places
 
     @cached_property
     def where(self) -> str:
-        """Return host:port, or the socket's path."""
-        path = self.options.get("path")
-        return (
-            str(path) if path else f"{self.options.get('host', 'localhost')}:{self.options.get('port', 6379)}"
-        )
+        """Return host:port, the socket's path, or who knows where the data is."""
+        if self._is_primary_elsewhere:
+            return f'"{self.url.service}" of Sentinels {shown(self.places)}'
+        return shown(self.places) or str(self.options["path"])
+
+    @property
+    def _is_primary_elsewhere(self) -> bool:
+        return self.url.topology == "sentinel"
+
+    @cached_property
+    def slots(self) -> SlotMap:
+        """Return which node of the cluster serves which slot."""
+        return SlotMap(self.places, lambda place: self.node(place).connection(_ASKING))
+
+    def node(self, place: Place) -> "Address":
+        """Return the address of one node, as the same user."""
+        node = copy.copy(self)
+        options = self.options | {"host": place[0], "port": place[1]}
+        node.url = dataclasses.replace(self.url, places=(place,), options=options)
+        node.places, node.where = (place,), shown((place,))
+        return node
 
     @property
     def prefix(self) -> str:
@@ -98,8 +107,53 @@ class Address:
 
     def pool(self, timeout: float) -> ConnectionPool:
         """Return a new pool that waits ``timeout`` seconds for an answer; nothing is connected yet."""
-        return ConnectionPool(
-            **self.options
+        options = self._connection_options(timeout)
+        if self._is_primary_elsewhere:
+            options["connection_class"] = following(options["connection_class"])
+            options["sentinels"] = self._sentinels
+        return ConnectionPool(**options)
+
+    def connection(self, timeout: float) -> AbstractConnection:
+        """Return one connection, of no pool and not connected yet."""
+        options = self._connection_options(timeout)
+        connection: AbstractConnection = options.pop("connection_class")(**options)
+        return connection
+
+    def primary(self) -> Place | None:
+        """Return where Sentinels saw the primary last; None where there are none."""
+        return self._sentinels.latest() if self._is_primary_elsewhere else None
+
+    def distrust(self) -> None:
+        """Ask another Sentinel first, since what the last one called the primary was none."""
+        if self._is_primary_elsewhere:
+            self._sentinels.distrust()
+
+    @cached_property
+    def _sentinels(self) -> Sentinels:
+        return Sentinels(self.places, self.url.service, self._to_sentinel)
+
+    def _to_sentinel(self, place: Place) -> AbstractConnection:
+        """Return a connection to a Sentinel, which has users of its own and no databases."""
+        host, port = place
+        chosen = self.settings
+        login: dict[str, Any] = {
+            "username": chosen.redis_sentinel_username,
+            "password": chosen.redis_sentinel_password,
+            "credential_provider": None,
+        }
+        if chosen.redis_sentinel_password_file is not None:
+            login = _login_by_file(
+                chosen.redis_sentinel_password_file,
+                chosen.redis_sentinel_username,
+                "DISTQ_REDIS_SENTINEL_PASSWORD_FILE",
+            )
+        options = self._connection_options(_ASKING) | login | {"host": host, "port": port, "db": 0}
+        connection: AbstractConnection = options.pop("connection_class")(**options)
+        return connection
+
+    def _connection_options(self, timeout: float) -> dict[str, Any]:
+        return (
+            self.options
             | {
                 "protocol": 2,  # one shape of replies on all servers
                 "maint_notifications_config": MaintNotificationsConfig(enabled=False),  # wants protocol 3
@@ -118,11 +172,7 @@ class Address:
     def _credentials(self) -> dict[str, Any]:
         chosen = self.settings
         if chosen.redis_password_file is not None:
-            return {
-                "username": None,
-                "password": None,
-                "credential_provider": _PasswordFile(chosen.redis_password_file, self._username),
-            }
+            return _login_by_file(chosen.redis_password_file, self._username, "DISTQ_REDIS_PASSWORD_FILE")
         given = {"username": chosen.redis_username, "password": chosen.redis_password}
         return {name: value for name, value in given.items() if value is not None}
 
@@ -151,19 +201,26 @@ class NoPassword(NotConnected):
     """There is nothing to log in with."""
 
 
+def _login_by_file(file: Path, username: str | None, variable: str) -> dict[str, Any]:
+    return {
+        "username": None,
+        "password": None,
+        "credential_provider": _PasswordFile(file, username, variable),
+    }
+
+
 class _PasswordFile(CredentialProvider):
     """Read at every connection, so that a mounted secret can rotate."""
 
-    def __init__(self, file: Path, username: str | None) -> None:
+    def __init__(self, file: Path, username: str | None, variable: str) -> None:
         self._file = file
         self._username = username
+        self._variable = variable
 
     def get_credentials(self) -> tuple[str] | tuple[str, str]:
         try:
             password = self._file.read_text().strip()
         except (OSError, UnicodeDecodeError) as error:
             why = "it is no text" if isinstance(error, UnicodeDecodeError) else str(error.strerror).lower()
-            raise NoPassword(
-                f"no password file {self._file}: {why}. Check DISTQ_REDIS_PASSWORD_FILE"
-            ) from None
+            raise NoPassword(f"no password file {self._file}: {why}. Check {self._variable}") from None
         return (self._username, password) if self._username else (password,)

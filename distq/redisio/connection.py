@@ -6,22 +6,25 @@ times within a second, once where the server hangs; longer outages are for the c
 who knows what waits.
 """
 
-import contextlib
 import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import redis
-from redis.connection import AbstractConnection, ConnectionPool
+from redis.connection import AbstractConnection
+from redis.exceptions import AskError, MovedError, NoScriptError
 
 from distq.config import Settings
-from distq.errors import RedisError, RedisRefused
+from distq.errors import DistqError, RedisError, RedisRefused
 from distq.redisio import diagnosis, server_checks, wrong_type
 from distq.redisio.address import Address
-from distq.redisio.error_mapping import is_read_only, typed_error
+from distq.redisio.cluster import slot_of
+from distq.redisio.error_mapping import is_denied, typed_error
+from distq.redisio.keys import queues_key
+from distq.redisio.servers import OneServer, Server, Servers, servers_of
 
 Argument = str | bytes | int | float
 Reply = TypeVar("Reply")
@@ -29,12 +32,16 @@ Reply = TypeVar("Reply")
 _PAUSES = (0.0, 0.05, 0.2, 0.5)
 """Seconds before each repetition; the first is at once, since a pooled connection may just be stale."""
 
+_REDIRECTIONS = 5
+"""How often one attempt follows nodes of a cluster that name another one."""
+
 
 class Connection:
-    """A pool of connections to one Redis or Valkey server; lazy, safe for threads and after a fork.
+    """The connections to one Redis or Valkey; lazy, safe for threads and after a fork.
 
-    ``url`` is ``redis://``, ``rediss://`` or ``unix://``; None takes it from the settings, and these
-    from the environment. The first use checks the server's version and eviction policy.
+    ``url`` is ``redis://``, ``rediss://`` or ``unix://``, with ``+sentinel`` or ``+cluster`` where the data
+    may move; None takes it from the settings, and these from the environment. The first use checks the
+    server's version and eviction policy.
     """
 
     def __init__(self, url: str | None = None, *, settings: Settings | None = None) -> None:
@@ -42,7 +49,7 @@ class Connection:
         self._timeout = 5.0
         self._tired_after = 7.5  # one try that took the whole time may have had a stale connection
         self._pauses: Sequence[float] = _PAUSES
-        self._pool: ConnectionPool | None = None
+        self._servers: Servers | None = None
         self._lock = threading.Lock()
         _connections.add(self)
 
@@ -57,7 +64,7 @@ class Connection:
 
     @property
     def address(self) -> str:
-        """Return host:port or the socket's path, for messages."""
+        """Return host:port, the socket's path, or who knows where the data is, for messages."""
         return self._address.where
 
     @property
@@ -72,38 +79,76 @@ class Connection:
         seconds, microseconds = self.execute("TIME")
         return int(seconds) + int(microseconds) / 1e6
 
-    def execute(self, *command: Argument) -> Any:
-        """Run one command that may safely run twice; raise RedisUnavailable or RedisRefused."""
-        return self._repeat(self._ready_pool(), lambda connection: _converse(connection, [command])[0])
+    def execute(self, *command: Argument, near: str | None = None) -> Any:
+        """Run one command that may safely run twice; raise RedisUnavailable or RedisRefused.
+
+        ``near`` is a key whose server is meant where the command names none.
+        """
+        return self._repeat(self._key_of(command) if near is None else near, [command])[0]
 
     def pipeline(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
-        """Run commands in one round trip, without a transaction; raise the first error among the replies."""
-        return self._repeat(self._ready_pool(), lambda connection: _converse(connection, commands))
+        """Run commands without a transaction, in one round trip to each server that has their keys.
+
+        Raises the first error among the replies.
+        """
+        replies: dict[int, Any] = {}
+        for places in self._parts(commands):
+            replies.update(zip(places, self._together([commands[place] for place in places]), strict=True))
+        return [replies[place] for place in range(len(commands))]
+
+    def _together(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
+        """Return the replies of the server that has these keys; of each by itself where some have moved."""
+        keys = [self._key_of(command) for command in commands]
+        try:
+            return self._repeat(keys[0], commands, follow=len({*map(slot_of, keys)}) == 1)
+        except RedisRefused as error:
+            if not _is(error, AskError) or len(commands) == 1:
+                raise
+        return [self._repeat(key, [command])[0] for key, command in zip(keys, commands, strict=True)]
 
     def evaluate(self, source: str, sha: str, arguments: Sequence[Argument]) -> Any:
         """Run a script by its hash; where the server does not have it, load it first or send it whole."""
-        try:
-            return self.execute("EVALSHA", sha, *arguments)
-        except RedisRefused as error:
-            if not _is(error, redis.exceptions.NoScriptError):
-                raise
-        try:
-            self.execute("SCRIPT", "LOAD", source)
-            return self.execute("EVALSHA", sha, *arguments)
-        except RedisRefused as error:  # who may not load scripts may still send them
-            if not _is(error, redis.exceptions.NoScriptError, redis.exceptions.NoPermissionError):
-                raise
-        return self.execute("EVAL", source, *arguments)
+        return self.evaluate_and(source, sha, arguments)[0]
 
-    def dedicated(self) -> AbstractConnection:
-        """Return a connected connection outside of the pool, for a caller that blocks on it."""
-        pool = self._ready_pool()
-        connection = pool.connection_class(**pool.connection_kwargs)
+    def evaluate_and(
+        self, source: str, sha: str, arguments: Sequence[Argument], *then: Sequence[Argument]
+    ) -> list[Any]:
+        """Run a script and then commands on the same connection, in one round trip; return all replies."""
+        key = str(arguments[1])
+        by_hash, whole = ("EVALSHA", sha, *arguments), ("EVAL", source, *arguments)
+        if not self._address.runs_by_hash:
+            return self._repeat(key, [whole, *then])
         try:
+            return self._repeat(key, [by_hash, *then])
+        except RedisRefused as error:
+            if not _is(error, NoScriptError) and not is_denied(error):
+                raise
+            loadable = _is(error, NoScriptError)
+        try:
+            if loadable:
+                self.execute("SCRIPT", "LOAD", source, near=key)
+                return self._repeat(key, [by_hash, *then])
+        except RedisRefused as error:  # who may not load scripts may still send them
+            if not _is(error, NoScriptError) and not is_denied(error):
+                raise
+        replies = self._repeat(key, [whole, *then])
+        self._address.runs_by_hash = loadable
+        return replies
+
+    def dedicated(self, near: str | None = None) -> AbstractConnection:
+        """Return a connected connection outside of the pool, for a caller that blocks on it.
+
+        It leads to the server that has the key ``near``.
+        """
+        servers, server = self._ready_servers(), None
+        try:
+            server = self._checked(servers, near or queues_key(self.prefix))
+            connection: AbstractConnection = server.pool.connection_class(**server.pool.connection_kwargs)
             connection.connect()
         except (redis.RedisError, OSError) as error:
-            raise typed_error(error, self._address) from None
-        return connection  # type: ignore[no-any-return]  # redis-py does not say
+            servers.failed(server, error)
+            raise typed_error(error, server.address if server else self._address) from None
+        return connection
 
     def with_timeout(self, timeout: float, *, repeats: bool = False) -> "Connection":
         """Return a pool to the same server that waits at most ``timeout`` seconds.
@@ -116,81 +161,132 @@ class Connection:
         return other
 
     def check(self) -> list[str]:
-        """Return what ``distq check`` prints of this server; each line begins with OK, WARN or FAIL."""
-        with self._greeting() as execute:
-            return server_checks.findings(execute, self._address)
+        """Return what ``distq check`` prints of its servers; each line begins with OK, WARN or FAIL."""
+        servers = servers_of(self._address, self._timeout)
+        try:
+            primaries = servers.all()
+        except (redis.RedisError, OSError) as error:
+            return [f"FAIL  {self._explained(typed_error(error, self._address))}"]
+        finally:
+            servers.disconnect()
+        found = (self._greet(server.address, server_checks.findings) for server in primaries)
+        return [finding for findings in found for finding in findings]
 
     def close(self) -> None:
         """Close the pooled connections; the next use opens new ones."""
         with self._lock:
-            pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.disconnect()
+            servers, self._servers = self._servers, None
+        if servers is not None:
+            servers.disconnect()
 
-    def _ready_pool(self) -> ConnectionPool:
-        pool = self._pool
-        if pool is not None:
-            return pool
+    def _ready_servers(self) -> Servers:
+        servers = self._servers
+        if servers is not None:
+            return servers
         with self._lock:
-            if self._pool is None:
-                if not self._address.checked:  # once a process: later ones may come upon a failover
-                    with self._greeting() as execute:
-                        server_checks.enforce(execute, self._address)
-                    self._address.checked = True
-                self._pool = self._address.pool(self._timeout)
-            return self._pool
+            if self._servers is None:
+                self._servers = servers_of(self._address, self._timeout)
+            return self._servers
 
-    @contextlib.contextmanager
-    def _greeting(self) -> Iterator[Callable[..., Any]]:
-        """Give what runs one command at the first use: sooner tired of silence, and asking for its cause."""
+    def _checked(self, servers: Servers, key: str) -> Server:
+        """Return the server of a key, found fit once a process: later ones may come upon a failover."""
+        server = servers.of(key)
+        checked = self._address.checked
+        if server.address.where not in checked:
+            with self._lock:
+                if server.address.where not in checked:
+                    self._greet(server.address, server_checks.enforce)
+                    checked.add(server.address.where)
+        return server
+
+    def _greet(self, address: Address, look: Callable[[Callable[..., Any], Address], Reply]) -> Reply:
+        """Look at a server before its first use: sooner tired of silence, and asking for its cause."""
         timeout = min(self._timeout, diagnosis.SILENCE_TIMEOUT)
-        pool = self._address.pool(timeout)
+        server = OneServer(address, timeout)
 
         def execute(*command: Argument) -> Any:
             try:  # no connection is stale yet, so a silent server is not asked again
-                return self._repeat(
-                    pool, lambda connection: _converse(connection, [command])[0], tired_after=timeout / 2
-                )
+                return self._repeat("", [command], servers=server, tired_after=timeout / 2)[0]
             except RedisError as error:
-                if not self._pauses:  # who gave a timeout has no time for more
-                    raise
-                raise diagnosis.explain(error, self._address) from None
+                raise self._explained(error) from None
 
         try:
-            yield execute
+            return look(execute, address)
         finally:
-            pool.disconnect()
+            server.disconnect()
+
+    def _explained(self, error: RedisError) -> DistqError:
+        """Return the error with its cause where there is time to ask for it."""
+        return diagnosis.explain(error, self._address) if self._pauses else error
+
+    def _key_of(self, command: Sequence[Argument]) -> str:
+        """Return the first key of a command; of one without keys a key whose server is as good as any."""
+        first = command[3:4] if command[0] in ("EVALSHA", "EVAL") else command[1:2]
+        key = str(first[0]) if first else ""
+        return key if key.startswith(f"{self.prefix}:") else queues_key(self.prefix)
+
+    def _parts(self, commands: Sequence[Sequence[Argument]]) -> list[list[int]]:
+        """Return the places of commands that can travel together."""
+        if not commands or self._address.url.topology != "cluster":
+            return [list(range(len(commands)))] if commands else []
+        parts: dict[object, list[int]] = {}
+        for place, command in enumerate(commands):
+            slot = slot_of(self._key_of(command))
+            parts.setdefault(self._address.slots.known_owner(slot) or slot, []).append(place)
+        return list(parts.values())
 
     def _repeat(
         self,
-        pool: ConnectionPool,
-        attempt: Callable[[AbstractConnection], Reply],
+        key: str,
+        commands: Sequence[Sequence[Argument]],
+        *,
+        servers: Servers | None = None,
         tired_after: float | None = None,
-    ) -> Reply:
+        follow: bool = True,
+    ) -> list[Any]:
         """Try until it succeeds or is refused; not again where it took ``tired_after`` seconds so far."""
         pauses, began = iter(self._pauses), time.monotonic()
         tired_after = self._tired_after if tired_after is None else tired_after
+        chosen = servers or self._ready_servers()
         while True:
+            server = None
             try:
-                connection = pool.get_connection()
-                try:
-                    return attempt(connection)
-                except redis.ResponseError:
-                    raise
-                except BaseException:
-                    connection.disconnect()  # a reply may still be on its way
-                    raise
-                finally:
-                    pool.release(connection)
+                server = chosen.of(key) if servers else self._checked(chosen, key)
+                return _ask(chosen, server, commands, follow)
             except (redis.RedisError, OSError) as error:
-                typed = typed_error(error, self._address)
-                if is_read_only(error):  # the primary may be another one by now, at the same address
-                    pool.disconnect(inuse_connections=False)
+                typed = typed_error(error, server.address if server else self._address)
+                chosen.failed(server, error)
                 pause = next(pauses, None)
                 hangs = time.monotonic() - began > tired_after
                 if not typed.retryable or pause is None or hangs:
                     raise typed from None  # its __context__ is redis-py's error
                 time.sleep(pause)
+
+
+def _ask(servers: Servers, server: Server, commands: Sequence[Sequence[Argument]], follow: bool) -> list[Any]:
+    """Return the replies of a server, or of the one that it names in its stead."""
+    asking = False
+    for _ in range(_REDIRECTIONS):
+        try:
+            return _on(server, commands, asking=asking)
+        except AskError as error:
+            server, asking = servers.redirected(error, server), not isinstance(error, MovedError)
+            if not follow:
+                raise
+    raise redis.exceptions.ClusterDownError("CLUSTERDOWN its nodes send from one to another")
+
+
+def _on(server: Server, commands: Sequence[Sequence[Argument]], *, asking: bool) -> list[Any]:
+    connection = server.pool.get_connection()
+    try:
+        return _converse(connection, commands, asking=asking)
+    except redis.ResponseError:
+        raise
+    except BaseException:
+        connection.disconnect()  # a reply may still be on its way
+        raise
+    finally:
+        server.pool.release(connection)
 
 
 _connections: "weakref.WeakSet[Connection]" = weakref.WeakSet()
@@ -200,7 +296,7 @@ def _after_fork_in_child() -> None:
     """Let no lock stay that a thread of the parent held: there is nobody here who would release it."""
     for connection in list(_connections):
         connection._lock = threading.Lock()  # noqa: SLF001  # this module's own
-        connection._pool = None  # noqa: SLF001  # redis-py's has such a lock, too
+        connection._servers = None  # noqa: SLF001  # redis-py's pools have such a lock, too
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)
@@ -217,11 +313,17 @@ def _is(error: RedisRefused, *kinds: type[Exception]) -> bool:
     return isinstance(error.__context__, kinds)
 
 
-def _converse(connection: AbstractConnection, commands: Sequence[Sequence[Argument]]) -> list[Any]:
-    connection.send_packed_command(connection.pack_commands(commands))
+def _converse(
+    connection: AbstractConnection, commands: Sequence[Sequence[Argument]], *, asking: bool = False
+) -> list[Any]:
+    """Send commands and return their replies; ``asking`` is for a node that is about to get their slot."""
+    prefixed = [part for command in commands for part in (("ASKING",), command)] if asking else commands
+    connection.send_packed_command(connection.pack_commands(prefixed))
     replies, refusals = [], []
     for command in commands:
         try:
+            if asking:
+                connection.read_response()
             replies.append(connection.read_response())
         except redis.ResponseError as error:
             refusals.append((error, command))

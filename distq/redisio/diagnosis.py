@@ -14,6 +14,7 @@ from redis.connection import SSLConnection
 
 from distq.errors import ConfigError, DistqError, RedisError, RedisUnavailable
 from distq.redisio.address import Address
+from distq.redisio.redis_url import shown
 
 SILENCE_TIMEOUT = 3.0
 """Seconds until a server that accepts a connection and says nothing is reported at the first use."""
@@ -35,12 +36,14 @@ def explain(error: RedisError, address: Address) -> DistqError:
         return ConfigError(a_sentinel(address))
     if not isinstance(error, RedisUnavailable) or "path" in address.options:
         return error
+    kind = "" if address.url.topology == "standalone" else f"+{address.url.topology}"
+    place = shown(address.places[:1])
     encrypted = issubclass(address.options["connection_class"], SSLConnection)
     if encrypted and _speaks_plainly(address):
-        return ConfigError(f"no TLS at {address.where}: that port answers without it. Use redis:// there.")
+        return ConfigError(f"no TLS at {place}: that port answers without it. Use redis{kind}:// there.")
     silent = isinstance(error.__context__, redis.TimeoutError)  # which who waits for TLS is not
     if not encrypted and not silent and _speaks_tls(address):
-        return ConfigError(f"TLS only at {address.where}: that port takes nothing else. Use rediss:// there.")
+        return ConfigError(f"TLS only at {place}: that port takes nothing else. Use rediss{kind}:// there.")
     return error
 
 
@@ -48,7 +51,7 @@ def a_sentinel(address: Address) -> str:
     """Return what to say of a Sentinel, where a Redis is wanted."""
     return (
         f"Redis at {address.where} is a Sentinel: it keeps no data. "
-        "Give the address of the primary that it watches."
+        "Give the address of the primary that it watches, or redis+sentinel://host:port/service."
     )
 
 

@@ -8,6 +8,7 @@ from redis import exceptions
 
 from distq.errors import RedisError, RedisRefused, RedisUnavailable
 from distq.redisio.address import Address, NoPassword
+from distq.redisio.unknown_place import UnknownPlace
 
 _COMES_BACK = re.compile(
     "LOADING|BUSY|READONLY|NOREPLICAS|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|MISCONF|UNBLOCKED|is loading the data"
@@ -25,6 +26,9 @@ _KINDS_THAT_COME_BACK = (
 _DENIED = re.compile("NOPERM|ACL failure in script|The user executing the script can't")
 """What a server says whose user may not do something, be it within a script."""
 
+_MISSING = re.compile("(?i)unknown (?:sub)?command|command not allowed|is not supported")
+"""What a server says that does without a command, as some that others run do."""
+
 _SCRIPT = re.compile(r" script: (?:\w+, )?on @user_script:\d+\.?$")
 
 _NOT_TRUSTED = "certificate not trusted"
@@ -35,6 +39,8 @@ _REFUSED_USER = (exceptions.AuthenticationError, exceptions.AuthenticationWrongN
 def typed_error(error: Exception, address: Address) -> RedisError:
     """Return the typed error for what redis-py raised: what failed, why, and what to do."""
     text = _one_line(error)
+    if isinstance(error, UnknownPlace):
+        return _unknown_place(text, error, address)
     if "without any password configured" in text:
         return RedisRefused(
             f'Redis at {address.where} refused user "{address.user}": '
@@ -72,6 +78,21 @@ def typed_error(error: Exception, address: Address) -> RedisError:
     if isinstance(error, NoPassword):
         return RedisUnavailable(f"cannot log in to Redis at {address.where}: {text}.")
     return RedisUnavailable(_unreachable(error, address))
+
+
+def _unknown_place(text: str, error: UnknownPlace, address: Address) -> RedisError:
+    remedy = (
+        "Check the service's name, and DISTQ_REDIS_SENTINEL_PASSWORD"
+        if address.url.topology == "sentinel"
+        else "Check its URL; redis:// is for one server"
+    )
+    return (RedisRefused if error.refused else RedisUnavailable)(f"{text}. {remedy}.")
+
+
+def is_denied(error: RedisError) -> bool:
+    """Return whether our user, or a server that does without the command, refuses it for good."""
+    text = str(error.__context__)
+    return isinstance(error.__context__, exceptions.NoPermissionError) or bool(_MISSING.search(text))
 
 
 def is_read_only(error: Exception) -> bool:

@@ -1,5 +1,7 @@
 """One queue in Redis: its keys, its scripts by name, and plain reads."""
 
+import contextlib
+import math
 import re
 import time
 from collections.abc import Iterator, Sequence
@@ -45,12 +47,35 @@ class QueueStore:
 
     def run(self, script: str, **inputs: Argument | Sequence[Argument]) -> Any:
         """Run a script with its inputs by name; replies are bytes, int or lists of them."""
+        loaded, arguments = self._bound(script, inputs)
+        with self._layout_known():
+            return self.connection.evaluate(loaded.source, loaded.sha, arguments)
+
+    def run_and_wait(
+        self, script: str, replicas: int, timeout: float, **inputs: Argument | Sequence[Argument]
+    ) -> tuple[Any, int]:
+        """Run a script, and wait ``timeout`` seconds at most until so many replicas have all that it saw.
+
+        Returns its reply, and how many have it. Source: Redis WAIT.
+        """
+        loaded, arguments = self._bound(script, inputs)
+        wait = ("WAIT", replicas, math.ceil(timeout * 1000))
+        with self._layout_known():
+            reply, seen_by = self.connection.evaluate_and(loaded.source, loaded.sha, arguments, wait)
+        return reply, seen_by
+
+    def _bound(self, script: str, inputs: dict[str, Any]) -> tuple[scripts.Script, list[Argument]]:
         self._register(again=script == "open")  # a wipe takes the sessions, and the name of the queue
         loaded = scripts.load(script)
         if "time" in loaded.arguments:
             inputs["time"] = self.connection.server_time
+        return loaded, loaded.bind(self.key, inputs)
+
+    @contextlib.contextmanager
+    def _layout_known(self) -> Iterator[None]:
+        """Raise LayoutTooNew where a script finds it so."""
         try:
-            return self.connection.evaluate(loaded.source, loaded.sha, loaded.bind(self.key, inputs))
+            yield
         except RedisRefused as error:
             if "LAYOUT " in str(error.__context__):
                 raise self._too_new(str(error.__context__).rpartition("LAYOUT ")[2]) from None

@@ -52,7 +52,14 @@ ROLES = {
 """A program that adds; the two sides of a controller; who looks; who repairs as well; a RedisLock."""
 
 
-def user_of(roles: Sequence[str], *, prefix: str, queues: Sequence[str] = (), database: int = 0) -> str:
+def user_of(
+    roles: Sequence[str],
+    *,
+    prefix: str,
+    queues: Sequence[str] = (),
+    database: int = 0,
+    cluster: bool = False,
+) -> str:
     """Return the command that makes the Redis user of some roles, for some queues or all of the prefix.
 
     ``PASSWORD`` stands for the password. Raises InvalidQueueName.
@@ -62,6 +69,8 @@ def user_of(roles: Sequence[str], *, prefix: str, queues: Sequence[str] = (), da
     commands = set().union(*(role.granted() for role in chosen))
     if database:
         commands.add(f"select|{database}")
+    if cluster:
+        commands |= {"asking", "cluster|slots"}
     rules = [*(f"~{pattern}" for pattern in keys), *(f"+{command}" for command in sorted(commands))]
     return f"ACL SETUSER {prefix}-{'-'.join(roles)} reset on >PASSWORD resetchannels {' '.join(rules)}"
 

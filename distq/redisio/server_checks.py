@@ -8,7 +8,7 @@ from typing import Any
 
 from redis.exceptions import MovedError
 
-from distq.errors import ConfigError, DistqError, RedisError, RedisRefused
+from distq.errors import ConfigError, DistqError, RedisError, RedisRefused, RedisUnavailable
 from distq.redisio.address import Address
 from distq.redisio.diagnosis import a_sentinel
 from distq.redisio.keys import queues_key
@@ -49,10 +49,10 @@ def findings(execute: Execute, address: Address) -> list[str]:
     """Return one line a finding, ``OK``, ``WARN`` or ``FAIL`` first."""
     try:
         info = _info(execute)
+        if unfit := _unfit(info, execute, address):
+            return [f"FAIL  {unfit}"]
     except DistqError as error:
         return [f"FAIL  {error}"]
-    if unfit := _unfit(info, execute, address):
-        return [f"FAIL  {unfit}"]
     return [*_of_server(info, address), *_of_permissions(execute, address)]
 
 
@@ -60,13 +60,18 @@ def _unfit(info: dict[str, str], execute: Execute, address: Address) -> str | No
     """Return why no queue can live on such a server, None where one can."""
     if _mode(info) == "sentinel":
         return a_sentinel(address)
+    if info.get("role") == "slave" and address.url.topology != "standalone":
+        raise RedisUnavailable(
+            f"Redis at {address.where} is a replica by now: a failover goes on. It may soon be over."
+        )
     if info.get("role") == "slave":
         primary = f"{info.get('master_host')}:{info.get('master_port')}"
         return (
             f"Redis at {address.where} is a replica of {primary}: what is written here is refused or lost. "
-            "Give the primary's address, or one that follows it."
+            "Give the primary's address, or redis+sentinel://host:port/service."
         )
-    return _without_slot(execute, address) if _mode(info) == "cluster" else None
+    is_one_node = _mode(info) == "cluster" and address.url.topology == "standalone"
+    return _without_slot(execute, address) if is_one_node else None
 
 
 def _without_slot(execute: Execute, address: Address) -> str | None:
@@ -78,10 +83,7 @@ def _without_slot(execute: Execute, address: Address) -> str | None:
         if "slot not served" in str(said):
             return f"{node}, whose slots nobody serves. Assign all of them to it, or use a standalone Redis."
         if isinstance(said, MovedError):
-            return (
-                f"{node}, and other nodes have slots that are needed. "
-                "Use a node that has all of them, or a standalone Redis."
-            )
+            return f"{node}, and other nodes have slots that are needed. Use redis+cluster://{address.where}."
     return None
 
 
@@ -131,7 +133,10 @@ def _of_permissions(execute: Execute, address: Address) -> Iterator[str]:
         yield f'OK    user "{address.user}" may run CLIENT UNBLOCK'
     else:
         user = address.user
-        yield f'FAIL  user "{user}" may not run CLIENT UNBLOCK. ACL SETUSER {user} +client|id +client|unblock'
+        yield (
+            f'WARN  user "{user}" may not run CLIENT UNBLOCK: each idle wait costs a connection. '
+            f"ACL SETUSER {user} +client|id +client|unblock"
+        )
 
 
 def _may(execute: Execute, *attempt: str | int) -> bool:

@@ -1,8 +1,9 @@
 """Sleeping until a queue has work, without polling and without server timeouts.
 
 A blocking pop with a timeout is answered up to 100 ms late by a quiet server, so the
-time is kept here and the pop ended by CLIENT UNBLOCK. A token owns nothing: one that is
-lost with a connection costs a delay, since the fleet polls as well.
+time is kept here and the pop ended by CLIENT UNBLOCK, or where there is no CLIENT by closing
+its connection. A token owns nothing: one that is lost with a connection costs a delay, since
+the fleet polls as well.
 """
 
 import contextlib
@@ -115,15 +116,19 @@ class Sleeper:
         blocking = self._blocking or self._connect()
         blocking.send_command("BLPOP", self._wake_key, 0)
         answer = _descriptor(blocking)
-        if not self._rest(until, answer):
+        if self._rest(until, answer):
+            blocking.read_response()
+        elif self._client_id:
             self._unblock(answer)
-        blocking.read_response()
+            blocking.read_response()
+        else:
+            self._disconnect()
 
     def _unblock(self, answer: int) -> None:
         """Let Redis end the pop."""
         connection = self._connection.with_timeout(_PARTING) if self._ended else self._connection
         for _ in range(_TRIES):  # the pop may arrive after the first of them
-            connection.execute("CLIENT", "UNBLOCK", self._client_id)
+            connection.execute("CLIENT", "UNBLOCK", self._client_id, near=self._wake_key)
             if _readable(_ANSWER_TIME, answer):
                 break
         if self._ended:
@@ -139,9 +144,11 @@ class Sleeper:
                 return False
 
     def _connect(self) -> AbstractConnection:
-        self._blocking = blocking = self._connection.dedicated()
+        self._blocking = blocking = self._connection.dedicated(self._wake_key)
         blocking.send_command("CLIENT", "ID")
-        self._client_id = blocking.read_response()
+        self._client_id = 0
+        with contextlib.suppress(redis.ResponseError):  # some servers have no such command, for us or at all
+            self._client_id = blocking.read_response()
         return blocking
 
     def _disconnect(self) -> None:

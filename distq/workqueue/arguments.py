@@ -9,6 +9,9 @@ from distq.redisio.limits import TURN_LIMIT
 from distq.workqueue.interface import Outcome, Request, Settlement
 from distq.workqueue.rate_limiters import is_delay, is_number
 
+LONGEST_WAIT = 4.0
+"""Seconds for which an add may wait for replicas; after 5 s no answer has come."""
+
 
 def require_settings(
     *,
@@ -29,6 +32,16 @@ def require_settings(
         raise ConfigError(f"bad metrics {metrics!r:.80}. Give a MetricsProvider, or None.")
     if not isinstance(clock, Clock):
         raise ConfigError(f"bad clock {clock!r:.80}. Give a Clock.")
+
+
+def require_replication(replicas: int, timeout: float) -> None:
+    """Raise ConfigError for what Redis' WAIT cannot be asked for."""
+    if not (_is_whole(replicas) and replicas >= 0):
+        raise ConfigError(f"bad wait_replicas {replicas!r:.80}. Give how many, 0 to wait for none.")
+    if not (is_delay(timeout) and 0 < timeout <= LONGEST_WAIT):
+        raise ConfigError(
+            f"bad wait_timeout {timeout!r:.80}. Give seconds, more than 0, {LONGEST_WAIT:g} at most."
+        )
 
 
 def require_fleet_concurrency(limit: int | None) -> None:

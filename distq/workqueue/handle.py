@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 
 from distq.clock import Clock
-from distq.errors import Empty, RedisUnavailable, ShutDown, Unanswered, short_tracebacks
+from distq.errors import Empty, NotReplicated, RedisUnavailable, ShutDown, Unanswered, short_tracebacks
 from distq.metrics import MetricsProvider
 from distq.redisio.keys import validate_key, validate_queue_name
 from distq.redisio.queue_store import batches
@@ -112,18 +112,27 @@ class QueueHandle:
 
         Higher ``priority`` (-900..900) goes first. More than 1000 keys go in several steps. Adding is
         always accepted, by a handle that was shut down, too: the queue is everybody's. Raises
-        InvalidKey, InvalidPriority, QueueFull, and InvalidDelay unless ``after`` is finite, 0 or more; more
-        than ten years counts as ten years. Source: client-go util/workqueue Add, AddAfter.
+        InvalidKey, InvalidPriority, QueueFull, NotReplicated, and InvalidDelay unless ``after`` is finite,
+        0 or more; more than ten years counts as ten years. Source: client-go util/workqueue Add, AddAfter.
         """
         self._unanswered.forget()
         priority = validate_priority(priority)
         delay = 0 if after is None else microseconds(validate_delay(after))
         added = 0
+        behind: NotReplicated | None = None
         for batch in batches(keys):
-            new, fitted = self._engine.add(batch, priority=priority, delay=delay, max_length=self._max_length)
+            try:
+                new, fitted = self._engine.add(
+                    batch, priority=priority, delay=delay, max_length=self._max_length
+                )
+            except NotReplicated as error:
+                new, fitted, behind = error.added, error.accepted, error
             added += new
             if self._recorder is not None:
                 self._recorder.accepted(new, fitted, delayed=delay > 0)
+            if behind is not None:
+                behind.added = added
+                raise behind
             if fitted < len(batch):
                 raise queue_full(self.name, self._max_length, added)
         return added

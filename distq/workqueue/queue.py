@@ -6,9 +6,10 @@ from distq.clock import SYSTEM_CLOCK, Clock
 from distq.errors import ConfigError, RedisError
 from distq.metrics import MetricsProvider
 from distq.redisio.connection import Connection, shared_connection
+from distq.workqueue.arguments import require_replication
 from distq.workqueue.handle import QueueHandle
 from distq.workqueue.rate_limiters import RateLimiter
-from distq.workqueue.redis_engine import RedisEngine
+from distq.workqueue.redis_engine import RedisEngine, Replication
 from distq.workqueue.redis_session import RedisSession
 
 
@@ -18,8 +19,10 @@ class Queue(QueueHandle):
     ``redis`` is a Connection, a URL, or None for the process's shared one. ``max_retries`` failures
     park an item, None never does. A process that is silent for ``claim_duration`` seconds loses its
     claims; keep it well above the pauses of your processes, and the same in all of them. Producers get
-    QueueFull beyond ``max_length`` items ready, dirty or delayed. ``metrics`` receives what this handle
-    does. Safe for threads, and after a fork.
+    QueueFull beyond ``max_length`` items ready, dirty or delayed. With ``wait_replicas`` an ``add`` or
+    ``add_after`` that returns is on as many replicas of Redis, or raises NotReplicated after
+    ``wait_timeout`` seconds (Redis WAIT). ``metrics`` receives what this handle does. Safe for threads, and
+    after a fork.
     """
 
     _session: RedisSession
@@ -33,14 +36,18 @@ class Queue(QueueHandle):
         max_retries: int | None = None,
         claim_duration: float = 30.0,
         max_length: int | None = None,
+        wait_replicas: int = 0,
+        wait_timeout: float = 1.0,
         metrics: MetricsProvider | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._owns_connection = redis is not None
         self._connection = _connection(redis)
+        require_replication(wait_replicas, wait_timeout)
+        self._replication = Replication(wait_replicas, wait_timeout) if wait_replicas else None
         super().__init__(
             name,
-            RedisEngine(name, self._connection, clock),
+            RedisEngine(name, self._connection, clock, self._replication),
             rate_limiter=rate_limiter,
             max_retries=max_retries,
             claim_duration=claim_duration,
@@ -64,7 +71,7 @@ class Queue(QueueHandle):
         with contextlib.suppress(RedisError):
             self.close()
         self._connection = connection
-        self._use(RedisEngine(self.name, connection, self._clock))
+        self._use(RedisEngine(self.name, connection, self._clock, self._replication))
 
 
 def _connection(redis: Connection | str | None) -> Connection:

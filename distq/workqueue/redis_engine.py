@@ -1,9 +1,11 @@
 """The engine of queues in Redis: each operation is one of the scripts in ``redisio/lua``, or a plain read."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from distq.clock import Clock
+from distq.errors import NotReplicated
 from distq.redisio import queue_reads
 from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore
@@ -12,12 +14,23 @@ from distq.workqueue.interface import Request
 from distq.workqueue.redis_session import RedisSession
 
 
+@dataclass(frozen=True, slots=True)
+class Replication:
+    """How many replicas must have what is added, and how many seconds they get."""
+
+    replicas: int
+    timeout: float
+
+
 class RedisEngine:
     """One queue in Redis. See ``Engine``."""
 
-    def __init__(self, name: str, connection: Connection, clock: Clock) -> None:
+    def __init__(
+        self, name: str, connection: Connection, clock: Clock, replication: Replication | None = None
+    ) -> None:
         self._store = QueueStore(connection, name)
         self._clock = clock
+        self._replication = replication
 
     def session(
         self, settings: TurnSettings, *, claim_duration: float, on_cancel: Callable[[Request], None]
@@ -36,9 +49,23 @@ class RedisEngine:
             "max_length": "" if max_length is None else max_length,
         }
         if delay > 0:
-            new, fitted = self._store.run("add_after", items=keys, delay=delay, **inputs)
-        else:
-            new, fitted = self._store.run("add", items=keys, **inputs)
+            inputs["delay"] = delay
+        script = "add_after" if delay > 0 else "add"
+        wanted = self._replication
+        if wanted is None:
+            new, fitted = self._store.run(script, items=keys, **inputs)
+            return new, fitted
+        (new, fitted), seen_by = self._store.run_and_wait(
+            script, wanted.replicas, wanted.timeout, items=keys, **inputs
+        )
+        if seen_by < wanted.replicas:
+            raise NotReplicated(
+                f"queue {self._store.name}: added, but within {wanted.timeout:g} s seen by {seen_by} of "
+                f"{wanted.replicas} replicas: a failover now may lose it. Add it again, and look at them.",
+                added=new,
+                accepted=fitted,
+                replicas=seen_by,
+            )
         return new, fitted
 
     def forget(self, key: bytes) -> None:

@@ -74,7 +74,8 @@ def test_unknown_scheme(distq: CommandLine) -> None:
     """The schemes that there are are named."""
     _fails(
         distq,
-        'bad DISTQ_REDIS_URL: unknown scheme "http". Use redis, rediss or unix.',
+        'bad DISTQ_REDIS_URL: unknown scheme "http". '
+        "Use redis, rediss, unix, redis+sentinel, rediss+sentinel, redis+cluster or rediss+cluster.",
         "queues",
         DISTQ_REDIS_URL="http://db:6379",
     )

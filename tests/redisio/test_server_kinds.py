@@ -40,7 +40,7 @@ def test_a_replica_is_refused(start_server: StartServer) -> None:  # noqa: F811
     is_refused(
         replica.url,
         f"Redis at 127.0.0.1:{replica.port} is a replica of 127.0.0.1:{primary.port}: "
-        "what is written here is refused or lost. Give the primary's address, or one that follows it.",
+        "what is written here is refused or lost. Give the primary's address, or redis+sentinel://host:port/service.",
     )
     admin.close()
 
@@ -51,7 +51,7 @@ def test_a_sentinel_is_refused(database: int, sentinel: EmbeddedValkey) -> None:
     is_refused(
         f"redis://127.0.0.1:{sentinel.port}/{database}",
         f"Redis at 127.0.0.1:{sentinel.port} is a Sentinel: it keeps no data. "
-        "Give the address of the primary that it watches.",
+        "Give the address of the primary that it watches, or redis+sentinel://host:port/service.",
     )
 
 
@@ -101,7 +101,7 @@ def test_a_cluster_node_without_slots_is_refused(start_server: StartServer) -> N
     is_refused(
         other.url,
         f"Redis at 127.0.0.1:{other.port} is a node of a cluster, "
-        "and other nodes have slots that are needed. Use a node that has all of them, or a standalone Redis.",
+        f"and other nodes have slots that are needed. Use redis+cluster://127.0.0.1:{other.port}.",
     )
 
 

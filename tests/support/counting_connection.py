@@ -11,10 +11,17 @@ class CountingConnection(Connection):
 
     round_trips = 0
 
-    def execute(self, *command: Argument) -> Any:
+    def execute(self, *command: Argument, near: str | None = None) -> Any:
         """Count one."""
         self.round_trips += 1
-        return super().execute(*command)
+        return super().execute(*command, near=near)
+
+    def evaluate_and(
+        self, source: str, sha: str, arguments: Sequence[Argument], *then: Sequence[Argument]
+    ) -> list[Any]:
+        """Count one."""
+        self.round_trips += 1
+        return super().evaluate_and(source, sha, arguments, *then)
 
     def pipeline(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
         """Count one."""

@@ -1,0 +1,104 @@
+"""Which node of a cluster serves a key: the slots as the cluster last told them.
+
+Every key of a queue is in one slot (``keys``). A node that does not serve it says who does, MOVED for good
+or ASK for this once; after silence or CLUSTERDOWN the slots are asked for again.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import redis
+from redis.connection import AbstractConnection
+from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
+
+from distq.redisio.redis_url import Place, shown
+from distq.redisio.unknown_place import UnknownPlace
+
+
+def slot_of(key: str | bytes) -> int:
+    """Return the slot of a key, by its hash tag where it has one."""
+    return int(key_slot(key.encode() if isinstance(key, str) else key))
+
+
+class SlotMap:
+    """Which primary serves each slot, for a whole process; asked for when it is needed and not known."""
+
+    def __init__(
+        self, seeds: Sequence[Place], open_connection: Callable[[Place], AbstractConnection]
+    ) -> None:
+        self._seeds = tuple(seeds)
+        self._nodes = self._seeds
+        self._open = open_connection
+        self._owners: list[Place | None] | None = None
+
+    def owner(self, slot: int) -> Place:
+        """Return where the slot is served; raise redis-py's ClusterDownError where nobody does."""
+        owners = self._owners or self._load()
+        found = owners[slot]
+        if found is None:
+            self._owners = None
+            raise redis.exceptions.ClusterDownError(f"CLUSTERDOWN slot {slot} is not served")
+        return found
+
+    def known_owner(self, slot: int) -> Place | None:
+        """Return where the slot is served as far as is known, and ask nobody."""
+        return self._owners[slot] if self._owners else None
+
+    def owners(self) -> Sequence[Place]:
+        """Return all primaries, sorted."""
+        return sorted({owner for owner in self._owners or self._load() if owner is not None})
+
+    def learn(self, slot: int, owner: Place) -> None:
+        """Take over what a node said."""
+        if self._owners is not None:
+            self._owners[slot] = owner
+
+    def doubt(self, silent: Place | None = None) -> None:
+        """Ask again at the next need, and him who gave no answer last."""
+        self._owners = None
+        if silent in self._nodes:
+            self._nodes = (*(node for node in self._nodes if node != silent), silent)
+
+    def _load(self) -> list[Place | None]:
+        """Ask one node after another for the slots."""
+        causes: list[str] = []
+        refused = False
+        for place in dict.fromkeys((*self._nodes, *self._seeds)):
+            try:
+                ranges = self._ask(place)
+            except redis.AuthenticationError:
+                raise
+            except (redis.RedisError, OSError) as error:
+                answered = isinstance(error, redis.ResponseError)
+                refused = refused or "cluster support disabled" in str(error)
+                text = str(error).rstrip(".")
+                causes.append(f"{shown((place,))} says {text}" if answered else text)
+                continue
+            return self._take(place, ranges)
+        raise UnknownPlace(
+            f"no node of the cluster {shown(self._seeds)} tells its slots: "
+            + "; ".join(dict.fromkeys(causes)),
+            refused=refused,
+        )
+
+    def _take(self, told_by: Place, ranges: Sequence[Any]) -> list[Place | None]:
+        owners: list[Place | None] = [None] * REDIS_CLUSTER_HASH_SLOTS
+        nodes: list[Place] = []
+        for first, last, *served_by in ranges:
+            places = [((host or b"").decode(), int(port)) for host, port, *_ in served_by]
+            places = [(host if host not in ("", "?") else told_by[0], port) for host, port in places]
+            owners[first : last + 1] = [places[0]] * (last + 1 - first)
+            nodes += places
+        self._nodes = tuple(dict.fromkeys((told_by, *nodes)))
+        self._owners = owners
+        return owners
+
+    def _ask(self, place: Place) -> Sequence[Any]:
+        connection = self._open(place)
+        try:
+            connection.connect()
+            connection.send_command("CLUSTER", "SLOTS")
+            ranges: Sequence[Any] = connection.read_response()
+            return ranges
+        finally:
+            connection.disconnect()

@@ -1,0 +1,106 @@
+"""Which server is the primary: what Sentinels say, asked for each connection, and every second of use.
+
+So whoever connects follows a failover: the pool, the connection that sleeps, the heartbeats' own. Sentinels
+demote the old primary some ten seconds after they promoted another; what it takes until then is lost, so
+nobody relies on being told by it.
+"""
+
+import contextlib
+import re
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import redis
+from redis.connection import AbstractConnection
+
+from distq.redisio.redis_url import Place, shown
+from distq.redisio.unknown_place import UnknownPlace
+
+_REFUSED = re.compile(
+    "WRONGPASS|NOAUTH|NOPERM|invalid username-password|Authentication required|any password"
+)
+
+
+_PERIOD = 1.0
+"""Seconds for which an answer of the Sentinels is taken for true."""
+
+
+class Sentinels:
+    """The Sentinels of one service, the one that was right last first."""
+
+    def __init__(
+        self, places: Sequence[Place], service: str, open_connection: Callable[[Place], AbstractConnection]
+    ) -> None:
+        self._places = tuple(places)
+        self._service = service
+        self._open = open_connection
+        self._latest: Place | None = None
+        self._ask_again_at = 0.0
+
+    def latest(self) -> Place | None:
+        """Return where the primary was a second ago; None where nobody said so yet."""
+        began = time.monotonic()
+        if began >= self._ask_again_at:
+            self._ask_again_at = began + _PERIOD  # other threads need not wait for the answer
+            with contextlib.suppress(UnknownPlace):
+                self.primary()
+            took = time.monotonic() - began
+            self._ask_again_at = time.monotonic() + max(_PERIOD, 5 * took)
+        return self._latest
+
+    def primary(self) -> Place:
+        """Return where the primary is; raise UnknownPlace where no Sentinel says so."""
+        causes: list[str] = []
+        n_refused = n_answers = 0
+        for place in self._places:
+            try:
+                answer = self._ask(place)
+            except (redis.RedisError, OSError) as error:
+                text = str(error).rstrip(".")
+                answered = isinstance(error, redis.ResponseError | redis.AuthenticationError)
+                n_answers += answered
+                n_refused += answered and _REFUSED.search(text) is not None
+                causes.append(text if not answered else f"{shown((place,))} says {text}")
+                continue
+            if answer is not None:
+                self._places = (place, *(other for other in self._places if other != place))
+                self._latest = answer
+                return answer
+            n_answers += 1
+            causes.append(f"{shown((place,))} has no such service")
+        raise UnknownPlace(
+            f'no Sentinel of {shown(self._places)} knows a primary "{self._service}": '
+            + "; ".join(dict.fromkeys(causes)),
+            refused=bool(n_refused) and n_refused == n_answers,
+        )
+
+    def distrust(self) -> None:
+        """Ask another Sentinel first from now on: what this one called the primary is none."""
+        first, *others = self._places
+        self._places = (*others, first)
+
+    def _ask(self, place: Place) -> Place | None:
+        connection = self._open(place)
+        try:
+            connection.connect()
+            connection.send_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._service)
+            found = connection.read_response()
+        finally:
+            connection.disconnect()
+        return None if found is None else (found[0].decode(), int(found[1]))
+
+
+def following(connection_class: type[AbstractConnection]) -> type[AbstractConnection]:
+    """Return a class of connections that ask the Sentinels where to connect, each time."""
+
+    class PrimaryConnection(connection_class):  # type: ignore[misc, valid-type]
+        def __init__(self, *, sentinels: Sentinels, **options: Any) -> None:
+            super().__init__(**options)
+            self._sentinels = sentinels
+
+        def _connect(self) -> Any:
+            self.host, self.port = self._sentinels.primary()
+            return super()._connect()
+
+    return PrimaryConnection

@@ -1,0 +1,121 @@
+"""The servers behind one Connection, each with its pool, and which of them serves a key."""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import redis
+from redis.connection import ConnectionPool
+from redis.exceptions import AskError, MovedError
+
+from distq.redisio.address import Address
+from distq.redisio.cluster import slot_of
+from distq.redisio.error_mapping import is_read_only
+from distq.redisio.redis_url import Place
+
+
+@dataclass(frozen=True)
+class Server:
+    """One server, or the primary that Sentinels know, and the connections to it."""
+
+    address: Address
+    pool: ConnectionPool = field(compare=False)
+
+
+class Servers(Protocol):
+    """Where the keys are."""
+
+    def of(self, key: str) -> Server:
+        """Return the server of a key; raise what redis-py raises where nobody tells."""
+
+    def all(self) -> list[Server]:
+        """Return every primary that there is."""
+
+    def redirected(self, error: AskError, by: Server) -> Server:
+        """Return the server that one names in its stead; raise the error where nobody can follow it."""
+
+    def failed(self, server: Server | None, error: Exception) -> None:
+        """Learn what an error says of who serves what."""
+
+    def disconnect(self) -> None:
+        """Close all connections."""
+
+
+def servers_of(address: Address, timeout: float) -> Servers:
+    """Return the servers behind an address, which get ``timeout`` seconds for an answer."""
+    return _Cluster(address, timeout) if address.url.topology == "cluster" else OneServer(address, timeout)
+
+
+class OneServer:
+    """All keys are on one server, be it another one after a failover. See ``Servers``."""
+
+    def __init__(self, address: Address, timeout: float) -> None:
+        self._timeout = timeout
+        self._server = Server(address, address.pool(timeout))
+        self._primary = address.primary()
+
+    def of(self, key: str) -> Server:  # noqa: ARG002
+        """Return the server; another one as soon as the Sentinels say so, though the old one answers."""
+        server, primary = self._server, self._server.address.primary()
+        if primary != self._primary:
+            self._primary = primary
+            self._server = Server(server.address, server.address.pool(self._timeout))
+            server.pool.disconnect(inuse_connections=False)
+        return self._server
+
+    def all(self) -> list[Server]:
+        """Return the server."""
+        return [self._server]
+
+    def redirected(self, error: AskError, by: Server) -> Server:  # noqa: ARG002
+        """Raise the error: who gave one address meant it."""
+        raise error
+
+    def failed(self, server: Server | None, error: Exception) -> None:  # noqa: ARG002
+        """Leave a demoted primary: the same name may lead to another one by now."""
+        if is_read_only(error):
+            self._server.pool.disconnect(inuse_connections=False)
+            self._server.address.distrust()
+
+    def disconnect(self) -> None:
+        """Close all connections."""
+        self._server.pool.disconnect()
+
+
+class _Cluster:
+    """Each key is on the node that serves its slot. See ``Servers``."""
+
+    def __init__(self, address: Address, timeout: float) -> None:
+        self._address = address
+        self._timeout = timeout
+        self._nodes: dict[Place, Server] = {}
+
+    def of(self, key: str) -> Server:
+        return self._node(self._address.slots.owner(slot_of(key)))
+
+    def all(self) -> list[Server]:
+        return [self._node(place) for place in self._address.slots.owners()]
+
+    def redirected(self, error: AskError, by: Server) -> Server:
+        place = (error.host or by.address.places[0][0], error.port)
+        if isinstance(error, MovedError):
+            self._address.slots.learn(error.slot_id, place)
+        return self._node(place)
+
+    def failed(self, server: Server | None, error: Exception) -> None:
+        if isinstance(error, redis.exceptions.TryAgainError):  # its slot is between two nodes
+            return
+        if is_read_only(error) and server is not None:
+            server.pool.disconnect(inuse_connections=False)
+        if is_read_only(error) or not isinstance(error, redis.ResponseError) or "DOWN" in str(error):
+            self._address.slots.doubt(server.address.places[0] if server else None)
+
+    def disconnect(self) -> None:
+        for node in list(self._nodes.values()):
+            node.pool.disconnect()
+
+    def _node(self, place: Place) -> Server:
+        node = self._nodes.get(place)
+        if node is None:
+            address = self._address.node(place)
+            node = self._nodes.setdefault(place, Server(address, address.pool(self._timeout)))
+        return node
