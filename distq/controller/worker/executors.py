@@ -9,6 +9,7 @@ import asyncio
 import inspect
 import logging
 import math
+import os
 import queue
 import threading
 import time
@@ -267,7 +268,7 @@ class ThreadExecutor(Executor):
                 thread.join()
 
     def _work(self, slot: Slot) -> None:
-        slot.thread = threading.get_ident()
+        slot.thread, process = threading.get_ident(), os.getpid()
         while (request := self._backlog.get()) is not None:
             slot.started, slot.warned = time.monotonic(), 0.0
             slot.undecided.append(request)
@@ -280,6 +281,8 @@ class ThreadExecutor(Executor):
                 except BaseException as error:  # noqa: BLE001 - outcome_of decides
                     result = error_of_handler(error)
                 current.leave()
+            if os.getpid() != process:
+                return  # the child of a fork in the handler: what waits here is its parent's
             decides, slot.request = slot.decide(request), None
             if not decides:
                 took = duration(time.monotonic() - slot.started)
