@@ -1,7 +1,7 @@
 """Commands that look: queues, items, workers, leader."""
 
-import sys
 import shlex
+import sys
 import textwrap
 import time
 from collections.abc import Sequence
