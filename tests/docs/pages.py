@@ -58,7 +58,8 @@ class Page:
         return [(text.strip("`"), target) for text, target in _LINK.findall(self.prose)]
 
 
-PAGES = [Page(ROOT / "README.md"), Page(ROOT / "CONTRIBUTING.md"), *map(Page, sorted(DOCS.rglob("*.md")))]
+PAGES = [Page(ROOT / name) for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
+PAGES += map(Page, sorted(DOCS.rglob("*.md")))
 BLOCKS = list(dict.fromkeys(block for page in PAGES for block in page.blocks))
 """All blocks; what several pages show alike is one."""
 

@@ -1,5 +1,6 @@
 """What runs the commands that the pages show."""
 
+import os
 import re
 import runpy
 from pathlib import Path
@@ -117,6 +118,14 @@ def parses(words: list[str]) -> click.Context:
     """Return the context of a distq command line that its own parser takes."""
     assert words[0] == "distq"
     return main.commands[words[1]].make_context(words[1], words[2:])
+
+
+@runs(".venv/bin/pip install -q -e '.[ci]'")
+def the_lock_is_written_and_audited(text: str, reader: Reader) -> None:
+    """Find the programs; they ask the index, which tests do without."""
+    install, lock, advisories = text.strip().replace(" && ", "\n").splitlines()
+    assert install.endswith("'.[ci]'")
+    assert all(os.access(ROOT / program, os.X_OK) for program in (lock, advisories))
 
 
 @runs("time  leader ")
