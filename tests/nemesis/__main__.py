@@ -63,8 +63,7 @@ def _plans(chosen: list[Fault], options: argparse.Namespace) -> Iterator[list[Pl
         return
     until = time.monotonic() + LONG
     while time.monotonic() < until:
-        for kind in KINDS:
-            yield [(fault, kind) for fault in chosen if kind in fault.servers]
+        yield [(fault, kind) for kind in KINDS for fault in chosen if kind in fault.servers]
 
 
 def _options() -> argparse.Namespace:

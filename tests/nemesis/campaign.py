@@ -3,9 +3,12 @@
 import random
 import shutil
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
+from queue import SimpleQueue
 
 from distq.errors import DistqError
 from tests.go import envtest
@@ -27,28 +30,47 @@ Planned = tuple[Fault, str]
 
 
 class Campaign:
-    """Yields a row for each planned fault; faults on the same kind of Redis share a fleet, in their order."""
+    """Runs faults: on each kind of Redis one after another on one fleet, the kinds at the same time."""
 
     def __init__(self, seed: int, claim_duration: float, say: Callable[[str], None]) -> None:
-        self._chance = random.Random(seed)
+        self._seed = seed
         self._claim_duration = claim_duration
         self._say = say
         self._assets: Path | None = envtest.assets()
 
     def run(self, plan: Sequence[Planned]) -> Iterator[Row]:
-        """Run the plan; a fleet that a fault left in a bad state is replaced."""
-        for kind in dict.fromkeys(kind for _, kind in plan):
-            left = sorted((fault for fault, its in plan if its == kind), key=lambda fault: fault.spoils)
+        """Yield a row for each once it is judged; a fleet that a fault left in a bad state is replaced."""
+        by_kind = defaultdict(list)
+        for fault, kind in plan:
+            by_kind[kind].append(fault)
+        rows = SimpleQueue[Row | None]()
+        with ThreadPoolExecutor() as pool:
+            fleets = [pool.submit(self._on_kind, kind, chosen, rows) for kind, chosen in by_kind.items()]
+            for _ in fleets:
+                yield from iter(rows.get, None)
+        for fleet in fleets:
+            fleet.result()
+
+    def _on_kind(self, kind: str, chosen: list[Fault], rows: "SimpleQueue[Row | None]") -> None:
+        """Put a row for each fault, and None at the end, however it comes."""
+        left = sorted(chosen, key=lambda fault: fault.spoils)
+        chance = random.Random(f"{self._seed} {kind}")
+        try:
             while left:
                 real = self._assets is not None and any(fault.real for fault in left)
-                yield from self._on_one_fleet(kind, left, real=real)
+                for row in self._on_one_fleet(kind, left, chance, real=real):
+                    rows.put(row)
+        finally:
+            rows.put(None)
 
-    def _on_one_fleet(self, kind: str, left: list[Fault], *, real: bool) -> Iterator[Row]:
+    def _on_one_fleet(
+        self, kind: str, left: list[Fault], chance: random.Random, *, real: bool
+    ) -> Iterator[Row]:
         """Yield rows and take their faults from ``left``, until it is empty or the fleet is beyond repair."""
         with ExitStack() as stack:
             folder = Path(tempfile.mkdtemp(prefix=f"distq-nemesis-{kind}-"))
             api = self._api_server(stack, real=real)
-            stage = stack.enter_context(Stage(folder, kind, api, self._chance, self._claim_duration))
+            stage = stack.enter_context(Stage(folder, kind, api, chance, self._claim_duration))
             while left:
                 fault = left.pop(0)
                 if fault.real and not real:

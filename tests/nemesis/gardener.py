@@ -41,13 +41,26 @@ class Gardener(threading.Thread):
     def work(self) -> None:
         """Begin, or go on; what was changed before is over."""
         self._changes = []
-        self._rests.clear()
         self._may_work.set()
 
     def rest(self) -> None:
         """Return when nothing changes any more."""
         self._may_work.clear()
+        self._rests.clear()  # it may have been set as work began; the thread sets it again
         self._rests.wait()
+
+    def go_on_from_cluster(self) -> None:
+        """Work on after the cluster was put back meanwhile: what it has now is the last of each object."""
+        found = {
+            each["metadata"]["name"]: int(each["data"]["version"])
+            for each in self._client.list("v1/ConfigMap", NAMESPACE, label_selector="nemesis=yes")
+        }
+        now = time.monotonic()
+        for name in self.living | found.keys():
+            gone = name not in found
+            self._changes.append(Change(f"{NAMESPACE}/{name}", found.get(name, 0), gone, now, now))
+        self.living = set(found)
+        self._may_work.set()
 
     def end(self) -> None:
         """Stop for good."""

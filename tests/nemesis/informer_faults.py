@@ -109,3 +109,16 @@ def history_compacted(stage: Stage) -> None:
     stage.api.restart_api_server()
     for gate in stage.api_gates.values():
         gate.mode = "pass"
+
+
+@fault("F25", "everything is listed, and what is no more is enqueued, too", server="redis7", real=True)
+def cluster_restored(stage: Stage) -> None:
+    """Put etcd back to a copy of three seconds before, in which its versions are lower."""
+    assert isinstance(stage.api, RealApiServer)
+    stage.api.back_up()
+    stage.sleep(3.0)
+    stage.gardener.rest()
+    stage.api.restore()
+    stage.gardener.go_on_from_cluster()
+    stage.cause_is_gone()
+    stage.sleep(2.0)

@@ -35,10 +35,8 @@ class Change:
         return "gone" if self.gone else str(self.version)
 
     def is_in(self, run: "Reconcile") -> bool:
-        """Return whether a reconcile saw this change or a later one."""
-        if not run.seen.isdigit():
-            return self.gone and run.seen == "gone"
-        return int(run.seen) >= self.version
+        """Return whether a reconcile that began afterwards saw this change or a later one."""
+        return run.seen == "gone" or (run.seen.isdigit() and int(run.seen) >= self.version)
 
 
 @dataclass

@@ -116,7 +116,7 @@ def healing(
     for runs in by_key.values():
         for run in runs:
             if not run.kept:
-                take(runs, run.began, _end(run))
+                take(runs, run.began, run.began if run.began < healed_from else _end(run))
     begun += sorted(add.answered for add in adds if add.answered >= healed_from)[:1]
     return max(begun) - healed_from
 

@@ -1,6 +1,7 @@
 """How long after a kill -9 the items of a process run elsewhere."""
 
 import contextlib
+import itertools
 import math
 import os
 import random
@@ -90,8 +91,10 @@ def measure(kills: int, kind: str, chance: random.Random) -> Redelivery:
     """Kill so many processes, each in the midst of its item, some at a time."""
     waits: list[float] = []
     with Guard("redelivery") as guard, EmbeddedValkey(server=server_of(kind), guard=guard) as server:
-        for number in range(math.ceil(kills / AT_A_TIME)):
+        for number in itertools.count():
             waits += _round(server.url, f"round-{number}", guard, chance)
+            if len(waits) >= kills:
+                break
     known = sorted(wait for wait in waits if wait < math.inf)
     return Redelivery(
         kills=len(waits),

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from os import cpu_count
+from os import cpu_count, getloadavg
 from pathlib import Path
 from typing import Any
 
@@ -110,5 +110,6 @@ def _unknown(fault: Fault) -> str:
 def _circumstances(claim_duration: float) -> str:
     return (
         f"{datetime.now(UTC):%Y-%m-%d}, Python {platform.python_version()}, {platform.system()} on "
-        f"{cpu_count()} {platform.machine()} cores, claims of {claim_duration:g} s."
+        f"{cpu_count()} {platform.machine()} cores at load {getloadavg()[0]:.0f}, "
+        f"claims of {claim_duration:g} s."
     )

@@ -15,15 +15,16 @@ RELEASE = "f49cf38"
 
 
 def _victim(stage: Stage) -> FleetProcess:
-    """Return a worker that runs something that takes its time."""
+    """Return a worker that has just begun something that outlasts a claim."""
+    key = f"longest/{time.monotonic_ns()}"
+    _queue(stage).add(key)
     found: list[FleetProcess] = []
 
-    def is_busy() -> bool:
-        busy = [each for each in stage.named("worker") if any("long" in run.key for run in each.running())]
-        found[:] = [stage.chance.choice(busy)] if busy else []
+    def runs() -> bool:
+        found[:] = [each for each in stage.named("worker") if any(run.key == key for run in each.running())]
         return bool(found)
 
-    stage.until(is_busy, "somebody is busy")
+    stage.until(runs, "it runs")
     return found[0]
 
 
