@@ -50,7 +50,7 @@ def once(concerns: Callable[[str], bool], answer: Callable[[], Answer]) -> Fault
 
 
 class FaultyProxy:
-    """Forward GET requests to the API server unless ``fault`` has an answer of its own."""
+    """Forward requests to the API server unless ``fault`` has an answer of its own to a GET."""
 
     def __init__(self, api_server: ApiServer) -> None:
         self.fault: Fault = lambda _: None
@@ -67,6 +67,11 @@ class FaultyProxy:
                     proxy.give(self, answer)
                 else:
                     proxy.forward(self)
+
+            def do_POST(self) -> None:
+                proxy.forward(self)
+
+            do_PUT = do_PATCH = do_DELETE = do_POST  # noqa: N815 - as http.server calls them
 
             def log_message(self, *_: object) -> None:
                 """Be quiet."""
@@ -108,12 +113,16 @@ class FaultyProxy:
         """Pass the server's answer on as it comes, and end the connection with it."""
         handler.close_connection = True
         connection = self._connection()
-        connection.connect()
+        try:
+            connection.connect()
+        except OSError:
+            return  # nobody is there, which the client sees as its connection ends
         upstream: socket.socket = connection.sock
         self._upstream.add(upstream)
         headers = {name: value for name, value in handler.headers.items() if name != "Host"}
         try:
-            connection.request("GET", handler.path, headers=headers)
+            body = handler.rfile.read(int(handler.headers.get("Content-Length", 0)))
+            connection.request(handler.command, handler.path, body=body or None, headers=headers)
             response = connection.getresponse()
             handler.send_response(response.status)
             handler.send_header("Content-Type", response.headers.get("Content-Type", ""))

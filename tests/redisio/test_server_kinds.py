@@ -132,7 +132,7 @@ def test_a_client_of_a_demoted_primary_connects_anew(start_server: StartServer) 
         connection = Connection(f"redis://127.0.0.1:{proxy.port}/0")
         queue = Queue("foos", connection)
         queue.add("before")
-        proxy._target = ("127.0.0.1", new.port)
+        proxy.target = ("127.0.0.1", new.port)
         raw(old)("REPLICAOF", "127.0.0.1", new.port)
         queue.add("after")
         assert queue.get(5).key == "after"

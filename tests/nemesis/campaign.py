@@ -1,0 +1,161 @@
+"""One fault after another on live fleets, and what is judged of each."""
+
+import random
+import shutil
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from queue import SimpleQueue
+
+from distq.errors import DistqError
+from tests.go import envtest
+from tests.nemesis import judge
+from tests.nemesis.catalogue import Fault
+from tests.nemesis.journal import Change
+from tests.nemesis.report import Row
+from tests.nemesis.stage import AT_REST_WITHIN, Stage
+from tests.support.api_servers import ApiServer, EmulatedServer, RealApiServer
+
+BEFORE, AFTER = 1.0, 1.0
+"""Seconds of load before a fault, and after it; it goes on in between."""
+
+WORK = {"ready", "dirty", "processing", "delayed"}
+"""What holds items; the rest says something of them."""
+
+Planned = tuple[Fault, str]
+"""A fault and the kind of Redis."""
+
+
+class Campaign:
+    """Runs faults: on each kind of Redis one after another on one fleet, the kinds at the same time."""
+
+    def __init__(self, seed: int, claim_duration: float, say: Callable[[str], None]) -> None:
+        self._seed = seed
+        self._claim_duration = claim_duration
+        self._say = say
+        self._assets: Path | None = envtest.assets()
+
+    def run(self, plan: Sequence[Planned]) -> Iterator[Row]:
+        """Yield a row for each once it is judged; a fleet that a fault left in a bad state is replaced."""
+        by_kind = defaultdict(list)
+        for fault, kind in plan:
+            by_kind[kind].append(fault)
+        rows = SimpleQueue[Row | None]()
+        with ThreadPoolExecutor() as pool:
+            fleets = [pool.submit(self._on_kind, kind, chosen, rows) for kind, chosen in by_kind.items()]
+            for _ in fleets:
+                yield from iter(rows.get, None)
+        for fleet in fleets:
+            fleet.result()
+
+    def _on_kind(self, kind: str, chosen: list[Fault], rows: "SimpleQueue[Row | None]") -> None:
+        """Put a row for each fault, and None at the end, however it comes."""
+        left = sorted(chosen, key=lambda fault: fault.spoils)
+        chance = random.Random(f"{self._seed} {kind}")
+        try:
+            while left:
+                real = self._assets is not None and any(fault.real for fault in left)
+                for row in self._on_one_fleet(kind, left, chance, real=real):
+                    rows.put(row)
+        finally:
+            rows.put(None)
+
+    def _on_one_fleet(
+        self, kind: str, left: list[Fault], chance: random.Random, *, real: bool
+    ) -> Iterator[Row]:
+        """Yield rows and take their faults from ``left``, until it is empty or the fleet is beyond repair."""
+        with ExitStack() as stack:
+            folder = Path(tempfile.mkdtemp(prefix=f"distq-nemesis-{kind}-"))
+            api = self._api_server(stack, real=real)
+            stage = stack.enter_context(Stage(folder, kind, api, chance, self._claim_duration))
+            while left:
+                fault = left.pop(0)
+                if fault.real and not real:
+                    continue
+                row = self._inflict(stage, fault)
+                yield row
+                if not row.passed:
+                    self._say(f"      journals and logs: {folder}")
+                    return
+                if fault.spoils:
+                    break
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _api_server(self, stack: ExitStack, *, real: bool) -> ApiServer:
+        if real and self._assets is not None:
+            return stack.enter_context(RealApiServer(self._assets))
+        return stack.enter_context(EmulatedServer())
+
+    def _inflict(self, stage: Stage, fault: Fault) -> Row:
+        row = Row(fault.name, fault.what, fault.required, stage.kind, stage.api.kind)
+        row.permitted_overlap = fault.permitted_overlap(self._claim_duration)
+        stage.begin_load()
+        lapsed = stage.said("session lost")
+        try:
+            stage.sleep(BEFORE)
+            fault.inflict(stage)
+            if not stage.healed_from:
+                stage.cause_is_gone()
+            stage.sleep(AFTER)
+            stage.end_load()
+            stage.until(lambda: _is_at_rest(stage, fault), "all is done", within=AT_REST_WITHIN)
+        except (TimeoutError, DistqError) as error:
+            row.wrong.append(f"{type(error).__name__}: {error}")
+        if fault.spares_sessions and (lost := stage.said("session lost") - lapsed) > 0:
+            row.wrong.append(f"{lost} sessions lapsed")
+        _judge(stage, fault, row)
+        return row
+
+
+def _is_at_rest(stage: Stage, fault: Fault) -> bool:
+    try:
+        stage.revive_dead()
+        excess = stage.left_over()
+    except DistqError:
+        return False
+    if any(WORK & each.keys() for each in excess.values()) if fault.spoils else excess:
+        return False
+    runs = stage.reconciles()
+    owed = [] if fault.forgets else judge.unmet(stage.adds(), runs)
+    return not owed and not judge.unseen(_changes(stage, fault), runs)
+
+
+def _changes(stage: Stage, fault: Fault) -> list[Change]:
+    """Return the changes that somebody must have seen: not of what is deleted, where Redis forgets."""
+    changes = stage.gardener.changes()
+    gone = {
+        change.key
+        for change in changes
+        if fault.forgets and change.key.split("/")[1] not in stage.gardener.living
+    }
+    return [change for change in changes if change.key not in gone]
+
+
+def _judge(stage: Stage, fault: Fault, row: Row) -> None:
+    adds, runs, attempts = stage.adds(), stage.reconciles(), stage.attempts()
+    owed, unseen = judge.unmet(adds, runs), judge.unseen(_changes(stage, fault), runs)
+    row.adds, row.reconciles = len(adds), len(runs)
+    row.forgotten = len(owed) if fault.forgets else 0
+    row.lost = len(owed) + len(unseen) - row.forgotten
+    row.zombies = len(judge.zombies(attempts, runs))
+    pairs = sorted(judge.overlaps(runs, stage.frozen()), key=lambda pair: -pair.seconds)
+    row.overlap = round(pairs[0].seconds, 4) if pairs else 0.0
+    row.healing = round(judge.healing(adds, stage.gardener.changes(), runs, stage.healed_from), 2)
+    row.notes += stage.notes
+    row.wrong += stage.surprises
+    if row.lost:
+        row.wrong.append(f"lost: {[add.key for add in owed if not fault.forgets][:5] + unseen[:5]}")
+    if row.zombies:
+        row.wrong.append(f"{row.zombies} settlements of zombies were accepted")
+    if row.overlap > row.permitted_overlap:
+        row.wrong.append(f"{len(pairs)} overlaps: {pairs[0].one} and {pairs[0].other}")
+    if stale := judge.stale_fences(runs):
+        row.wrong.append(f"{len(stale)} fences did not grow: {stale[0]}")
+    try:
+        if excess := stage.left_over():
+            (row.notes if fault.spoils else row.wrong).append(f"left over: {excess}")
+    except DistqError as error:
+        row.wrong.append(str(error))

@@ -1,0 +1,310 @@
+"""The fleet on one Redis and one cluster, each process behind a proxy of its own, and load that goes on."""
+
+import random
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from distq.errors import DistqError
+from distq.inspector import Inspector
+from distq.redisio.connection import Connection
+from distq.testing.embedded_valkey import EmbeddedValkey
+from distq.testing.guard import Guard
+from distq.testing.promises import left_over
+from tests import ROOT
+from tests.informer.faulty_proxy import FaultyProxy
+from tests.nemesis.fleet_process import FleetProcess
+from tests.nemesis.gardener import NAMESPACE, Gardener
+from tests.nemesis.journal import Add, Attempt, Reconcile
+from tests.nemesis.judge import Span
+from tests.nemesis.stepped_clock import VARIABLE, SteppedClock
+from tests.support.api_servers import ApiServer, kubeconfig_through
+from tests.support.redis_servers import server_of
+from tests.support.tcp_proxy import Mode, TcpProxy
+
+WORKERS = ("worker-1", "worker-2", "worker-3")
+PRODUCERS = ("producer-1", "producer-2")
+INFORMERS = ("informer-1", "informer-2")
+LEASE = {"DISTQ_LEASE_DURATION": "5", "DISTQ_RENEW_DEADLINE": "4", "DISTQ_RETRY_PERIOD": "1"}
+LEASE_NAME = "nemesis"
+ADDS_PER_SECOND, CHANGES_PER_SECOND = 30.0, 6.0
+OPTIONS = (
+    *("--appendonly", "yes", "--appendfsync", "everysec", "--auto-aof-rewrite-percentage", "0"),
+    *("--enable-debug-command", "local"),
+)
+STARTED_WITHIN, AT_REST_WITHIN = 90.0, 90.0
+
+
+class Stage:
+    """A context; what runs in it ends with it, also where this process is killed."""
+
+    def __init__(
+        self, folder: Path, kind: str, api: ApiServer, chance: random.Random, claim_duration: float
+    ) -> None:
+        self.folder = folder
+        self.kind = kind
+        self.api = api
+        self.chance = chance
+        self.claim_duration = claim_duration
+        self.processes: dict[str, FleetProcess] = {}
+        self.notes: list[str] = []
+        """What a fault has to tell beside the columns."""
+        self.surprises: list[str] = []
+        """Requirements of the fault itself that were not met."""
+        self.healed_from = 0.0
+        self._past: list[FleetProcess] = []
+        self._absent: set[str] = set()
+        self._roots: dict[str, Path] = {}
+        self._starts = 0
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            self.guard = stack.enter_context(Guard("nemesis"))
+            self.data = self.folder / "redis"
+            self.data.mkdir(parents=True)
+            self.redis = self.new_redis(self.data)
+            stack.callback(self._stop_redis)
+            self.redis.start()
+            self.connection = Connection(self.redis.url)
+            self.clock = SteppedClock(self.folder / "clock")
+            self.faulty_api = stack.enter_context(FaultyProxy(self.api))
+            self.api_gates = {
+                name: stack.enter_context(TcpProxy(("127.0.0.1", self.faulty_api.port))) for name in INFORMERS
+            }
+            names = (*WORKERS, *PRODUCERS, *INFORMERS)
+            self.gates = {
+                name: stack.enter_context(TcpProxy(("127.0.0.1", self.redis.port))) for name in names
+            }
+            self._create_namespace()
+            self.gardener = Gardener(self.api.client(), self.chance, CHANGES_PER_SECOND)
+            self.gardener.start()
+            stack.callback(self.gardener.end)
+            stack.callback(self._kill_all)
+            for name in names:
+                self.start(name)
+            self.until(self._is_complete, "all are there", within=STARTED_WITHIN)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+        self.connection.close()
+
+    def new_redis(self, folder: Path, *options: str) -> EmbeddedValkey:
+        """Return a server of this stage's kind that keeps its log in ``folder``; start it."""
+        ours = OPTIONS if self.kind != "redis6" else OPTIONS[:-2]
+        return EmbeddedValkey(
+            server=server_of(self.kind), options=("--dir", str(folder), *ours, *options), guard=self.guard
+        )
+
+    # Processes
+
+    def start(self, name: str) -> FleetProcess:
+        """Start one, or its next incarnation."""
+        self._starts += 1
+        if name in self.processes:
+            self._past.append(self.processes[name])
+        settings = {
+            "DISTQ_REDIS_URL": f"redis://127.0.0.1:{self.gates[name].port}/0",
+            "DISTQ_LEASE_NAMESPACE": NAMESPACE,
+            "DISTQ_LEASE_NAME": LEASE_NAME,
+            "NEMESIS_CLAIM_DURATION": str(self.claim_duration),
+            "KUBECONFIG": str(self._kubeconfig(name)),
+            VARIABLE: str(self.folder / "clock"),
+            **LEASE,
+            **self.guard.environment,
+        }
+        root = self._roots.get(name, ROOT)
+        folder = self.folder / f"{name}.{self._starts}"
+        process = FleetProcess(name, self._arguments(name), folder, settings, root)
+        if name in PRODUCERS and not self.loaded:
+            (folder / "rest").touch()
+        self.processes[name] = process
+        return process
+
+    def replace_by(self, name: str, root: Path) -> None:
+        """Let the next incarnations of a process be those of the distq in another folder."""
+        self._roots[name] = root
+
+    def named(self, *kinds: str) -> list[FleetProcess]:
+        """Return the processes of these kinds: worker, producer, informer."""
+        return [process for name, process in self.processes.items() if name.partition("-")[0] in kinds]
+
+    def leader(self) -> FleetProcess:
+        """Return the informer that leads, once one does."""
+        found: list[FleetProcess] = []
+
+        def leads() -> bool:
+            lease = self.api.client().get("coordination.k8s.io/v1/Lease", f"{NAMESPACE}/{LEASE_NAME}")
+            says = f" as {lease['spec'].get('holderIdentity')} (lease" if lease else "nobody"
+            found[:] = [process for process in self.named("informer") if says in process.log()]
+            return bool(found)
+
+        self.until(leads, "somebody leads")
+        return found[0]
+
+    def tend(self) -> None:
+        """Start again what ended, as its Deployment does."""
+        for name, process in list(self.processes.items()):
+            if process.has_ended() and name not in self._absent:
+                if process.ended_at and not process.is_leaving and process.status not in {0, -9}:
+                    self.notes.append(f"{name} ended with {process.status}")
+                self.start(name)
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass, while Deployments do their work."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            self.tend()
+            time.sleep(min(0.05, max(0.0, until - time.monotonic())))
+
+    def until(self, condition: Callable[[], object], what: str, *, within: float = 60.0) -> None:
+        """Return once the condition holds; raise TimeoutError when it takes too long."""
+        deadline = time.monotonic() + within
+        while not condition():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"not within {within:g} s: {what}")
+            self.sleep(0.05)
+
+    # Redis
+
+    def each_gate(self, mode: Mode) -> None:
+        """Let all ways to Redis be so."""
+        for gate in self.gates.values():
+            gate.mode = mode
+
+    def run(self, *command: str | int) -> object:
+        """Run a command at Redis, not through any proxy."""
+        return self.connection.execute(*command)
+
+    def move_to(self, redis: EmbeddedValkey) -> None:
+        """Let new connections lead to another server."""
+        self.redis = redis
+        for gate in self.gates.values():
+            gate.target = ("127.0.0.1", redis.port)
+        self.connection.close()
+        self.connection = Connection(redis.url)
+
+    def restart_redis(self, *, away: float, instead: Path | None = None) -> None:
+        """Kill Redis, and start it after ``away`` seconds, over its own files or over those ``instead``."""
+        self.redis.stop()
+        if instead is not None:
+            shutil.rmtree(self.data)
+            shutil.copytree(instead, self.data)
+        self.sleep(away)
+        self.redis.start()
+        self.cause_is_gone()
+
+    def cause_is_gone(self) -> None:
+        """Note that healing may begin; called last, it counts."""
+        self.healed_from = time.monotonic()
+
+    # Load
+
+    loaded = False
+
+    def begin_load(self) -> None:
+        """Let everybody add and change."""
+        self.loaded = True
+        self.notes, self.surprises, self.healed_from = [], [], 0.0
+        self._past = []
+        for process in self.processes.values():
+            process.journal.forget()
+        for producer in self.named("producer"):
+            (producer.folder / "rest").unlink(missing_ok=True)
+        self.gardener.work()
+
+    def end_load(self) -> None:
+        """Return when nobody adds or changes any more, and all that was acknowledged is known."""
+        self.loaded = False
+        for producer in self.named("producer"):
+            (producer.folder / "rest").touch()
+        self.gardener.rest()
+        self.until(
+            lambda: all((producer.folder / "rests").exists() for producer in self.named("producer")),
+            "the producers rest",
+        )
+
+    def adds(self) -> list[Add]:
+        """Return what was added and acknowledged."""
+        return [add for process in self._read() for add in process.journal.adds]
+
+    def reconciles(self) -> list[Reconcile]:
+        """Return what ran."""
+        return [run for process in self._read() for run in process.journal.reconciles.values()]
+
+    def attempts(self) -> list[Attempt]:
+        """Return what was settled."""
+        return [attempt for process in self._read() for attempt in process.journal.attempts]
+
+    def frozen(self) -> dict[str, list[Span]]:
+        """Return when which process was frozen."""
+        return {process.folder.name: process.frozen for process in self._all() if process.frozen}
+
+    def said(self, text: str) -> int:
+        """Return how often a text stands in the logs of the processes."""
+        return sum(process.log().count(text) for process in self._all())
+
+    def left_over(self) -> dict[str, dict[str, int]]:
+        """Return by queue what Redis holds too much."""
+        workers, objects = len(self.named("worker")), len(self.gardener.living)
+        found = {
+            "jobs": left_over(self.connection, "jobs", handles=workers, objects=0, streams=0),
+            "maps": left_over(self.connection, "maps", handles=workers, objects=objects, streams=1),
+        }
+        return {queue: excess for queue, excess in found.items() if excess}
+
+    def revive_dead(self) -> None:
+        """Run again what was parked, and say so; a poison that is known as one goes."""
+        inspector = Inspector(self.connection)
+        for queue in ("jobs", "maps"):
+            for item in inspector.items(queue, state="dead"):
+                if not item.key.startswith("poison"):
+                    self.notes.append(f"{item.key} was parked: {item.reason}")
+                    inspector.requeue(queue, item.key, state="dead")
+
+    def _read(self) -> list[FleetProcess]:
+        for process in self._all():
+            process.close_journal()
+        return self._all()
+
+    def _all(self) -> list[FleetProcess]:
+        return [*self._past, *self.processes.values()]
+
+    def _is_complete(self) -> bool:
+        try:
+            return not self.left_over()
+        except DistqError:
+            return False
+
+    def _create_namespace(self) -> None:
+        client = self.api.client()
+        if client.get("v1/Namespace", NAMESPACE) is None:
+            client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+
+    def _kubeconfig(self, name: str) -> Path:
+        if name not in INFORMERS:
+            return self.api.kubeconfig
+        path = self.folder / f"{name}.kubeconfig"
+        return kubeconfig_through(self.api, self.api_gates[name].port, path, scheme="http")
+
+    @staticmethod
+    def _arguments(name: str) -> list[str]:
+        kind = name.partition("-")[0]
+        if kind == "producer":
+            return ["tests.nemesis.producer", name, str(ADDS_PER_SECOND / len(PRODUCERS))]
+        return ["distq", kind, "tests.nemesis.subject"]
+
+    def _stop_redis(self) -> None:
+        self.redis.stop()
+
+    def _kill_all(self) -> None:
+        for process in self._all():
+            process.kill()

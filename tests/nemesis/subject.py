@@ -1,0 +1,107 @@
+"""What the fleet runs: keys that producers add, and ConfigMaps that an informer watches, each its own queue.
+
+Some reconciles fail, some take longer than a heartbeat, and all stop when they are cancelled. Whatever
+begins, ends or is settled is written down.
+"""
+
+import asyncio
+import os
+import random
+import signal
+import time
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from distq import Client, Controller, For, Queue, Request
+from distq.workqueue.interface import Settlement, Turn
+from tests.nemesis import stepped_clock
+from tests.nemesis.journal import JournalWriter
+
+CLAIM_DURATION = float(os.environ.get("NEMESIS_CLAIM_DURATION", "6"))
+FAILING = 0.03
+"""The share of reconciles that fail."""
+
+DISPOSITIONS = "dispositions" if hasattr(Turn, "dispositions") else "fates"
+"""The name in 0.1.0, beside which this runs, too."""
+
+client = Client()
+journal = JournalWriter()
+stepped_clock.install()
+
+
+class JournaledQueue(Queue):
+    """A queue that writes down which settlements were accepted, and when they were first tried."""
+
+    _tried: dict[tuple[str, int], float]
+
+    def turn(self, settlements: Sequence[Settlement], want: int) -> Turn:
+        """Settle and claim."""
+        if not hasattr(self, "_tried"):
+            self._tried = {}
+        now = time.monotonic()
+        claims = [(each.request.key, each.request.fence) for each in settlements]
+        for each in claims:
+            self._tried.setdefault(each, now)
+        turn = super().turn(settlements, want)
+        for (key, fence), disposition in zip(claims, getattr(turn, DISPOSITIONS), strict=True):
+            accepted = disposition.kind not in {"refused", "unknown"}
+            tried = self._tried.pop((key, fence), now)
+            claim = {"queue": self.name, "key": key, "fence": fence}
+            journal.write("settled", tried=tried, accepted=accepted, **claim)
+        return turn
+
+
+class Abandoned(Exception):
+    """The claim of this reconcile ended."""
+
+
+@contextmanager
+def journaled(queue: str, request: Request) -> Iterator[dict[str, Any]]:
+    """Write down that a reconcile begins, and how it ended, with what is put into the yielded dict."""
+    claim = {"queue": queue, "key": request.key, "fence": request.fence}
+    journal.write("began", began=time.monotonic(), **claim)
+    end: dict[str, Any] = {"kept": False}
+    try:
+        yield end
+        end["kept"] = True
+    finally:
+        journal.write("ended", ended=time.monotonic(), **end, **claim)
+
+
+def reconcile_job(request: Request) -> None:
+    """Take as long as the key says, look whether to stop, and fail sometimes."""
+    with journaled("jobs", request):
+        if request.key.startswith("poison"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        if request.cancelled.wait(_takes(request.key)):
+            raise Abandoned
+        if random.random() < FAILING:
+            raise RuntimeError("one of those that fail")
+
+
+async def reconcile_map(request: Request) -> None:
+    """Look at the object, and take as long as its key says."""
+    with journaled("maps", request) as end:
+        found = await asyncio.to_thread(client.get, "v1/ConfigMap", request.key)
+        end["seen"] = found["data"]["version"] if found else "gone"
+        await asyncio.sleep(_takes(request.key))
+
+
+def _takes(key: str) -> float:
+    """Return seconds: of those called long up to a claim duration, of the longest more, else a moment."""
+    if key.startswith("longest"):
+        return 1.5 * CLAIM_DURATION
+    share = zlib.crc32(key.encode()) % 100 / 100
+    return CLAIM_DURATION * (0.2 + 0.8 * share) if "long" in key else 0.02 * share
+
+
+jobs = Controller(JournaledQueue("jobs", claim_duration=CLAIM_DURATION), reconcile_job, concurrency=8)
+maps = Controller(
+    JournaledQueue("maps", claim_duration=CLAIM_DURATION),
+    reconcile_map,
+    watches=[For("v1/ConfigMap", label_selector="nemesis=yes")],
+    concurrency=8,
+)
+controllers = [jobs, maps]
