@@ -220,3 +220,9 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "log_format": str,
 }
 _KINDS: dict[Callable[[str], Any], str] = {float: "number of seconds", int: "whole number"}
+
+
+def lease_name(program: str, prefix: str) -> str:
+    """Return the Lease that the informers of a program compete for: PREFIX-PROGRAM, as an object's name."""
+    installation, name = (re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") for text in (prefix, program))
+    return f"{installation}-{name[:57]}".rstrip("-")

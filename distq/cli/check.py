@@ -10,7 +10,7 @@ import click
 from distq.cli.help import command
 from distq.cli.options import use_kubeconfig, with_kubeconfig, with_settings
 from distq.cli.output import escape, print_json, styled
-from distq.config import Settings
+from distq.config import Settings, lease_name
 from distq.errors import ApiError, ConfigError, RedisError
 from distq.redisio.roles import ROLES, user_of
 from distq.wording import counted
@@ -103,7 +103,7 @@ class _Needs:
 
 
 def _needs(target: str, settings: Settings) -> _Needs:
-    from distq.cli.target import lease_name, load_controllers
+    from distq.cli.target import load_controllers
     from distq.controller.watches import Every
 
     watches = [watch for controller in load_controllers(target) for watch in controller.watches]

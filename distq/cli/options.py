@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from distq.cli.help import SharedOption
-from distq.config import Settings
+from distq.config import Settings, lease_name
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _HELP: dict[str, tuple[Any, str]] = {
@@ -121,8 +121,6 @@ def _option(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 
 def _of_target(settings: Settings, target: str | None) -> Settings:
     """Return the settings with the Lease that a target's informers compete for."""
-    from distq.cli.target import lease_name
-
     if target is None or settings.lease_name is not None:
         return settings
     return dataclasses.replace(settings, lease_name=lease_name(target, settings.prefix))

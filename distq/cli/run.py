@@ -9,7 +9,7 @@ import click
 from distq.cli.help import command
 from distq.cli.options import HTTP, LEASE, WORK, use_kubeconfig, with_kubeconfig, with_settings
 from distq.cli.output import note
-from distq.config import Settings
+from distq.config import Settings, lease_name
 from distq.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _run(
     workers: bool,
     kubeconfig: str | None = None,
 ) -> None:
-    from distq.cli.target import lease_name, load_controllers
+    from distq.cli.target import load_controllers
     from distq.controller.manager import Manager
     from distq.redisio.connection import Connection
 

@@ -4,7 +4,6 @@ No registry and no magic name: every Controller bound at the module's top level 
 """
 
 import importlib
-import re
 import sys
 import traceback
 from pathlib import Path
@@ -44,12 +43,6 @@ def load_controllers(target: str) -> "list[Controller]":
             f"nothing to run: {module_name} has no Controller. Bind one: controller = Controller(...)."
         )
     return list(found.values())
-
-
-def lease_name(target: str, prefix: str) -> str:
-    """Return the Lease that the informers of a target compete for: PREFIX-TARGET, as an object's name."""
-    installation, program = (re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") for name in (prefix, target))
-    return f"{installation}-{program[:57]}".rstrip("-")
 
 
 def _import(name: str) -> ModuleType:

@@ -4,7 +4,6 @@ A Controller only describes: Manager runs it, the informer side in the process t
 leads, the worker side in as many as there are.
 """
 
-import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -106,13 +105,6 @@ def purpose_of(controller: Controller, lease: str) -> Purpose | None:
     if resource is None:
         return None
     return Purpose(resource, lease=lease, watches=tuple(map(title, controller.watches)))
-
-
-def lease_name(controllers: Sequence[Controller], prefix: str) -> str:
-    """Return a name for what runs together, so that other programs do not compete for the same Lease."""
-    names = "-".join(sorted(controller.name for controller in controllers))
-    prefix, names = (re.sub("[^a-z0-9]+", "-", text.lower()) for text in (prefix, names))
-    return f"{prefix.strip('-')}-{names[:57]}".strip("-")
 
 
 def _queue(queue: object) -> TurnQueue:

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from distq.config import Settings
-from distq.controller.controller import Controller, lease_name, purpose_of
+from distq.config import Settings, lease_name
+from distq.controller.controller import Controller, purpose_of
 from distq.controller.hooks import Hook, Hooks
 from distq.controller.mailbox import Mailbox, Message
 from distq.controller.process_health import ProcessHealth
@@ -205,7 +205,8 @@ class Manager:
         return self._client or Client()
 
     def _lease_name(self) -> str:
-        return self._settings.lease_name or lease_name(self._controllers, self._connection.prefix)
+        names = "-".join(sorted(controller.name for controller in self._controllers))
+        return self._settings.lease_name or lease_name(names, self._connection.prefix)
 
     # Meanwhile
 
