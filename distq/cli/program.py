@@ -24,6 +24,7 @@ from distq.cli.pausing import pause, resume
 from distq.cli.repair import add, delete, park, requeue, resync
 from distq.cli.run import informer, run, worker
 from distq.cli.sandbox import sandbox
+from distq.cli.tracing import trace
 from distq.errors import DistqError, LeaseLost, NoSlotLeft, Unsettled
 
 UNSETTLED, NO_SLOT_LEFT, INTERRUPTED = 3, 4, 130
@@ -119,6 +120,7 @@ for _command in (
     pause,
     resume,
     resync,
+    trace,
     check,
     dashboard,
     completion,

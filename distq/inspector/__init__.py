@@ -1,7 +1,25 @@
 """See and repair queues: what the command line and the dashboard are made of."""
 
-from distq.inspector.info import ItemInfo, Listing, QueueInfo, StreamInfo, Timestamp, WorkerInfo
+from distq.inspector.info import (
+    ItemInfo,
+    Listing,
+    QueueInfo,
+    StreamInfo,
+    Timestamp,
+    TraceEvent,
+    WorkerInfo,
+)
 from distq.inspector.inspector import Inspector
 from distq.redisio.queue_reads import State
 
-__all__ = ["Inspector", "ItemInfo", "Listing", "QueueInfo", "State", "StreamInfo", "Timestamp", "WorkerInfo"]
+__all__ = [
+    "Inspector",
+    "ItemInfo",
+    "Listing",
+    "QueueInfo",
+    "State",
+    "StreamInfo",
+    "Timestamp",
+    "TraceEvent",
+    "WorkerInfo",
+]

@@ -103,3 +103,18 @@ class StreamInfo:
     synced: bool
     lists: int
     lag: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TraceEvent:
+    """What happened to an item, or with ``key`` None to the queue, while it was traced.
+
+    ``worker`` is the handle that did it; None for adds, for people and for what time does. ``fence`` is the
+    claim's.
+    """
+
+    at: Timestamp
+    key: str | None
+    event: str
+    worker: str | None
+    fence: int | None

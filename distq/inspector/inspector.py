@@ -10,8 +10,17 @@ from itertools import chain, islice
 
 from distq.errors import ConfigError, short_tracebacks
 from distq.inspector import reading
-from distq.inspector.info import ItemInfo, Listing, QueueInfo, StreamInfo, Timestamp, WorkerInfo
-from distq.redisio import queue_reads
+from distq.inspector.info import (
+    ItemInfo,
+    Listing,
+    QueueInfo,
+    StreamInfo,
+    Timestamp,
+    TraceEvent,
+    WorkerInfo,
+)
+from distq.inspector.story import events
+from distq.redisio import queue_reads, trace
 from distq.redisio.connection import Connection, shared_connection
 from distq.redisio.keys import named, validate_key, validate_queue_name
 from distq.redisio.queue_reads import State
@@ -20,6 +29,9 @@ from distq.redisio.round_trips import gather, run
 from distq.redisio.stream_store import StreamStore, stream_records
 
 REASON_BYTES = 256
+
+_TRACE_AT_MOST = 86_400.0
+_ENTRIES_AT_MOST = 1_000_000
 
 _STATES: tuple[State, ...] = ("processing", "ready", "delayed", "dead")
 
@@ -141,6 +153,36 @@ class Inspector:
         Raises ConfigError where there is no such queue.
         """
         return self._existing(queue).resume()
+
+    def trace_on(self, queue: str, *, seconds: float = 600.0, limit: int = trace.LIMIT) -> Timestamp:
+        """Let every script leave an entry for so long, at most a day; return when that ends.
+
+        About ``limit`` entries are kept, of at most 16 KiB each, for a day after the end. Raises ConfigError
+        for other numbers, and where there is no such queue.
+        """
+        if not 0 < seconds <= _TRACE_AT_MOST or not 0 < limit <= _ENTRIES_AT_MOST:
+            raise ConfigError(
+                f"bad trace of {seconds} s, {limit} entries. Use at most {_TRACE_AT_MOST:.0f} s and "
+                f"{_ENTRIES_AT_MOST} entries, more than none."
+            )
+        return Timestamp(trace.switch_on(self._existing(queue), seconds=seconds, limit=limit))
+
+    def trace_off(self, queue: str) -> None:
+        """Let scripts leave no more entries. Raises ConfigError where there is no such queue."""
+        trace.switch_off(self._existing(queue))
+
+    def traced_until(self, queue: str) -> Timestamp | None:
+        """Return when the trace of a queue ends; None where there is none."""
+        (value,) = self._store(queue).read(("HGET", "meta", "trace"))
+        ends = trace.ends_at(value)
+        return Timestamp(ends) if ends is not None and ends > self._redis.now() else None
+
+    def trace(self, queue: str, key: str | None = None) -> Iterator[TraceEvent]:
+        """Yield what happened to all items, or to one, in its order, as far as the trace goes back."""
+        store = self._store(queue)
+        workers = run(self._redis, reading.worker_names(store))
+        told = events(trace.entries(store), workers)
+        return told if key is None else (event for event in told if event.key == key)
 
     def resync(self, queue: str) -> int:
         """Make the leader list all that feeds the queue and enqueue it, at low priority.

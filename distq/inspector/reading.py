@@ -41,6 +41,12 @@ def queue_info(store: QueueStore, now: float) -> Read[QueueInfo]:
     )
 
 
+def worker_names(store: QueueStore) -> Read[dict[int, str]]:
+    """Return the names of the queue's open handles, by session number."""
+    workers = yield from queue_reads.worker_records(store)
+    return {session: _worker_name(session, about) for session, about in workers.items()}
+
+
 def worker_infos(store: QueueStore) -> Read[list[WorkerInfo]]:
     """Describe the queue's open handles."""
     workers = yield from queue_reads.worker_records(store)

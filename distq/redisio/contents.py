@@ -27,7 +27,7 @@ def findings(connection: Connection) -> Iterator[str]:
 
 
 def _of_queue(store: QueueStore) -> Iterator[str]:
-    structures = [*_MAKES_SENSE, "meta", "wake"]
+    structures = [*_MAKES_SENSE, "meta", "wake", "trace"]
     types = [found.decode() for found in store.read(*(("TYPE", structure) for structure in structures))]
     for structure, found in zip(structures, types, strict=True):
         key = store.key(structure)

@@ -14,8 +14,9 @@ one cluster slot. The prefix is ``distq`` unless the settings say another; no ke
     workers     HASH  session number -> JSON, gone with the session
     streams     HASH  stream -> "epoch position batch JSON"
     known:S     HASH  object -> what was last handed over of it by the stream S
-    meta        HASH  layout, clocks, paused, cover, emptying, buckets, session records
+    meta        HASH  layout, clocks, paused, cover, emptying, buckets, session records, trace
     wake        LIST  at most one token, which wakes a sleeper; it owns nothing
+    trace       STREAM  what each script did, while somebody wants to know; see ``trace``
 
 ``prefix:queues`` beside them is a HASH of the queues that exist, ``prefix:election:NAME`` one for each
 election in Redis.
@@ -30,6 +31,7 @@ LAYOUT = 1
 """The version of the layout above; a queue with a higher one is refused."""
 
 _SORTED_SETS = {"ready", "dirty", "processing", "delayed", "dead", "sessions"}
+_OTHER_TYPES = {"wake": "list", "trace": "stream"}
 
 _QUEUE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
@@ -57,7 +59,7 @@ def election_key(name: str, *, prefix: str) -> str:
 def type_of(key: str) -> str:
     """Return the type of a key of ours, in Redis' words."""
     structure = key.rpartition("}:")[2]
-    return "zset" if structure in _SORTED_SETS else "list" if structure == "wake" else "hash"
+    return "zset" if structure in _SORTED_SETS else _OTHER_TYPES.get(structure, "hash")
 
 
 def is_queue_name(name: str) -> bool:

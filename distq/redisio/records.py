@@ -103,7 +103,7 @@ class StreamRecord:
         return None
 
 
-def parse_fields(text: bytes) -> dict[str, Any]:
+def parse_fields(text: bytes | str) -> dict[str, Any]:
     """Read what a process reports of itself as JSON; nothing where that cannot be read."""
     try:
         fields = json.loads(text)

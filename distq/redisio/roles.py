@@ -34,7 +34,7 @@ _KNOW = "hexists hget time "
 _COUNT = "hget hlen zcard zcount zrangebyscore time "
 _HANDLE = _KNOW + _COUNT + "hsetnx zscore "
 """What every handle of a Queue reads, and the one key that it writes by itself: its queue's name."""
-_LOOK = _COUNT + "hgetall hkeys hmget hscan zmscore zrange zrevrangebyscore zscan "
+_LOOK = _COUNT + "hgetall hkeys hmget hscan xrange zmscore zrange zrevrangebyscore zscan "
 
 ROLES = {
     "producer": Role(("add", "add_after"), _HANDLE),
@@ -45,7 +45,8 @@ ROLES = {
     "informer": Role(("commit",), _KNOW + _COUNT + "hgetall hmget hscan hsetnx zrevrangebyscore"),
     "viewer": Role((), _LOOK),
     "operator": Role(
-        ("add", "add_after", "commit", "delete", "park", "pause", "requeue", "resume"), _LOOK + "hexists"
+        ("add", "add_after", "commit", "delete", "park", "pause", "requeue", "resume", "trace"),
+        _LOOK + "hexists",
     ),
     "candidate": Role(("election/write",), "hmget", elects=True),
 }

@@ -3,6 +3,9 @@
 A script names its inputs in its first lines, ``local ready, wake = KEYS[1], KEYS[2]`` and
 ``local time, items = ARGV[1], { unpack(ARGV, 2) }``, a list last if at all. Callers use these
 names, so a wrong or missing one is a TypeError before Redis is asked.
+
+Around each script of a queue is ``lua/traced/script.lua``, which writes the trace: so no script forgets it,
+whatever it returns and where.
 """
 
 import hashlib
@@ -15,6 +18,9 @@ from importlib import resources
 Argument = str | bytes | int | float
 
 _INCLUDE = re.compile(r"^[ ]*--- @include (\w+)$", re.MULTILINE)
+_COMMENT = re.compile(r"(?:-- .*\n)+")
+_READS_TRACE = "\ntraced = "
+"""In a script that reads of ``meta`` whether it is traced, with what else it reads there."""
 _HEADER_ENDS = "\nlocal call = redis.call\n"
 _DECLARATION = re.compile(r"^local ([\w, ]+) =((?:.|\n(?!local))*)", re.MULTILINE)
 _COMMAND = re.compile(r"""(?:call\(|(?<!return )\{ )'([A-Z]+)'""")
@@ -54,6 +60,9 @@ def load(name: str) -> Script:
     """Read ``lua/<name>.lua`` with its includes."""
     source = _read(f"{name}.lua", including=())
     keys, arguments, last_is_list = _inputs(source)
+    if "/" not in name:  # a queue's
+        keys = tuple(dict.fromkeys((*keys, "meta", "trace")))
+        source = _traced(name, source, keys)
     sha = hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
     return Script(name, source, sha, keys, arguments, last_is_list)
 
@@ -71,6 +80,19 @@ def _read(file: str, including: tuple[str, ...]) -> str:
     text = resources.files(__package__).joinpath("lua", *file.split("/")).read_text(encoding="utf-8")
     inner = (*including, file)
     return _INCLUDE.sub(lambda match: _read(f"include/{match[1]}.lua", inner).rstrip("\n"), text)
+
+
+def _traced(name: str, source: str, keys: tuple[str, ...]) -> str:
+    """Return a script that leaves an entry in the trace, while there is one."""
+    around = _read("traced/script.lua", including=())
+    if _READS_TRACE in source:
+        around = around.replace("local traced = call('HGET', meta, 'trace')", "local traced")
+    for key in ("meta", "trace"):
+        around = around.replace(f"KEYS.{key}", f"KEYS[{keys.index(key) + 1}]")
+    header = _COMMENT.match(source)
+    comment = header[0] if header else ""
+    body = source[len(comment) :].rstrip("\n")
+    return comment + around.replace("NAME", name).replace("--- @script", body)
 
 
 def _inputs(source: str) -> tuple[tuple[str, ...], tuple[str, ...], bool]:

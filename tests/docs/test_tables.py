@@ -51,7 +51,7 @@ def test_the_flags_are_taken_by_some_command() -> None:
 
 def test_the_keys_are_those_of_the_layout() -> None:
     """Names and types, in the code's order."""
-    layout = re.findall(r"^    (\w+(?::S)?) +(ZSET|HASH|LIST)  ", keys.__doc__ or "", re.MULTILINE)
+    layout = re.findall(r"^    (\w+(?::S)?) +(ZSET|HASH|LIST|STREAM)  ", keys.__doc__ or "", re.MULTILINE)
     assert [tuple(row[:2]) for row in plain("key", "type")] == layout
     assert any(keys.queues_key(Settings.prefix) in page.prose for page in PAGES)
 

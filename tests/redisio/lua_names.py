@@ -14,10 +14,12 @@ LUA = Path(distq.redisio.__file__).parent / "lua"
 GLOBALS = frozenset(
     {
         *("redis", "KEYS", "ARGV", "call", "math", "string", "table"),
-        *("unpack", "ipairs", "pairs", "tonumber", "true", "false", "nil"),
+        *("unpack", "ipairs", "pairs", "pcall", "cjson", "tonumber", "true", "false", "nil"),
+        *("traced", "at", "due_items", "taken_back"),
     }
 )
-"""What every script may use; ``call`` is a local of each. Not tostring: see ``include/now.lua``."""
+"""What every script may use; ``call`` is a local of each, and the last are of what is around each
+(``traced/script.lua``). Not tostring: see ``include/now.lua``."""
 
 _TOKEN = re.compile(
     r"(?P<include>--- @include \w+)|(?P<skip>--[^\n]*|\s+)|(?P<text>'[^'\n]*')"

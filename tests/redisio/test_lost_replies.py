@@ -172,6 +172,7 @@ OPERATIONS: dict[str, tuple[Operation, object, object]] = {
     "park": (lambda scene: scene.eye.park("foos", "dead", "failing", "later", "first"), 3, 0),
     "pause": (lambda scene: scene.eye.pause("foos"), True, False),
     "resume": (_resume, True, False),
+    "trace": (lambda scene: scene.eye.trace_off("foos"), None, None),
 }
 """Each script's operation, what it answers, and what where the reply was lost: there, the counts of the
 others tell what the repetition changed, hence nothing. Turns are answered as the first time."""

@@ -112,6 +112,7 @@ class Populated:
             "pause": {},
             "resume": {},
             "park": {"why": "by hand", "items": ["ready", "later", "held", "poison"]},
+            "trace": {"duration": 60 * SECOND, "limit": 1000, "longest": 9000, "kept": 60 * SECOND},
             "delete": {"state": "", "items": ["ready", "again", "later", "poison"]},
         }
 

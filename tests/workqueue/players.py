@@ -275,6 +275,7 @@ class Players:
                 self.beat(who)
                 self.finish(who, 50)
             both.compare()
+        both.compare_trace()
         for player in self.all:
             assert both.close(player.number, player.nonce) == 1, "an open session is not there"
         both.compare()
@@ -284,7 +285,9 @@ class Players:
         assert left.pop("wake") <= 1
         assert not any(left.values()), left
         (fields,) = both.store.read(("HKEYS", "meta"))
-        own = {field for field in fields if not field.startswith((b"bucket ", b"cover", b"emptying"))}
+        own = {
+            field for field in fields if not field.startswith((b"bucket ", b"cover", b"emptying", b"trace"))
+        }
         assert own == {b"layout", b"stamp", b"seen", b"clock"}
 
 

@@ -7,11 +7,21 @@ from typing import Any
 
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.scores import decode_due, decode_order
-from distq.workqueue.memory.entries import Answer, Claim, Emptying, FailureHistory, Item, Later, Now
+from distq.workqueue.memory.entries import (
+    Answer,
+    Claim,
+    Emptying,
+    FailureHistory,
+    Item,
+    Later,
+    Now,
+    Session,
+    Stream,
+)
 from distq.workqueue.memory.state import QueueState
 
 _ORDERED = ("ready", "dirty", "processing", "delayed", "dead", "sessions")
-_READS = (
+READS = (
     *[("ZRANGE", name, 0, -1, "WITHSCORES") for name in _ORDERED],
     *[("HGETALL", name) for name in ("claims", "failures", "workers", "streams", "meta", "known")],
     ("LLEN", "wake"),
@@ -66,11 +76,47 @@ class RedisState:
     @classmethod
     def read(cls, store: QueueStore) -> "RedisState":
         """Read everything in one round trip."""
-        replies = store.read(*_READS)
+        return cls.of(store.read(*READS))
+
+    @classmethod
+    def of(cls, replies: Sequence[Any]) -> "RedisState":
+        """Put the replies to ``READS`` into words."""
         pairs = {
-            str(name): _pairs(reply) for (_, name, *_), reply in zip(_READS[:-1], replies[:-1], strict=True)
+            str(name): _pairs(reply) for (_, name, *_), reply in zip(READS[:-1], replies[:-1], strict=True)
         }
         return cls(**pairs, tokens=replies[-1])
+
+    def specified(self) -> QueueState:
+        """Return the specification's queue in this state; of the known sets nothing."""
+        state = QueueState()
+        items = state.items
+        items.pending |= {item: _later(score) for item, score in self.delayed.items()}
+        items.pending |= {item: now_of(score) for item, score in (self.ready | self.dirty).items()}
+        items.claims |= {item: _claim(text) for item, text in self.claims.items()}
+        items.failures |= {item: failure_of(text) for item, text in self.failures.items()}
+        items.dead |= {item: int(at) for item, at in self.dead.items()}
+        clocks = (int(self.meta.get(name, 0)) for name in ("stamp", "clock"))
+        items.stamp, state.sessions.clock = clocks
+        state.sessions.seen = int(self.meta["seen"]) if "seen" in self.meta else None
+        state.sessions.all |= {int(number): self._session(number) for number in self.sessions}
+        state.paused, state.emptying = self._paused(), self._emptying()
+        state.buckets.tokens |= self._buckets()
+        for name, text in self.streams.items():
+            state.streams.all[name] = Stream(*text.decode(errors="surrogateescape").split(" ", 3))
+        return state
+
+    def _session(self, number: str) -> Session:
+        session = Session("", float(self.sessions[number]), self.workers.get(number, b"").decode())
+        record = self.meta.get(number, b"").decode()
+        if record in {"", "lapsed"}:
+            session.ended, session.crashed = True, bool(record)
+            return session
+        session.nonce, session.op, fence, rest = record.split(" ", 3)
+        if session.op != "-":
+            alone, _, refused = rest.partition(" ")
+            session.fence, session.alone = int(fence), alone == "1"
+            session.refused = [int(place) for place in refused.split(",") if place]
+        return session
 
     def check(self) -> None:
         """Check what holds of every queue, whatever happened to it."""
@@ -122,16 +168,25 @@ class RedisState:
         clocks = int(self.meta.get("stamp", 0)), seen, int(self.meta.get("clock", 0))
         expected = state.items.stamp, state.sessions.seen, state.sessions.clock
         assert clocks == expected, f"stamp, seen and clock: {clocks} instead of {expected}"
-        paused = int(self.meta["paused"]) if "paused" in self.meta else None
-        assert paused == state.paused
-        emptying = Emptying(*map(int, self.meta["emptying"].split())) if "emptying" in self.meta else None
+        assert self._paused() == state.paused
+        emptying = self._emptying()
         assert emptying == state.emptying, f"emptying: {emptying} instead of {state.emptying}"
-        buckets = {
-            tuple(map(float, field.split(" ")[1:])): tuple(map(float, text.split(b" ")))
-            for field, text in self.meta.items()
-            if field.startswith("bucket ")
-        }
-        _same("buckets", buckets, state.buckets.tokens)
+        _same("buckets", self._buckets(), state.buckets.tokens)
+
+    def _paused(self) -> int | None:
+        return int(self.meta["paused"]) if "paused" in self.meta else None
+
+    def _emptying(self) -> Emptying | None:
+        return Emptying(*map(int, self.meta["emptying"].split())) if "emptying" in self.meta else None
+
+    def _buckets(self) -> dict[tuple[float, float], tuple[float, int]]:
+        buckets = {}
+        for field, text in self.meta.items():
+            if field.startswith("bucket "):
+                rate, burst = map(float, field.split(" ")[1:])
+                tokens, at = text.split(b" ")
+                buckets[rate, burst] = float(tokens), int(at)
+        return buckets
 
 
 def answer_of(reply: Sequence[Any]) -> Answer:

@@ -7,6 +7,7 @@ from typing import Any
 from distq.redisio.queue_store import QueueStore
 from distq.workqueue.memory.entries import Answer, Ending, FailureHistory, Item, Policy, WentBack
 from distq.workqueue.memory.state import QueueState
+from tests.history import Recorder, check
 from tests.workqueue.redis_state import RedisState, answer_of
 
 STREAM = "pods"
@@ -21,6 +22,8 @@ class SideBySide:
         self.store = store
         self.state = QueueState()
         self.now = 1_795_000_000_000_000
+        self.recorder = Recorder(store)
+        self.recorder.start()
         self._fleet_concurrency: int | None = None
         self._wakes_at_due = False
         self._forgave = False
@@ -107,6 +110,7 @@ class SideBySide:
                 crashes = f"{failure.reason}@{fences[0]},{fences[1]}"
                 record = f"{failure.count} 2 {failure.failed_at} {crashes} {failure.text}"
                 self.store.connection.execute("HSET", self.store.key("failures"), item, record)
+        self.recorder.start()  # that was no script
 
     def pause(self) -> None:
         """Stop claims."""
@@ -209,6 +213,12 @@ class SideBySide:
         if self._wakes_at_due:
             self._check_due_is_covered(int(redis.meta.get("cover", 0)), redis.tokens)
             self._wakes_at_due = False
+
+    def compare_trace(self) -> None:
+        """Check that the trace of all this is true: played to another specification it leads to the same."""
+        self.recorder.store.connection.server_time = self.now
+        violations = check(self.recorder.finish())
+        assert not violations, violations[0]
 
     # Who is woken
 

@@ -6,7 +6,8 @@ local time, priority, max_length = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local items = { unpack(ARGV, 4) }
 local call = redis.call
 --- @include now
-local stamp = call('HGET', meta, 'stamp')
+local stamp, trace_until = unpack(call('HMGET', meta, 'stamp', 'trace'))
+traced = trace_until
 --- @include stamp
 local tokens, fitted = call('LLEN', wake), #items
 if max_length ~= '' then

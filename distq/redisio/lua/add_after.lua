@@ -6,7 +6,8 @@ local time, priority, max_length, delay = ARGV[1], tonumber(ARGV[2]), ARGV[3], t
 local items = { unpack(ARGV, 5) }
 local call = redis.call
 --- @include now
-local stamp, paused, cover = unpack(call('HMGET', meta, 'stamp', 'paused', 'cover'))
+local stamp, paused, cover, trace_until = unpack(call('HMGET', meta, 'stamp', 'paused', 'cover', 'trace'))
+traced = trace_until
 --- @include stamp
 stamp, cover = math.max(stamp + 1, now), tonumber(cover) or 0
 call('ZCARD', dead)

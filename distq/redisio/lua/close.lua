@@ -9,7 +9,8 @@ call('HLEN', workers)
 call('ZCARD', sessions)
 local n_ready, n_delayed, tokens = call('ZCARD', ready), call('ZCARD', delayed), call('LLEN', wake)
 local n_held = call('ZCOUNT', processing, number, number)
-local record, coverer, paused = unpack(call('HMGET', meta, number, 'coverer', 'paused'))
+local record, coverer, paused, trace_until = unpack(call('HMGET', meta, number, 'coverer', 'paused', 'trace'))
+traced = trace_until
 if not record or string.match(record, '^%S+') ~= nonce then return 0 end
 call('HDEL', meta, number)
 call('HDEL', workers, number)

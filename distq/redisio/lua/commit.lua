@@ -8,7 +8,8 @@ local n_items, n_known = tonumber(ARGV[11]), tonumber(ARGV[12])
 local rest = { unpack(ARGV, 13) }
 local call = redis.call
 --- @include now
-local stamp = call('HGET', meta, 'stamp')
+local stamp, trace_until = unpack(call('HMGET', meta, 'stamp', 'trace'))
+traced = trace_until
 --- @include stamp
 for _, key in ipairs({ ready, dirty, processing, delayed, dead }) do call('ZCARD', key) end
 call('HLEN', known)

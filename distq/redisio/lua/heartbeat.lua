@@ -6,7 +6,8 @@ local time, session, claim_duration, max_clock_step, worker = ARGV[1], ARGV[2], 
 local call = redis.call
 --- @include now
 local number, nonce = string.match(session, '^(%d+)-(.+)$')
-local seen, paused, record = unpack(call('HMGET', meta, 'seen', 'paused', number))
+local seen, paused, record, trace_until = unpack(call('HMGET', meta, 'seen', 'paused', number, 'trace'))
+traced = trace_until
 --- @include check_types
 call('HLEN', workers)
 --- @include advance_clock

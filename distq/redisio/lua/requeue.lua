@@ -7,7 +7,8 @@ local time, state = ARGV[1], ARGV[2]
 local items = { unpack(ARGV, 3) }
 local call = redis.call
 --- @include now
-local stamp = call('HGET', meta, 'stamp')
+local stamp, trace_until = unpack(call('HMGET', meta, 'stamp', 'trace'))
+traced = trace_until
 --- @include stamp
 for _, key in ipairs({ ready, dirty, processing, dead }) do call('ZCARD', key) end
 local tokens = call('LLEN', wake)

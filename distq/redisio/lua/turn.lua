@@ -19,7 +19,8 @@ local call = redis.call
 -- function costs at every call.
 --- @include now
 local number, nonce = string.match(session, '^(%d+)-(.+)$')
-local stamp, seen, paused, record = unpack(call('HMGET', meta, 'stamp', 'seen', 'paused', number))
+local stamp, seen, paused, record, trace_until = unpack(call('HMGET', meta, 'stamp', 'seen', 'paused', number, 'trace'))
+traced = trace_until
 local others = 2 * n_ok
 --- @include check_types
 if n_ok == 0 then call('HLEN', claims) end

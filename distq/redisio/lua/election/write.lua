@@ -3,6 +3,7 @@
 local lock = KEYS[1]
 local time, seen, record = ARGV[1], ARGV[2], ARGV[3]
 local call = redis.call
+local at -- a trace has none of this
 --- @include now
 local version = call('HGET', lock, 'version')
 if (version or '') ~= seen then return false end

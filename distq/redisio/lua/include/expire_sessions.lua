@@ -6,6 +6,7 @@
     --- @include recent_crashes
     --- @include put_back
     local now_text = string.format('%.0f', now)
+    taken_back = {}
     local others_live = call('ZCOUNT', sessions, '(' .. string.format('%.0f', clock), '+inf') > 0
     -- The third crash parks, unless something newer is pending: so there may be more, of which the last ten count.
     local function crash(item, fence)
@@ -36,7 +37,9 @@
         else
           call('HDEL', claims, item)
           call('ZREM', processing, item)
-          if not (crashed and crash(item, fence or now_text)) then put_back(item, known_order(score)) end
+          local parked = crashed and crash(item, fence or now_text)
+          if not parked then put_back(item, known_order(score)) end
+          taken_back[#taken_back + 1] = { item, who, (parked and 'parked') or (crashed and 'crashed') or 'released' }
         end
       end
       if #items < at_most then

@@ -7,3 +7,4 @@ if not now then
   local t = call('TIME')
   now = t[1] * 1000000 + t[2]
 end
+at = now

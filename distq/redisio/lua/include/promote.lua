@@ -16,7 +16,7 @@
       to[#to + 1] = order(priority, since)
       to[#to + 1] = item
     end
-    promoted = #names
+    promoted, due_items = #names, names
     call('ZREM', delayed, unpack(names))
     if #to_ready > 3 then call(unpack(to_ready)) end
     if #to_dirty > 3 then call(unpack(to_dirty)) end

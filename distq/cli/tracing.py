@@ -1,0 +1,78 @@
+"""The command that shows what a queue does, call by call: trace."""
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from distq.cli.help import command
+from distq.cli.look import inspector, require_queue
+from distq.cli.options import with_settings
+from distq.cli.output import age, escape, note, print_json, rfc3339
+from distq.config import Settings
+
+if TYPE_CHECKING:
+    from distq.inspector import Inspector, TraceEvent
+
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+class _Duration(click.ParamType):  # type: ignore[type-arg]  # newer versions of click have one
+    name = "duration"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return seconds."""
+        found = re.fullmatch(r"(\d{1,9}(?:\.\d+)?)([smh]?)", str(value))
+        if found is None:
+            self.fail(f"{value!r} is no duration. Use 90s, 10m or 1h.", param, ctx)
+        return float(found[1]) * _UNITS[found[2]]
+
+
+@command("distq trace on foos --for 10m")
+@click.argument("words", nargs=-1, required=True, metavar="[on|off] QUEUE [KEY]")
+@click.option("--for", "seconds", type=_Duration(), default="10m", show_default=True, help="How long.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 1_000_000),
+    default=10_000,
+    show_default=True,
+    help="Entries that are kept.",
+)
+@with_settings()
+def trace(*, settings: Settings, as_json: bool, words: Sequence[str], seconds: float, limit: int) -> None:
+    """Let QUEUE note what is done to it, or show what was done to all its items or to KEY."""
+    eye = inspector(settings)
+    switch = words[0] if len(words) > 1 and words[0] in {"on", "off"} else None
+    queue, *keys = words[1:] if switch else words
+    if len(keys) > (0 if switch else 1):
+        raise click.UsageError(f"Got unexpected extra argument ({keys[-1]})")
+    require_queue(eye, queue)
+    if switch == "on":
+        eye.trace_on(queue, seconds=seconds, limit=limit)
+    elif switch == "off":
+        eye.trace_off(queue)
+    else:
+        for event in eye.trace(queue, keys[0] if keys else None):
+            _print(event, as_json)
+    _tell(eye, queue, as_json=as_json and switch is not None)
+
+
+def _print(event: "TraceEvent", as_json: bool) -> None:
+    if as_json:
+        print_json(event)
+        return
+    by = f"  by {event.worker}" if event.worker else ""
+    fence = f", fence {event.fence}" if event.fence else ""
+    click.echo(escape(f"{rfc3339(event.at)}  {event.key or '-'}  {event.event}{by}{fence}"))
+
+
+def _tell(eye: "Inspector", queue: str, *, as_json: bool) -> None:
+    """Say until when the queue is traced: on stdout where a program switched it."""
+    until = eye.traced_until(queue)
+    if as_json:
+        print_json({"traced_until": None if until is None else rfc3339(until)})
+    elif until is None:
+        note(f"{queue} is not traced; for ten minutes: distq trace on {queue}")
+    else:
+        note(f"{queue} is traced for {age(until - eye.now())} more")

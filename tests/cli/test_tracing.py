@@ -1,0 +1,90 @@
+"""``distq trace``: what was done to a queue, from one's own terminal."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from distq.inspector import Inspector
+from distq.redisio.connection import Connection
+from distq.workqueue.queue import Queue
+from tests.cli.conftest import CommandLine
+
+
+@pytest.fixture
+def queue(redis: Connection) -> Iterator[Queue]:
+    """Make a queue that exists."""
+    queue = Queue("foos", redis)
+    queue.add("before")
+    yield queue
+    queue.close()
+
+
+def test_the_story_of_an_item_is_told(distq: CommandLine, queue: Queue) -> None:
+    """Added, claimed by whom, failed with what, due again: a line each."""
+    done = distq("trace", "on", "foos", "--for", "10m")
+    assert (done.stdout, done.stderr) == ("", "foos is traced for 10m0s more\n")
+    queue.add("a", priority=1)
+    queue.settle(queue.get(0), ValueError("no luck"))
+    queue.add("b")
+    lines = distq("trace", "foos", "a").stdout.splitlines()
+    added, claimed, failed = (line.split("  ", 2)[2] for line in lines)
+    worker = queue._session.worker_name
+    assert added == "added"
+    assert claimed.startswith(f"claimed  by {worker}, fence ")
+    assert failed.startswith("failed: ValueError: no luck; pending from ")
+    assert "  b  added" in distq("trace", "foos").stdout
+
+
+def test_a_trace_is_switched_off(distq: CommandLine, queue: Queue) -> None:
+    """What was noted until then is there still."""
+    distq("trace", "on", "foos", "--for", "1h", "--limit", "500")
+    queue.add("a")
+    done = distq("trace", "off", "foos")
+    assert done.stderr == "foos is not traced; for ten minutes: distq trace on foos\n"
+    queue.add("later")
+    assert [line.split("  ")[1:3] for line in distq("trace", "foos").stdout.splitlines()] == [
+        ["-", "trace"],
+        ["a", "added"],
+        ["-", "trace"],
+    ]
+
+
+def test_programs_read_json(distq: CommandLine, queue: Queue, redis: Connection) -> None:
+    """When it ends, and one object for each event."""
+    until = json.loads(distq("trace", "on", "foos", "--json").stdout)["traced_until"]
+    assert until.endswith("Z")
+    queue.add("a")
+    _, added = map(json.loads, distq("trace", "foos", "--json").stdout.splitlines())
+    assert added.keys() == {"at", "key", "event", "worker", "fence"}
+    assert (added["key"], added["event"], added["worker"], added["fence"]) == ("a", "added", None, None)
+    assert json.loads(distq("trace", "off", "foos", "--json").stdout) == {"traced_until": None}
+    assert Inspector(redis).traced_until("foos") is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["trace", "on", "fooz"], "fooz"),
+        (["trace", "foos", "a", "b"], "extra argument"),
+        (["trace", "off", "foos", "b"], "extra argument"),
+        (["trace", "on", "foos", "--for", "soon"], "is no duration. Use 90s, 10m or 1h"),
+        (["trace", "on", "foos", "--for", "25h"], "Use at most 86400 s"),
+        (["trace", "on", "foos", "--limit", "0"], "--limit"),
+    ],
+)
+def test_what_cannot_be_traced_is_one_line(
+    distq: CommandLine, queue: Queue, arguments: list[str], says: str
+) -> None:
+    """Another queue, too many words, a bad duration."""
+    assert queue.name == "foos"
+    done = distq(*arguments)
+    assert done.returncode != 0
+    assert says in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_queue_named_on_can_be_shown(distq: CommandLine, redis: Connection) -> None:
+    """The one word is then the queue."""
+    Queue("on", redis).add("a")
+    assert distq("trace", "on").stderr == "on is not traced; for ten minutes: distq trace on on\n"

@@ -1,0 +1,152 @@
+"""The trace: one entry for each call, true, bounded, never in the way of the queue; on every server."""
+
+import pytest
+
+from distq.redisio import scripts, trace
+from distq.redisio.connection import Connection
+from distq.redisio.queue_store import QueueStore
+from distq.redisio.trace import TracedCall, entries, switch_off, switch_on
+from tests.support.populated import Populated
+
+QUEUE_SCRIPTS = [name for name in scripts.names() if name != "trace"]
+
+
+@pytest.fixture
+def populated(connection: Connection) -> Populated:
+    """Make a queue with something of everything, that is traced."""
+    populated = Populated(connection)
+    switch_on(populated.store, seconds=3600)
+    return populated
+
+
+@pytest.fixture
+def store(connection: Connection) -> QueueStore:
+    """Name a queue that is not traced."""
+    return QueueStore(connection, "foos")
+
+
+def add(store: QueueStore, *items: bytes | str) -> None:
+    """Add items."""
+    store.run("add", items=items, priority=0, max_length="")
+
+
+def called(store: QueueStore) -> list[str]:
+    """Return the scripts of which there are entries."""
+    return [entry.script for entry in entries(store)]
+
+
+def test_a_queue_that_nobody_traces_leaves_nothing(store: QueueStore) -> None:
+    """No entry, no key."""
+    add(store, "a")
+    assert store.read(("EXISTS", "trace")) == [0]
+
+
+@pytest.mark.parametrize("script", QUEUE_SCRIPTS)
+def test_each_script_leaves_what_it_was_asked_and_answered(populated: Populated, script: str) -> None:
+    """In the words that it has for it; the time is that which it went by."""
+    inputs = populated.inputs(script)
+    reply = populated.run(script, **inputs)
+    *_, last = entries(populated.store)
+    assert (last.script, last.reply, last.cut) == (script, reply, 0)
+    told = last.inputs
+    assert told.keys() - {"time"} == inputs.keys()
+    assert last.at_us == (populated.time if "time" in told else None)
+    for name, value in inputs.items():
+        expected = [str(each).encode() for each in value] if isinstance(value, list) else str(value).encode()
+        assert told[name] == expected, name
+
+
+def test_a_call_that_changes_nothing_is_told_too(populated: Populated) -> None:
+    """A zombie's turn, a commit of a former leader: what was refused is what one looks for."""
+    populated.run("turn", **populated.inputs("turn") | {"session": "1-nobody"})
+    populated.run("commit", **populated.inputs("commit") | {"epoch": "1"})
+    *_, zombie, former = entries(populated.store)
+    assert (zombie.reply, former.reply) == (b"LOST", [b"FENCED", b"7"])
+
+
+def test_an_entry_says_what_else_came_about(populated: Populated) -> None:
+    """A turn names the items whose delay ended, and those of sessions that are no more."""
+    mine = populated.session
+    other = populated.open("other")
+    populated.run("close", session=mine)
+    populated.time += 120_000_000
+    populated.turn("first", [], want=9, session=other)
+    *_, turn = entries(populated.store)
+    number = int(mine.partition("-")[0])
+    assert set(turn.due) == {b"later", b"backs-off"} - {item for item, _, _ in turn.taken_back}
+    assert {(b"held", number, "released"), (b"again", number, "released")} <= set(turn.taken_back)
+
+
+@pytest.mark.parametrize(
+    "item",
+    [b"caf\xe9", b"\x00\x1f\x7f", 'quote" back\\slash / \u20ac \U0001f600'.encode(), b"\xed\xa0\x80{}"],
+)
+def test_bytes_that_are_no_text_come_back_as_they_were(store: QueueStore, item: bytes) -> None:
+    """Whatever somebody put there."""
+    switch_on(store, seconds=60)
+    add(store, item)
+    *_, last = entries(store)
+    assert last.inputs["items"] == [item]
+
+
+def test_a_trace_ends_by_itself(populated: Populated) -> None:
+    """At its time, by the server's clock; what is there stays for a day."""
+    switch_on(populated.store, seconds=5)
+    populated.run("pause")
+    populated.time += 5_000_000
+    populated.run("resume")  # which asks for no time
+    populated.run("pause")
+    populated.run("resume")
+    assert called(populated.store)[-3:] == ["trace", "pause", "resume"]
+    assert trace.ends_at(populated.store.read(("HGET", "meta", "trace"))[0]) is None
+    (left,) = populated.store.read(("PTTL", "trace"))
+    assert 0 < left <= (trace.KEPT + 3600) * 1000
+
+
+def test_a_trace_that_is_switched_off_says_so(store: QueueStore) -> None:
+    """Begin and end are entries themselves; switched on again it goes on."""
+    switch_on(store, seconds=60)
+    switch_off(store)
+    add(store, "a")
+    switch_on(store, seconds=60)
+    assert called(store) == ["trace", "trace", "trace"]
+
+
+def test_a_trace_is_bounded(store: QueueStore) -> None:
+    """The oldest entries go; of one that is too long the name stays, and its length."""
+    switch_on(store, seconds=60, limit=100, longest=200)
+    for _ in range(500):
+        add(store, "a")
+    add(store, "a" * 300)
+    found = list(entries(store))
+    assert len(found) <= 250
+    assert (found[-1].script, found[-1].args, found[-1].reply) == ("add", [], None)
+    assert found[-1].cut > 300
+    assert found[-1].at_us
+
+
+def test_a_trace_that_cannot_be_written_ends(store: QueueStore) -> None:
+    """The queue goes on: somebody wrote something else in its place."""
+    switch_on(store, seconds=60)
+    store.connection.execute("SET", store.key("trace"), "by hand")
+    add(store, "a", "b")
+    assert store.read(("ZCARD", "ready")) == [2]
+    store.connection.execute("DEL", store.key("trace"))
+    add(store, "c")
+    assert not list(entries(store)), "it had ended, and nobody is told half of a story"
+
+
+def test_full_memory_ends_no_work(populated: Populated) -> None:
+    """What may be done then is done, traced or not."""
+    inputs = populated.inputs("turn")
+    populated.connection.execute("CONFIG", "SET", "maxmemory", 1)
+    try:
+        assert populated.run("turn", **inputs) != b"LOST"
+    finally:
+        populated.connection.execute("CONFIG", "SET", "maxmemory", 0)
+
+
+def test_what_somebody_else_wrote_is_an_entry_of_nothing(store: QueueStore) -> None:
+    """It is read without an error."""
+    for text in (b"", b"\xff", b"[]", b'{"call":7,"at":7,"args":{}}'):
+        assert TracedCall.parse(b"1-1", text).at_us is None
