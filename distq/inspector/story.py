@@ -48,6 +48,9 @@ def _said(entry: TracedCall) -> Iterator[_Said]:
         items = entry.inputs["items"]
         for item in items:
             yield item, f"{entry.script} by hand, {entry.reply} of {counted(len(items), 'item')}", None, None
+    elif entry.script == "forgive":
+        for item in entry.inputs["held"][::2]:
+            yield item, "its worker lives, so no crash counts", _number(entry.inputs["session"]), None
     elif entry.script in {"open", "close"} and entry.reply:
         words = entry.reply if entry.script == "open" else entry.inputs["session"]
         yield None, f"session {entry.script}", _number(words), None

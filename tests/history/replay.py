@@ -116,6 +116,11 @@ class Replay:
         del time
         return _same("S2", self.state.sessions.close(*_session(session)), entry.reply)
 
+    def _forgive(self, entry: TracedCall, *, time: int, session: str, held: list[str]) -> Difference | None:
+        claims = [(held[at], int(held[at + 1])) for at in range(0, len(held), 2)]
+        told = self.state.sessions.forgive(_session(session)[0], time, claims)
+        return _same("S9", told, entry.reply)
+
     # Turns
 
     def _turn(self, entry: TracedCall, **inputs: Any) -> Difference | None:
