@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from distq.config import Settings
+from distq.dashboard import create_app
 from distq.errors import RedisRefused, RedisUnavailable
 from distq.inspector import Inspector
 from distq.redisio.cluster import slot_of
@@ -15,12 +16,12 @@ from distq.redisio.roles import user_of
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.queue import Queue
 from tests.support.eventually import eventually
-from tests.support.redis_servers import server_of
+from tests.support.redis_servers import KINDS, server_of
 from tests.support.redis_topologies import Cluster, raw
 from tests.workqueue.fleet_under_load import FleetUnderLoad
 
 
-@pytest.fixture(scope="module", params=["redis7", "redis6", "valkey9"])
+@pytest.fixture(scope="module", params=KINDS)
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """Run three primaries and a replica of each."""
     with Cluster(server_of(request.param)) as cluster:
@@ -62,8 +63,9 @@ def test_queues_live_on_the_nodes_of_their_slots(cluster: Cluster, connection: C
         request = queue.get(5)
         assert queue.settle(request)
         queue.close()
-    found = Inspector(connection).queues()
-    assert [info.ready for info in found] == [1, 1, 1]
+    eye = Inspector(connection)
+    assert [info.ready for info in eye.queues()] == [1, 1, 1]
+    assert create_app(eye).test_client().get("/0/data/queues.json").status_code == 200
     assert not [finding for finding in connection.check() if finding.startswith("FAIL")]
 
 
@@ -146,7 +148,9 @@ def test_a_sleeper_is_woken_where_its_queue_is(cluster: Cluster, connection: Con
     port = cluster.owner((0, 8000, 16000)[node])
     queue = Queue(name_of_queue_on(cluster, port), connection)
     got: list[str] = []
-    waiting = threading.Thread(target=lambda: got.extend(request.key for request in queue.listen()))
+    waiting = threading.Thread(
+        target=lambda: got.extend(request.key for request in queue.listen()), daemon=True
+    )
     waiting.start()
     eventually(lambda: b"cmd=blpop" in raw(port)("CLIENT", "LIST"))
     queue.add("a")

@@ -40,7 +40,9 @@ def test_a_queue_lives_there(managed: EmbeddedValkey) -> None:
     connection = Connection(managed.url)
     queue = Queue("foos", connection)
     got: list[str] = []
-    waiting = threading.Thread(target=lambda: got.extend(request.key for request in queue.listen()))
+    waiting = threading.Thread(
+        target=lambda: got.extend(request.key for request in queue.listen()), daemon=True
+    )
     waiting.start()
     for key in ("a", "b"):
         eventually(lambda: blocked_clients(managed) == 1)

@@ -8,15 +8,16 @@ import pytest
 
 from distq.config import Settings
 from distq.errors import ConfigError, RedisRefused, RedisUnavailable
+from distq.inspector import Inspector
 from distq.redisio.connection import Connection
 from distq.workqueue.queue import Queue
 from tests.support.eventually import eventually
-from tests.support.redis_servers import server_of
+from tests.support.redis_servers import KINDS, server_of
 from tests.support.redis_topologies import SERVICE, Sentinels, raw
 from tests.workqueue.fleet_under_load import FleetUnderLoad
 
 
-@pytest.fixture(scope="module", params=["redis7", "valkey9"])
+@pytest.fixture(scope="module", params=[kind for kind in KINDS if kind != "redis6"])
 def sentinels(request: pytest.FixtureRequest) -> Iterator[Sentinels]:
     """Run a primary, two replicas and three Sentinels."""
     with Sentinels(server_of(request.param)) as sentinels:
@@ -57,13 +58,36 @@ def test_a_fleet_outlives_the_death_of_its_primary(settled: Sentinels) -> None:
 
 
 def test_what_was_acknowledged_outlives_a_planned_failover(settled: Sentinels) -> None:
-    """By the runbook: writes are held until the replicas have all, then one of them is promoted."""
+    """By the runbook: claims are stopped, writes held until the replicas have all, then one is promoted."""
+    connection = Connection(settled.url)
+    eye = Inspector(connection)
     with FleetUnderLoad(settled.url) as fleet:
         fleet.wait_for_progress()
-        raw(settled.primary())("CLIENT", "PAUSE", 20000, "WRITE")
+        eye.pause("foos")
+        eventually(lambda: eye.queues("foos")[0].processing == 0)
+        old = settled.primary()
+        raw(old)("CLIENT", "PAUSE", 20000, "WRITE")
+        eventually(lambda: len(offsets(settled)) == 1)
         settled.fail_over()
+        eventually(lambda: is_resumed(eye))
         fleet.wait_for_progress()
     assert fleet.finish() == []
+    connection.close()
+
+
+def offsets(sentinels: Sentinels) -> set[bytes]:
+    """Return how far the primary and its replicas are."""
+    infos = (raw(port)("INFO", "replication") for port in sentinels.servers)
+    return {info.partition(b"\nmaster_repl_offset:")[2].split()[0] for info in infos}
+
+
+def is_resumed(eye: Inspector) -> bool:
+    """Let the queue go on, if Redis lets us."""
+    try:
+        eye.resume("foos")
+    except RedisUnavailable:
+        return False
+    return True
 
 
 def test_a_primary_that_does_not_know_its_end_yet_is_left(settled: Sentinels) -> None:
@@ -173,7 +197,7 @@ def test_a_sleeper_finds_the_next_primary(settled: Sentinels) -> None:
     connection, producer = Connection(settled.url), Connection(settled.url)
     queue = Queue("foos", connection)
     got: list[str] = []
-    waiting = threading.Thread(target=lambda: got.extend(next(iter(queue.listen())).key))
+    waiting = threading.Thread(target=lambda: got.extend(next(iter(queue.listen())).key), daemon=True)
     waiting.start()
     primary = settled.primary()
     eventually(lambda: b"cmd=blpop" in raw(primary)("CLIENT", "LIST"))

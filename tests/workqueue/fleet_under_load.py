@@ -25,8 +25,11 @@ class FleetUnderLoad:
         self._connections: list[Connection] = []
         self._queues: list[Queue] = []
         self._threads = [
-            *(threading.Thread(target=self._produce, args=(number,)) for number in range(producers)),
-            *(threading.Thread(target=self._work) for _ in range(workers)),
+            *(
+                threading.Thread(target=self._produce, args=(number,), daemon=True)
+                for number in range(producers)
+            ),
+            *(threading.Thread(target=self._work, daemon=True) for _ in range(workers)),
         ]
         self.acknowledged: dict[str, float] = {}
         self.processed: dict[str, float] = {}
