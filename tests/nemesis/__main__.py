@@ -9,7 +9,9 @@ import random
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
+from tests import ROOT
 from tests.nemesis.campaign import Campaign, Planned
 from tests.nemesis.catalogue import Fault, faults
 from tests.nemesis.redelivery import Redelivery, measure
@@ -31,7 +33,7 @@ def main() -> int:
     rows: list[Row] = []
     began = time.monotonic()
     for plan in _plans(chosen, options):
-        for row in Campaign(options.seed + len(rows), CLAIM_DURATION, _say).run(plan):
+        for row in Campaign(options.seed + len(rows), CLAIM_DURATION, _say, options.root).run(plan):
             rows.append(row)
             _print(json.dumps(row.as_json()) if options.json else row.as_text())
     _say(f"{len(rows)} faults in {time.monotonic() - began:.0f} s")
@@ -74,6 +76,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--fault", action="append", help="run this one alone, say F12; may be repeated")
     parser.add_argument("--server", choices=KINDS, help="on this one instead of the mix")
     parser.add_argument("--redelivery", type=int, metavar="KILLS", help="also measure it, over so many kills")
+    parser.add_argument(
+        "--root", type=Path, default=ROOT, help="the folder of another distq, with these tests"
+    )
     parser.add_argument("--write-docs", action="store_true", help="put the figures into the documentation")
     return parser.parse_args()
 

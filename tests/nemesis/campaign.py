@@ -3,6 +3,7 @@
 import random
 import shutil
 import tempfile
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +12,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from distq.errors import DistqError
+from tests import ROOT
 from tests.go import envtest
 from tests.nemesis import judge
 from tests.nemesis.catalogue import Fault
@@ -32,10 +34,13 @@ Planned = tuple[Fault, str]
 class Campaign:
     """Runs faults: on each kind of Redis one after another on one fleet, the kinds at the same time."""
 
-    def __init__(self, seed: int, claim_duration: float, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, seed: int, claim_duration: float, say: Callable[[str], None], root: Path = ROOT
+    ) -> None:
         self._seed = seed
         self._claim_duration = claim_duration
         self._say = say
+        self._root = root
         self._assets: Path | None = envtest.assets()
 
     def run(self, plan: Sequence[Planned]) -> Iterator[Row]:
@@ -70,7 +75,9 @@ class Campaign:
         with ExitStack() as stack:
             folder = Path(tempfile.mkdtemp(prefix=f"distq-nemesis-{kind}-"))
             api = self._api_server(stack, real=real)
-            stage = stack.enter_context(Stage(folder, kind, api, chance, self._claim_duration))
+            stage = stack.enter_context(
+                Stage(folder, kind, api, chance, claim_duration=self._claim_duration, root=self._root)
+            )
             while left:
                 fault = left.pop(0)
                 if fault.real and not real:
@@ -104,6 +111,7 @@ class Campaign:
             stage.until(lambda: _is_at_rest(stage, fault), "all is done", within=AT_REST_WITHIN)
         except (TimeoutError, DistqError) as error:
             row.wrong.append(f"{type(error).__name__}: {error}")
+            stage.healed_from = stage.healed_from or time.monotonic()
         if fault.spares_sessions and (lost := stage.said("session lost") - lapsed) > 0:
             row.wrong.append(f"{lost} sessions lapsed")
         _judge(stage, fault, row)

@@ -15,6 +15,7 @@ from distq.redisio.connection import Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.testing.guard import Guard
 from distq.testing.promises import left_over
+from distq.workqueue.queue import Queue
 from tests import ROOT
 from tests.informer.faulty_proxy import FaultyProxy
 from tests.nemesis.fleet_process import FleetProcess
@@ -43,13 +44,22 @@ class Stage:
     """A context; what runs in it ends with it, also where this process is killed."""
 
     def __init__(
-        self, folder: Path, kind: str, api: ApiServer, chance: random.Random, claim_duration: float
+        self,
+        folder: Path,
+        kind: str,
+        api: ApiServer,
+        chance: random.Random,
+        *,
+        claim_duration: float,
+        root: Path = ROOT,
     ) -> None:
         self.folder = folder
         self.kind = kind
         self.api = api
         self.chance = chance
         self.claim_duration = claim_duration
+        self.root = root
+        """The folder of the distq that runs, and of these tests."""
         self.processes: dict[str, FleetProcess] = {}
         self.notes: list[str] = []
         """What a fault has to tell beside the columns."""
@@ -59,6 +69,7 @@ class Stage:
         self._past: list[FleetProcess] = []
         self._absent: set[str] = set()
         self._roots: dict[str, Path] = {}
+        self._own_adds: list[Add] = []
         self._starts = 0
         self._stack = ExitStack()
 
@@ -121,7 +132,7 @@ class Stage:
             **LEASE,
             **self.guard.environment,
         }
-        root = self._roots.get(name, ROOT)
+        root = self._roots.get(name, self.root)
         folder = self.folder / f"{name}.{self._starts}"
         process = FleetProcess(name, self._arguments(name), folder, settings, root)
         if name in PRODUCERS and not self.loaded:
@@ -214,7 +225,7 @@ class Stage:
         """Let everybody add and change."""
         self.loaded = True
         self.notes, self.surprises, self.healed_from = [], [], 0.0
-        self._past = []
+        self._past, self._own_adds = [], []
         for process in self.processes.values():
             process.journal.forget()
         for producer in self.named("producer"):
@@ -232,9 +243,15 @@ class Stage:
             "the producers rest",
         )
 
+    def add(self, key: str) -> None:
+        """Add a key that must run, as producers do."""
+        queue, asked = Queue("jobs", self.connection), time.monotonic()
+        queue.add(key)
+        self._own_adds.append(Add(key, asked, time.monotonic()))
+
     def adds(self) -> list[Add]:
         """Return what was added and acknowledged."""
-        return [add for process in self._read() for add in process.journal.adds]
+        return [*self._own_adds, *(add for process in self._read() for add in process.journal.adds)]
 
     def reconciles(self) -> list[Reconcile]:
         """Return what ran."""

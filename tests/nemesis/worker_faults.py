@@ -17,7 +17,7 @@ RELEASE = "f49cf38"
 def _victim(stage: Stage) -> FleetProcess:
     """Return a worker that has just begun something that outlasts a claim."""
     key = f"longest/{time.monotonic_ns()}"
-    _queue(stage).add(key)
+    stage.add(key)
     found: list[FleetProcess] = []
 
     def runs() -> bool:
@@ -110,7 +110,7 @@ def connections_broken(stage: Stage) -> None:
 @fault("F27", "parked after three deaths; what ran beside it is not")
 def poison(stage: Stage) -> None:
     """Add an item that kills each worker that runs it."""
-    _queue(stage).add("poison/one")
+    Queue("jobs", stage.connection).add("poison/one")
     inspector = Inspector(stage.connection)
 
     def is_parked() -> bool:
@@ -136,7 +136,7 @@ def two_releases(stage: Stage) -> None:
         )
         subprocess.run(["tar", "-x", "-C", str(older)], input=archive.stdout, check=True)
         (older / "tests").symlink_to(ROOT / "tests")
-    for root in (older, ROOT):
+    for root in (older, stage.root):
         for name in ("worker-1", "producer-1"):
             stage.replace_by(name, root)
             leaving = stage.processes[name]
@@ -160,13 +160,9 @@ def worker_told_to_stop(stage: Stage) -> None:
 @fault("F38b", "it ends by itself, and lets its session lapse", server="redis6")
 def worker_told_to_stop_in_an_outage(stage: Stage) -> None:
     """Send a SIGTERM to a worker while Redis hangs."""
-    stage.each_gate("hang")
     leaving = _victim(stage)
+    stage.each_gate("hang")
     leaving.terminate()
     stage.sleep(2.0)
     stage.each_gate("pass")
     stage.until(leaving.has_ended, "it ends")
-
-
-def _queue(stage: Stage) -> Queue:
-    return Queue("jobs", stage.connection)
