@@ -23,7 +23,7 @@ class Fault:
     overlap for a heartbeat and the time to cancel. ``thaws``: a process goes on that was frozen, and then has
     the time to cancel. ``server`` is where the short profile does it, of ``servers`` on which it is
     possible. Nobody may lose a session where it ``spares_sessions``. One that ``spoils`` may leave something
-    of the queue behind, so nothing comes after it. ``real`` needs a real API server.
+    of the queue behind, so nothing comes after it. ``real`` needs a real API server, ``older`` the code of 0.1.0.
     """
 
     name: str
@@ -37,6 +37,7 @@ class Fault:
     spares_sessions: bool = False
     spoils: bool = False
     real: bool = False
+    older: bool = False
 
     def permitted_overlap(self, claim_duration: float) -> float:
         """Return for how many seconds two runs of one key may overlap."""
@@ -58,13 +59,25 @@ def fault(
     spares_sessions: bool = False,
     spoils: bool = False,
     real: bool = False,
+    older: bool = False,
 ) -> "Callable[[Callable[[Stage], None]], Callable[[Stage], None]]":
     """Make a function a fault of the catalogue; its docstring says what it does."""
 
     def register(inflict: "Callable[[Stage], None]") -> "Callable[[Stage], None]":
         what = (inflict.__doc__ or "").partition("\n")[0].rstrip(".")
         FAULTS[name] = Fault(
-            name, what, required, inflict, server, servers, forgets, thaws, spares_sessions, spoils, real
+            name,
+            what,
+            required,
+            inflict,
+            server,
+            servers,
+            forgets,
+            thaws,
+            spares_sessions,
+            spoils,
+            real,
+            older,
         )
         return inflict
 

@@ -1,17 +1,13 @@
 """Faults of workers, producers, and their ways to Redis."""
 
-import subprocess
 import time
 
 from distq.inspector import Inspector
 from distq.workqueue.queue import Queue
-from tests import ROOT
+from tests.nemesis import release
 from tests.nemesis.catalogue import fault
 from tests.nemesis.fleet_process import FleetProcess
 from tests.nemesis.stage import Stage
-
-RELEASE = "f49cf38"
-"""The commit of 0.1.0."""
 
 
 def _victim(stage: Stage) -> FleetProcess:
@@ -125,17 +121,12 @@ def poison(stage: Stage) -> None:
     inspector.delete("jobs", "poison/one", state="dead")
 
 
-@fault("F37", "each does its part, and nothing is lost", server="redis7")
+@fault("F37", "each does its part, and nothing is lost", server="redis7", older=True)
 def two_releases(stage: Stage) -> None:
     """Replace a worker and a producer by those of 0.1.0, and these by new ones again."""
-    older = stage.folder / RELEASE
+    older = stage.folder / "release"
     if not older.exists():
-        older.mkdir()
-        archive = subprocess.run(
-            ["git", "archive", RELEASE, "distq"], cwd=ROOT, capture_output=True, check=True
-        )
-        subprocess.run(["tar", "-x", "-C", str(older)], input=archive.stdout, check=True)
-        (older / "tests").symlink_to(ROOT / "tests")
+        release.unpack(older)
     for root in (older, stage.root):
         for name in ("worker-1", "producer-1"):
             stage.replace_by(name, root)
