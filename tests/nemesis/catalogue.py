@@ -23,7 +23,8 @@ class Fault:
     overlap for a heartbeat and the time to cancel. ``thaws``: a process goes on that was frozen, and then has
     the time to cancel. ``server`` is where the short profile does it, of ``servers`` on which it is
     possible. Nobody may lose a session where it ``spares_sessions``. One that ``spoils`` may leave something
-    of the queue behind, so nothing comes after it. ``real`` needs a real API server, ``older`` the code of 0.1.0.
+    of the queue behind, so nothing comes after it. ``real`` needs a real API server, ``older`` the code of
+    0.1.0.
     """
 
     name: str
