@@ -1,5 +1,5 @@
 """``python -m distq`` is ``distq``."""
 
-from distq.cli import main
+from distq.cli import run_program
 
-main()
+run_program()

@@ -44,12 +44,8 @@ class CommandGroup(click.Group):
         return super().parse_args(ctx, args)
 
     def main(self, *args: Any, **extra: Any) -> Any:
-        """Run the command line and exit, at the latest when what hangs had its time."""
-        status = self._status(*args, **{"prog_name": "distq", **extra, "standalone_mode": False})
-        cut = threading.Timer(EXIT_TIME, _leave, [status])
-        cut.daemon = True
-        cut.start()
-        sys.exit(status)
+        """Run the command line; raise SystemExit with its status."""
+        sys.exit(self._status(*args, **{"prog_name": "distq", **extra, "standalone_mode": False}))
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the chosen command; a reader who leaves early, as ``head`` does, is no error."""
@@ -80,6 +76,17 @@ class CommandGroup(click.Group):
         except DistqError as error:
             return _fail(str(error), 2)
         return status if isinstance(status, int) else 0
+
+
+def run_program() -> None:
+    """Run the command line as a program of its own, which ends at the latest when what hangs had its time."""
+    try:
+        main()
+    except SystemExit as end:
+        cut = threading.Timer(EXIT_TIME, _leave, [end.code])
+        cut.daemon = True
+        cut.start()
+        raise
 
 
 def _leave(status: int) -> None:

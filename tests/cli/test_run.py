@@ -2,12 +2,15 @@
 
 import json
 import signal
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import urllib3
+from click.testing import CliRunner
 
+from distq.cli import program
 from distq.client import Client
 from distq.inspector import Inspector
 from distq.redisio.connection import Connection
@@ -194,3 +197,15 @@ def test_the_dashboard_serves_until_it_is_stopped(distq: CommandLine) -> None:
     done = distq("dashboard", "--bind", "0.0.0.0:9181")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert distq("dashboard", "--bind", "localhost:http").returncode == 2
+
+
+def test_a_program_that_calls_a_command_lives_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the command line as a program of its own is ended, whatever still hangs in it."""
+    ended: list[int] = []
+    monkeypatch.setattr(program, "_leave", ended.append)
+    monkeypatch.setattr(program, "EXIT_TIME", 0.0)
+    before = set(threading.enumerate())
+    assert CliRunner().invoke(program.main, ["--version"]).exit_code == 0
+    for thread in set(threading.enumerate()) - before:
+        thread.join(10)
+    assert not ended
