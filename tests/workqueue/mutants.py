@@ -138,7 +138,7 @@ MUTANTS = [
         "to[#to + 1] = order(priority, now)",
     ),
     Mutant("sessions lapse at once", "clock + claim_duration, number", "clock + 0, number"),
-    Mutant("set aside for no reason", "now_text, 'unreadable', text)", "now_text, '-', text)"),
+    Mutant("set aside for no reason", "now_text, 'unreadable', text,", "now_text, '-', text,"),
     Mutant("set aside though pending", "if not pending and park(item) then", "if park(item) then"),
     Mutant("unreadable forgotten", "if outcome == 'unreadable' then", "if false then"),
     Mutant("unbounded take-back", "local at_most = 100", "local at_most = 1000", many=True),
