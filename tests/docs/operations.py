@@ -16,6 +16,7 @@ from contextlib import closing, contextmanager, suppress
 from functools import cache
 
 from distq import Connection, Queue, Result, TerminalError
+from distq.inspector import Inspector
 from distq.redisio.stream_store import StreamStore
 from distq.workqueue import ItemExponentialFailureRateLimiter
 from tests.docs.pages import ROOT
@@ -190,6 +191,39 @@ def the_probe_answers(text: str, reader: Reader) -> None:
 
     with reader.started("distq", "worker", "thumbs", "--http-address", f"127.0.0.1:{port}"):
         eventually(lambda: answer() == output)
+
+
+@runs("2026-03-01T05:26:")
+def the_trace_tells_that(text: str, reader: Reader) -> None:
+    """Play it at the page's time: an item whose first worker dies and whose second one fails."""
+    with a_database(reader) as (url, connection):
+        connection.server_time = 1_772_342_777_102_000
+        first, second, idle = handles = [Queue("foos", connection) for _ in range(3)]
+        first.add("prod/later", after=3600)
+        Inspector(connection).trace_on("foos", seconds=600)
+        store = StreamStore(connection, "foos", "deployments")
+        store.commit(epoch="13", after="", new="4711", batch="b", keys=["prod/web"])
+        connection.server_time += 2_000
+        first.get(0)
+        for handle in (idle, idle, second, second):  # the clock of claims moves at most 10 s a turn
+            claimed = handle.turn([], 1).requests
+            connection.server_time += 10_000_000
+        second.settle(claimed[0], ConnectionError("registry.example.com"))
+        told = reader.run(
+            "distq", "trace", "foos", "prod/web", **reader.environment | {"DISTQ_REDIS_URL": url}
+        )
+        for handle in handles:
+            handle.close()
+    assert _events(told) == _events(text), told
+
+
+def _events(told: str) -> list[str]:
+    """Return the lines without their times, and without what names a worker or a claim."""
+    lines = (
+        re.sub(r"^\S+Z |pending from \S+|by \S+-[0-9a-f]{4}\b|fence \d+", "", line)
+        for line in told.splitlines()
+    )
+    return [" ".join(line.split()) for line in lines if line]
 
 
 @runs("05:26:")
