@@ -95,6 +95,11 @@ class Sleeper:
         self._ended = True
         self.interrupt()
 
+    @property
+    def is_closed(self) -> bool:
+        """Return whether it was closed: nobody sleeps here any more."""
+        return self._closed
+
     def close(self) -> None:
         """End a running sleep, which then closes its connection; where nobody sleeps it is closed here.
 

@@ -123,7 +123,12 @@ class RedisSession:
 
         One thread sleeps on Redis for all, for ``seconds`` at most; the others until it is their turn to.
         """
-        self._waits.wait(seconds, at_most, for_work=not (self._ledger.draining or self._admission.waits))
+        for_work = not (self._ledger.draining or self._admission.waits)
+        try:
+            self._waits.wait(seconds, at_most, for_work=for_work)
+        finally:
+            if self._stopped:
+                self._close_when_idle()
 
     def interrupt(self) -> None:
         """End the running waits, or the next one, at once."""
@@ -133,7 +138,8 @@ class RedisSession:
         """Claim nothing from now on, end all waits, and close the session as soon as nothing is held."""
         self._stopped = True
         self._waits.end()
-        self._close_when_idle()
+        if threading.get_ident() not in self._waits.waiting():  # a signal interrupted it: it closes itself
+            self._close_when_idle()
 
     def announce_stop(self) -> None:
         """Let the next heartbeat say that the process was told to stop; it comes within two seconds."""

@@ -13,7 +13,7 @@ from distq.clock import Clock
 
 
 class SignalSafeCondition:
-    """A condition variable without a mutex: ``notify_all`` may be called anywhere, at any moment.
+    """A condition variable without a mutex: ``notify`` may be called anywhere, at any moment.
 
     First change what ``predicate`` reads, then notify.
     """
@@ -35,7 +35,13 @@ class SignalSafeCondition:
                     return False
                 clock.wait(bell, min(left, threading.TIMEOUT_MAX))
             finally:
-                self._bells.remove(bell)
+                with suppress(ValueError):  # it rang
+                    self._bells.remove(bell)
+
+    def notify(self) -> None:
+        """Let the one who has waited longest check its predicate again."""
+        with suppress(IndexError):
+            self._bells.pop(0).set()
 
     def notify_all(self) -> None:
         """Let all who wait check their predicates again."""

@@ -15,6 +15,7 @@ from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.interface import Request, Retry, Settlement
 from distq.workqueue.queue import Queue
 from distq.workqueue.rate_limiters import Failure
+from distq.workqueue.wait_coordinator import WaitCoordinator
 from tests.support.redis_servers import anywhere
 from tests.workqueue.test_session import Slow
 
@@ -92,6 +93,31 @@ def test_a_handler_may_shut_down_at_any_moment(
     _run(PROGRAM.format(make=MAKES[make], shut_down=shut_down) + ANYWHERE, redis_server.url)
     assert connection.execute("ZCARD", "distq:{foos}:sessions") == 0
     assert connection.execute("ZCARD", "distq:{foos}:processing") == 0
+
+
+@pytest.mark.first_contact(1)
+def test_a_handler_that_interrupts_the_beginning_of_a_wait_holds_up_no_turn_of_other_threads(
+    redis_server: EmbeddedValkey, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A drain there sees such a turn end, though that turn ends the waits of the handle."""
+    slow = Slow(redis_server.url)
+    queue = Queue("foos", slow)
+    queue.turn([], 0)
+    drained: list[bool] = []
+
+    def handler(*_: object) -> None:
+        monkeypatch.undo()
+        connection.execute("FLUSHDB")  # the turn finds no session, and tells those who wait
+        slow.slowly = True
+        turning = threading.Thread(target=lambda: queue.turn([], 1), daemon=True)
+        turning.start()
+        assert slow.under_way.wait(10)
+        slow.go_on.set()
+        drained.append(queue.shut_down_with_drain(timeout=10))
+
+    monkeypatch.setattr(WaitCoordinator, "_wake_within", handler)
+    queue.wait(0.01)
+    assert drained == [True]
 
 
 # Drains and turns
