@@ -76,7 +76,7 @@ class Heartbeat:
         self._session = weakref.ref(session)
         self._period = min(session.claim_duration / 3, 10.0)
         self._connection = session.store.connection.with_timeout(self._period / 2)
-        self._store = QueueStore(self._connection, session.store.name)
+        self._store = session.store.over(self._connection)
         self._stopped = threading.Event()
         self._threads: list[threading.Thread] = []
         self._surplus = False
