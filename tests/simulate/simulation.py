@@ -227,7 +227,7 @@ class Simulation:
             return
         if reconcile is not None:
             self.obligations.note_end(reconcile)
-        if undisturbed and worker.answered and not worker.gives_back:
+        if undisturbed and worker.answered:
             self._check_held(worker)
         for request, disposition in worker.told:
             outcome = self.history.segment.settled.get((request.key, request.fence), "release")
