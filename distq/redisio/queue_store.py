@@ -1,9 +1,9 @@
 """One queue in Redis: its keys, its scripts by name, and plain reads."""
 
 import contextlib
+import copy
 import math
 import re
-import time
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
@@ -21,22 +21,26 @@ from distq.redisio.keys import (
     validate_queue_name,
 )
 from distq.redisio.limits import BATCH_LIMIT, REPAIR_LIMIT
+from distq.redisio.registration import Registration, is_registered
 
 _VERSION = re.compile(rb"\d{1,4}")
 """A layout; what is none was written by no distq, and the next session writes its own over it."""
 
-REGISTRATION_PERIOD = 60.0
-"""Seconds after which a store in use looks again whether its queue is known to people."""
-
 
 class QueueStore:
-    """A queue as the scripts see it; holds no state but which queue it is."""
+    """A queue as the scripts see it; holds no state but which queue it is, and that people know it."""
 
     def __init__(self, connection: Connection, name: str) -> None:
         self.connection = connection
         self.name = validate_queue_name(name)
         self._keys: dict[str, str] = {}
-        self._registered_until = 0.0
+        self._registration = Registration(self.name)
+
+    def over(self, connection: Connection) -> "QueueStore":
+        """Return the same queue over another connection to its Redis; it knows what this one knows."""
+        other = copy.copy(self)
+        other.connection = connection
+        return other
 
     def key(self, name: str) -> str:
         """Return the Redis key of a structure named as in ``keys``."""
@@ -91,7 +95,7 @@ class QueueStore:
 
     def exists(self) -> bool:
         """Return whether the queue was ever used."""
-        return bool(self.connection.execute("HEXISTS", queues_key(self.connection.prefix), self.name))
+        return is_registered(self.connection, self.name)
 
     def pause(self) -> bool:
         """Stop claims; return False where they were stopped already."""
@@ -127,24 +131,13 @@ class QueueStore:
         )
 
     def _register(self, *, again: bool) -> None:
-        """Make the queue known to people, and again where a wipe took its name.
-
-        It is in no script, since that key is in another slot. Where Redis is full the queue does without.
-        """
-        if time.monotonic() < self._registered_until and not again:
+        """Make the queue known to people where it is time to, unless a newer distq wrote it."""
+        if not (again or self._registration.is_due()):
             return
         (layout,) = self.read(("HGET", "meta", "layout"))
         if layout is not None and _VERSION.fullmatch(layout) and int(layout) > LAYOUT:
             raise self._too_new(layout.decode())
-        if not self.exists():  # full memory permits a look only
-            queues = queues_key(self.connection.prefix)
-            try:
-                self.connection.execute("HSETNX", queues, self.name, int(time.time()))
-            except RedisRefused as error:
-                if "is full" not in str(error):
-                    raise
-                return
-        self._registered_until = time.monotonic() + REGISTRATION_PERIOD
+        self._registration.renew(self.connection)
 
     def _too_new(self, layout: str) -> LayoutTooNew:
         return LayoutTooNew(

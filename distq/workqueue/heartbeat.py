@@ -76,7 +76,7 @@ class Heartbeat:
         self._session = weakref.ref(session)
         self._period = min(session.claim_duration / 3, 10.0)
         self._connection = session.store.connection.with_timeout(self._period / 2)
-        self._store = QueueStore(self._connection, session.store.name)
+        self._store = session.store.over(self._connection)
         self._stopped = threading.Event()
         self._threads: list[threading.Thread] = []
         self._surplus = False
@@ -187,12 +187,15 @@ class Heartbeat:
             session.deadline.extend(sent_at)
             self._was_late = 0.0
         self.fence_if_late(session)
+        claims, turn = reply
         undisturbed = turns % 2 == 0 and session.turns == turns and session.id == identity
+        if undisturbed and not session.knows(turn.decode()):
+            session.turn([], 0)  # Redis went back, and as many claims are not the same ones: a turn finds out
         if (at := self._give_back_at) < math.inf:  # a busy session is never undisturbed
             if session.clock.monotonic() >= at:
                 self._give_back(session, at)
         elif undisturbed:
-            self._compare(session, *reply)
+            self._compare(session, claims)
         return True
 
     def _give_back(self, session: Kept, at: float) -> None:
@@ -202,13 +205,8 @@ class Heartbeat:
             self._give_back_at = math.inf
         session.interrupt()
 
-    def _compare(self, session: Kept, claims: int, turn: bytes) -> None:
-        """Act on claims missing at once, on a surplus when it stays: its turn may just be unanswered.
-
-        As many claims are not the same ones where Redis went back: the next turn finds out, so make it now.
-        """
-        if not session.knows(turn.decode()):
-            session.turn([], 0)
+    def _compare(self, session: Kept, claims: int) -> None:
+        """Act on claims missing at once, on a surplus when it stays: its turn may just be unanswered."""
         held = len(session.held())
         surplus = claims > held - session.given_up()
         if claims < held or (surplus and self._surplus):

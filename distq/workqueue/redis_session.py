@@ -347,7 +347,7 @@ class RedisSession:
         self.interrupt()
         hurried = self.store.connection.with_timeout(CLOSING_TIME, repeats=True)
         try:
-            store = self._client.store = QueueStore(hurried, self.store.name)
+            store = self._client.store = self.store.over(hurried)
             self._client.resolve_doubt()
             held += self._ledger.cancel_all(why)  # what the turn in doubt brought
             self._client.release(held)

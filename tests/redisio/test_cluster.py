@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,8 @@ from distq.inspector import Inspector
 from distq.redisio.cluster import slot_of
 from distq.redisio.connection import Argument, Connection
 from distq.redisio.keys import queue_key, queues_key
+from distq.redisio.queue_store import queue_names
+from distq.redisio.registration import Registration
 from distq.redisio.roles import user_of
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.queue import Queue
@@ -93,6 +96,43 @@ def test_a_read_of_many_queues_goes_to_each_node_once(
     cluster.move_keys(slot, source, target)
     cluster.end_move(slot, target)
     assert connection.pipeline(reads) == [1] * 30
+
+
+def test_a_queue_goes_on_while_the_node_of_all_names_is_down(
+    cluster: Cluster, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That key is for people alone, and in another slot; they see the queue once the node is back."""
+    execute = Connection.execute
+
+    def without_names(self: Connection, *command: Argument, near: str | None = None) -> Any:
+        if queues_key(self.prefix) in command:
+            raise RedisUnavailable("no answer from the node of the names")
+        return execute(self, *command, near=near)
+
+    queue = Queue("foos", connection)
+    with monkeypatch.context() as patch:
+        patch.setattr(Connection, "execute", without_names)
+        patch.setattr(Registration, "is_due", lambda _: True)
+        queue.add("a")
+        assert queue.settle(queue.get(10))
+        queue.close()
+    assert queue_names(connection) == []
+    known = Queue("foos", connection)
+    known.add("c")
+    assert queue_names(connection) == ["foos"]
+
+
+def test_the_end_of_a_handle_does_not_look_whether_its_queue_is_known(redis_server: EmbeddedValkey) -> None:
+    """It has a connection of its own, and relies on what the handle saw."""
+    connection = Connection(redis_server.url)
+    connection.execute("FLUSHALL")
+    queue = Queue("foos", connection)
+    queue.add("a")
+    assert queue.settle(queue.get(10))
+    connection.execute("CONFIG", "RESETSTAT")
+    queue.close()
+    assert b"cmdstat_hexists" not in connection.execute("INFO", "commandstats")
+    connection.close()
 
 
 def test_a_slot_that_moves_under_load_takes_its_queue_along(cluster: Cluster, connection: Connection) -> None:

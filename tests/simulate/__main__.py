@@ -10,7 +10,7 @@ import click
 
 from tests.simulate.controls import CONTROLS
 from tests.simulate.kept import Kept, keep
-from tests.simulate.playing import play, play_seeds, shrunk, world
+from tests.simulate.playing import play, play_seeds, real_scripts, shrunk, world
 from tests.simulate.schedule import Schedule, schedule_of
 from tests.simulate.violation import Violation
 
@@ -39,8 +39,8 @@ def main(
     for each in found:
         click.echo(f"seed {each[0]}: {each[2]:.300}")
     for failed, promise, _, _ in found[:SHOWN]:
-        with world(name):
-            schedule = shrunk(schedule_of(failed), promise)
+        with world(name), real_scripts(name) as real:
+            schedule = shrunk(schedule_of(failed), promise, real=real)
         click.echo(f"\nseed {failed}, shrunk to {len(schedule.actions)} actions:")
         for action in schedule.actions:
             click.echo("  " + " ".join(map(str, action)))
@@ -56,9 +56,9 @@ def main(
 
 
 def _show(schedule: Schedule, control: str) -> None:
-    with world(control):
+    with world(control), real_scripts(control) as real:
         try:
-            play(schedule, click.echo)
+            play(schedule, click.echo, real=real)
         except Violation as violation:
             click.echo(f"violated: {violation}")
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from distq.errors import RedisUnavailable
 from distq.redisio.connection import Argument
-from tests.simulate.model_redis import Inputs, unbound
+from tests.simulate.asked import Inputs
+from tests.simulate.model_redis import unbound
 from tests.simulate.stepped_thread import ProcessKilled
 
 Script = Callable[[str, str, Inputs], Any]

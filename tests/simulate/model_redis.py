@@ -22,8 +22,8 @@ from distq.workqueue.memory.entries import (
     WentBack,
 )
 from distq.workqueue.memory.state import QueueState
+from tests.simulate.asked import Asked, Call, Inputs, Look, Restored, Saved
 
-Inputs = dict[str, Any]
 _SCRIPTS = {(script := scripts.load(name)).sha: script for name in scripts.names()}
 
 
@@ -39,31 +39,43 @@ def unbound(sha: str, arguments: Sequence[Argument]) -> tuple[str, Inputs]:
 
 
 class ModelRedis:
-    """The server; ``clock`` returns its time in µs."""
+    """The server; ``clock`` returns its time in µs. ``asked`` has all that ever happened to it."""
 
     def __init__(self, clock: Callable[[], int]) -> None:
         self.state = QueueState()
         self.clock = clock
-        self.registered = False
+        self.asked: list[Asked] = []
 
-    def save(self) -> bytes:
+    def save(self) -> Saved:
         """Return all of it, to go back to later."""
-        return pickle.dumps((self.state, self.registered))
+        saved = Saved(f"save {len(self.asked)}", pickle.dumps(self.state))
+        self.asked.append(saved)
+        return saved
 
-    def go_back(self, saved: bytes) -> None:
+    def go_back(self, saved: Saved) -> None:
         """Be as it was then."""
-        self.state, self.registered = pickle.loads(saved)  # noqa: S301 - our own
+        self.look()
+        self.state = pickle.loads(saved.state)  # noqa: S301 - our own
+        self.asked.append(Restored(saved.name))
 
     def wipe(self) -> None:
         """Forget all."""
-        self.state, self.registered = QueueState(), False
+        self.look()
+        self.state = QueueState()
+        self.asked.append(Restored("nothing"))
+
+    def look(self) -> None:
+        """Note what there is, for who compares it."""
+        self.asked.append(Look(pickle.dumps(self.state)))
 
     # Scripts
 
     def run(self, script: str, inputs: Inputs) -> Any:
         """Run a script."""
         call: Callable[[Inputs], Any] = getattr(self, f"_{script}")
-        return call(inputs)
+        reply = call(inputs)
+        self.asked.append(Call(script, inputs, self.clock(), reply))
+        return reply
 
     def _open(self, inputs: Inputs) -> bytes:
         number = self.state.sessions.open(self.clock(), inputs["nonce"], inputs["worker"], **_times(inputs))

@@ -5,21 +5,24 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from itertools import repeat
 from multiprocessing import get_context
+from pathlib import Path
 from unittest import mock
 
 from distq.informer import reflector
+from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue import redis_session
 from tests.simulate.controls import CONTROLS
 from tests.simulate.model_cluster import InStepReader
+from tests.simulate.real_scripts import RealScripts
 from tests.simulate.schedule import Schedule, schedule_of
 from tests.simulate.simulated_worker import HeartbeatInStep
 from tests.simulate.simulation import Log, Simulation
 from tests.simulate.violation import Violation
 
-BLOCK = 100
+BLOCK = 250
 """Seeds that one process plays before it reports."""
 
 Found = tuple[int, str, str, bool]
@@ -29,18 +32,25 @@ Played = tuple[list[Found], Counter[str]]
 """The seeds that broke a promise, and what there was of what."""
 
 
-def play(schedule: Schedule, log: Log | None = None) -> Counter[str]:
-    """Play a schedule; return what there was of what, raise Violation where it breaks a promise."""
+def play(schedule: Schedule, log: Log | None = None, *, real: RealScripts | None = None) -> Counter[str]:
+    """Play a schedule; return what there was of what, raise Violation where it breaks a promise.
+
+    So does a script of ``real`` that does something else than its specification.
+    """
     random.seed(0)  # what back-offs and resyncs draw
     simulation = Simulation(schedule, log)
     simulation.play()
+    if real is not None:
+        real.compare(simulation.redis.asked)
     return simulation.seen
 
 
-def broken_by(schedule: Schedule, seen: Counter[str] | None = None) -> Violation | None:
+def broken_by(
+    schedule: Schedule, seen: Counter[str] | None = None, *, real: RealScripts | None = None
+) -> Violation | None:
     """Play a schedule; return the violation, if it makes one."""
     try:
-        counts = play(schedule)
+        counts = play(schedule, real=real)
     except Violation as violation:
         return violation
     except Exception as error:  # noqa: BLE001 - a violation, too
@@ -50,14 +60,14 @@ def broken_by(schedule: Schedule, seen: Counter[str] | None = None) -> Violation
     return None
 
 
-def shrunk(schedule: Schedule, promise: str) -> Schedule:
+def shrunk(schedule: Schedule, promise: str, *, real: RealScripts | None = None) -> Schedule:
     """Return what of a schedule it takes to break a promise: no action of it can be left out."""
     size = len(schedule.actions) // 2 or 1
     while True:
         start, smaller = 0, False
         while start < len(schedule.actions):
             shorter = schedule.without(start, start + size)
-            violation = broken_by(shorter)
+            violation = broken_by(shorter, real=real)
             if violation is not None and violation.promise == promise:
                 schedule, smaller = shorter, True
             else:
@@ -80,14 +90,24 @@ def play_seeds(seeds: range, control: str, jobs: int) -> Played:
     return found, seen
 
 
-def play_block(seeds: range, control: str = "") -> Played:
-    """Play seeds one after the other."""
+def play_block(seeds: range, control: str = "", server: Path | None = None) -> Played:
+    """Play seeds one after the other, with the scripts on a server of this program."""
     found, seen = list[Found](), Counter[str]()
-    with world(control):
+    with world(control), real_scripts(control, server) as real:
         for seed in seeds:
-            if (violation := broken_by(schedule_of(seed), seen)) is not None:
+            if (violation := broken_by(schedule_of(seed), seen, real=real)) is not None:
                 found.append((seed, violation.promise, str(violation), violation.lost))
     return found, seen
+
+
+@contextmanager
+def real_scripts(control: str, server: Path | None = None) -> Iterator[RealScripts | None]:
+    """Run a server with the scripts; none where a mistake is planted, which they would not make."""
+    if control:
+        yield None
+        return
+    with EmbeddedValkey(server=server) as embedded, closing(RealScripts(embedded.url)) as real:
+        yield real
 
 
 @contextmanager

@@ -14,7 +14,8 @@ from distq.informer.objects import is_older
 from distq.redisio.checkpoints import MARK, checkpoint_of
 from distq.workqueue.memory.entries import Claim, Ending, Item, Stream
 from distq.workqueue.memory.state import QueueState
-from tests.simulate.model_redis import Inputs, endings_of, is_live, session_of
+from tests.simulate.asked import Inputs
+from tests.simulate.model_redis import endings_of, is_live, session_of
 from tests.simulate.violation import Violation
 
 

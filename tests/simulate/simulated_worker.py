@@ -1,6 +1,5 @@
 """A worker process: the real session of a queue's handle, with a reconcile that looks at the cluster."""
 
-import math
 from dataclasses import dataclass
 from typing import cast
 
@@ -97,11 +96,6 @@ class SimulatedWorker:
     def beats_next(self, choice: float) -> bool:
         """Return whether its next step is a heartbeat."""
         return self._clock.monotonic() >= self._beat_at or 0.8 < choice < 0.86
-
-    @property
-    def gives_back(self) -> bool:
-        """Return whether heartbeats compare nothing, until what was cancelled has had its time to end."""
-        return self._heartbeat._give_back_at < math.inf
 
     def holds(self) -> list[Request]:
         """Return the requests that it has begun or has yet to begin, and was not told to stop."""

@@ -8,9 +8,10 @@ from typing import Any, cast
 from distq.redisio.checkpoints import checkpoint_of
 from distq.redisio.connection import Connection
 from distq.redisio.stream_store import StreamStore
+from tests.simulate.asked import Inputs, Saved
 from tests.simulate.faulty_line import FaultyLine
 from tests.simulate.model_cluster import ModelCluster
-from tests.simulate.model_redis import Inputs, ModelRedis
+from tests.simulate.model_redis import ModelRedis
 from tests.simulate.obligations import Obligations
 from tests.simulate.queue_history import QueueHistory, Segment
 from tests.simulate.schedule import INFORMERS, WORKERS, Action, Schedule
@@ -52,7 +53,7 @@ class Simulation:
         self._lost_at = 0
         self._shortened_until = 0.0
         self._clock_went_back = False
-        self._saved: list[tuple[bytes, Segment]] = [(self.redis.save(), self.history.save())]
+        self._saved: list[tuple[Saved, Segment]] = [(self.redis.save(), self.history.save())]
         self._violation: Violation | None = None
         self._ghosts: dict[str, deque[tuple[str, Inputs]]] = {
             name: deque() for name in (*INFORMERS, *WORKERS)
@@ -87,7 +88,9 @@ class Simulation:
             for action in self._schedule.actions:
                 self.act(action)
                 self.seen[action[0]] += action[0] in COUNTED
+            self.redis.look()
             self.drain()
+            self.redis.look()
             self.obligations.check()
         finally:
             for informer in self._informers.values():
@@ -139,24 +142,24 @@ class Simulation:
             self._run("people", "requeue", {"state": "dead", "items": dead})
         for name in WORKERS:
             for _ in range(12):
+                if self._workers[name].idle and not self._is_anything_left():
+                    break  # it would ask for nothing, and get nothing: most of what these rounds cost
                 self.act(("worker", name, 0.0))
                 if self._workers[name].idle and self._workers[name].turned:
                     break
 
     def _is_calm(self) -> bool:
-        state = self.redis.state
-        items, changes = state.items, self.cluster.changes
-        if (
-            items.pending
-            or items.claims
-            or items.dead
-            or not all(each.idle for each in self._workers.values())
-        ):
+        state, changes = self.redis.state, self.cluster.changes
+        if self._is_anything_left() or not all(each.idle for each in self._workers.values()):
             return False
         stream = next(iter(state.streams.all.values()), None)
         checkpoint = checkpoint_of(stream.position) if stream else ""
         caught_up = checkpoint.isdecimal() and (not changes or int(checkpoint) >= changes[-1].version)
         return caught_up and any(each.thread for each in self._informers.values())
+
+    def _is_anything_left(self) -> bool:
+        items = self.redis.state.items
+        return bool(items.pending or items.claims or items.dead)
 
     # Processes
 
@@ -224,7 +227,7 @@ class Simulation:
             return
         if reconcile is not None:
             self.obligations.note_end(reconcile)
-        if undisturbed and worker.answered and not worker.gives_back:
+        if undisturbed and worker.answered:
             self._check_held(worker)
         for request, disposition in worker.told:
             outcome = self.history.segment.settled.get((request.key, request.fence), "release")

@@ -4,14 +4,18 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import ExitStack
 
 import pytest
 
 from tests.simulate import kept
 from tests.simulate.controls import CONTROLS, Control
 from tests.simulate.kept import Kept
-from tests.simulate.playing import broken_by, play, play_block, shrunk, world
+from tests.simulate.playing import broken_by, play, play_block, real_scripts, shrunk, world
+from tests.simulate.real_scripts import RealScripts
 from tests.simulate.schedule import Schedule, schedule_of
+from tests.support.redis_servers import KINDS, server_of
+from tests.workqueue.mutants import MUTANTS, planted
 
 SEEDS = 20_000
 BLOCKS = 40
@@ -41,8 +45,8 @@ def test_some_schedules_break_no_promise() -> None:
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_no_schedule_breaks_a_promise(block: int) -> None:
     """Leaders, rollbacks, wipes, 410, resends, crashes, lapses: 20,000 seeds."""
-    size = SEEDS // BLOCKS
-    found, _ = play_block(range(block * size, (block + 1) * size))
+    size, kind = SEEDS // BLOCKS, KINDS[block % len(KINDS)]
+    found, _ = play_block(range(block * size, (block + 1) * size), server=server_of(kind))
     assert not found, f"python -m tests.simulate --seed {found[0][0]} -v"
 
 
@@ -68,6 +72,21 @@ def test_a_planted_mistake_is_found(control: Control) -> None:
     """The schedules are hostile enough, and somebody looks."""
     with world(control.name):
         assert any(broken_by(schedule_of(seed)) for seed in range(WITHIN))
+
+
+@pytest.mark.parametrize("name", ["no dirty flag", "last in, first out", "failure record leaked"])
+def test_a_script_that_does_something_else_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is played are the scripts, though their specification answers."""
+    (mutant,) = [each for each in MUTANTS if each.name == name]
+    with world(""), ExitStack() as stack:
+        with planted(mutant, monkeypatch):
+            real = stack.enter_context(real_scripts(""))
+        assert any(_do_otherwise(real, seed) for seed in range(WITHIN))
+
+
+def _do_otherwise(real: RealScripts | None, seed: int) -> bool:
+    violation = broken_by(schedule_of(seed), real=real)
+    return violation is not None and violation.promise in {"the scripts answer alike", "the scripts do alike"}
 
 
 def test_a_failure_shrinks_to_what_it_needs() -> None:
