@@ -66,9 +66,11 @@ class Runs:
     def _may_overlap(
         self, key: str, one: Interval, other: Interval, overlap: float, overlap_of_lapsed: float
     ) -> float:
-        begin, end = self._claims.get((key, one.fence)), self._claims.get((key, other.fence))
-        if begin is None or end is None:
+        found = [self._claims.get((key, each.fence)) for each in (one, other)]
+        claims = sorted(claim for claim in found if claim)  # of a frozen run a part begins after the other
+        if len(claims) < len(found):
             return overlap if len(self._segments) > 1 else 0.0
+        begin, end = claims
         if begin[0] != end[0]:
             return max(overlap, overlap_of_lapsed)
         return overlap_of_lapsed if any(begin < at <= end for at in self._lapses[key]) else 0.0

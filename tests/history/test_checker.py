@@ -11,6 +11,7 @@ from distq.redisio.queue_store import QueueStore
 from distq.workqueue.interface import Settlement, Success
 from distq.workqueue.queue import Queue
 from tests.history import Ack, Interval, Recorder, check, read_intervals
+from tests.history.loads import BEGIN, SECOND
 from tests.history.records import Segment
 from tests.workqueue.test_history import Copy
 
@@ -174,6 +175,31 @@ def test_two_runs_of_an_item_do_not_overlap(segments: list[Segment], fence: int)
     runs = [Interval("a", fence, 1.0, 3.0, "one"), Interval("a", fence, 2.5, 4.0, "other")]
     (violation,) = check(segments, intervals=runs, overlap=9.0, overlap_of_lapsed=9.0)
     assert (violation.invariant, "for 0.500 s" in violation.text) == ("S1'", True)
+
+
+@one_server
+def test_what_goes_on_after_a_freeze_may_overlap_for_a_moment(connection: Connection) -> None:
+    """It began before the freeze, so its part after it begins later than the run of who took over."""
+    one, other = Queue("foos", connection, claim_duration=5.0), Queue("foos", connection)
+    connection.server_time = BEGIN
+    recorder = Recorder(QueueStore(connection, "foos"))
+    recorder.start()
+    one.add("a")
+    (mine,) = one.turn([], 1).requests
+    connection.server_time += 60 * SECOND
+    for _ in range(60):  # a step of the clock is no time that has passed
+        connection.server_time += SECOND // 2
+        other.turn([], 0)
+    (theirs,) = other.turn([], 1).requests
+    frozen = [Interval("a", mine.fence, 1.0, 2.0, "one"), Interval("a", mine.fence, 8.0, 8.5, "one")]
+    runs = [*frozen, Interval("a", theirs.fence, 7.0, 9.0, "other")]
+    segments = recorder.finish()
+    assert check(segments, intervals=runs, overlap_of_lapsed=0.6) == []
+    (violation,) = check(segments, intervals=runs, overlap_of_lapsed=0.4)
+    assert violation.invariant == "S1'"
+    connection.server_time = 0
+    for queue in (one, other):
+        queue.close()
 
 
 @one_server
