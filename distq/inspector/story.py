@@ -12,8 +12,8 @@ _Said = tuple[bytes | None, str, int | None, int | None]
 """An item or none, what happened, the session that did it or none, the fence or none."""
 
 _ENDS = {"success": "succeeded", "done": "done", "retry": "failed", "park": "failed for good"}
-_ENDS |= {"after": "succeeded, comes back", "release": "released", "unreadable": "unreadable"}
-_ENDS |= {"limit": "failure counted"}
+_ENDS |= {"after": "succeeded, comes back", "keep": "comes back", "release": "released"}
+_ENDS |= {"unreadable": "unreadable", "limit": "failure counted"}
 
 
 def events(entries: Iterable[TracedCall], workers: Mapping[int, str]) -> Iterator[TraceEvent]:

@@ -76,10 +76,11 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class After:
-    """Forget the failures and come back after ``delay`` seconds."""
+    """Come back after ``delay`` seconds, the failures forgotten unless ``keep_failures``."""
 
     delay: float
     priority: int | None = None
+    keep_failures: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,15 +148,22 @@ class Result:
     """What a reconcile function may return (controller-runtime ``reconcile.Result``).
 
     ``requeue_after`` seconds, 0 or more, at most ten years; ``priority`` (-900..900) goes with it and is kept
-    when None. Raises InvalidDelay, InvalidPriority, and ValueError for a priority alone.
+    when None. The failures are forgotten, but with ``keep_failures``: then the next failure backs off
+    further (client-go: AddAfter without Forget). Raises InvalidDelay, InvalidPriority, and ValueError for
+    a priority or ``keep_failures`` alone.
     """
 
     requeue_after: float | None = None
     priority: int | None = None
+    keep_failures: bool = False
 
     def __post_init__(self) -> None:
         if self.priority is not None and self.requeue_after is None:
             raise ValueError("bad Result: priority without requeue_after. Give both.")
+        if not isinstance(self.keep_failures, bool):
+            raise ValueError(f"bad Result: keep_failures {self.keep_failures!r:.80}. Give True or False.")
+        if self.keep_failures and self.requeue_after is None:
+            raise ValueError("bad Result: keep_failures without requeue_after. Give both.")
         if self.requeue_after is not None:
             validate_delay(self.requeue_after, "Result: requeue_after")
         if self.priority is not None:

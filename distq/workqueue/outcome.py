@@ -26,7 +26,8 @@ def outcome_of(result: Result | BaseException | None, *, interruptible: bool = T
         case None | Result(requeue_after=None):
             return Success()
         case Result(requeue_after=float() | int() as delay, priority=priority):
-            return After(delay, None if priority is None else validate_priority(priority))
+            level = None if priority is None else validate_priority(priority)
+            return After(delay, level, result.keep_failures)
         case KeyboardInterrupt() | SystemExit() | asyncio.CancelledError() | GeneratorExit() if interruptible:
             return Release()
         case TerminalError():

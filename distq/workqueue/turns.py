@@ -90,8 +90,9 @@ def _outcome(request: Request, outcome: Outcome, settings: TurnSettings) -> tupl
             return "retry", limiter, "", outcome.text
         case Park():
             return "park", "", "", outcome.text
-        case After(delay, priority):
-            return "after", fixed(delay), "" if priority is None else priority, ""
+        case After(delay, priority, keep_failures):
+            how = "keep" if keep_failures else "after"
+            return how, fixed(delay), "" if priority is None else priority, ""
         case Release():
             return "release", "", "", ""
         case Done() | Success():

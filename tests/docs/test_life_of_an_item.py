@@ -144,6 +144,9 @@ OPERATIONS: dict[str, Callable[[Life], object]] = {
 ENDINGS: dict[str, Callable[[Life], object]] = {
     "`settle`: `None`, `Result()`": lambda life: life.settle(None),
     "`settle`: `Result(requeue_after=60)`": lambda life: life.settle(Result(requeue_after=60)),
+    "the same, with `keep_failures=True`": lambda life: life.settle(
+        Result(requeue_after=60, keep_failures=True)
+    ),
     "`settle`: an exception": lambda life: life.settle(ValueError("no")),
     "the same, after `max_retries`": lambda life: life.settle(ValueError("no")),
     "`settle`: TerminalError": lambda life: life.settle(TerminalError("no")),

@@ -26,7 +26,7 @@ from tests.workqueue.test_history import Copy
 
 BEGIN = 1_795_000_000_000_000
 SECOND = 1_000_000
-_OUTCOMES = ("success", "success", "success", "done", "after", "release", "retry")
+_OUTCOMES = ("success", "success", "success", "done", "after", "keep", "release", "retry")
 
 
 class Clients:
@@ -77,7 +77,7 @@ class Clients:
         """Settle, each item by its fence and as it is to end, and claim; return the fence."""
         self._turns += 1
         successes = [word for item, fence, how in endings if how == "success" for word in (item, fence)]
-        limiters = {"after": "fixed 30000", "retry": "fixed 20000"}
+        limiters = {"after": "fixed 30000", "keep": "fixed 30000", "retry": "fixed 20000"}
         others = [
             word
             for item, fence, how in endings

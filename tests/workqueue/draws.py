@@ -43,6 +43,7 @@ LIMITERS = (
 KINDS = (
     *(Kind(outcome) for outcome in ("success", "retry", "done", "release", "park", "unreadable")),
     *(Kind("after", limiter, priority) for limiter in ("fixed 0", "fixed 9000") for priority in (None, 7)),
+    *(Kind("keep", limiter) for limiter in ("fixed 0", "fixed 9000")),
     *(Kind("retry", limiter, priority) for limiter in LIMITERS[1:] for priority in (None, -100)),
     *(Kind(outcome, wrong=wrong) for wrong in ("stale", "twice") for outcome in ("success", "retry")),
 )

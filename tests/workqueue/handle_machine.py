@@ -32,6 +32,7 @@ OUTCOMES = (
     ValueError("no"),
     Result(requeue_after=0.5),
     Result(requeue_after=0, priority=7),
+    Result(requeue_after=0.5, keep_failures=True),
     RetryAfter(2.0),
     TerminalError("never"),
 )

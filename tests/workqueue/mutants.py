@@ -47,6 +47,7 @@ MUTANTS = [
     Mutant(
         "done forgets what backs off", "elseif not pending and not call('ZSCORE', delayed, item) then", "else"
     ),
+    Mutant("kept failures forgotten", "if outcome == 'after' then call('HDEL'", "if true then call('HDEL'"),
     Mutant("clock without a greatest step", "math.min(now - seen, tonumber(max_clock_step))", "now - seen"),
     Mutant("suspects not alone", "if is_suspect(failure) then", "if false then"),
     Mutant(

@@ -123,9 +123,7 @@ class Players:
         held = held[first:] + held[:first]
         endings = []
         for kind, (item, fence) in zip(kinds, held, strict=False):
-            text = (
-                "" if kind.outcome in ("success", "done", "release", "after", "unreadable") else "boom\ntrace"
-            )
+            text = "boom\ntrace" if kind.outcome in ("retry", "park") else ""
             claim_fence = fence - 1 if kind.wrong == "stale" else fence
             endings.append(Ending(item, claim_fence, kind.outcome, kind.limiter, kind.priority, text))
             if kind.wrong == "twice":

@@ -18,6 +18,7 @@ from tests.workqueue.failing import raised
         (Result(), Success()),
         (Result(requeue_after=3), After(3)),
         (Result(requeue_after=0.5, priority=7), After(0.5, 7)),
+        (Result(requeue_after=3, keep_failures=True), After(3, keep_failures=True)),
         (ValueError("bad"), Retry("ValueError: bad")),
         (TimeoutError(), Retry("TimeoutError")),
         (RetryAfter(5), Retry("RetryAfter: retry after 5 s", delay=5)),
@@ -31,6 +32,15 @@ from tests.workqueue.failing import raised
 def test_each_answer_has_one_outcome(answer: Any, outcome: Outcome) -> None:
     """The whole table."""
     assert outcome_of(answer) == outcome
+
+
+@pytest.mark.parametrize("words", [{"priority": 5}, {"keep_failures": True}])
+def test_what_goes_with_a_delay_is_refused_without_one(words: dict[str, Any]) -> None:
+    """It would say nothing, and look as if it did."""
+    with pytest.raises(ValueError, match=f"{next(iter(words))} without requeue_after. Give both"):
+        Result(**words)
+    with pytest.raises(ValueError, match="keep_failures 'no'"):
+        Result(requeue_after=1, keep_failures="no")  # type: ignore[arg-type]  # wrong on purpose
 
 
 @pytest.mark.first_contact(6)

@@ -15,6 +15,7 @@ from distq.workqueue.interface import Request, Result
 from distq.workqueue.queue import Queue
 from tests.support.dispatchers import running
 from tests.support.eventually import eventually
+from tests.support.redis_servers import anywhere
 from tests.workqueue.conftest import ServerTime
 from tests.workqueue.failing import back_off, due_in, fail, item_of, nothing_to_claim, raised
 from tests.workqueue.test_session import Unheard
@@ -70,6 +71,27 @@ class TestMaxRetries:
             queue.add("a")
             assert queue.settle(queue.get(0), Result(requeue_after=10))
             assert queue.num_requeues("a") == 0
+
+    @anywhere
+    def test_coming_back_later_with_the_failures_kept_is_neither_a_retry_nor_a_success(
+        self, make_queue: Make, server_time: ServerTime
+    ) -> None:
+        """The count stands as it is: the next failure backs off further, and may be the last."""
+        queue = make_queue(max_retries=2)
+        later = Result(requeue_after=10, priority=3, keep_failures=True)
+        for _ in range(2):
+            assert fail(queue, "a").kind == "delayed"
+        for _ in range(3):
+            queue.add("a")
+            assert queue.settle(queue.get(0), later)
+            assert queue.num_requeues("a") == 2
+        server_time.advance(9.9)
+        assert nothing_to_claim(queue)
+        server_time.advance(0.1)
+        request = queue.get(0)
+        assert (request.attempt, request.priority) == (3, 3)
+        assert queue.release(request)
+        assert fail(queue, "a").kind == "parked"
 
     def test_a_newer_event_is_served_before_an_item_is_given_up(self, make_queue: Make) -> None:
         """What failed was the old state; the next failure parks."""

@@ -39,8 +39,8 @@ def ending_of(entry: Entry, limiter_of: Callable[[Failure], str]) -> Ending:
             return Ending(key, fence, "done")
         case Release():
             return Ending(key, fence, "release")
-        case After(delay, priority):
-            return Ending(key, fence, "after", fixed(delay), priority)
+        case After(delay, priority, keep_failures):
+            return Ending(key, fence, "keep" if keep_failures else "after", fixed(delay), priority)
         case Park():
             return Ending(key, fence, "park", text=outcome.text)
         case Retry(delay=delay, cause=cause):

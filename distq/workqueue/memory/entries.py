@@ -86,9 +86,10 @@ class Policy(NamedTuple):
 
 
 class Ending(NamedTuple):
-    """How a claim ends: success, done, retry, after, release, park; limit counts a failure without one.
+    """How a claim ends: success, done, retry, after, keep, release, park.
 
-    unreadable: its worker cannot read the item, which is set aside.
+    keep: as after, but the failures are kept. limit counts a failure without a claim. unreadable: its
+    worker cannot read the item, which is set aside.
     """
 
     item: Item

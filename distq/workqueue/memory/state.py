@@ -178,10 +178,12 @@ class QueueState:
         elif outcome == "done":
             if item not in items.pending:
                 items.failures.pop(item, None)
-        elif outcome in ("success", "after"):
+        elif outcome == "success":
             items.failures.pop(item, None)
+        elif outcome in ("after", "keep"):
             if outcome == "after":
-                self._come_back(now, ending, priority, policy, 1)
+                items.failures.pop(item, None)
+            self._come_back(now, ending, priority, policy, 1)
         else:
             self._fail(now, ending, priority, policy)
         return True

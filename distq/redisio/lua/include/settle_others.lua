@@ -74,8 +74,8 @@
     if outcome == 'retry' or outcome == 'park' then
       return fail(item, outcome, own_limiter, priority, text, pending)
     end
-    if outcome == 'after' then
-      call('HDEL', failures, item)
+    if outcome == 'after' or outcome == 'keep' then
+      if outcome == 'after' then call('HDEL', failures, item) end
       defer(item, delay_of(own_limiter, 1), priority, pending and ready)
     elseif not pending and not call('ZSCORE', delayed, item) then
       call('HDEL', failures, item) -- done, and nothing left that would back off
