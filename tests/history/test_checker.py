@@ -65,11 +65,11 @@ def test_a_queue_in_use_may_be_recorded(recorder: Recorder, queue: Queue) -> Non
 
 @one_server
 def test_more_entries_than_a_page_are_read(recorder: Recorder, queue: Queue) -> None:
-    """All of them, once."""
+    """All of them, once; heartbeats are among them where it takes long."""
     for _ in range(1200):
         queue.add("a")
     (segment,) = segments = recorder.finish()
-    assert len(segment.entries) == 1201
+    assert [entry.script for entry in segment.entries].count("add") == 1200
     assert check(segments) == []
 
 

@@ -5,6 +5,7 @@ Exit status 0 only if no acknowledged work was lost and nothing else was wrong e
 
 import argparse
 import json
+import math
 import random
 import sys
 import time
@@ -19,7 +20,8 @@ from tests.nemesis.release import is_in_history
 from tests.nemesis.report import Row, write_table
 from tests.support.redis_servers import KINDS
 
-LONG = 2.1 * 3600
+LONG = 126.0
+"""Minutes."""
 LONG_KILLS = 500
 CLAIM_DURATION = 6.0
 
@@ -36,8 +38,10 @@ def main() -> int:
         chosen = [fault for fault in chosen if not fault.older]
     rows: list[Row] = []
     began = time.monotonic()
-    for plan in _plans(chosen, options):
-        for row in Campaign(options.seed + len(rows), CLAIM_DURATION, _say, options.root).run(plan):
+    until = began + 60 * options.minutes if options.profile == "long" else math.inf
+    for plan in _plans(chosen, options, until):
+        campaign = Campaign(options.seed + len(rows), CLAIM_DURATION, _say, root=options.root, until=until)
+        for row in campaign.run(plan):
             rows.append(row)
             _print(json.dumps(row.as_json()) if options.json else row.as_text())
     _say(f"{len(rows)} faults in {time.monotonic() - began:.0f} s")
@@ -62,19 +66,22 @@ def _redelivery(options: argparse.Namespace) -> Redelivery | None:
     return measured
 
 
-def _plans(chosen: list[Fault], options: argparse.Namespace) -> Iterator[list[Planned]]:
+def _plans(chosen: list[Fault], options: argparse.Namespace, until: float) -> Iterator[list[Planned]]:
     """Yield one plan for the short profile; for the long one plans of all servers until time is over."""
     if options.profile == "short":
         yield [(fault, options.server or fault.server) for fault in chosen]
         return
-    until = time.monotonic() + LONG
     while time.monotonic() < until:
-        yield [(fault, kind) for kind in KINDS for fault in chosen if kind in fault.servers]
+        kinds = [options.server] if options.server else KINDS
+        yield [(fault, kind) for kind in kinds for fault in chosen if kind in fault.servers]
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m tests.nemesis", description=__doc__)
     parser.add_argument("--profile", choices=["short", "long"], default="short")
+    parser.add_argument(
+        "--minutes", type=float, default=LONG, help="of the long profile, %(default)g unless given"
+    )
     parser.add_argument("--json", action="store_true", help="a JSON object for each fault")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--fault", action="append", help="run this one alone, say F12; may be repeated")

@@ -1,5 +1,6 @@
 """One fault after another on live fleets, and what is judged of each."""
 
+import math
 import random
 import shutil
 import tempfile
@@ -10,15 +11,18 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from queue import SimpleQueue
+from typing import get_args
 
 from distq.errors import DistqError
 from tests import ROOT
 from tests.go import envtest
 from tests.nemesis import judge
-from tests.nemesis.catalogue import Fault
-from tests.nemesis.journal import Change
+from tests.nemesis.catalogue import Fault, Topology
+from tests.nemesis.evidence import evidence
+from tests.nemesis.journal import Change, Reconcile
 from tests.nemesis.report import Row
 from tests.nemesis.stage import AT_REST_WITHIN, Stage
+from tests.nemesis.traces import violations as traces_checked
 from tests.support.api_servers import ApiServer, EmulatedServer, RealApiServer
 
 BEFORE, AFTER = 1.0, 1.0
@@ -32,15 +36,25 @@ Planned = tuple[Fault, str]
 
 
 class Campaign:
-    """Runs faults: on each kind of Redis one after another on one fleet, the kinds at the same time."""
+    """Runs faults: on each kind of Redis one after another on one fleet, the kinds at the same time.
+
+    None begins after ``until``, by CLOCK_MONOTONIC.
+    """
 
     def __init__(
-        self, seed: int, claim_duration: float, say: Callable[[str], None], root: Path = ROOT
+        self,
+        seed: int,
+        claim_duration: float,
+        say: Callable[[str], None],
+        *,
+        root: Path = ROOT,
+        until: float = math.inf,
     ) -> None:
         self._seed = seed
         self._claim_duration = claim_duration
         self._say = say
         self._root = root
+        self._until = until
         self._assets: Path | None = envtest.assets()
 
     def run(self, plan: Sequence[Planned]) -> Iterator[Row]:
@@ -58,27 +72,37 @@ class Campaign:
 
     def _on_kind(self, kind: str, chosen: list[Fault], rows: "SimpleQueue[Row | None]") -> None:
         """Put a row for each fault, and None at the end, however it comes."""
-        left = sorted(chosen, key=lambda fault: fault.spoils)
         chance = random.Random(f"{self._seed} {kind}")
         try:
-            while left:
-                real = self._assets is not None and any(fault.real for fault in left)
-                for row in self._on_one_fleet(kind, left, chance, real=real):
-                    rows.put(row)
+            for topology in get_args(Topology):
+                together = [fault for fault in chosen if fault.topology == topology]
+                left = sorted(together, key=lambda fault: fault.spoils)
+                while left and time.monotonic() < self._until:
+                    for row in self._on_one_fleet(kind, topology, left, chance):
+                        rows.put(row)
         finally:
             rows.put(None)
 
     def _on_one_fleet(
-        self, kind: str, left: list[Fault], chance: random.Random, *, real: bool
+        self, kind: str, topology: Topology, left: list[Fault], chance: random.Random
     ) -> Iterator[Row]:
         """Yield rows and take their faults from ``left``, until it is empty or the fleet is beyond repair."""
+        real = self._assets is not None and any(fault.real for fault in left)
         with ExitStack() as stack:
             folder = Path(tempfile.mkdtemp(prefix=f"distq-nemesis-{kind}-"))
             api = self._api_server(stack, real=real)
             stage = stack.enter_context(
-                Stage(folder, kind, api, chance, claim_duration=self._claim_duration, root=self._root)
+                Stage(
+                    folder,
+                    kind,
+                    api,
+                    chance,
+                    claim_duration=self._claim_duration,
+                    topology=topology,
+                    root=self._root,
+                )
             )
-            while left:
+            while left and time.monotonic() < self._until:
                 fault = left.pop(0)
                 if fault.real and not real:
                     continue
@@ -97,25 +121,34 @@ class Campaign:
         return stack.enter_context(EmulatedServer())
 
     def _inflict(self, stage: Stage, fault: Fault) -> Row:
-        row = Row(fault.name, fault.what, fault.required, stage.kind, stage.api.kind)
-        row.permitted_overlap = fault.permitted_overlap(self._claim_duration)
-        stage.begin_load()
+        server = stage.kind if fault.topology == "one server" else f"{stage.kind}, {fault.topology}"
+        row = Row(fault.name, fault.what, fault.required, server, stage.api.kind)
         lapsed = stage.said("session lost")
-        try:
-            stage.sleep(BEFORE)
-            fault.inflict(stage)
-            if not stage.healed_from:
-                stage.cause_is_gone()
-            stage.sleep(AFTER)
-            stage.end_load()
-            stage.until(lambda: _is_at_rest(stage, fault), "all is done", within=AT_REST_WITHIN)
-        except (TimeoutError, DistqError) as error:
-            row.wrong.append(f"{type(error).__name__}: {error}")
-            stage.healed_from = stage.healed_from or time.monotonic()
+        for act in (self._play, self._come_to_rest):
+            try:
+                act(stage, fault)
+            except Exception as error:  # noqa: BLE001 - whatever breaks a scene fails its row, and no other
+                row.wrong.append(f"{type(error).__name__}: {error}")
+                stage.healed_from = stage.healed_from or time.monotonic()
         if fault.spares_sessions and (lost := stage.said("session lost") - lapsed) > 0:
             row.wrong.append(f"{lost} sessions lapsed")
+        row.permitted_overlap = fault.permitted_overlap(self._claim_duration, stage.lateness.slack())
         _judge(stage, fault, row)
         return row
+
+    @staticmethod
+    def _play(stage: Stage, fault: Fault) -> None:
+        stage.begin_load(traced=not fault.untraced)
+        stage.sleep(BEFORE)
+        fault.inflict(stage)
+        if not stage.healed_from:
+            stage.cause_is_gone()
+        stage.sleep(AFTER)
+
+    @staticmethod
+    def _come_to_rest(stage: Stage, fault: Fault) -> None:
+        stage.end_load()
+        stage.until(lambda: _is_at_rest(stage, fault), "all is done", within=AT_REST_WITHIN)
 
 
 def _is_at_rest(stage: Stage, fault: Fault) -> bool:
@@ -153,7 +186,7 @@ def _judge(stage: Stage, fault: Fault, row: Row) -> None:
     row.overlap = round(pairs[0].seconds, 4) if pairs else 0.0
     row.healing = round(judge.healing(adds, stage.gardener.changes(), runs, stage.healed_from), 2)
     row.notes += stage.notes
-    row.wrong += stage.surprises
+    row.wrong += stage.surprises + _found_in_trace(stage, fault, row, runs)
     if row.lost:
         row.wrong.append(f"lost: {[add.key for add in owed if not fault.forgets][:5] + unseen[:5]}")
     if row.zombies:
@@ -167,3 +200,19 @@ def _judge(stage: Stage, fault: Fault, row: Row) -> None:
             (row.notes if fault.spoils else row.wrong).append(f"left over: {excess}")
     except DistqError as error:
         row.wrong.append(str(error))
+    if row.wrong:
+        doubtful = [*(add.key for add in owed), *unseen, *(pair.one.key for pair in pairs)]
+        row.evidence = evidence(stage, dict.fromkeys(doubtful))
+
+
+def _found_in_trace(stage: Stage, fault: Fault, row: Row, runs: Sequence[Reconcile]) -> list[str]:
+    """Return what the checker of the trace has to say, and count the calls that it looked at."""
+    if fault.untraced:
+        return []
+    try:
+        traces = stage.traces.end()
+    except AssertionError as error:
+        return [str(error)]
+    row.calls = sum(len(segment.entries) - segment.shared for each in traces.values() for segment in each)
+    overlap = row.permitted_overlap
+    return traces_checked(traces, runs, stage.frozen(), overlap=overlap, drained=not fault.spoils)[:5]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from tests.support.redis_servers import KINDS
 
@@ -14,6 +14,8 @@ CANCEL_SHARE = 0.1
 HEARTBEATS = 3
 """In a claim duration."""
 
+Topology = Literal["one server", "sentinels", "cluster"]
+
 
 @dataclass(frozen=True)
 class Fault:
@@ -21,65 +23,49 @@ class Fault:
 
     ``forgets``: Redis goes back or loses data, so that plain adds of others may be gone, and runs may
     overlap for a heartbeat and the time to cancel. ``thaws``: a process goes on that was frozen, and then has
-    the time to cancel. ``server`` is where the short profile does it, of ``servers`` on which it is
-    possible. Nobody may lose a session where it ``spares_sessions``. One that ``spoils`` may leave something
-    of the queue behind, so nothing comes after it. ``real`` needs a real API server, ``older`` the code of
-    0.1.0.
+    the time to cancel. ``cuts_off``: workers have to end what they run before others take it over. ``server``
+    is where the short profile does it, of ``servers`` on which it is possible, and ``topology`` how these
+    stand together. Nobody may lose a session where it ``spares_sessions``. One that ``spoils`` may leave
+    something of the queue behind, so nothing comes after it. Of one that is ``untraced`` the trace does not
+    tell all: it is somebody else than distq's scripts who changes a queue. ``real`` needs a real API server,
+    ``older`` the code of 0.1.0.
     """
 
     name: str
     what: str
     required: str
     inflict: "Callable[[Stage], None]"
-    server: str
+    server: str = "valkey9"
     servers: tuple[str, ...] = KINDS
+    topology: Topology = "one server"
     forgets: bool = False
     thaws: bool = False
+    cuts_off: bool = False
     spares_sessions: bool = False
     spoils: bool = False
+    untraced: bool = False
     real: bool = False
     older: bool = False
 
-    def permitted_overlap(self, claim_duration: float) -> float:
-        """Return for how many seconds two runs of one key may overlap."""
+    def permitted_overlap(self, claim_duration: float, slack: float) -> float:
+        """Return for how many seconds two runs of one key may overlap, on a machine that is so much late."""
         heartbeat, cancel = claim_duration / HEARTBEATS, claim_duration * CANCEL_SHARE
-        return heartbeat + cancel if self.forgets else cancel if self.thaws else 0.0
+        if not (self.forgets or self.thaws or self.cuts_off):
+            return 0.0
+        return (heartbeat + cancel if self.forgets else cancel if self.thaws else 0.0) + slack
 
 
 FAULTS: dict[str, Fault] = {}
 
 
 def fault(
-    name: str,
-    required: str,
-    *,
-    server: str = "valkey9",
-    servers: tuple[str, ...] = KINDS,
-    forgets: bool = False,
-    thaws: bool = False,
-    spares_sessions: bool = False,
-    spoils: bool = False,
-    real: bool = False,
-    older: bool = False,
+    name: str, required: str, **properties: Any
 ) -> "Callable[[Callable[[Stage], None]], Callable[[Stage], None]]":
     """Make a function a fault of the catalogue; its docstring says what it does."""
 
     def register(inflict: "Callable[[Stage], None]") -> "Callable[[Stage], None]":
         what = (inflict.__doc__ or "").partition("\n")[0].rstrip(".")
-        FAULTS[name] = Fault(
-            name,
-            what,
-            required,
-            inflict,
-            server,
-            servers,
-            forgets,
-            thaws,
-            spares_sessions,
-            spoils,
-            real,
-            older,
-        )
+        FAULTS[name] = Fault(name, what, required, inflict, **properties)
         return inflict
 
     return register
@@ -87,6 +73,12 @@ def fault(
 
 def faults() -> list[Fault]:
     """Return all, sorted by number, then letter."""
-    from tests.nemesis import informer_faults, redis_faults, worker_faults  # noqa: F401  # they register them
+    from tests.nemesis import (  # they register them
+        handler_faults,  # noqa: F401
+        informer_faults,  # noqa: F401
+        redis_faults,  # noqa: F401
+        topology_faults,  # noqa: F401
+        worker_faults,  # noqa: F401
+    )
 
     return sorted(FAULTS.values(), key=lambda fault: (int(fault.name.strip("Fabcdef")), fault.name))

@@ -38,9 +38,12 @@ class Gardener(threading.Thread):
             self._change(self._chance.choice(NAMES))
             self._ended.wait(self._period)
 
-    def work(self) -> None:
-        """Begin, or go on; what was changed before is over."""
+    def forget(self) -> None:
+        """Begin anew: what was changed before is over."""
         self._changes = []
+
+    def go_on(self) -> None:
+        """Change again."""
         self._may_work.set()
 
     def rest(self) -> None:
@@ -51,16 +54,19 @@ class Gardener(threading.Thread):
 
     def go_on_from_cluster(self) -> None:
         """Work on after the cluster was put back meanwhile: what it has now is the last of each object."""
-        found = {
-            each["metadata"]["name"]: int(each["data"]["version"])
-            for each in self._client.list("v1/ConfigMap", NAMESPACE, label_selector="nemesis=yes")
-        }
+        found: dict[str, int] = {}
+
+        def look() -> None:
+            for each in self._client.list("v1/ConfigMap", NAMESPACE, label_selector="nemesis=yes"):
+                found[each["metadata"]["name"]] = int(each["data"]["version"])
+
+        self._until_done(look)
         now = time.monotonic()
         for name in self.living | found.keys():
             gone = name not in found
             self._changes.append(Change(f"{NAMESPACE}/{name}", found.get(name, 0), gone, now, now))
         self.living = set(found)
-        self._may_work.set()
+        self.go_on()
 
     def end(self) -> None:
         """Stop for good."""
@@ -69,7 +75,7 @@ class Gardener(threading.Thread):
         self.join()
 
     def changes(self) -> list[Change]:
-        """Return what was changed since ``work``, in that order."""
+        """Return what was changed since ``forget``, in that order."""
         return list(self._changes)
 
     def _change(self, name: str) -> None:

@@ -3,6 +3,9 @@
 import itertools
 import time
 
+from distq.informer.listwatch import ListWatch
+from distq.informer.objects import is_older
+from distq.inspector import Inspector
 from tests.informer.faulty_proxy import Answer, is_watch, ok, refusal
 from tests.nemesis.catalogue import fault
 from tests.nemesis.gardener import NAMESPACE
@@ -113,12 +116,22 @@ def history_compacted(stage: Stage) -> None:
 
 @fault("F25", "everything is listed, and what is no more is enqueued, too", server="redis7", real=True)
 def cluster_restored(stage: Stage) -> None:
-    """Put etcd back to a copy of three seconds before, in which its versions are lower."""
+    """Put etcd back to a copy of some seconds before, in which its versions are far lower."""
     assert isinstance(stage.api, RealApiServer)
     stage.api.back_up()
-    stage.sleep(3.0)
+    # else the cluster might be past its old version when the leader looks, however late that is
+    stage.api.raise_version(by=1000)
+    raised = ListWatch(stage.api.client(), "v1/Namespace").version()
+    stage.until(lambda: _has_committed(stage, raised), "the leader is past that")
+    stage.sleep(1.0)
     stage.gardener.rest()
     stage.api.restore()
     stage.gardener.go_on_from_cluster()
     stage.cause_is_gone()
     stage.sleep(2.0)
+
+
+def _has_committed(stage: Stage, version: str) -> bool:
+    """Return whether the stream's checkpoint is past a version of the cluster."""
+    (stream,) = Inspector(stage.connection).streams("maps")
+    return stream.version is not None and is_older(version, stream.version)

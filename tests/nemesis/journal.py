@@ -89,6 +89,8 @@ class JournalReader:
         self.adds: list[Add] = []
         self.reconciles: dict[tuple[str, str, int], Reconcile] = {}
         self.attempts: list[Attempt] = []
+        self.stood: list[tuple[float, float]] = []
+        """When nothing of the process could run."""
         self._path = path
         self._process = process
         self._offset = 0
@@ -109,6 +111,8 @@ class JournalReader:
                         vars(run).update(record)
                 case "settled":
                     self.attempts.append(Attempt(**record))
+                case "stood":
+                    self.stood.append((record["began"], record["ended"]))
 
     def forget(self) -> None:
         """Begin anew with what comes from now on."""
@@ -116,6 +120,7 @@ class JournalReader:
         self.adds.clear()
         self.reconciles.clear()
         self.attempts.clear()
+        self.stood.clear()
 
     def _new_lines(self) -> Iterator[bytes]:
         if not self._path.exists():

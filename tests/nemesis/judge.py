@@ -53,7 +53,7 @@ def overlaps(reconciles: Iterable[Reconcile], frozen: Mapping[str, Sequence[Span
             if other.began >= _end(one):
                 continue
             seconds = _shared(
-                _awake(one, frozen.get(one.process, ())), _awake(other, frozen.get(other.process, ()))
+                awake(one, frozen.get(one.process, ())), awake(other, frozen.get(other.process, ()))
             )
             if seconds > 0:
                 yield Overlap(one, other, seconds)
@@ -131,7 +131,7 @@ def _end(run: Reconcile) -> float:
     return FOREVER if run.ended is None else run.ended
 
 
-def _awake(run: Reconcile, frozen: Sequence[Span]) -> list[Span]:
+def awake(run: Reconcile, frozen: Sequence[Span]) -> list[Span]:
     """Return when it ran, less the time for which its process was frozen."""
     spans, began = [], run.began
     for stopped, went_on in sorted(frozen):

@@ -21,7 +21,7 @@ def redis_killed(stage: Stage) -> None:
     stage.restart_redis(away=2.0)
 
 
-@fault("F9b", "nothing is lost; workers fence themselves meanwhile", server="redis6")
+@fault("F9b", "nothing is lost; workers fence themselves meanwhile", server="redis6", cuts_off=True)
 def redis_away(stage: Stage) -> None:
     """Kill Redis (-9), and start it over its log after one and a half claim durations."""
     stage.restart_redis(away=1.5 * stage.claim_duration)
@@ -77,13 +77,15 @@ def planned_failover(stage: Stage) -> None:
     stage.until(lambda: "master_link_status:up" in _info(new.port), "the replica follows")
     stage.sleep(1.0)
     # a pause of all would hold back REPLICAOF, too, until adds that waited had got through
-    _tell(old.port, "CLIENT PAUSE 3000 WRITE")
-    time.sleep(0.7)
+    _tell(old.port, "CLIENT PAUSE 600000 WRITE")
+    stage.until(lambda: _offset(old.port) == _offset(new.port), "the replica has all")
     _promote(new.port)
     stage.data = folder
     stage.move_to(new)
     _tell(old.port, f"REPLICAOF 127.0.0.1 {new.port}")
-    stage.sleep(3.0)
+    stage.sleep(2.0)
+    _tell(old.port, "CLIENT UNPAUSE")
+    stage.sleep(1.0)
     stage.cause_is_gone()
     stage.sleep(2.0)
     old.stop()
@@ -96,7 +98,14 @@ def wiped(stage: Stage) -> None:
     stage.run("FLUSHALL")
 
 
-@fault("F16", "what informers feed is back after `distq resync`", server="redis6", forgets=True, spoils=True)
+@fault(
+    "F16",
+    "what informers feed is back after `distq resync`",
+    server="redis6",
+    forgets=True,
+    spoils=True,
+    untraced=True,
+)
 def structures_deleted(stage: Stage) -> None:
     """Delete one structure of each queue after another."""
     for name in stage.chance.sample(STRUCTURES, len(STRUCTURES)):
@@ -123,6 +132,21 @@ def memory_full(stage: Stage) -> None:
     if len([each for each in stage.attempts() if each.accepted]) == before:
         stage.surprises.append("nothing was settled while Redis was full")
     stage.run("CONFIG", "SET", "maxmemory", "0")
+
+
+@fault("F19", "who starts refuses it by name; who runs goes on")
+def policy_evicts(stage: Stage) -> None:
+    """Let Redis evict what it likes (allkeys-lru), and kill a worker: another one starts."""
+    stage.run("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    killed = stage.processes["worker-1"]
+    killed.kill()
+
+    def is_refused() -> bool:
+        later = [each for each in stage.every_process() if each.name == killed.name and each is not killed]
+        return any(each.status == 2 and "may evict work" in each.log() for each in later)
+
+    stage.until(is_refused, "a worker says why it does not start")
+    stage.run("CONFIG", "SET", "maxmemory-policy", "noeviction")
 
 
 @fault("F20", "it is waited out", server="redis7")
@@ -168,7 +192,7 @@ def clock_steps(stage: Stage) -> None:
         stage.sleep(2.5)
 
 
-@fault("F23", "everything is refused, then healed", server="redis7")
+@fault("F23", "everything is refused, then healed", server="redis7", cuts_off=True)
 def replicas_missing(stage: Stage) -> None:
     """Let Redis take no writes for longer than a claim duration: NOREPLICAS."""
     stage.run("CONFIG", "SET", "min-replicas-to-write", "1")
@@ -184,10 +208,11 @@ def disk_full(stage: Stage) -> None:
     (blocked / "in-the-way").touch()
     stage.run("CONFIG", "SET", "save", "3600 1")
     stage.run("BGSAVE")
+    stage.until(lambda: "rdb_last_bgsave_status:err" in _saving(stage), "a save fails")
     stage.sleep(4.0)
     shutil.rmtree(blocked)
     stage.run("CONFIG", "SET", "save", "")
-    stage.run("BGSAVE")
+    stage.until(lambda: _saves(stage), "a save succeeds")
 
 
 @fault("F34", "it is refused by name, tried again, and goes on", server="redis7")
@@ -206,8 +231,25 @@ def _swap(stage: Stage, name: str) -> bool:
     return 1 in [stage.run("EVAL", script, 2, key, f"{key}:aside") for key in keys]
 
 
+def _saving(stage: Stage) -> str:
+    return str(stage.run("INFO", "persistence"))
+
+
+def _saves(stage: Stage) -> bool:
+    """Begin another save unless one is under way; return whether the last one succeeded."""
+    told = _saving(stage)
+    if "rdb_bgsave_in_progress:0" in told and "rdb_last_bgsave_status:err" in told:
+        stage.run("BGSAVE")
+    return "rdb_last_bgsave_status:ok" in told
+
+
 def _info(port: int) -> str:
     return _tell(port, "INFO replication")
+
+
+def _offset(port: int) -> str:
+    """Return how far a server's data goes."""
+    return _info(port).partition("\nmaster_repl_offset:")[2].split()[0]
 
 
 def _promote(port: int) -> None:

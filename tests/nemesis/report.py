@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from os import cpu_count, getloadavg
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from distq.wording import duration
 from tests import ROOT
@@ -15,7 +15,8 @@ from tests.nemesis.catalogue import Fault, faults
 from tests.nemesis.redelivery import CLAIM_DURATION, Redelivery
 
 PAGE = ROOT / "docs" / "promises.md"
-HEADER = "| fault | what is done | required | Redis | lost | zombies | overlap | healed after |"
+HEADER = "| fault | what is done | required | Redis | lost | zombies | overlap | healed after | trace |"
+UNTRACED = "left out"
 NEVER = "not yet run"
 
 
@@ -36,8 +37,12 @@ class Row:
     overlap: float = 0.0
     permitted_overlap: float = 0.0
     healing: float = 0.0
+    calls: int = 0
+    """Of scripts, which the checker of the trace played again; 0 where the fault leaves no whole trace."""
     wrong: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    evidence: list[str] = field(default_factory=list)
+    """Where something is wrong: what became of the keys, and what processes reported."""
 
     @property
     def passed(self) -> bool:
@@ -48,6 +53,11 @@ class Row:
         """Return it for programs."""
         return {**asdict(self), "pass": self.passed}
 
+    @classmethod
+    def from_json(cls, told: dict[str, Any]) -> Self:
+        """Return the row that a program told of."""
+        return cls(**{name: value for name, value in told.items() if name != "pass"})
+
     def as_text(self) -> str:
         """Return it for people, the first line in columns."""
         figures = (
@@ -55,8 +65,9 @@ class Row:
             f"overlap {duration(self.overlap) if self.overlap else '0'}  healed {self.healing:.1f} s"
         )
         verdict = "pass" if self.passed else "FAIL"
-        told = [f"      {text}" for text in (*self.wrong, *self.notes[:5])]
-        line = f"{self.fault:<5} {verdict}  {self.server:<8} {figures}  ({self.adds} adds)  {self.what}"
+        told = [f"      {text}" for text in (*self.wrong, *self.notes[:5], *self.evidence)]
+        load = f"({self.adds} adds, {self.calls} calls)"
+        line = f"{self.fault:<5} {verdict}  {self.server:<8} {figures}  {load}  {self.what}"
         return "\n".join([line, *told])
 
 
@@ -71,7 +82,7 @@ def write_table(
     for row in rows:
         lines[row.fault] = _line(row)
     kept = [lines.get(fault.name, _unknown(fault)) for fault in faults()]
-    told = "\n".join([HEADER, "|---|---|---|---|---|---|---|---|", *kept])
+    told = "\n".join([HEADER, "|---|---|---|---|---|---|---|---|---|", *kept])
     before = re.sub(r"Last run: .*", f"Last run: {_circumstances(claim_duration)}", before)
     if redelivery is not None:
         after = re.sub(r"Redelivery: .*", f"Redelivery: {_figures(redelivery)}", after)
@@ -90,6 +101,7 @@ def _line(row: Row) -> str:
         row.zombies,
         overlap,
         f"{row.healing:.1f} s",
+        f"{row.calls:,} calls" if row.calls else UNTRACED,
     )
     return f"| {' | '.join(map(str, cells))} |"
 
@@ -104,7 +116,7 @@ def _figures(redelivery: Redelivery) -> str:
 
 
 def _unknown(fault: Fault) -> str:
-    return f"| {fault.name} | {fault.what} | {fault.required} | {NEVER} | | | | |"
+    return f"| {fault.name} | {fault.what} | {fault.required} | {NEVER} | | | | | |"
 
 
 def _circumstances(claim_duration: float) -> str:

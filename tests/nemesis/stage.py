@@ -18,18 +18,23 @@ from distq.testing.promises import left_over
 from distq.workqueue.queue import Queue
 from tests import ROOT
 from tests.informer.faulty_proxy import FaultyProxy
+from tests.nemesis.catalogue import Topology
 from tests.nemesis.fleet_process import FleetProcess
 from tests.nemesis.gardener import NAMESPACE, Gardener
 from tests.nemesis.journal import Add, Attempt, Reconcile
 from tests.nemesis.judge import Span
+from tests.nemesis.lateness import Lateness
 from tests.nemesis.stepped_clock import VARIABLE, SteppedClock
+from tests.nemesis.traces import Traces
 from tests.support.api_servers import ApiServer, kubeconfig_through
 from tests.support.redis_servers import server_of
+from tests.support.redis_topologies import Cluster, Sentinels
 from tests.support.tcp_proxy import Mode, TcpProxy
 
 WORKERS = ("worker-1", "worker-2", "worker-3")
 PRODUCERS = ("producer-1", "producer-2")
 INFORMERS = ("informer-1", "informer-2")
+NAMES = (*WORKERS, *PRODUCERS, *INFORMERS)
 LEASE = {"DISTQ_LEASE_DURATION": "5", "DISTQ_RENEW_DEADLINE": "4", "DISTQ_RETRY_PERIOD": "1"}
 LEASE_NAME = "nemesis"
 ADDS_PER_SECOND, CHANGES_PER_SECOND = 30.0, 6.0
@@ -37,7 +42,7 @@ OPTIONS = (
     *("--appendonly", "yes", "--appendfsync", "everysec", "--auto-aof-rewrite-percentage", "0"),
     *("--enable-debug-command", "local"),
 )
-STARTED_WITHIN, AT_REST_WITHIN = 90.0, 90.0
+STARTED_WITHIN, AT_REST_WITHIN = 180.0, 180.0
 
 
 class Stage:
@@ -51,10 +56,12 @@ class Stage:
         chance: random.Random,
         *,
         claim_duration: float,
+        topology: Topology = "one server",
         root: Path = ROOT,
     ) -> None:
         self.folder = folder
         self.kind = kind
+        self.topology = topology
         self.api = api
         self.chance = chance
         self.claim_duration = claim_duration
@@ -76,27 +83,27 @@ class Stage:
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             self.guard = stack.enter_context(Guard("nemesis"))
-            self.data = self.folder / "redis"
-            self.data.mkdir(parents=True)
-            self.redis = self.new_redis(self.data)
-            stack.callback(self._stop_redis)
-            self.redis.start()
-            self.connection = Connection(self.redis.url)
+            self.gates: dict[str, TcpProxy] = {}
+            if self.topology == "one server":
+                self._start_redis(stack)
+            else:
+                self._start_group(stack)
+            self.connection = Connection(self.url)
+            self.traces = Traces(lambda: self.url)
+            self.lateness = Lateness()
+            self.lateness.start()
+            stack.callback(self.lateness.end)
             self.clock = SteppedClock(self.folder / "clock")
             self.faulty_api = stack.enter_context(FaultyProxy(self.api))
             self.api_gates = {
                 name: stack.enter_context(TcpProxy(("127.0.0.1", self.faulty_api.port))) for name in INFORMERS
-            }
-            names = (*WORKERS, *PRODUCERS, *INFORMERS)
-            self.gates = {
-                name: stack.enter_context(TcpProxy(("127.0.0.1", self.redis.port))) for name in names
             }
             self._create_namespace()
             self.gardener = Gardener(self.api.client(), self.chance, CHANGES_PER_SECOND)
             self.gardener.start()
             stack.callback(self.gardener.end)
             stack.callback(self._kill_all)
-            for name in names:
+            for name in NAMES:
                 self.start(name)
             self.until(self._is_complete, "all are there", within=STARTED_WITHIN)
             self._stack = stack.pop_all()
@@ -107,6 +114,34 @@ class Stage:
     ) -> None:
         self._stack.close()
         self.connection.close()
+
+    def _start_redis(self, stack: ExitStack) -> None:
+        self.data = self.folder / "redis"
+        self.data.mkdir(parents=True)
+        self.redis = self.new_redis(self.data)
+        stack.callback(self._stop_redis)
+        self.redis.start()
+        for name in NAMES:
+            self.gates[name] = stack.enter_context(TcpProxy(("127.0.0.1", self.redis.port)))
+
+    def _start_group(self, stack: ExitStack) -> None:
+        """Start servers that know each other; clients are told where they are, so no gate is in between."""
+        if self.topology == "cluster":
+            self.cluster = stack.enter_context(Cluster(server_of(self.kind), guard=self.guard))
+            return
+        self.sentinels = stack.enter_context(Sentinels(server_of(self.kind), guard=self.guard))
+        self.sentinels.wait_until_settled()
+
+    @property
+    def url(self) -> str:
+        """Return where Redis is now."""
+        match self.topology:
+            case "cluster":
+                return self.cluster.url
+            case "sentinels":
+                return self.sentinels.url
+            case _:
+                return self.redis.url
 
     def new_redis(self, folder: Path, *options: str) -> EmbeddedValkey:
         """Return a server of this stage's kind that keeps its log in ``folder``; start it."""
@@ -123,7 +158,7 @@ class Stage:
         if name in self.processes:
             self._past.append(self.processes[name])
         settings = {
-            "DISTQ_REDIS_URL": f"redis://127.0.0.1:{self.gates[name].port}/0",
+            "DISTQ_REDIS_URL": f"redis://127.0.0.1:{self.gates[name].port}/0" if self.gates else self.url,
             "DISTQ_LEASE_NAMESPACE": NAMESPACE,
             "DISTQ_LEASE_NAME": LEASE_NAME,
             "NEMESIS_CLAIM_DURATION": str(self.claim_duration),
@@ -174,9 +209,10 @@ class Stage:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             self.tend()
+            self.traces.look()
             time.sleep(min(0.05, max(0.0, until - time.monotonic())))
 
-    def until(self, condition: Callable[[], object], what: str, *, within: float = 60.0) -> None:
+    def until(self, condition: Callable[[], object], what: str, *, within: float = 120.0) -> None:
         """Return once the condition holds; raise TimeoutError when it takes too long."""
         deadline = time.monotonic() + within
         while not condition():
@@ -221,21 +257,30 @@ class Stage:
 
     loaded = False
 
-    def begin_load(self) -> None:
-        """Let everybody add and change."""
-        self.loaded = True
+    def begin_load(self, *, traced: bool) -> None:
+        """Let everybody add and change, and scripts leave their trace."""
+        if traced:
+            self.traces.begin()
+        self.lateness.forget()
         self.notes, self.surprises, self.healed_from = [], [], 0.0
         self._past, self._own_adds = [], []
         for process in self.processes.values():
             process.journal.forget()
+        self.gardener.forget()
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Let everybody add and change again, after ``end_load``."""
+        self.loaded = True
         for producer in self.named("producer"):
             (producer.folder / "rest").unlink(missing_ok=True)
-        self.gardener.work()
+        self.gardener.go_on()
 
     def end_load(self) -> None:
         """Return when nobody adds or changes any more, and all that was acknowledged is known."""
         self.loaded = False
         for producer in self.named("producer"):
+            (producer.folder / "rests").unlink(missing_ok=True)
             (producer.folder / "rest").touch()
         self.gardener.rest()
         self.until(
@@ -263,11 +308,12 @@ class Stage:
 
     def frozen(self) -> dict[str, list[Span]]:
         """Return when which process was frozen."""
-        return {process.folder.name: process.frozen for process in self._all() if process.frozen}
+        every = ((each.folder.name, [*each.frozen, *each.journal.stood]) for each in self._read())
+        return {name: spans for name, spans in every if spans}
 
     def said(self, text: str) -> int:
         """Return how often a text stands in the logs of the processes."""
-        return sum(process.log().count(text) for process in self._all())
+        return sum(process.log().count(text) for process in self.every_process())
 
     def left_over(self) -> dict[str, dict[str, int]]:
         """Return by queue what Redis holds too much."""
@@ -287,13 +333,14 @@ class Stage:
                     self.notes.append(f"{item.key} was parked: {item.reason}")
                     inspector.requeue(queue, item.key, state="dead")
 
-    def _read(self) -> list[FleetProcess]:
-        for process in self._all():
-            process.close_journal()
-        return self._all()
-
-    def _all(self) -> list[FleetProcess]:
+    def every_process(self) -> list[FleetProcess]:
+        """Return all that ran since the load began, those that ended, too."""
         return [*self._past, *self.processes.values()]
+
+    def _read(self) -> list[FleetProcess]:
+        for process in self.every_process():
+            process.close_journal()
+        return self.every_process()
 
     def _is_complete(self) -> bool:
         try:
@@ -323,5 +370,5 @@ class Stage:
         self.redis.stop()
 
     def _kill_all(self) -> None:
-        for process in self._all():
+        for process in self.every_process():
             process.kill()

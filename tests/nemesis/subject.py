@@ -5,6 +5,7 @@ begins, ends or is settled is written down.
 """
 
 import asyncio
+import ctypes
 import os
 import random
 import signal
@@ -12,6 +13,8 @@ import time
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from inspect import signature
+from pathlib import Path
 from typing import Any
 
 from distq import Client, Controller, For, Queue, Request
@@ -20,8 +23,11 @@ from tests.nemesis import stepped_clock
 from tests.nemesis.journal import JournalWriter
 
 CLAIM_DURATION = float(os.environ.get("NEMESIS_CLAIM_DURATION", "6"))
+MAX_HOLD = 2 * CLAIM_DURATION
 FAILING = 0.03
 """The share of reconciles that fail."""
+GREEDY = Path("../greedy")
+"""There once an item held the interpreter: each file system has it once."""
 
 DISPOSITIONS = "dispositions" if hasattr(Turn, "dispositions") else "fates"
 """The name in 0.1.0, beside which this runs, too."""
@@ -72,9 +78,13 @@ def journaled(queue: str, request: Request) -> Iterator[dict[str, Any]]:
 
 def reconcile_job(request: Request) -> None:
     """Take as long as the key says, look whether to stop, and fail sometimes."""
+    if request.key.startswith("endless") and request.attempt == 1:
+        time.sleep(20 * MAX_HOLD)  # no run for the journal: that it overlaps with the next one is the fault
     with journaled("jobs", request):
         if request.key.startswith("poison"):
             os.kill(os.getpid(), signal.SIGKILL)
+        if request.key.startswith("greedy") and not GREEDY.exists():
+            hold_interpreter()
         if request.cancelled.wait(_takes(request.key)):
             raise Abandoned
         if random.random() < FAILING:
@@ -89,6 +99,14 @@ async def reconcile_map(request: Request) -> None:
         await asyncio.sleep(_takes(request.key))
 
 
+def hold_interpreter() -> None:
+    """Let nothing of this process run for longer than a claim, as a call of C that keeps the GIL."""
+    GREEDY.touch()
+    began = time.monotonic()
+    ctypes.PyDLL(None).usleep(int(1.5e6 * CLAIM_DURATION))
+    journal.write("stood", began=began, ended=time.monotonic())
+
+
 def _takes(key: str) -> float:
     """Return seconds: of those called long up to a claim duration, of the longest more, else a moment."""
     if key.startswith("longest"):
@@ -97,7 +115,12 @@ def _takes(key: str) -> float:
     return CLAIM_DURATION * (0.2 + 0.8 * share) if "long" in key else 0.02 * share
 
 
-jobs = Controller(JournaledQueue("jobs", claim_duration=CLAIM_DURATION), reconcile_job, concurrency=8)
+BOUNDED: dict[str, Any] = {"max_hold": MAX_HOLD} if "max_hold" in signature(Controller).parameters else {}
+"""What 0.1.0 does not know."""
+
+jobs = Controller(
+    JournaledQueue("jobs", claim_duration=CLAIM_DURATION), reconcile_job, concurrency=8, **BOUNDED
+)
 maps = Controller(
     JournaledQueue("maps", claim_duration=CLAIM_DURATION),
     reconcile_map,

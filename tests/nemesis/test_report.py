@@ -23,10 +23,15 @@ def test_a_run_writes_its_figures_and_leaves_the_others(tmp_path: Path) -> None:
     before = page.read_text().count("\n")
     first, second = faults()[:2]
     for lost in (3, 4):
-        row = Row(first.name, first.what, first.required, "redis6", "real", adds=9, lost=lost, overlap=0.5)
+        row = Row(
+            first.name, first.what, first.required, "redis6", "real", adds=9, lost=lost, overlap=0.5, calls=70
+        )
         write_table([row], MEASURED, 6.0, page)
     told = page.read_text()
-    assert f"| {first.name} | {first.what} | {first.required} | redis6 | 4 | 0 | 500 ms | 0.0 s |" in told
+    assert (
+        f"| {first.name} | {first.what} | {first.required} | redis6 | 4 | 0 | 500 ms | 0.0 s | 70 calls |"
+        in told
+    )
     assert f"\n| {second.name} | {second.what} |" in told
     assert "claims of 6 s." in told
     assert "99th percentile" in told

@@ -59,7 +59,7 @@ def connections_half_open(stage: Stage) -> None:
     stage.each_gate("pass")
 
 
-@fault("F7", "it fences itself before others take over")
+@fault("F7", "it fences itself before others take over", cuts_off=True)
 def worker_cut_off(stage: Stage) -> None:
     """Put one worker into a black hole for twice the claim duration."""
     victim = _victim(stage)
@@ -71,7 +71,7 @@ def worker_cut_off(stage: Stage) -> None:
     stage.healed_from = begun
 
 
-@fault("F7b", "all fence themselves, settle nothing, and begin anew")
+@fault("F7b", "all fence themselves, settle nothing, and begin anew", cuts_off=True)
 def everybody_cut_off(stage: Stage) -> None:
     """Put everybody into a black hole for one and a half claim durations."""
     stage.each_gate("hang")
@@ -121,7 +121,7 @@ def poison(stage: Stage) -> None:
     inspector.delete("jobs", "poison/one", state="dead")
 
 
-@fault("F37", "each does its part, and nothing is lost", server="redis7", older=True)
+@fault("F37", "each does its part, and nothing is lost", server="redis7", older=True, untraced=True)
 def two_releases(stage: Stage) -> None:
     """Replace a worker and a producer by those of 0.1.0, and these by new ones again."""
     older = stage.folder / "release"
@@ -148,7 +148,7 @@ def worker_told_to_stop(stage: Stage) -> None:
         stage.sleep(0.5)
 
 
-@fault("F38b", "it ends by itself, and lets its session lapse", server="redis6")
+@fault("F38b", "it ends by itself, and lets its session lapse", server="redis6", cuts_off=True)
 def worker_told_to_stop_in_an_outage(stage: Stage) -> None:
     """Send a SIGTERM to a worker while Redis hangs."""
     leaving = _victim(stage)

@@ -9,7 +9,6 @@ import json
 import os
 import secrets
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -25,6 +24,7 @@ import urllib3
 
 from tests.go import envtest
 from tests.support.parts import missing
+from tests.support.redis_topologies import free_port
 from tests.support.tcp_proxy import TcpProxy
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class RealApiServer:
         self._folder = tempfile.TemporaryDirectory(prefix="distq-apiserver-")
         self._root = Path(self._folder.name)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._port, self._etcd_port, self._peer_port = _free_ports(3)
+        self._port, self._etcd_port, self._peer_port = (free_port() for _ in range(3))
         self.token = secrets.token_urlsafe(16)
         self.outsider_token = secrets.token_urlsafe(16)
         """Of a user who may do nothing but discovery."""
@@ -176,6 +176,15 @@ class RealApiServer:
         answer = urllib3.request("POST", url, body=body, retries=False, timeout=30.0)
         if answer.status != 200:
             raise RuntimeError(f"etcd does not compact: {answer.data.decode()}")
+
+    def raise_version(self, by: int) -> None:
+        """Let the cluster's version grow by so much, as in hours of work: etcd writes what is nobody's."""
+        url = f"http://127.0.0.1:{self._etcd_port}/v3/kv/put"
+        with urllib3.PoolManager(retries=False, timeout=30.0) as pool:
+            for _ in range(by):
+                answer = pool.request("POST", url, body=json.dumps({"key": "bm9ib2R5", "value": ""}))
+                if answer.status != 200:
+                    raise RuntimeError(f"etcd does not write: {answer.data.decode()}")
 
     @contextmanager
     def _at_rest(self) -> Iterator[None]:
@@ -326,11 +335,3 @@ def _client(kubeconfig: Path) -> "Client":
 def _dying_with_parent() -> list[str]:
     """Return the prefix that kills a program when this process dies, however it dies."""
     return ["setpriv", "--pdeathsig", "KILL", "--"] if shutil.which("setpriv") else []
-
-
-def _free_ports(count: int) -> list[int]:
-    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [listener.getsockname()[1] for listener in listeners]
-    for listener in listeners:
-        listener.close()
-    return ports

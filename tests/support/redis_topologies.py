@@ -1,6 +1,7 @@
 """Redis as it is run: a primary with replicas under Sentinels, and a cluster; real servers on loopback."""
 
 import contextlib
+import os
 import random
 import shutil
 import socket
@@ -14,6 +15,7 @@ from typing import Any, Self
 import redis
 
 from distq.testing.embedded_valkey import EmbeddedValkey
+from distq.testing.guard import Guard
 from tests.support.eventually import eventually
 
 SERVICE = "mymaster"
@@ -34,12 +36,15 @@ def free_port() -> int:
 
 @contextlib.contextmanager
 def sentinel_program(
-    program: Path, settings: Path, lines: Sequence[str], options: Sequence[str]
+    program: Path, settings: Path, lines: Sequence[str], options: Sequence[str], guard: Guard | None = None
 ) -> Iterator[None]:
     """Run one Sentinel, which writes what it learns into its settings' file."""
     settings.write_text("\n".join([*lines, ""]))
     command = [str(program), str(settings), "--sentinel", "--dir", str(settings.parent), *options]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    if guard:
+        command += ["--set-proc-title", "no"]  # it would replace the environment, by which a guard finds it
+    environment = os.environ | (guard.environment if guard else {})
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield
     finally:
@@ -58,8 +63,10 @@ class Sentinels:
         sentinel_options: Sequence[str] = (),
         client: dict[str, Any] | None = None,
         sentinel_client: dict[str, Any] | None = None,
+        guard: Guard | None = None,
     ) -> None:
         self._program = server
+        self._guard = guard
         self._options = tuple(options)
         self._sentinel_options = tuple(sentinel_options)
         self._client_options = client or {}
@@ -97,6 +104,7 @@ class Sentinels:
             server=self._program,
             options=(*("--repl-diskless-sync-delay", "0"), *self._options, *options),
             port=port or free_port(),
+            guard=self._guard,
         ).start()
         self.servers[server.port] = server
         if "password" in self._client_options:  # what waits for it to start has none
@@ -152,7 +160,7 @@ class Sentinels:
             ]
             settings = Path(self._folder, f"{port}.conf")
             self._sentinels.enter_context(
-                sentinel_program(self._program, settings, monitor, ["--port", str(port)])
+                sentinel_program(self._program, settings, monitor, ["--port", str(port)], self._guard)
             )
         return self
 
@@ -168,9 +176,10 @@ class Sentinels:
 class Cluster:
     """A context with three primaries, a replica of each, and all slots."""
 
-    def __init__(self, server: Path, *, options: Sequence[str] = ()) -> None:
+    def __init__(self, server: Path, *, options: Sequence[str] = (), guard: Guard | None = None) -> None:
         self._program = server
         self._options = tuple(options)
+        self._guard = guard
         self.servers: dict[int, EmbeddedValkey] = {}
 
     @property
@@ -225,6 +234,7 @@ class Cluster:
                 server=self._program,
                 options=(*settings, "--repl-diskless-sync-delay", "0", *self._options),
                 port=port,
+                guard=self._guard,
             ).start()
         for port in ports[1:]:
             raw(port)("CLUSTER", "MEET", "127.0.0.1", ports[0])
