@@ -10,7 +10,6 @@ from typing import Literal
 
 Message = signal.Signals | BaseException | Literal["stop", "called", "late"]
 
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _LONGEST_SLEEP = 1.0
 """Seconds that the main thread waits at a time."""
 
@@ -43,7 +42,7 @@ class Mailbox:
 
     @contextmanager
     def receiving_signals(self) -> Iterator[None]:
-        """Take SIGTERM and SIGINT as messages, if this is the main thread."""
+        """Take SIGTERM, SIGINT, and the end of a terminal as messages, if this is the main thread."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -51,7 +50,10 @@ class Mailbox:
         def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - signal's signature
             self.put(signal.Signals(number))
 
-        before = {number: signal.signal(number, handle) for number in _SIGNALS}
+        numbers = [signal.SIGTERM, signal.SIGINT]
+        if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # else nohup, or a program with a use for it
+            numbers.append(signal.SIGHUP)
+        before = {number: signal.signal(number, handle) for number in numbers}
         try:
             yield
         finally:

@@ -82,13 +82,14 @@ class Manager:
         self._require_controllers()
 
     def run(self, *, informer: bool = True, workers: bool = True) -> None:
-        """Run until ``stop``, SIGTERM or SIGINT (received in the main thread only), and then drain.
+        """Run until ``stop``, SIGTERM, SIGINT or SIGHUP (received in the main thread only), and then drain.
 
         ``informer`` competes for the lease and watches, ``workers`` reconciles. A second signal ends the
-        grace period. It returns within that and two seconds, whatever does not answer; an ``on_stop`` that
-        hangs may add half a second. Raises what ended it: LeaseLost, KeyboardInterrupt after SIGINT,
-        RedisError where Redis cannot be used at the start, ConfigError, ApiError, what ``on_start`` or
-        ``on_stop`` raised; else Unsettled where something was left behind.
+        grace period; SIGHUP stays with whoever ignores or handles it. It returns within that period and two
+        seconds, whatever does not answer; an ``on_stop`` that hangs may add half a second. Raises what ended
+        it: LeaseLost, KeyboardInterrupt after SIGINT, RedisError where Redis cannot be used at the start,
+        ConfigError, ApiError, what ``on_start`` or ``on_stop`` raised; else Unsettled where something was
+        left behind.
         """
         if self._started:
             raise ConfigError("this Manager was run before: make another one.")
@@ -200,9 +201,12 @@ class Manager:
                 controller.queue.purpose = PresentPurpose(purpose, self._reach().authorities)
 
     def _reach(self) -> "Client":
-        from distq.client.client import Client
+        """Return the one client of all controllers and of the candidate, made where none was given."""
+        if self._client is None:
+            from distq.client.client import Client
 
-        return self._client or Client()
+            self._client = Client()
+        return self._client
 
     def _lease_name(self) -> str:
         names = "-".join(sorted(controller.name for controller in self._controllers))

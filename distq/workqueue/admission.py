@@ -12,9 +12,9 @@ from typing import Any
 
 from distq.clock import Clock
 from distq.errors import QueueTaken
-from distq.redisio.keys import text_of
+from distq.redisio import queue_reads
 from distq.redisio.queue_store import QueueStore
-from distq.redisio.records import StreamRecord, parse_fields
+from distq.redisio.round_trips import run
 from distq.workqueue.purpose import Purpose
 
 LOOK_EVERY = 1.0
@@ -38,7 +38,7 @@ class Participant:
 
     who: str
     purpose: Purpose
-    sign: bytes | str
+    sign: object
 
 
 class Admission:
@@ -121,26 +121,22 @@ class Admission:
 
     def _participants(self, before: int | None) -> Iterator[tuple[str, Participant]]:
         """Yield who says what it is for: sessions, and leaders that feed the queue."""
-        workers, streams = self._store.read(("HGETALL", "workers"), ("HGETALL", "streams"))
-        for number, text in _pairs(workers):
-            about = parse_fields(text)
+        connection = self._store.connection
+        workers = queue_reads.worker_records(self._store)
+        streams = queue_reads.streams(self._store)
+        for number, about in run(connection, workers).items():
             purpose = Purpose.parse(about)
-            if purpose is not None and number.isdigit() and (before is None or int(number) < before):
-                yield number.decode(), Participant(_worker(about), purpose, text)
+            if purpose is not None and (before is None or number < before):
+                yield str(number), Participant(_worker(about), purpose, about)
         now: float | None = None
-        for name, text in _pairs(streams):
-            record = StreamRecord.parse(text)
-            purpose = Purpose.parse(record.about) if record is not None else None
-            if record is None or purpose is None:
+        for name, record in run(connection, streams).items():
+            purpose = Purpose.parse(record.about)
+            if purpose is None:
                 continue
-            now = self._store.connection.now() if now is None else now
+            now = connection.now() if now is None else now
             if record.gone_since(now) is None:
                 leader = f"the informer {record.about.get('leader')!s:.80}"
-                yield text_of(name), Participant(leader, purpose, record.batch)
-
-
-def _pairs(flat: list[bytes]) -> Iterator[tuple[bytes, bytes]]:
-    return zip(flat[::2], flat[1::2], strict=True)
+                yield name, Participant(leader, purpose, record.batch)
 
 
 def _worker(about: Mapping[str, Any]) -> str:

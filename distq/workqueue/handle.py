@@ -119,20 +119,17 @@ class QueueHandle:
         priority = validate_priority(priority)
         delay = 0 if after is None else microseconds(validate_delay(after))
         added = 0
-        behind: NotReplicated | None = None
         for batch in batches(keys):
             try:
                 new, fitted = self._engine.add(
                     batch, priority=priority, delay=delay, max_length=self._max_length
                 )
             except NotReplicated as error:
-                new, fitted, behind = error.added, error.accepted, error
+                self._note_accepted(error.added, error.accepted, delayed=delay > 0)
+                error.added += added
+                raise
+            self._note_accepted(new, fitted, delayed=delay > 0)
             added += new
-            if self._recorder is not None:
-                self._recorder.accepted(new, fitted, delayed=delay > 0)
-            if behind is not None:
-                behind.added = added
-                raise behind
             if fitted < len(batch):
                 raise queue_full(self.name, self._max_length, added)
         return added
@@ -355,6 +352,10 @@ class QueueHandle:
     def close(self) -> None:
         """Release what this handle still holds and end its session; the next use opens another."""
         self._session.close()
+
+    def _note_accepted(self, added: int, accepted: int, *, delayed: bool) -> None:
+        if self._recorder is not None:
+            self._recorder.accepted(added, accepted, delayed=delayed)
 
     def _count_limiter_error(self) -> None:
         if self._recorder is not None:

@@ -179,7 +179,8 @@ class TurnClient:
         """End claims that nobody can be given; where that fails the heartbeat releases them."""
         for start in range(0, len(requests), COSTLY_LIMIT):
             entries = [SetAside(request) for request in requests[start : start + COSTLY_LIMIT]]
-            self._run(self._numbered(entries, 0))
+            if self._run(self._numbered(entries, 0)) is None:
+                return  # they are still what they were, and whoever claims them next sets them aside
             for entry in entries:
                 _logger.error(
                     'queue %s: "%s" is dead: its key or its failure record cannot be read. '

@@ -1,12 +1,15 @@
 """Whatever stands in a live queue's structures, the rest is processed, and nothing vanishes."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from distq.redisio.connection import Connection
 from distq.redisio.keys import queue_key, shown
+from distq.redisio.queue_store import QueueStore
 from distq.workqueue.gauges import QueueGauges
+from distq.workqueue.queue import Queue
 from tests.contents.garbage import MEMBERS, SCORES, TEXTS
 from tests.contents.live_queue import NAME, STATES, LiveQueue, names
 from tests.support.eventually import eventually
@@ -140,3 +143,30 @@ def test_a_structure_of_a_wrong_type_is_named_and_the_rest_is_whole(live: LiveQu
     live.command("RENAME", "kept", structure)
     live.settle_held()
     live.expect_all(ALL, but_errors=True)
+
+
+def test_only_what_was_set_aside_is_called_dead(
+    connection: Connection, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the session is lost before that, or Redis went back, nothing is, and nobody is told so."""
+    counted: list[int] = []
+    run_script = QueueStore.run
+
+    def wiped_after_a_claim(store: QueueStore, script: str, **inputs: Any) -> Any:
+        reply = run_script(store, script, **inputs)
+        if script == "turn":
+            connection.execute("FLUSHALL")
+        return reply
+
+    queue = Queue(NAME, connection)
+    queue._settings.on_set_aside = counted.append
+    queue.add("a")
+    connection.execute("ZADD", queue_key(NAME, "ready"), 1, b"\xff")
+    with monkeypatch.context() as patch:
+        patch.setattr(QueueStore, "run", wiped_after_a_claim)
+        queue.turn([], 2)
+    assert (counted, "is dead" in caplog.text) == ([], False)
+    connection.execute("ZADD", queue_key(NAME, "ready"), 1, b"\xff")
+    queue.turn([], 2)
+    assert (counted, "is dead" in caplog.text) == ([1], True)
+    queue.close()

@@ -17,6 +17,7 @@ import pytest
 from distq.client.client import Client
 from distq.config import Settings
 from distq.controller.controller import Controller
+from distq.controller.mailbox import Mailbox
 from distq.controller.manager import Manager
 from distq.controller.shutdown import ONE_REQUEST
 from distq.controller.watches import Every, For, Owns, Watch
@@ -394,6 +395,26 @@ class TestWorkers:
             go.set()
 
 
+def test_all_controllers_and_the_candidate_share_a_client() -> None:
+    """Where none is given it is made once: it learns what the API server has, and has a pool of its own."""
+    manager = Manager([Controller("foos", lambda _: None)])
+    assert manager._reach() is manager._reach()
+    own = Client()
+    assert Manager([Controller("foos", lambda _: None)], client=own)._reach() is own
+
+
+def test_nohup_is_heeded() -> None:
+    """Who ignores SIGHUP goes on, and who has a use for it is called."""
+    before = signal.getsignal(signal.SIGHUP)
+    try:
+        for handler in (signal.SIG_IGN, lambda *_: None):
+            signal.signal(signal.SIGHUP, handler)
+            with Mailbox().receiving_signals():
+                assert signal.getsignal(signal.SIGHUP) is handler
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 class TestSignals:
     """A real process and real signals."""
 
@@ -426,15 +447,16 @@ class TestSignals:
             process.kill()
             process.communicate()
 
-    def test_sigterm_finishes_what_runs_and_releases_the_rest(
-        self, start: Callable[..., Any], connection: Connection
+    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+    def test_it_finishes_what_runs_and_releases_the_rest(
+        self, start: Callable[..., Any], connection: Connection, number: signal.Signals
     ) -> None:
         """Exit status 0; the item in progress is done, the others wait for the next worker."""
         process = start("0.5", "0.6", "0.7", grace=10)
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(number)
         output, _ = process.communicate(timeout=20)
         assert process.returncode == 0
-        assert "SIGTERM: no new work; 1 in progress" in output
+        assert f"{number.name}: no new work; 1 in progress" in output
         assert "finished 0.5" in output
         assert "started 0.6" not in output
         assert left_over(connection, "foos") == {"ready": 2}

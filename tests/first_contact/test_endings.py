@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from distq.inspector import Inspector
+from distq.redisio.connection import Connection
+from distq.testing.embedded_valkey import EmbeddedValkey
 from tests.first_contact.conftest import Desk, Window
 from tests.support.eventually import eventually
 
@@ -131,6 +134,27 @@ def test_ctrl_c_lets_reconciles_end_that_a_reloading_run_has_begun(desk: Desk) -
     assert "again" not in window.wait_for(r"(?s).*reconciled(?s:.*)done in")
     assert window.wait() == 130
     desk.require_nothing_left()
+
+
+def test_closing_the_window_of_a_run_lets_reconciles_end(desk: Desk) -> None:
+    """What they settle is settled, though nobody can be told any more."""
+    (desk.folder / "foos.py").write_text(
+        "import pathlib, time\n"
+        "from distq import Controller, Request\n"
+        "def reconcile(request: Request) -> None:\n"
+        "    print('reconciling', flush=True)\n"
+        "    while not pathlib.Path('over').exists(): time.sleep(0.01)\n"
+        "controller = Controller('foos', reconcile)\n"
+        "controller.queue.add('web')\n"
+    )
+    with EmbeddedValkey() as server:
+        window = desk.open("distq", "run", "foos", DISTQ_REDIS_URL=server.url)
+        window.wait_for("reconciling")
+        window.close()
+        (desk.folder / "over").touch()
+        window.wait()
+        (queue,) = Inspector(Connection(server.url)).queues()
+    assert (queue.ready, queue.processing, queue.workers) == (0, 0, 0)
 
 
 def test_ctrl_c_says_what_a_demo_stops(desk: Desk) -> None:
