@@ -2,7 +2,8 @@
 
 A list, and an event with more keys than a commit takes, are chains of commits of which only the end
 moves the checkpoint: ``<checkpoint>~<leader's nonce>:<commit>``. Whoever finds such a position starts
-the chain over.
+the chain over. Once all pages of a list are in, its version follows, ``@<version>``: no write up to there is
+put into the cache any more, since the list would have shown it.
 """
 
 MARK = "!"
@@ -14,9 +15,12 @@ def checkpoint_of(position: str) -> str:
     return position.partition("~")[0]
 
 
-def step_of(position: str, step: str) -> str:
-    """Return another position, named by ``step``, that resumes from the same checkpoint."""
-    return f"{checkpoint_of(position)}~{step}"
+def step_of(position: str, step: str, *, listed: str = "") -> str:
+    """Return another position, named by ``step``, that resumes from the same checkpoint.
+
+    ``listed`` is the version of a list of which all pages are in.
+    """
+    return f"{checkpoint_of(position)}~{step}" + (f"@{listed}" if listed else "")
 
 
 def is_listing(position: str) -> bool:

@@ -14,6 +14,8 @@ one cluster slot. The prefix is ``distq`` unless the settings say another; no ke
     workers     HASH  session number -> JSON, gone with the session
     streams     HASH  stream -> "epoch position batch JSON"
     known:S     HASH  object -> what was last handed over of it by the stream S
+    cache:S     HASH  object -> version, terms and bytes of it, where the stream S is cached
+    index:S     ZSET  "term NUL object", all of score 0: what finds it in cache:S
     meta        HASH  layout, clocks, paused, cover, emptying, buckets, session records, trace
     wake        LIST  at most one token, which wakes a sleeper; it owns nothing
     trace       STREAM  what each script did, while somebody wants to know; see ``trace``
@@ -30,7 +32,7 @@ from distq.errors import InvalidKey, InvalidQueueName
 LAYOUT = 1
 """The version of the layout above; a queue with a higher one is refused."""
 
-_SORTED_SETS = {"ready", "dirty", "processing", "delayed", "dead", "sessions"}
+_SORTED_SETS = {"ready", "dirty", "processing", "delayed", "dead", "sessions", "index"}
 _OTHER_TYPES = {"wake": "list", "trace": "stream"}
 
 _QUEUE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -58,7 +60,7 @@ def election_key(name: str, *, prefix: str) -> str:
 
 def type_of(key: str) -> str:
     """Return the type of a key of ours, in Redis' words."""
-    structure = key.rpartition("}:")[2]
+    structure = key.partition("}:")[2].partition(":")[0]
     return "zset" if structure in _SORTED_SETS else _OTHER_TYPES.get(structure, "hash")
 
 

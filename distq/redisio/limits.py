@@ -10,7 +10,13 @@ COSTLY_LIMIT = 50
 """Settlements other than successes of a turn: each costs as much as ten successes."""
 
 BATCH_LIMIT = 1000
-"""Items of an add; keys, known and gone objects of a commit together."""
+"""Items of an add; keys, known, gone and cached objects of a commit together; objects of a page."""
+
+CACHED_LIMIT = 256 * 1024
+"""Bytes of an object that the cache holds; of a larger one it holds only that it is there."""
+
+CACHED_BYTES = 1024 * 1024
+"""Bytes of the cached objects of a commit; about as many are in a page that is read."""
 
 REPAIR_LIMIT = 500
 """Items that a script requeues, deletes or parks, or forgives a crash."""

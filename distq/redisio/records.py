@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Self
 
+from distq.redisio.checkpoints import checkpoint_of
 from distq.redisio.scores import decode_order, decode_time
 
 _NUMBER = rb"(\d{1,16})"
@@ -86,6 +87,17 @@ class StreamRecord:
             return None
         epoch, position, batch = (word.decode(errors="backslashreplace") for word in found.groups()[:3])
         return cls(epoch, position, batch, parse_fields(found[4]))
+
+    def cached_indices(self) -> frozenset[str] | None:
+        """Return by which indices the stream's cache finds objects; None where it is not complete.
+
+        Its leader says so with each commit (``cached``), once a list of its own was handed over or the leader
+        before said the same. One of 0.1.0 keeps no cache and says nothing; nor does the mark to list anew.
+        """
+        names = self.about.get("cached")
+        if not checkpoint_of(self.position).isdigit() or not isinstance(names, list):
+            return None
+        return frozenset(name for name in names if isinstance(name, str))
 
     def moment(self, name: str) -> float | None:
         """Return a time that was reported, seconds since the epoch; None for none."""

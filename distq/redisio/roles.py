@@ -39,10 +39,15 @@ _LOOK = _COUNT + "hgetall hkeys hmget hscan xrange zmscore zrange zrevrangebysco
 ROLES = {
     "producer": Role(("add", "add_after"), _HANDLE),
     "worker": Role(
-        ("add", "add_after", "close", "forget", "forgive", "heartbeat", "open", "turn"),
+        (
+            *("add", "add_after", "cache/read", "cache/write", "close", "forget", "forgive"),
+            *("heartbeat", "open", "turn"),
+        ),
         _HANDLE + "blpop client|id client|unblock hgetall hmget",
     ),
-    "informer": Role(("commit",), _KNOW + _COUNT + "hgetall hmget hscan hsetnx zrevrangebyscore"),
+    "informer": Role(
+        ("cache/read", "commit"), _KNOW + _COUNT + "hgetall hmget hscan hsetnx zrangebylex zrevrangebyscore"
+    ),
     "viewer": Role((), _LOOK),
     "operator": Role(
         ("add", "add_after", "commit", "delete", "park", "pause", "requeue", "resume", "trace"),

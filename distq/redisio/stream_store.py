@@ -11,11 +11,13 @@ from distq.redisio import queue_reads
 from distq.redisio.checkpoints import MARK
 from distq.redisio.connection import Connection
 from distq.redisio.keys import bytes_of, text_of, validate_key
-from distq.redisio.limits import BATCH_LIMIT
+from distq.redisio.limits import BATCH_LIMIT, CACHED_BYTES
+from distq.redisio.object_cache import CachedObject, cached_names, records_of
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import StreamRecord
 from distq.redisio.round_trips import run
 from distq.redisio.scores import validate_priority
+from distq.redisio.stream_keys import StreamKeys
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class StreamStore:
 
     def __init__(self, connection: Connection, queue: str, stream: str) -> None:
         self.stream = stream
-        self._store = _StreamKeys(connection, queue, stream)
+        self._store = StreamKeys(connection, queue, stream)
 
     def load(self) -> StreamRecord | None:
         """Return the stream's record, None where nothing was ever committed."""
@@ -63,6 +65,9 @@ class StreamStore:
         keep_pending: bool = False,
         known: Mapping[str, str] | None = None,
         gone: Sequence[str] = (),
+        objects: Sequence[CachedObject] = (),
+        dropped: Mapping[str, str] | None = None,
+        clear_cache: bool = False,
         about: Mapping[str, Any] | None = None,
         replaces: str = "",
     ) -> Committed | Fenced | Mismatch:
@@ -71,15 +76,22 @@ class StreamStore:
         Nothing is done unless ``after`` was the last batch, "" for the first: so a Redis that lost anything
         of the stream is noticed.
 
-        At most 1000 of keys, known and gone together; keys in bytes are what ``validate_key`` returned.
-        ``new`` "" removes the record. ``keep_pending`` leaves delayed and dead items alone. ``replaces``
-        names an epoch that may be higher than ours.
+        At most 1000 of keys, known, gone, objects and dropped together, and 1 MiB of objects; keys in bytes
+        are what ``validate_key`` returned. ``new`` "" removes the record and the cache. ``keep_pending``
+        leaves delayed and dead items alone. ``replaces`` names an epoch that may be higher than ours.
+
+        ``objects`` are put into the cache, and what is ``dropped`` as of a version leaves it, unless what is
+        there is newer; no name is in both. ``clear_cache`` empties it first.
         """
         items = list(dict.fromkeys(key if isinstance(key, bytes) else validate_key(key) for key in keys))
         priority = validate_priority(priority)
         known = known or {}
-        if len(items) + len(known) + len(gone) > BATCH_LIMIT:
-            raise ValueError(f"a commit of {len(items)} keys, {len(known)} known and {len(gone)} gone")
+        cached = records_of(objects, dropped or {})
+        counts = {"keys": len(items), "known": len(known), "gone": len(gone), "cached": len(cached)}
+        if sum(counts.values()) > BATCH_LIMIT:
+            raise ValueError(f"a commit of {', '.join(f'{count} {what}' for what, count in counts.items())}")
+        if (size := sum(map(len, cached.values()))) > CACHED_BYTES:
+            raise ValueError(f"a commit of {size} bytes of cached objects")
         if any(text.split() != [text] for text in (epoch, batch, new or "-")):
             raise ValueError(f"epoch {epoch!r}, batch {batch!r} and position {new!r} must be single words")
         kind, detail = self._store.run(
@@ -95,7 +107,13 @@ class StreamStore:
             keep_pending=int(keep_pending),
             n_items=len(items),
             n_known=len(known),
-            rest=[*items, *map(bytes_of, chain(chain.from_iterable(known.items()), gone))],
+            n_cached=len(cached),
+            clears_cache=int(clear_cache or not new),
+            rest=[
+                *items,
+                *map(bytes_of, chain(chain.from_iterable(known.items()), gone)),
+                *chain.from_iterable(cached.items()),
+            ],
         )
         if kind == b"FENCED":
             return Fenced(text_of(detail))
@@ -105,6 +123,7 @@ class StreamStore:
         """Make whoever leads list and enqueue everything; return False where nothing was ever committed.
 
         The stream's leader finds that another batch than its own was the last, and begins anew from here.
+        The cache is empty until then.
         """
         while (record := self.load()) is not None:
             answer = self.commit(
@@ -112,6 +131,7 @@ class StreamStore:
                 after=record.batch,
                 new=MARK,
                 batch=f"people-{secrets.token_hex(8)}",
+                clear_cache=True,
                 about=record.about,
             )
             if isinstance(answer, Committed):
@@ -142,18 +162,11 @@ class StreamStore:
         (values,) = self._store.read(("HMGET", "known", *map(bytes_of, objects)))
         return [None if value is None else text_of(value) for value in values]
 
+    def cached_names(self) -> Iterator[list[str]]:
+        """Yield the names of the cached objects in their order, a thousand at most at a time."""
+        return cached_names(self._store)
+
 
 def stream_records(connection: Connection, queue: str) -> dict[str, StreamRecord]:
     """Return the records of all streams of a queue, by their names."""
     return run(connection, queue_reads.streams(QueueStore(connection, queue)))
-
-
-class _StreamKeys(QueueStore):
-    """A queue whose known set is that of one stream."""
-
-    def __init__(self, connection: Connection, queue: str, stream: str) -> None:
-        super().__init__(connection, queue)
-        self._known = f"known:{stream}"
-
-    def key(self, name: str) -> str:
-        return super().key(self._known if name == "known" else name)

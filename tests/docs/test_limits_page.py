@@ -10,9 +10,11 @@ def test_the_limits_of_a_step_are_those_of_the_code() -> None:
     told = dict(table("what", "at most"))
     assert told["settlements of a turn, claims of a turn"] == f"{limits.TURN_LIMIT} each"
     assert told["settlements other than successes of a turn"] == str(limits.COSTLY_LIMIT)
-    assert told["keys of an add; keys, known and gone objects of a commit together"] == str(
+    assert told["keys of an add; keys, known, gone and cached objects of a commit together"] == str(
         limits.BATCH_LIMIT
     )
+    assert told["bytes of the cached objects of a commit"] == f"{limits.CACHED_BYTES // 2**20} MiB"
+    assert told["an object that is cached"] == f"{limits.CACHED_LIMIT // 2**10} KiB"
     assert told["items of a requeue, delete or park"] == str(limits.REPAIR_LIMIT)
     assert told["error texts"] == f"{ERROR_BYTES} bytes"
     assert told["tracebacks of failing and parked items"] == f"{TRACEBACK_BYTES // 1024} KiB"
@@ -25,6 +27,6 @@ def test_internals_tell_the_same_limits() -> None:
         f"At most {limits.TURN_LIMIT} settlements and {limits.TURN_LIMIT} claims go in one turn, "
         f"{limits.COSTLY_LIMIT} of the settlements other than successes"
     ) in texts["docs/internals/turn.md"]
-    assert (f"At most {limits.BATCH_LIMIT} of keys, known and gone objects go in one commit") in texts[
-        "docs/internals/stream.md"
-    ]
+    assert (
+        f"At most {limits.BATCH_LIMIT} of keys, known, gone and cached objects go in one commit"
+    ) in texts["docs/internals/stream.md"]

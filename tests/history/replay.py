@@ -60,6 +60,7 @@ class Replay:
         items, known = int(n_items), int(n_known)
         pairs, gone = rest[items : items + 2 * known], rest[items + 2 * known :]
         now = batch.pop("time")
+        del batch["n_cached"], batch["clears_cache"]  # the cache is no part of the queue
         batch |= {"priority": int(batch["priority"]), "keep_pending": batch["keep_pending"] == "1"}
         told = self.state.streams.commit(
             now=now,

@@ -1,5 +1,7 @@
 """The trace: one entry for each call, true, bounded, never in the way of the queue; on every server."""
 
+from typing import Any
+
 import pytest
 
 from distq.redisio import scripts, trace
@@ -30,6 +32,10 @@ def add(store: QueueStore, *items: bytes | str) -> None:
     store.run("add", items=items, priority=0, max_length="")
 
 
+def _words(value: Any) -> bytes:
+    return value if isinstance(value, bytes) else str(value).encode()
+
+
 def called(store: QueueStore) -> list[str]:
     """Return the scripts of which there are entries."""
     return [entry.script for entry in entries(store)]
@@ -52,7 +58,9 @@ def test_each_script_leaves_what_it_was_asked_and_answered(populated: Populated,
     assert told.keys() - {"time"} == inputs.keys()
     assert last.at_us == (populated.time if "time" in told else None)
     for name, value in inputs.items():
-        expected = [str(each).encode() for each in value] if isinstance(value, list) else str(value).encode()
+        expected = [_words(each) for each in value] if isinstance(value, list) else _words(value)
+        if name == "rest":
+            expected = expected[: -2 * inputs["n_cached"]]  # cached objects may be secrets
         assert told[name] == expected, name
 
 

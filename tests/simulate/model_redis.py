@@ -101,7 +101,8 @@ class ModelRedis:
 
     def _commit(self, inputs: Inputs) -> list[Any]:
         n_items, n_known = inputs["n_items"], inputs["n_known"]
-        rest = [_text(word) for word in inputs["rest"]]
+        n_before_cached = len(inputs["rest"]) - 2 * inputs["n_cached"]  # the cache is no part of the queue
+        rest = [_text(word) for word in inputs["rest"][:n_before_cached]]
         pairs = rest[n_items : n_items + 2 * n_known]
         words = {name: inputs[name] for name in ("stream", "epoch", "replaces", "after", "new", "batch")}
         answer = self.state.streams.commit(

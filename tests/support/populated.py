@@ -6,7 +6,9 @@ from typing import Any
 from distq.redisio import scripts
 from distq.redisio.connection import Connection
 from distq.redisio.keys import queue_key
-from distq.redisio.stream_store import StreamStore, _StreamKeys
+from distq.redisio.object_cache import CachedObject
+from distq.redisio.stream_keys import StreamKeys
+from distq.redisio.stream_store import StreamStore
 
 NOW = 1_795_000_000_000_000
 SECOND = 1_000_000
@@ -20,7 +22,7 @@ class Populated:
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        self.store = _StreamKeys(connection, "foos", STREAM)
+        self.store = StreamKeys(connection, "foos", STREAM)
         self.time = NOW
         self.turns = 0
         self.session = self.open("mine")
@@ -35,12 +37,18 @@ class Populated:
         self.run("close", session=other)
         connection.execute("HSET", self.store.key("failures"), "poison", "1 3 7 crashes@5,6,7 no")
         StreamStore(connection, "foos", STREAM).commit(
-            epoch="7", after="", new="100", batch="b0", keys=["ready"], known={"old": "1", "pod": "2"}
+            epoch="7",
+            after="",
+            new="100",
+            batch="b0",
+            keys=["ready"],
+            known={"old": "1", "pod": "2"},
+            objects=[CachedObject("pod", "2", b"{}", {"owner": ["web"]}), CachedObject("old", "1", b"{}")],
         )
 
     def become(self, connection: Connection) -> None:
         """Go on as another user."""
-        self.connection, self.store = connection, _StreamKeys(connection, "foos", STREAM)
+        self.connection, self.store = connection, StreamKeys(connection, "foos", STREAM)
 
     def run(self, script: str, **inputs: Any) -> Any:
         """Run a script, a second after the one before."""
@@ -95,7 +103,10 @@ class Populated:
             *("again", self.fence, "retry", "bucket 10 1", "", "boom"),
         ]
         pending = {"priority": 9, "max_length": ""}
-        batch = {"keep_pending": 0, "n_items": 2, "n_known": 1, "rest": ["new", "poison", "pod", "3", "old"]}
+        cached = [*("pod", b"3\nall\n\n{}"), *("old", b"101\ngone\n\n")]
+        rest = ["new", "poison", "pod", "3", "old", *cached]
+        counts = {"n_items": 2, "n_known": 1, "n_cached": 2}
+        batch = {"keep_pending": 0, "clears_cache": 0, "rest": rest} | counts
         record = {"epoch": "8", "replaces": "", "after": "b0", "new": "101", "batch": "b1", "about": "{}"}
         return {
             "open": _OPEN | {"nonce": "third"},
@@ -105,6 +116,9 @@ class Populated:
             "add": pending | {"items": ["new", "again", "later", "poison"]},
             "add_after": pending | {"items": ["new", "ready", "later", "poison"], "delay": SECOND},
             "turn": self._turn("fifth", self.session) | {"n_ok": 1, "settlements": settlements, "want": 5},
+            "cache/read": {"stream": STREAM, "limit": 9, "max_bytes": 9}
+            | {"first": b"[all\0", "last": b"(all\1"},
+            "cache/write": {"stream": STREAM, "records": ["pod", b"101\nall\n\n{}"]},
             "commit": {"stream": STREAM, "priority": -9} | record | batch,
             "forget": {"items": ["backs-off", "held"]},
             "forgive": session | {"held": ["poison", 6, "held", 8]},
@@ -126,4 +140,4 @@ _OPEN = {"layout": 1, "claim_duration": 600 * SECOND, "max_clock_step": 10 * SEC
 
 def key(name: str) -> str:
     """Return the key of a structure of the populated queue."""
-    return queue_key("foos", f"known:{STREAM}" if name == "known" else name)
+    return queue_key("foos", f"{name}:{STREAM}" if name in {"known", "cache", "index"} else name)

@@ -135,6 +135,8 @@ class SideBySide:
             stream=STREAM,
             n_items=len(items),
             n_known=len(known),
+            n_cached=0,
+            clears_cache=0,
             rest=[*items, *flat, *gone],
             **inputs,
         )

@@ -1,11 +1,12 @@
 -- Add a batch of items and move its stream to a new position, if the batch before it is the last, or do nothing.
+-- What it changes in the cache, (name, record) each, stands behind the objects that are gone; see `include/cached`.
 -- Returns {OK, added}, {FENCED, stored epoch} or {MISMATCH, stored position}. A resent batch answers OK again.
-local ready, dirty, processing, delayed, dead, streams, known, meta, wake =
-  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local ready, dirty, processing, delayed, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local streams, known, cache, index, meta, wake = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
 local time, stream, epoch, replaces, after, new = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local batch, about, priority, keep_pending = ARGV[7], ARGV[8], tonumber(ARGV[9]), ARGV[10] == '1'
-local n_items, n_known = tonumber(ARGV[11]), tonumber(ARGV[12])
-local rest = { unpack(ARGV, 13) }
+local n_items, n_known, n_cached, clears_cache = tonumber(ARGV[11]), tonumber(ARGV[12]), tonumber(ARGV[13]), ARGV[14]
+local rest = { unpack(ARGV, 15) }
 local call = redis.call
 --- @include now
 local stamp, trace_until = unpack(call('HMGET', meta, 'stamp', 'trace'))
@@ -13,10 +14,12 @@ traced = trace_until
 --- @include stamp
 for _, key in ipairs({ ready, dirty, processing, delayed, dead }) do call('ZCARD', key) end
 call('HLEN', known)
-local tokens = call('LLEN', wake)
+call('HLEN', cache)
+local n_index, tokens = call('ZCARD', index), call('LLEN', wake)
+local n_before_gone, n_before_cached = n_items + 2 * n_known, #rest - 2 * n_cached
+if traced and n_cached > 0 then args = { unpack(ARGV, 1, 14 + n_before_cached) } end -- objects may be secrets
 
--- Versions of the API server are opaque digits of any length, never Lua numbers.
-local function older(a, b) return #a < #b or (#a == #b and a < b) end
+--- @include older
 local record = call('HGET', streams, stream)
 local stored_epoch, position, last_batch = string.match(record or '', '^(%S+) (%S+) (%S+) ')
 if stored_epoch then -- what cannot be read counts as none: its leader lists anew
@@ -27,14 +30,20 @@ end
 if (last_batch or '') ~= after then return { 'MISMATCH', position or '' } end
 
 --- @include enqueue
-local n_before_gone = n_items + 2 * n_known
 local added = 0
 if n_items > 0 then
   added = enqueue({ unpack(rest, 1, n_items) }, priority, keep_pending)
   call('HSET', meta, 'stamp', stamp)
 end
 if n_known > 0 then call('HSET', known, unpack(rest, n_items + 1, n_before_gone)) end
-if #rest > n_before_gone then call('HDEL', known, unpack(rest, n_before_gone + 1)) end
+if n_before_cached > n_before_gone then call('HDEL', known, unpack(rest, n_before_gone + 1, n_before_cached)) end
+if clears_cache == '1' then call('UNLINK', cache, index) end
+if n_cached > 0 or n_index > 0 then
+  --- @include cached
+  local passed = string.match(new, '^%d*')
+  if n_cached > 0 then put_all({ unpack(rest, n_before_cached + 1) }, passed) end
+  drop_markers(passed)
+end
 if new == '' then
   call('HDEL', streams, stream)
 else

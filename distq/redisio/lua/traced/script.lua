@@ -1,6 +1,6 @@
 local call = redis.call
 local meta, trace = KEYS.meta, KEYS.trace
-local at, due_items, taken_back
+local at, due_items, taken_back, args
 local traced = call('HGET', meta, 'trace')
 local function run()
 --- @script
@@ -12,7 +12,7 @@ if traced and traced ~= '' then
   local ends, limit, longest = string.match(traced, '^(%d+) (%d+) (%d+)$')
   local moved = { call = 'NAME', at = at and string.format('%.0f', at), due = due_items, taken_back = taken_back }
   local function append()
-    moved.args, moved.reply = ARGV, reply
+    moved.args, moved.reply = args or ARGV, reply
     local entry = cjson.encode(moved)
     if #entry > tonumber(longest) then
       moved.args, moved.reply, moved.due, moved.taken_back, moved.cut = nil, nil, nil, nil, #entry

@@ -1,0 +1,197 @@
+"""The objects of one stream, as its leader and the fleet's own writes left them, for every process to read.
+
+What a record holds, and why what is read is never older than promised: ``docs/internals/cache.md``.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain
+from typing import Any, NamedTuple
+
+from distq.redisio.connection import Connection
+from distq.redisio.keys import bytes_of, text_of, validate_key
+from distq.redisio.limits import BATCH_LIMIT, CACHED_BYTES, CACHED_LIMIT
+from distq.redisio.records import StreamRecord
+from distq.redisio.stream_keys import StreamKeys
+
+_ALL, _GONE = b"all", b"gone"
+"""Terms of the index: what every object has, and what a marker has instead."""
+
+
+class CachedObject(NamedTuple):
+    """An object in the cache: its key, version, and JSON; and the values under which each index finds it.
+
+    ``data`` is empty where the object is too large to be cached: it is there, and the API server has it. Of
+    what is read ``indices`` are empty.
+    """
+
+    name: str
+    version: str
+    data: bytes
+    indices: Mapping[str, Sequence[str]] = {}
+
+    @property
+    def size(self) -> int:
+        """Return how many bytes of a commit it takes."""
+        return len(self.name) + len(_record_of(self))
+
+
+class CacheIncomplete(Exception):
+    """The cache does not hold all objects, or has no such index; ``record`` says how far its stream is."""
+
+    def __init__(self, record: StreamRecord | None) -> None:
+        super().__init__("the cache is not complete")
+        self.record = record
+
+
+class ObjectCache:
+    """The cache of one stream of one queue.
+
+    Each read raises CacheIncomplete until a leader has handed a list over, and RedisError. An index of
+    namespaces is not needed: names are read in their order.
+    """
+
+    def __init__(self, connection: Connection, queue: str, stream: str) -> None:
+        self._store = StreamKeys(connection, queue, stream)
+
+    def get(self, name: str) -> CachedObject | None:
+        """Return one object, in one round trip."""
+        field = bytes_of(name)
+        # the stream's record last: what it says of the cache was then true of what was read
+        record, stream = self._store.read(("HGET", "cache", field), ("HGET", "streams", self._store.stream))
+        _require(stream)
+        return _object_of(field, record)
+
+    def pages(self, namespace: str | None = None) -> Iterator[list[CachedObject]]:
+        """Yield all objects, or those of a namespace, in the order of their names, some at a time.
+
+        Each at most once, and those that stay throughout exactly once.
+        """
+        if namespace is None:
+            return self._pages(_ALL)
+        first = bytes_of(f"{namespace}/")
+        return self._pages(_ALL, first, first[:-1] + b"0")  # the sign after the slash
+
+    def by_index(self, index: str, value: str) -> list[CachedObject]:
+        """Return the objects that an index has under a value: in one round trip, unless they are many."""
+        return list(chain.from_iterable(self._pages(_term(index, value), index=index)))
+
+    def state(self) -> StreamRecord | None:
+        """Return the stream's record, whose ``cached_indices`` say whether the cache is complete."""
+        (stream,) = self._store.read(("HGET", "streams", self._store.stream))
+        return None if stream is None else StreamRecord.parse(stream)
+
+    def wrote(self, objects: Sequence[CachedObject] = (), dropped: Mapping[str, str] | None = None) -> None:
+        """Put what the fleet wrote itself, and what it deleted as of a version, before its events come.
+
+        What the stream has passed already is left as it is, and so is what is newer. Raises RedisError.
+        """
+        for batch in _batches(records_of(objects, dropped or {})):
+            self._store.run("cache/write", stream=self._store.stream, records=batch)
+
+    def _pages(
+        self, term: bytes, first: bytes = b"", beyond: bytes | None = None, index: str | None = None
+    ) -> Iterator[list[CachedObject]]:
+        """Yield what a term finds, from a name on."""
+        start = b"[" + term + b"\0" + first
+        last = b"(" + term + (b"\1" if beyond is None else b"\0" + beyond)
+        while True:
+            stream, resume, *flat = self._store.run(
+                "cache/read",
+                stream=self._store.stream,
+                first=start,
+                last=last,
+                limit=BATCH_LIMIT,
+                max_bytes=CACHED_BYTES,
+            )
+            _require(stream, index)
+            pairs = zip(flat[::2], flat[1::2], strict=True)
+            yield [found for name, record in pairs if (found := _object_of(name, record, term))]
+            if not resume:
+                return
+            start = b"(" + resume
+
+
+def cached_names(store: StreamKeys) -> Iterator[list[str]]:
+    """Yield the names of the cached objects in their order, a thousand at most at a time."""
+    prefix = _ALL + b"\0"
+    start = b"[" + prefix
+    while True:
+        (members,) = store.read(("ZRANGEBYLEX", "index", start, b"(" + _ALL + b"\1", "LIMIT", 0, BATCH_LIMIT))
+        yield [text_of(member[len(prefix) :]) for member in members]
+        if len(members) < BATCH_LIMIT:
+            return
+        start = b"(" + members[-1]
+
+
+# Records
+
+
+def records_of(objects: Iterable[CachedObject], dropped: Mapping[str, str]) -> dict[bytes, bytes]:
+    """Return what is stored of objects, and of those that are gone as of a version, by their names.
+
+    Raises InvalidKey, ValueError for a version that is no number, or a name that comes twice.
+    """
+    pairs = [(validate_key(each.name), _record_of(each)) for each in objects]
+    pairs += [(validate_key(name), _head(version, [_GONE])) for name, version in dropped.items()]
+    records = dict(pairs)
+    if len(records) < len(pairs):
+        raise ValueError("an object comes twice in what is to be cached")
+    return records
+
+
+def _record_of(obj: CachedObject) -> bytes:
+    """Return version, a line for each term, an empty line, and the object's bytes unless they are many."""
+    terms = dict.fromkeys(_term(index, value) for index, values in obj.indices.items() for value in values)
+    return _head(obj.version, [_ALL, *terms]) + (obj.data if len(obj.data) <= CACHED_LIMIT else b"")
+
+
+def _head(version: str, terms: Sequence[bytes]) -> bytes:
+    if not (version.isascii() and version.isdigit()):
+        raise ValueError(f"bad version {version!r:.80} of an object: it is no number.")
+    return b"\n".join((version.encode(), *terms, b"", b""))
+
+
+def _term(index: str, value: str) -> bytes:
+    """Return an index and a value in one line of ASCII, whatever they are."""
+    return json.dumps([index, value], separators=(",", ":")).encode()
+
+
+def _object_of(name: bytes, record: bytes | None, term: bytes = _ALL) -> CachedObject | None:
+    """Return the object that a term found; what somebody else wrote there is for the API server to tell."""
+    head, ends, data = (record or b"").partition(b"\n\n")
+    version, *terms = head.split(b"\n")
+    if not ends or not version.isdigit():
+        return None if record is None else CachedObject(text_of(name), "", b"")
+    return CachedObject(text_of(name), version.decode(), data) if term in terms else None
+
+
+def _batches(records: Mapping[bytes, bytes]) -> Iterator[list[bytes]]:
+    """Yield names and records, as many at a time as a script takes."""
+    batch: list[bytes] = []
+    size = 0
+    for name, record in records.items():
+        if len(batch) == 2 * BATCH_LIMIT or (batch and size + len(record) > CACHED_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch += (name, record)
+        size += len(record)
+    if batch:
+        yield batch
+
+
+# Completeness
+
+
+def _require(stream: bytes | None, index: str | None = None) -> None:
+    """Raise CacheIncomplete where a stream's record does not say that the cache has all, by this index."""
+    indices = None if stream is None else _indices_of(stream)
+    if indices is None or (index is not None and index not in indices):
+        raise CacheIncomplete(None if stream is None else StreamRecord.parse(stream))
+
+
+@lru_cache(64)
+def _indices_of(stream: bytes) -> frozenset[str] | None:
+    record: Any = StreamRecord.parse(stream)
+    return None if record is None else record.cached_indices()

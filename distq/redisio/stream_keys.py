@@ -1,0 +1,18 @@
+"""The keys of one stream among those of its queue."""
+
+from distq.redisio.connection import Connection
+from distq.redisio.queue_store import QueueStore
+
+_OF_A_STREAM = {"known", "cache", "index"}
+
+
+class StreamKeys(QueueStore):
+    """A queue whose known set, cache and index are those of one stream."""
+
+    def __init__(self, connection: Connection, queue: str, stream: str) -> None:
+        super().__init__(connection, queue)
+        self.stream = stream
+
+    def key(self, name: str) -> str:
+        """Return the Redis key of a structure named as in ``keys``."""
+        return super().key(f"{name}:{self.stream}" if name in _OF_A_STREAM else name)

@@ -1,0 +1,435 @@
+"""The cache of a stream: what commits and the fleet's own writes put there, and what is read of it."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from distq.errors import InvalidKey, RedisRefused
+from distq.redisio.checkpoints import MARK, step_of
+from distq.redisio.connection import Connection
+from distq.redisio.keys import queue_key
+from distq.redisio.limits import CACHED_BYTES, CACHED_LIMIT
+from distq.redisio.object_cache import CachedObject, CacheIncomplete, ObjectCache
+from distq.redisio.stream_store import Committed, StreamStore
+from distq.testing.embedded_valkey import EmbeddedValkey
+from tests.contents.garbage import MEMBERS, TEXTS
+from tests.support.counting_connection import CountingConnection
+
+CACHED = {"cached": ["owner"]}
+
+
+class Scene:
+    """A stream whose leader keeps a cache with one index, and that cache."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.store = StreamStore(connection, "foos", "pods")
+        self.cache = ObjectCache(connection, "foos", "pods")
+        self.batch = ""
+        self._batches = itertools.count()
+
+    def commit(self, new: str, *objects: CachedObject, about: Any = CACHED, **more: Any) -> None:
+        """Commit the next batch."""
+        after, self.batch = self.batch, f"b{next(self._batches)}"
+        told = self.store.commit(
+            epoch="7", after=after, new=new, batch=self.batch, objects=objects, about=about, **more
+        )
+        assert isinstance(told, Committed)
+
+    def versions(self) -> dict[str, str]:
+        """Return all that is cached."""
+        return {obj.name: obj.version for page in self.cache.pages() for obj in page}
+
+    def owned_by(self, owner: str) -> list[str]:
+        """Return what the index finds."""
+        return [obj.name for obj in self.cache.by_index("owner", owner)]
+
+    def raw(self, command: str, structure: str, *words: Any) -> Any:
+        """Run a command on a structure of the stream."""
+        return self.connection.execute(command, self.key(structure), *words)
+
+    def key(self, structure: str) -> str:
+        """Return the Redis key of a structure of the stream."""
+        return queue_key("foos", f"{structure}:pods")
+
+    def is_empty(self) -> bool:
+        """Return whether nothing at all is left of the cache."""
+        return not self.connection.execute("EXISTS", self.key("cache"), self.key("index"))
+
+
+@pytest.fixture
+def scene(connection: Connection) -> Scene:
+    """Make a stream at version 100 with three cached objects."""
+    scene = Scene(connection)
+    scene.commit("100", pod("a/one", 7, "web"), pod("a/two", 8, "web"), pod("b/one", 9, "db"))
+    return scene
+
+
+def pod(name: str, version: int | str, *owners: str) -> CachedObject:
+    """Return an object of a version, that owners own."""
+    return CachedObject(name, str(version), f'{{"version":{version}}}'.encode(), {"owner": owners})
+
+
+# Reading
+
+
+def test_an_object_is_read_as_it_was_put(scene: Scene) -> None:
+    """With its version and bytes; None where there is none."""
+    assert scene.cache.get("a/one") == CachedObject("a/one", "7", b'{"version":7}')
+    assert scene.cache.get("a/none") is None
+
+
+def test_lists_come_in_the_order_of_names(scene: Scene) -> None:
+    """All, or a namespace's, which is no other whose name begins alike."""
+    scene.commit("101", pod("a0/x", 101), pod("a-b/x", 101), pod("a.c/x", 101), pod("node", 101))
+    assert list(scene.versions()) == ["a-b/x", "a.c/x", "a/one", "a/two", "a0/x", "b/one", "node"]
+    assert [obj.name for page in scene.cache.pages("a") for obj in page] == ["a/one", "a/two"]
+    assert list(scene.cache.pages("none")) == [[]]
+
+
+def test_an_index_finds_objects_under_each_of_their_values(scene: Scene) -> None:
+    """And under the new ones alone once these change."""
+    assert (scene.owned_by("web"), scene.owned_by("db")) == (["a/one", "a/two"], ["b/one"])
+    scene.commit("101", pod("a/one", 101, "db", "api", "db"))
+    assert (scene.owned_by("web"), scene.owned_by("db"), scene.owned_by("api")) == (
+        ["a/two"],
+        ["a/one", "b/one"],
+        ["a/one"],
+    )
+
+
+@pytest.mark.parametrize("value", ["", "\0", "a\nb", "a\n\nb", '"]', "\ud800", "é€\U0001f600", "x" * 5000])
+def test_any_text_may_be_a_value(scene: Scene, value: str) -> None:
+    """None is taken for another one, or for the end of a record."""
+    scene.commit("101", pod("a/odd", 101, value), pod("a/odder", 101, value + "\0a/odd"))
+    assert scene.owned_by(value) == ["a/odd"]
+    assert scene.cache.get("a/odd") == CachedObject("a/odd", "101", b'{"version":101}')
+
+
+def test_get_and_an_index_take_one_round_trip(scene: Scene, redis_server: EmbeddedValkey) -> None:
+    """Once the queue is known to be there; a list takes one for each page."""
+    counting = CountingConnection(redis_server.url)
+    cache = ObjectCache(counting, "foos", "pods")
+    cache.by_index("owner", "web")
+    for read in (
+        lambda: cache.get("a/one"),
+        lambda: cache.by_index("owner", "web"),
+        lambda: [*cache.pages()],
+    ):
+        counting.round_trips = 0
+        assert read()
+        assert counting.round_trips == 1
+    counting.close()
+
+
+def test_a_page_has_a_bound(scene: Scene) -> None:
+    """In objects and in bytes; all pages together have each object once."""
+    many = [CachedObject(f"big/{n}", "101", b"x" * CACHED_LIMIT) for n in range(6)]
+    for part in (many[:3], many[3:]):
+        scene.commit("101", *part)
+    for first in range(0, 2500, 500):
+        scene.commit("101", *(pod(f"small/{n:04}", 101) for n in range(first, first + 500)))
+    pages = list(scene.cache.pages())
+    assert max(len(page) for page in pages) == 1000
+    assert max(sum(len(obj.data) for obj in page) for page in pages) < CACHED_BYTES + CACHED_LIMIT
+    names = [obj.name for page in pages for obj in page]
+    assert names == sorted({*names})
+    assert len(names) == 3 + 6 + 2500
+
+
+def test_what_stays_is_listed_once_while_others_come_and_go(scene: Scene) -> None:
+    """A page goes on behind the last name of the one before."""
+    stay = [f"stay/{n:04}" for n in range(1500)]
+    for first in range(0, 1500, 500):
+        scene.commit("101", *(pod(name, 101) for name in stay[first : first + 500]))
+    pages = scene.cache.pages("stay")
+    begun = next(pages)
+    scene.commit("102", pod("stay/", 102), pod("stay/0500-new", 102), dropped={"stay/0999": "102"})
+    listed = [obj.name for page in [begun, *pages] for obj in page]
+    assert len(listed) == len({*listed})
+    assert {*stay} <= {*listed} | {"stay/0999"}
+
+
+# Commits
+
+
+def test_what_is_newer_stays(scene: Scene) -> None:
+    """By length, then by digits, however long; of the same version the later one counts."""
+    scene.commit("101", pod("a/one", "100000000000000000000001", "web"))
+    scene.commit("102", pod("a/one", "100000000000000000000000", "db"), pod("a/two", "6", "db"))
+    assert scene.versions()["a/one"] == "100000000000000000000001"
+    scene.commit("103", dropped={"a/one": "99", "a/two": "7"})
+    assert scene.versions()["a/two"] == "8"
+    scene.commit("104", pod("a/two", "8", "api"))
+    assert (scene.owned_by("web"), scene.owned_by("api")) == (["a/one"], ["a/two"])
+
+
+def test_what_is_dropped_leaves_nothing(scene: Scene) -> None:
+    """Neither the object nor what found it."""
+    scene.commit("101", dropped={"a/one": "101", "a/two": "101", "b/one": "9", "a/none": "101"})
+    assert scene.is_empty()
+
+
+def test_what_is_dropped_within_a_chain_leaves_a_marker(scene: Scene) -> None:
+    """Until the stream has passed it: an older write of the object may come before."""
+    position = step_of("100", "me:1")
+    scene.commit(position, dropped={"a/one": "105", "a/none": "105"})
+    scene.cache.wrote([pod("a/one", 104, "web"), pod("a/none", 104, "web")])
+    assert list(scene.versions()) == ["a/two", "b/one"]
+    assert scene.owned_by("web") == ["a/two"]
+    scene.commit("105")
+    scene.cache.wrote([pod("a/one", 104, "web"), pod("a/none", 104, "web")])
+    assert list(scene.versions()) == ["a/two", "b/one"]
+    assert scene.raw("HLEN", "cache") == 2
+
+
+def test_a_refused_batch_changes_nothing(scene: Scene) -> None:
+    """Of a former leader, or after another batch; and one that comes twice counts once."""
+    before = scene.versions()
+    for epoch, after in (("6", scene.batch), ("7", "b77")):
+        scene.store.commit(
+            epoch=epoch, after=after, new="101", batch="x", objects=[pod("a/one", 101)], clear_cache=True
+        )
+    assert scene.versions() == before
+    scene.commit("101", pod("a/one", 101))
+    scene.store.commit(epoch="7", after="b0", new="101", batch=scene.batch, dropped={"a/one": "101"})
+    assert scene.versions()["a/one"] == "101"
+
+
+def test_a_list_of_everything_may_begin_with_an_empty_cache(scene: Scene) -> None:
+    """What it held may be of a later history than that of a cluster that was restored."""
+    scene.commit("5~me:1", pod("a/one", 4, "web"), clear_cache=True)
+    assert scene.versions() == {"a/one": "4"}
+    assert scene.owned_by("web") == ["a/one"]
+
+
+def test_a_stream_that_ends_takes_its_cache_along(scene: Scene) -> None:
+    """Nothing is left of it."""
+    scene.commit("")
+    assert scene.is_empty()
+
+
+@pytest.mark.parametrize("version", ["", "x", "1 2", "-1", "٣"])
+def test_a_version_that_is_no_number_is_refused(scene: Scene, version: str) -> None:
+    """Before Redis is asked."""
+    with pytest.raises(ValueError, match=f"bad version '{version}'"):
+        scene.cache.wrote([pod("a/one", version)])
+    with pytest.raises(ValueError, match="bad version"):
+        scene.cache.wrote(dropped={"a/one": version})
+
+
+def test_bad_names_and_batches_are_refused(scene: Scene) -> None:
+    """A name that is no key, one that comes twice, and more bytes than a commit takes."""
+    with pytest.raises(InvalidKey):
+        scene.cache.wrote([pod("a\nb", 101)])
+    with pytest.raises(ValueError, match="comes twice"):
+        scene.cache.wrote([pod("a/one", 101)], {"a/one": "102"})
+    big = [CachedObject(f"big/{n}", "101", b"x" * CACHED_LIMIT) for n in range(5)]
+    with pytest.raises(ValueError, match="bytes of cached objects"):
+        scene.commit("101", *big)
+    assert sum(obj.size for obj in big) > CACHED_BYTES
+
+
+def test_a_large_object_is_only_known_to_be_there(scene: Scene) -> None:
+    """Its indices find it; its bytes are the API server's to give."""
+    scene.commit("101", CachedObject("a/big", "101", b"x" * (CACHED_LIMIT + 1), {"owner": ["web"]}))
+    assert scene.cache.get("a/big") == CachedObject("a/big", "101", b"")
+    assert scene.owned_by("web") == ["a/big", "a/one", "a/two"]
+
+
+# The fleet's own writes
+
+
+def test_an_own_write_is_there_before_its_event(scene: Scene) -> None:
+    """And its event, which comes later, changes nothing more."""
+    scene.cache.wrote([pod("a/new", 105, "web"), pod("a/one", 106, "db")])
+    assert scene.versions() == {"a/new": "105", "a/one": "106", "a/two": "8", "b/one": "9"}
+    scene.commit("104", pod("a/one", 104, "web"))
+    assert scene.owned_by("web") == ["a/new", "a/two"]
+
+
+def test_an_own_write_that_the_stream_has_passed_is_left_out(scene: Scene) -> None:
+    """What the stream has passed may have been deleted since."""
+    scene.cache.wrote([pod("a/late", 100)], {"a/one": "99"})
+    assert list(scene.versions()) == ["a/one", "a/two", "b/one"]
+
+
+def test_own_writes_of_any_number_go_in_steps(scene: Scene) -> None:
+    """Bounded by number and by bytes, as a commit is."""
+    scene.cache.wrote([pod(f"many/{n}", 105) for n in range(1500)])
+    scene.cache.wrote([CachedObject(f"big/{n}", "105", b"x" * CACHED_LIMIT) for n in range(5)])
+    assert len(scene.versions()) == 1508
+
+
+def test_an_own_deletion_stays_until_the_stream_has_passed_it(scene: Scene) -> None:
+    """An older event does not bring the object back; then nothing is left of it."""
+    scene.cache.wrote(dropped={"a/one": "105", "a/two": "105", "b/one": "105"})
+    scene.commit("104", pod("a/one", 104, "web"))
+    assert scene.cache.get("a/one") is None
+    assert (scene.versions(), scene.owned_by("web")) == ({}, [])
+    scene.commit("105", dropped={"a/one": "105"})
+    assert scene.is_empty()
+
+
+def test_what_was_created_again_is_there(scene: Scene) -> None:
+    """A marker gives way to what is newer than it."""
+    scene.cache.wrote(dropped={"a/one": "105"})
+    scene.cache.wrote([pod("a/one", 106, "db")])
+    assert scene.owned_by("db") == ["a/one", "b/one"]
+    scene.commit("106", pod("a/one", 106, "db"))
+    assert scene.versions()["a/one"] == "106"
+
+
+def test_many_markers_go_in_steps(scene: Scene) -> None:
+    """A hundred with each commit that finds them passed."""
+    scene.cache.wrote(dropped={f"many/{n}": "105" for n in range(250)})
+    left = []
+    for _ in range(3):
+        scene.commit("105")
+        left.append(scene.raw("HLEN", "cache") - 3)
+    assert left == [150, 50, 0]
+    assert scene.raw("ZCARD", "index") == 6
+
+
+# The end of a list
+
+
+def test_the_end_of_a_list_drops_what_it_did_not_show(scene: Scene) -> None:
+    """Unless it is newer; no late write of what is about to go comes back, and nothing of it is left."""
+    listing = step_of("100", "me:1", listed="110")
+    scene.commit(listing)
+    scene.cache.wrote([pod("a/late", 109), pod("a/ahead", 111, "web")])
+    assert list(itertools.chain(*scene.store.cached_names())) == ["a/ahead", "a/one", "a/two", "b/one"]
+    scene.commit(step_of("100", "me:2", listed="110"), dropped={"a/ahead": "110", "a/two": "110"})
+    scene.cache.wrote([pod("a/late", 109), pod("a/two", 109)])
+    scene.commit("110")
+    assert scene.versions() == {"a/ahead": "111", "a/one": "7", "b/one": "9"}
+    assert scene.raw("HLEN", "cache") == 3
+
+
+def test_the_names_of_all_that_is_cached_come_in_pages(scene: Scene) -> None:
+    """Markers are none of them."""
+    for first in range(0, 1500, 500):
+        scene.commit("101", *(pod(f"many/{n:04}", 101) for n in range(first, first + 500)))
+    scene.cache.wrote(dropped={"a/one": "105"})
+    pages = list(scene.store.cached_names())
+    assert [len(page) for page in pages] == [1000, 502]
+
+
+# Whether it is complete
+
+
+@pytest.mark.parametrize(
+    ("new", "about"),
+    [("101", {}), ("101", {"cached": "owner"}), (MARK, CACHED), (f"{MARK}~me:1", CACHED), ("~me:1", CACHED)],
+)
+def test_a_cache_that_is_not_complete_is_not_read(scene: Scene, new: str, about: Any) -> None:
+    """Its leader keeps none, as one of 0.1.0, or is to list anew: who reads is told how far the stream is."""
+    scene.commit(new, about=about)
+    for read in (lambda: scene.cache.get("a/one"), scene.versions, lambda: scene.owned_by("web")):
+        with pytest.raises(CacheIncomplete) as caught:
+            read()
+        assert caught.value.record is not None
+        assert caught.value.record.position == new
+    state = scene.cache.state()
+    assert state is not None
+    assert state.cached_indices() is None
+
+
+def test_a_cache_is_read_while_its_leader_lists_again(scene: Scene) -> None:
+    """It holds what it held, and page by page what is newer."""
+    scene.commit(step_of("100", "me:1"), pod("a/one", 105, "db"))
+    assert scene.owned_by("db") == ["a/one", "b/one"]
+
+
+def test_a_cache_that_nobody_keeps_is_not_read(connection: Connection) -> None:
+    """Own writes may be there already; an index that its leader does not keep finds nothing, either."""
+    scene = Scene(connection)
+    scene.cache.wrote([pod("a/one", 105)])
+    with pytest.raises(CacheIncomplete) as caught:
+        scene.cache.get("a/one")
+    assert (caught.value.record, scene.cache.state()) == (None, None)
+    scene.commit("100", about={"cached": []})
+    assert scene.cache.get("a/one") == CachedObject("a/one", "105", b'{"version":105}')
+    with pytest.raises(CacheIncomplete):
+        scene.owned_by("web")
+
+
+# Disasters
+
+
+@pytest.fixture
+def full(scene: Scene) -> Iterator[Scene]:
+    """Fill the memory of the server."""
+    scene.connection.execute("CONFIG", "SET", "maxmemory", 1)
+    yield scene
+    scene.connection.execute("CONFIG", "SET", "maxmemory", 0)
+
+
+def test_full_memory_refuses_objects_together_with_their_keys(full: Scene) -> None:
+    """Never one without the other; deletions go on, and what is there is read."""
+    for more in ({"keys": ["a/one"]}, {"known": {"a/one": "101"}}, {}):
+        with pytest.raises(RedisRefused, match="is full"):
+            full.store.commit(
+                epoch="7",
+                after="b0",
+                new="101",
+                batch="b1",
+                objects=[pod("a/one", 101, "db")],
+                about=CACHED,
+                **more,
+            )
+    with pytest.raises(RedisRefused, match="is full"):
+        full.cache.wrote([pod("a/one", 101)])
+    assert (full.versions()["a/one"], full.owned_by("web")) == ("7", ["a/one", "a/two"])
+    full.commit("102", dropped={"a/one": "102"}, gone=["a/one"])
+    assert full.owned_by("web") == ["a/two"]
+
+
+@pytest.mark.parametrize("structure", ["cache", "index", "streams"])
+def test_a_key_of_a_wrong_type_is_named_and_nothing_is_written(scene: Scene, structure: str) -> None:
+    """By commits, own writes and reads alike."""
+    key = scene.key(structure) if structure != "streams" else queue_key("foos", "streams")
+    scene.connection.execute("SET", key, "by hand")
+    before = {name: scene.raw("DUMP", name) for name in ("cache", "index", "known")}
+    calls: list[Callable[[], object]] = [
+        lambda: scene.commit("101", pod("a/one", 101, "db"), keys=["a/one"], known={"a/one": "101"}),
+        lambda: scene.cache.wrote([pod("a/one", 101, "db")]),
+        lambda: scene.owned_by("web"),
+        *([lambda: scene.cache.get("a/one")] if structure != "index" else []),
+    ]
+    for call in calls:
+        with pytest.raises(RedisRefused, match=f"WRONGTYPE {key} is a string".replace("{", r"\{")):
+            call()
+    assert {name: scene.raw("DUMP", name) for name in before} == before
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_what_cannot_be_read_is_the_api_servers_to_tell(scene: Scene, text: bytes) -> None:
+    """It is there without its bytes; the next event of the object mends it, and nothing else suffers."""
+    scene.raw("HSET", "cache", "a/one", text)
+    found = scene.cache.get("a/one")
+    assert found is not None
+    assert found.data == b""
+    assert scene.versions().keys() == {"a/one", "a/two", "b/one"}
+    assert scene.owned_by("db") == ["b/one"]
+    scene.commit("101", pod("a/one", 101, "db"))
+    assert scene.owned_by("db") == ["a/one", "b/one"]
+    assert scene.owned_by("web") == ["a/two"]
+
+
+def test_odd_members_and_names_keep_nobody_from_reading(scene: Scene) -> None:
+    """Whatever somebody else wrote into the structures."""
+    for place, member in enumerate(MEMBERS):
+        scene.raw("HSET", "cache", member, TEXTS[place])
+        for term in (b"all", b"gone", b'["owner","web"]'):
+            scene.raw("ZADD", "index", 0, term + b"\0" + member)
+        scene.raw("ZADD", "index", 0, member)
+    assert {"a/one", "a/two", "b/one"} <= scene.versions().keys()
+    assert {"a/one", "a/two"} <= {*scene.owned_by("web")}
+    scene.commit("101", pod("a/one", 101, "db"))
+    assert "a/one" in scene.owned_by("db")
+    scene.commit("102", clear_cache=True)
+    assert scene.is_empty()
