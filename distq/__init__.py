@@ -27,9 +27,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from distq.client.client import Client
+    from distq.client.conditions import get_condition, set_condition
+    from distq.client.objects import key_of, reference
     from distq.controller.controller import Controller
     from distq.controller.manager import Manager
-    from distq.controller.ownership import add_finalizer, remove_finalizer, set_controller_reference
+    from distq.controller.ownership import (
+        add_finalizer,
+        owned_by,
+        remove_finalizer,
+        set_controller_reference,
+    )
     from distq.controller.watches import Every, For, Owns, Watches
     from distq.errors import DistqError, Empty, RetryAfter, ShutDown, TerminalError
     from distq.inspector import Inspector
@@ -62,7 +69,12 @@ _HOMES = {
     "add_finalizer": "distq.controller.ownership",
     "RequestFilter": "distq.workqueue.current",
     "current_request": "distq.workqueue.current",
+    "get_condition": "distq.client.conditions",
+    "key_of": "distq.client.objects",
+    "owned_by": "distq.controller.ownership",
+    "reference": "distq.client.objects",
     "remove_finalizer": "distq.controller.ownership",
+    "set_condition": "distq.client.conditions",
     "set_controller_reference": "distq.controller.ownership",
 }
 
@@ -87,7 +99,12 @@ __all__ = [
     "Watches",
     "add_finalizer",
     "current_request",
+    "get_condition",
+    "key_of",
+    "owned_by",
+    "reference",
     "remove_finalizer",
+    "set_condition",
     "set_controller_reference",
 ]
 

@@ -10,7 +10,7 @@ Source: kubernetes/sample-controller. Different: where nothing needs a write the
 
 from typing import Any
 
-from distq import Client, Controller, For, Owns, Request, TerminalError, set_controller_reference
+from distq import Client, Controller, For, Owns, Request, TerminalError, owned_by, set_controller_reference
 
 FOO = "samplecontroller.k8s.io/v1alpha1/Foo"
 DEPLOYMENT = "apps/v1/Deployment"
@@ -32,7 +32,7 @@ def reconcile(request: Request) -> None:
     changed = False
     if deployment is None:
         deployment, changed = client.create(new_deployment(foo)), True
-    elif not is_controlled_by(deployment, foo):
+    elif not owned_by(deployment, foo):
         message = f'Resource "{name}" already exists and is not managed by Foo'
         client.event(foo, "ErrResourceExists", message, type="Warning")
         raise RuntimeError(message)
@@ -40,23 +40,9 @@ def reconcile(request: Request) -> None:
     if replicas is not None and replicas != deployment["spec"].get("replicas"):
         patch = {"spec": {"replicas": replicas}}
         deployment, changed = client.patch(DEPLOYMENT, f"{request.namespace}/{name}", patch), True
-    if update_status(foo, deployment) or changed:
-        client.event(foo, "Synced", "Foo synced successfully")
-
-
-def update_status(foo: Object, deployment: Object) -> bool:
-    """Write how many replicas are available; return whether that was new."""
     available = deployment.get("status", {}).get("availableReplicas", 0)
-    if foo.get("status", {}).get("availableReplicas") == available:
-        return False
-    client.update({**foo, "status": {**foo.get("status", {}), "availableReplicas": available}}, status=True)
-    return True
-
-
-def is_controlled_by(obj: Object, owner: Object) -> bool:
-    """Return whether the object's controller is this very owner, not an earlier one of the same name."""
-    references = obj["metadata"].get("ownerReferences", [])
-    return any(each.get("controller") and each["uid"] == owner["metadata"]["uid"] for each in references)
+    if client.patch_status(foo, {"availableReplicas": available}) is not foo or changed:
+        client.event(foo, "Synced", "Foo synced successfully")
 
 
 def new_deployment(foo: Object) -> Object:

@@ -1,20 +1,27 @@
 """The client that reconcile functions use: objects are dicts, resources are texts."""
 
+import functools
 import hashlib
 import os
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from distq.client import changes
+from distq.client.changes import Change, Written
+from distq.client.deletion import Propagation, delete_options
 from distq.client.error_mapping import missing_object
 from distq.client.objects import Object, metadata, resource_text, title
 from distq.client.raw import RawClient
 from distq.client.resources import Discovery, Resource
 from distq.errors import ApiError, ConfigError, Expired, NotFound, short_tracebacks
+
+if TYPE_CHECKING:
+    from distq.client.aio import AsyncClient
 
 PAGE_SIZE = 500
 _APPLY = "application/apply-patch+yaml"
@@ -139,15 +146,23 @@ class Client(RawClient):
         content_type = _MERGE_PATCH if isinstance(patch, Mapping) else _JSON_PATCH
         return self._ask("PATCH", path, kind, body=patch, query=self._manager(), content_type=content_type)
 
-    def delete(self, resource: str, key: str, *, resource_version: str | None = None) -> bool:
-        """Delete the object, its dependents in the background; return False when there is none.
+    def delete(
+        self,
+        resource: str,
+        key: str,
+        *,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        propagation: Propagation = "Background",
+        grace_period: int | None = None,
+    ) -> bool:
+        """Delete the object and, by ``propagation``, its dependents; return False when there is none.
 
-        Conflict when ``resource_version`` is given and is no longer the object's. Finalizers may keep it.
+        Conflict when ``uid`` or ``resource_version`` is given and is not, or no longer, the object's.
+        Finalizers may keep it; a Pod has ``grace_period`` seconds to end, by default what its spec says.
         """
         kind = self.resolve(resource)
-        options: Object = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
-        if resource_version is not None:
-            options["preconditions"] = {"resourceVersion": resource_version}
+        options = delete_options(uid, resource_version, propagation, grace_period)
         try:
             self._ask("DELETE", kind.key_path(key), kind, body=options)
         except NotFound as error:
@@ -155,6 +170,46 @@ class Client(RawClient):
                 return False
             raise
         return True
+
+    def patch_status(self, obj: Object, status: Mapping[str, Any]) -> Object:
+        """Make these fields of the object's status so, and return it as stored; None removes a field.
+
+        ``obj`` is the object as it was read: where its status has all of it already, nothing is asked and
+        ``obj`` returned. Lists, conditions above all, are replaced whole, and so a Conflict where the object
+        has changed since.
+        """
+        return changes.patch_status(self, obj, status)
+
+    def modify(self, resource: str, key: str, change: Change, *, status: bool = False) -> Object:
+        """Read the object, let ``change`` change it in place, and return it as stored; NotFound without one.
+
+        Nothing is written where nothing differs. Where somebody else was faster it is read and changed again,
+        5 times in all; the last Conflict is raised. ``status`` writes the status alone.
+        Source: client-go retry.RetryOnConflict.
+        """
+        return changes.modify(self, resource, key, change, status=status)
+
+    def create_or_update(self, obj: Object, change: Change) -> tuple[Object, Written]:
+        """Let ``change`` change what is there, or ``obj`` where nothing is, in place; write what differs.
+
+        Returns the object as stored, and what became of it. Of what is there ``obj`` is only the name.
+        Repeated as ``modify`` is. Source: controller-runtime controllerutil.CreateOrUpdate.
+        """
+        return changes.create_or_update(self, obj, change)
+
+    def add_finalizer(self, obj: Object, name: str) -> Object:
+        """Add a finalizer to an object that was read, and return it as stored; NotFound when it is gone.
+
+        Nothing is written where ``obj`` has it. The object may have changed since it was read.
+        """
+        return changes.add_finalizer(self, obj, name)
+
+    def remove_finalizer(self, obj: Object, name: str) -> bool:
+        """Remove a finalizer from an object that was read; return False when it was gone, or the object is.
+
+        Nothing is written where ``obj`` has none. The object may have changed since it was read.
+        """
+        return changes.remove_finalizer(self, obj, name)
 
     def event(
         self,
@@ -213,6 +268,13 @@ class Client(RawClient):
         content = Path(authority).read_bytes() if authority else b""
         return hashlib.sha256(transport.server.encode() + b"\0" + content).hexdigest()[:32]
 
+    @functools.cached_property
+    def aio(self) -> "AsyncClient":
+        """The same calls for ``async def``: ``await client.aio.get(...)``. They run in threads of its own."""
+        from distq.client.aio import AsyncClient
+
+        return AsyncClient(self)
+
     def _place(self, obj: Object, *, status: bool) -> tuple[Resource, str]:
         kind = self.resolve(resource_text(obj))
         about = metadata(obj)
@@ -224,7 +286,10 @@ class Client(RawClient):
         return {"fieldManager": self._field_manager}
 
     def _ask(self, method: str, path: str, kind: Resource, **options: Any) -> Object:
-        """Send a request about a resource; where it is gone, discovery is asked again next time."""
+        """Send a request about a resource: all that is read or written of objects comes this way.
+
+        Where the resource is gone, discovery is asked again next time.
+        """
         try:
             answer: Object = self._json(method, path, **options)
         except NotFound as error:

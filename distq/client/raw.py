@@ -7,25 +7,25 @@ decoding into them costs more than all else that a controller does.
 import contextlib
 import math
 import os
-import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Self
-from urllib.parse import urlencode
+from typing import TYPE_CHECKING, Any, Self
 
-import msgspec
 import urllib3
-from urllib3.exceptions import HTTPError, ProtocolError, SSLError
+from urllib3.exceptions import HTTPError, ProtocolError
 
 from distq.client import credentials
 from distq.client.authorities import authorities
-from distq.client.error_mapping import no_answer, response_error
+from distq.client.error_mapping import response_error
+from distq.client.objects import encode
+from distq.client.transport import CONNECT_TIMEOUT, Transport
 from distq.config import kubeconfig_variable
 from distq.errors import ApiError, ConfigError, short_tracebacks
 
-CONNECT_TIMEOUT = 5.0
-IDLE_CONNECTIONS = 64
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
+
 _READ_SIZE = 1 << 16
 
 
@@ -46,7 +46,7 @@ class RawClient:
         self._kubeconfig = kubeconfig
         self._context = context
         self._timeout = timeout
-        self._transport: _Transport | None = None
+        self._transport: Transport | None = None
         self._transport_lock = threading.Lock()
 
     @property
@@ -87,7 +87,7 @@ class RawClient:
             method,
             path,
             query=query,
-            body=_encode(body) if body is not None else None,
+            body=encode(body) if body is not None else None,
             headers={"Accept": accept, **({"Content-Type": content_type} if body is not None else {})},
             timeout=urllib3.Timeout(connect=min(CONNECT_TIMEOUT, seconds), read=seconds, total=seconds),
             preload_content=True,
@@ -118,7 +118,25 @@ class RawClient:
         transport = self._connected()
         return WatchResponse(response, lambda error: transport.no_answer(f"GET {path}", error))
 
+    def api_client(self) -> "ApiClient":
+        """Return what the typed API of the ``kubernetes`` package takes: ``CoreV1Api(client.api_client())``.
+
+        Its requests take this client's way: server, TLS and credentials as they are when a call is made, in
+        another sandbox, too. An answer that refuses is the package's ApiException; ApiError (status 0) when
+        none came. Without a ``_request_timeout`` it is this client's, of a watch or log that follows none.
+        """
+        from distq.client.typed_api import api_client
+
+        return api_client(self._connected, self._answered, self._timeout)
+
     def _send(self, method: str, path: str, **options: Any) -> urllib3.BaseHTTPResponse:
+        """Return the answer to a request, if it is a good one."""
+        response = self._answered(method, path, **options)
+        if response.status >= 300:
+            raise response_error(f"{method} {path}", response, self._connected().origin)
+        return response
+
+    def _answered(self, method: str, path: str, **options: Any) -> urllib3.BaseHTTPResponse:
         """Send with today's credentials; those that are refused are read anew, once."""
         transport = self._connected()
         response = transport.send(method, path, **options)
@@ -126,27 +144,25 @@ class RawClient:
             response.drain_conn()
             transport = self._reconnected(transport)
             response = transport.send(method, path, **options)
-        if response.status >= 300:
-            raise response_error(f"{method} {path}", response, transport.origin)
         return response
 
-    def _connected(self) -> "_Transport":
+    def _connected(self) -> Transport:
         with self._transport_lock:
             if self._transport is None or self._is_outdated(self._transport):
                 self._transport = self._connect()
             return self._transport
 
-    def _connect(self) -> "_Transport":
-        return _Transport(credentials.load(self._kubeconfig, self._context))
+    def _connect(self) -> Transport:
+        return Transport(credentials.load(self._kubeconfig, self._context))
 
-    def _is_outdated(self, transport: "_Transport") -> bool:
+    def _is_outdated(self, transport: Transport) -> bool:
         """Return whether it is a parent's, or KUBECONFIG names another file now, as in another sandbox."""
         chosen_by_variable = self._kubeconfig is None
         return transport.process != os.getpid() or (
             chosen_by_variable and transport.variable != kubeconfig_variable()
         )
 
-    def _reconnected(self, refused: "_Transport") -> "_Transport":
+    def _reconnected(self, refused: Transport) -> Transport:
         """Return a transport with credentials read anew, unless another thread did that already.
 
         Where they cannot be read, perhaps since they are just being written, they are tried again next time.
@@ -211,83 +227,3 @@ class WatchResponse:
         if self._response.chunked:
             return self._response.stream(_READ_SIZE)
         return iter(lambda: self._response.read1(_READ_SIZE), b"")
-
-
-class _Transport:
-    """The pool and credentials that one process uses for one cluster."""
-
-    def __init__(self, cluster: credentials.Cluster) -> None:
-        from kubernetes.client.rest import RESTClientObject
-
-        self.process = os.getpid()
-        self.variable = kubeconfig_variable()
-        self.origin = cluster.origin
-        self._configuration = cluster.configuration
-        self._configuration.retries = False
-        self._configuration.connection_pool_maxsize = IDLE_CONNECTIONS
-        self._configuration.socket_options = _socket_options()
-        self.server: str = self._configuration.host.rstrip("/")
-        self.namespace = cluster.namespace
-        self.certificate_authority: str | None = self._configuration.ssl_ca_cert
-        self._pool: urllib3.PoolManager = RESTClientObject(self._configuration).pool_manager
-        self._credentials_lock = threading.Lock()
-
-    def send(
-        self, method: str, path: str, *, headers: Mapping[str, str], **options: Any
-    ) -> urllib3.BaseHTTPResponse:
-        """Send one request and return its answer, whatever its status."""
-        what = f"{method} {path}"
-        headers = {**headers, **self._authorization(what), "User-Agent": "distq"}
-        tries = 2 if method == "GET" else 1
-        while True:
-            tries -= 1
-            try:
-                return self._request(method, path, headers, **options)
-            except (ProtocolError, SSLError) as error:
-                if not tries:
-                    raise self.no_answer(what, error) from None
-                self._pool.clear()  # the other idle connections are as old
-            except (HTTPError, OSError) as error:
-                raise self.no_answer(what, error) from None
-
-    def no_answer(self, what: str, error: Exception) -> ApiError:
-        """Return the error for a request to this server that broke."""
-        return no_answer(what, error, urllib3.util.parse_url(self.server).netloc or self.server, self.origin)
-
-    def _request(
-        self, method: str, path: str, headers: Mapping[str, str], **options: Any
-    ) -> urllib3.BaseHTTPResponse:
-        query = options.pop("query")
-        url = f"{self.server}{path}{'?' if query else ''}{urlencode(query or {})}"
-        return self._pool.request(method, url, headers=headers, retries=False, redirect=False, **options)
-
-    def _authorization(self, what: str) -> dict[str, str]:
-        """Return the header with today's token; the package refreshes it here, in one thread at a time."""
-        try:
-            with self._credentials_lock:
-                settings = self._configuration.auth_settings().values()
-        except Exception as error:  # noqa: BLE001  plugins raise what they like
-            # its message may quote a command line, its chain too
-            cause = type(error).__name__
-            raise ApiError(f"{what}: no credentials: {cause}. Check {self.origin}.") from None
-        headers = {setting["key"]: setting["value"].strip() for setting in settings if setting["value"]}
-        if not all(value.isascii() and value.isprintable() for value in headers.values()):
-            raise ApiError(f"{what}: no credentials: a token of strange characters. Check {self.origin}.")
-        return headers
-
-
-def _socket_options() -> list[tuple[int, int, int]]:
-    """Return what finds a dead peer within 20 s also on a watch that nothing is sent on."""
-    options = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
-    wanted = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 20_000}
-    for name, value in wanted.items():
-        if hasattr(socket, name):  # not everywhere but on Linux
-            options.append((socket.IPPROTO_TCP, getattr(socket, name), value))
-    return options
-
-
-def _encode(body: Any) -> bytes:
-    try:
-        return msgspec.json.encode(body)
-    except (TypeError, ValueError) as error:
-        raise ConfigError(f"bad object: {error}. Use what JSON has.") from None

@@ -27,6 +27,16 @@ def set_controller_reference(owner: Object, obj: Object) -> None:
     metadata["ownerReferences"] = kept if reference in kept else [*kept, reference]
 
 
+def owned_by(obj: Object, owner: Object) -> bool:
+    """Return whether the owner is the controller of the object: this very one, no earlier one of its name.
+
+    Source: apimachinery metav1.IsControlledBy.
+    """
+    uid = _reference(owner)["uid"]
+    references = obj.get("metadata", {}).get("ownerReferences") or []
+    return any(each.get("controller") and each.get("uid") == uid for each in references)
+
+
 def add_finalizer(obj: Object, name: str) -> bool:
     """Add a finalizer; return whether it was absent (controllerutil.AddFinalizer)."""
     finalizers = obj.setdefault("metadata", {}).setdefault("finalizers", [])

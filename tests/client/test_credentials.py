@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kubernetes.client import ApiException, CoreV1Api
 
 from distq.client import Client, credentials
 from distq.client import exec_plugin as plugins
@@ -80,6 +81,21 @@ def test_kubeconfig_that_is_being_written_when_its_token_is_refused_is_read_agai
     assert client.get("v1/Namespace", "default")
 
 
+def test_typed_api_reads_the_token_of_a_file_anew(server: RealApiServer, tmp_path: Path) -> None:
+    """What a Client finds when it is refused, its typed API finds, too."""
+    token = tmp_path / "token"
+    token.write_text(server.token)
+    write_kubeconfig(tmp_path / "kubeconfig", cluster=cluster_of(server), user={"tokenFile": str(token)})
+    core = CoreV1Api(Client(tmp_path / "kubeconfig").api_client())
+    assert core.read_namespace("default")
+    server.rotate_token()
+    with pytest.raises(ApiException) as caught:
+        core.read_namespace("default")
+    assert caught.value.status == 401
+    token.write_text(server.token)
+    assert core.read_namespace("default")
+
+
 def test_exec_plugin_gives_the_token(server: RealApiServer, tmp_path: Path) -> None:
     """A plugin is run once while its token is good, and again when the token is refused."""
     program = f"""
@@ -97,6 +113,29 @@ print(json.dumps({{"apiVersion": version, "kind": "ExecCredential", "status": {{
         assert client.get("v1/Namespace", "default")
     assert (tmp_path / "runs").read_text() == "x"
     server.rotate_token()
+    assert client.get("v1/Namespace", "default")
+    assert (tmp_path / "runs").read_text() == "xx"
+
+
+def test_typed_api_shares_the_token_of_an_exec_plugin(server: RealApiServer, tmp_path: Path) -> None:
+    """The plugin is run once for a Client and its typed API, and again when the token is refused."""
+    program = f"""
+import json, pathlib
+runs = pathlib.Path({str(tmp_path / "runs")!r})
+runs.write_text(runs.read_text() + "x" if runs.exists() else "x")
+token = json.loads(pathlib.Path({str(server.kubeconfig)!r}).read_text())["users"][0]["user"]["token"]
+version = "client.authentication.k8s.io/v1"
+print(json.dumps({{"apiVersion": version, "kind": "ExecCredential", "status": {{"token": token}}}}))
+"""
+    user = exec_plugin(tmp_path, program)
+    write_kubeconfig(tmp_path / "kubeconfig", cluster=cluster_of(server), user=user)
+    client = Client(tmp_path / "kubeconfig")
+    core = CoreV1Api(client.api_client())
+    assert client.get("v1/Namespace", "default")
+    assert core.read_namespace("default")
+    assert (tmp_path / "runs").read_text() == "x"
+    server.rotate_token()
+    assert core.read_namespace("default")
     assert client.get("v1/Namespace", "default")
     assert (tmp_path / "runs").read_text() == "xx"
 

@@ -4,7 +4,12 @@ from typing import Any
 
 import pytest
 
-from distq.controller.ownership import add_finalizer, remove_finalizer, set_controller_reference
+from distq.controller.ownership import (
+    add_finalizer,
+    owned_by,
+    remove_finalizer,
+    set_controller_reference,
+)
 from distq.errors import ConfigError
 
 
@@ -81,3 +86,24 @@ def test_finalizers_are_added_and_removed_once() -> None:
     assert foo["metadata"]["finalizers"] == ["other", "mine"]
     assert [remove_finalizer(foo, "mine"), remove_finalizer(foo, "mine")] == [True, False]
     assert foo["metadata"]["finalizers"] == ["other"]
+
+
+def test_an_object_is_owned_by_its_controller_alone() -> None:
+    """Neither by an owner that does not control it, nor by an earlier one of the same name."""
+    foo, other, pod = thing("Foo", "web"), thing("Foo", "other"), thing("Pod", "web-0")
+    assert not owned_by(pod, foo)
+    set_controller_reference(foo, pod)
+    assert owned_by(pod, foo)
+    pod["metadata"]["ownerReferences"].append(
+        {"apiVersion": "example.com/v1", "kind": "Foo", "name": "other", "uid": "uid-other"}
+    )
+    assert not owned_by(pod, other)
+    assert not owned_by(pod, thing("Foo", "web", uid="uid-anew"))
+
+
+def test_an_owner_without_a_uid_owns_nothing() -> None:
+    """It was never created: to ask is a mistake, and told as one."""
+    foo = thing("Foo", "web")
+    del foo["metadata"]["uid"]
+    with pytest.raises(ConfigError, match="bad owner: it has no uid"):
+        owned_by(thing("Pod", "web-0"), foo)

@@ -11,12 +11,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from distq import Controller, Manager, Queue
+from distq import Controller, Manager, Queue, Request
 from distq.config import Settings
 from distq.errors import Conflict, TooManyRequests
 from distq.inspector import Inspector
 from tests.docs.reader import TIMEOUT, Reader, line_of, runs
 from tests.support.eventually import eventually
+from tests.support.samples import custom_resource
 
 WITHOUT_SERVERS = ("test_leading.py", "test_pods.py", "test_thumbs.py", "test_worker.py")
 """Tests that need neither Redis nor a cluster."""
@@ -285,6 +286,53 @@ def the_finalizer_holds_until_the_bucket_is_gone(text: str, reader: Reader) -> N
     reader.sandbox.run_until_idle(controller)
     assert client.get("example.com/v1/Foo", "default/data") is None
     assert "default/data" not in buckets
+
+
+@runs("# reporting.py")
+def the_widget_reports_its_color_once(text: str, reader: Reader) -> None:
+    """Create a Widget, change its color, and look that a reconcile without a change writes nothing."""
+    program = runpy.run_path(str(reader.folder / "reporting.py"))
+    client, controller, resource = reader.sandbox.client, program["controller"], program["WIDGET"]
+    client.create(custom_resource("example.com"))
+    metadata = {"name": "web", "namespace": "default"}
+    client.create(
+        {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata, "spec": {"color": "red"}}
+    )
+    for color in ("red", "blue"):
+        client.patch(resource, "default/web", {"spec": {"color": color}})
+        reader.sandbox.run_until_idle(controller)
+        widget, config_map = client.get(resource, "default/web"), client.get("v1/ConfigMap", "default/web")
+        assert widget is not None
+        assert config_map is not None
+        assert widget["status"]["color"] == config_map["data"]["color"] == color
+        [condition] = widget["status"]["conditions"]
+        assert condition["observedGeneration"] == widget["metadata"]["generation"]
+    program["reconcile"](Request("default/web"))
+    assert client.get(resource, "default/web") == widget
+    assert client.get("v1/ConfigMap", "default/web") == config_map
+
+
+@runs("# awaiting.py")
+def the_coroutine_labels_its_foo(text: str, reader: Reader) -> None:
+    """Run it until its Foo has the label, with its own hook at the end."""
+    program = runpy.run_path(str(reader.folder / "awaiting.py"))
+    client = program["client"]
+    reader.sandbox.run_until_idle(program["controller"], on_stop=client.aio.aclose)
+    foo = client.get("example.com/v1/Foo", "default/web")
+    assert foo is not None
+    assert foo["metadata"]["labels"] == {"image": "nginx"}
+
+
+@runs("# typed.py")
+def the_typed_api_lists(text: str, reader: Reader) -> None:
+    """Let it print a Deployment of the sandbox."""
+    metadata = {"name": "typed", "namespace": "default"}
+    labels = {"app": "typed"}
+    pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "web", "image": "nginx"}]}}
+    spec = {"replicas": 2, "selector": {"matchLabels": labels}, "template": pod}
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
+    reader.sandbox.client.create(deployment)
+    assert "typed 2" in reader.run(sys.executable, "typed.py").splitlines()
 
 
 @runs("# steps.py")

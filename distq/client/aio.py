@@ -1,0 +1,95 @@
+"""The Client's calls for ``async def``: each runs in a thread, so there is one client and not two."""
+
+import asyncio
+import contextvars
+import functools
+import os
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from distq.client.client import PAGE_SIZE, Client
+from distq.client.objects import Object
+
+THREADS = 32
+"""Calls at a time; more wait for a thread."""
+
+Arguments = ParamSpec("Arguments")
+Value = TypeVar("Value")
+
+
+def _in_thread(
+    method: Callable[Concatenate[Client, Arguments], Value],
+) -> "Callable[Concatenate[AsyncClient, Arguments], Coroutine[Any, Any, Value]]":
+    """Return the method as a coroutine function."""
+
+    @functools.wraps(method)
+    async def call(self: "AsyncClient", /, *args: Arguments.args, **named: Arguments.kwargs) -> Value:
+        return await self._call(functools.partial(method, self._client, *args, **named))
+
+    return call
+
+
+class AsyncClient:
+    """What ``Client.aio`` is: the Client's calls for ``async def``, from any event loop, 32 at a time.
+
+    A call that is cancelled while it waits for a thread is not sent. One that has its thread goes on for
+    up to the client's ``timeout``: what it writes is written, and nobody gets the answer.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._lock = threading.Lock()
+        self._executor: ThreadPoolExecutor | None = None
+        self._process = os.getpid()
+
+    get = _in_thread(Client.get)
+    create = _in_thread(Client.create)
+    update = _in_thread(Client.update)
+    apply = _in_thread(Client.apply)
+    patch = _in_thread(Client.patch)
+    patch_status = _in_thread(Client.patch_status)
+    delete = _in_thread(Client.delete)
+    modify = _in_thread(Client.modify)
+    create_or_update = _in_thread(Client.create_or_update)
+    add_finalizer = _in_thread(Client.add_finalizer)
+    remove_finalizer = _in_thread(Client.remove_finalizer)
+    event = _in_thread(Client.event)
+
+    async def list(
+        self,
+        resource: str,
+        namespace: str | None = None,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+    ) -> AsyncIterator[Object]:
+        """Yield the objects of a namespace, or of all, as ``Client.list`` does: ``async for``."""
+        objects = self._client.list(
+            resource, namespace, label_selector=label_selector, field_selector=field_selector
+        )
+        while page := await self._call(lambda: tuple(islice(objects, PAGE_SIZE))):
+            for obj in page:
+                yield obj
+
+    async def aclose(self) -> None:
+        """Wait for the calls that were made, and end the threads; a later call starts new ones."""
+        with self._lock:
+            executor, self._executor = self._executor, None
+        if executor is not None:
+            await asyncio.to_thread(executor.shutdown)
+
+    async def _call(self, function: Callable[[], Value]) -> Value:
+        """Call a function in one of the threads, with the caller's context variables."""
+        function = functools.partial(contextvars.copy_context().run, function)
+        with self._lock:
+            future = self._threads().submit(function)
+        return await asyncio.wrap_future(future)
+
+    def _threads(self) -> ThreadPoolExecutor:
+        if self._executor is None or self._process != os.getpid():  # a parent's threads stayed there
+            self._process = os.getpid()
+            self._executor = ThreadPoolExecutor(THREADS, thread_name_prefix="distq-client")
+        return self._executor

@@ -1,0 +1,196 @@
+"""Changes of an object as it is now: what differs is written, and tried again where somebody was faster."""
+
+import copy
+import inspect
+import random
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+
+from distq.client.error_mapping import missing_object
+from distq.client.objects import Object, is_same, key_of, metadata, resource_text, title
+from distq.errors import ConfigError, Conflict, NotFound
+
+if TYPE_CHECKING:
+    from distq.client.client import Client
+
+Change: TypeAlias = Callable[[Object], object]
+"""Changes an object in place."""
+
+Written: TypeAlias = Literal["created", "updated", "unchanged"]
+"""What became of an object. Source: controllerutil.OperationResult."""
+
+ATTEMPTS, INTERVAL = 5, 0.01
+"""Seconds between two attempts, up to a tenth more. Source: client-go retry.DefaultRetry."""
+
+Value = TypeVar("Value")
+
+
+def modify(client: "Client", resource: str, key: str, change: Change, *, status: bool) -> Object:
+    """Do what ``Client.modify`` says."""
+
+    def attempt() -> Object:
+        existing = client.get(resource, key)
+        if existing is None:
+            raise _gone(f"{resource} {key}", "modify")
+        return _replace(client, existing, _changed(existing, change), status=status)
+
+    return _again_on_conflict(attempt)
+
+
+def create_or_update(client: "Client", obj: Object, change: Change) -> tuple[Object, Written]:
+    """Do what ``Client.create_or_update`` says."""
+
+    def attempt() -> tuple[Object, Written]:
+        existing = client.get(resource_text(obj), key_of(obj))
+        if existing is None:
+            return client.create(_changed(obj, change)), "created"
+        stored = _replace(client, existing, _changed(existing, change), status=False)
+        return stored, "unchanged" if stored is existing else "updated"
+
+    return _again_on_conflict(attempt)
+
+
+def patch_status(client: "Client", obj: Object, status: Mapping[str, Any]) -> Object:
+    """Do what ``Client.patch_status`` says.
+
+    A merge patch replaces lists whole, what others put there included: one with a list is only for the
+    version that was read.
+    """
+    if not isinstance(status, Mapping) or status is obj.get("status"):
+        raise ConfigError(
+            f"bad status of {title(obj)}: not a dict, or the object's own, which differs from nothing. "
+            "Give what shall be there."
+        )
+    difference = _difference(obj.get("status") or {}, status)
+    if not difference:
+        return obj
+    version = metadata(obj).get("resourceVersion")
+    locked = {"metadata": {"resourceVersion": version}} if version and _has_list(difference) else {}
+    return client.patch(resource_text(obj), key_of(obj), {**locked, "status": difference}, status=True)
+
+
+def add_finalizer(client: "Client", obj: Object, name: str) -> Object:
+    """Do what ``Client.add_finalizer`` says."""
+    return _patch_finalizers(
+        client, obj, lambda present: present if name in present else [*present, name], "add a finalizer to"
+    )
+
+
+def remove_finalizer(client: "Client", obj: Object, name: str) -> bool:
+    """Do what ``Client.remove_finalizer`` says."""
+    try:
+        stored = _patch_finalizers(
+            client, obj, lambda present: [each for each in present if each != name], "remove a finalizer from"
+        )
+    except NotFound as error:
+        if missing_object(error):
+            return False
+        raise
+    return stored is not obj
+
+
+def _patch_finalizers(
+    client: "Client", obj: Object, wanted: Callable[[list[str]], list[str]], what: str
+) -> Object:
+    """Write the finalizers of this very object; NotFound where it is gone, though another has its name."""
+    resource, key, uid = resource_text(obj), key_of(obj), metadata(obj).get("uid")
+    if not metadata(obj).get("resourceVersion"):
+        raise ConfigError(f"cannot {what} {title(obj)}: no resourceVersion. Pass the object as it was read.")
+    newest = obj
+
+    def attempt() -> Object:
+        nonlocal newest
+        present = metadata(newest).get("finalizers") or []
+        if (finalizers := wanted(present)) == present:
+            return newest
+        version = metadata(newest)["resourceVersion"]
+        patch = {"metadata": {"resourceVersion": version, "finalizers": finalizers}}
+        try:
+            return client.patch(resource, key, patch)
+        except Conflict:
+            found = client.get(resource, key)
+            if found is None or metadata(found).get("uid") != uid:
+                raise _gone(title(obj), what) from None
+            newest = found
+            raise
+
+    return _again_on_conflict(attempt)
+
+
+def _again_on_conflict(attempt: Callable[[], Value]) -> Value:
+    """Return what the first attempt without a Conflict returns; the last one's Conflict is raised."""
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return attempt()
+        except Conflict:
+            time.sleep(INTERVAL * random.uniform(1.0, 1.1))
+    return attempt()
+
+
+def _changed(existing: Object, change: Change) -> Object:
+    """Return a copy that was changed; ConfigError where the change made another object of it, or none."""
+    wanted = copy.deepcopy(existing)
+    returned = change(wanted)
+    if inspect.iscoroutine(returned):
+        returned.close()
+    if isinstance(returned, Mapping) or inspect.isawaitable(returned):
+        raise ConfigError(
+            f"bad change of {title(existing)}: it returned {type(returned).__name__}. "
+            "Change the object in place, by a plain function."
+        )
+    if _identity(wanted) != _identity(existing):
+        raise ConfigError(
+            f"bad change of {title(existing)}: it made it another object, or one of another version. "
+            "Keep apiVersion, kind, name, namespace, uid and resourceVersion."
+        )
+    return wanted
+
+
+def _identity(obj: Object) -> tuple[object, ...]:
+    about = metadata(obj)
+    return resource_text(obj), key_of(obj), about.get("uid"), about.get("resourceVersion")
+
+
+def _replace(client: "Client", existing: Object, wanted: Object, *, status: bool) -> Object:
+    """Write what differs and return it as stored, or what is there where nothing does."""
+    if status and not is_same({**existing, "status": None}, {**wanted, "status": None}):
+        raise ConfigError(
+            f"bad change of {title(existing)}: status=True writes the status alone. "
+            "Change the rest by a call without it."
+        )
+    if is_same(existing, wanted):
+        return existing
+    stored = client.update(wanted, status=status)
+    before, after = existing.get("status"), stored.get("status")
+    if is_same(before, after) and not is_same(before, wanted.get("status")):
+        raise ConfigError(
+            f"the status of {title(existing)} was not written: it is a subresource, apart from all else. "
+            "Use modify with status=True."
+        )
+    return stored
+
+
+def _gone(what: str, act: str) -> NotFound:
+    answer = {"details": {"name": what}}
+    message = f"cannot {act} {what}: there is none. Read it again."
+    return NotFound(message, status=404, reason="NotFound", answer=answer)
+
+
+def _difference(existing: Mapping[str, Any], wanted: Mapping[str, Any]) -> Object:
+    """Return what RFC 7396 merges into the one to make the other's fields so; None removes."""
+    difference: Object = {}
+    for name, value in wanted.items():
+        before = existing.get(name)
+        if isinstance(value, Mapping) and isinstance(before, Mapping):
+            if inner := _difference(before, value):
+                difference[name] = inner
+        elif name in existing if value is None else not is_same(before, value):
+            difference[name] = value
+    return difference
+
+
+def _has_list(content: Any) -> bool:
+    if isinstance(content, Mapping):
+        return any(_has_list(value) for value in content.values())
+    return isinstance(content, list | tuple)

@@ -1,0 +1,64 @@
+"""The conditions in an object's status: what it is, since when, and why (apimachinery ``api/meta``)."""
+
+import re
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from distq.client.objects import Object, metadata, title
+from distq.errors import ConfigError
+
+_REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
+_STATUSES = {True: "True", False: "False", None: "Unknown"}
+
+
+def get_condition(obj: Object, type: str) -> Object | None:  # noqa: A002  the field's name
+    """Return the condition of this type in the object's status, None when there is none.
+
+    Source: meta.FindStatusCondition.
+    """
+    return next((each for each in _conditions(obj) if each.get("type") == type), None)
+
+
+def set_condition(
+    obj: Object,
+    type: str,  # noqa: A002  the field's name
+    status: bool | Literal["True", "False", "Unknown"] | None,
+    *,
+    reason: str,
+    message: str = "",
+    last_transition_time: datetime | None = None,
+) -> bool:
+    """Set a condition in the object's status, in place; return whether anything changed.
+
+    ``status`` is True, False, None for unknown, or its text; ``reason`` one word in CamelCase. The transition
+    time, now unless given, changes with the status alone; ``observedGeneration`` is the object's generation.
+    ConfigError for a status or reason that Kubernetes refuses. Source: meta.SetStatusCondition.
+    """
+    text = _STATUSES.get(status, status) if status is None or isinstance(status, bool) else status
+    if text not in _STATUSES.values():
+        raise ConfigError(f"bad status {status!r:.80} of condition {type}. Give True, False or None.")
+    if not isinstance(reason, str) or not _REASON.fullmatch(reason):
+        raise ConfigError(f"bad reason {reason!r:.80} of condition {type}. Give a word in CamelCase.")
+    wanted: dict[str, Any] = {"type": type, "status": text, "reason": reason, "message": message}
+    if metadata(obj).get("generation"):
+        wanted["observedGeneration"] = metadata(obj)["generation"]
+    conditions = _conditions(obj)
+    existing = get_condition(obj, type)
+    if existing is not None and existing.items() >= wanted.items():
+        return False
+    if existing is None or existing.get("status") != text:
+        moment = (last_transition_time or datetime.now(UTC)).astimezone(UTC)
+        wanted["lastTransitionTime"] = moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    if existing is None:
+        conditions = [*conditions, wanted]
+    else:
+        conditions = [{**each, **wanted} if each is existing else each for each in conditions]
+    obj["status"] = {**(obj.get("status") or {}), "conditions": conditions}
+    return True
+
+
+def _conditions(obj: Object) -> list[Object]:
+    found = (obj.get("status") or {}).get("conditions") or []
+    if not all(isinstance(each, dict) for each in found):
+        raise ConfigError(f"bad conditions of {title(obj)}: not a list of objects. Correct its status.")
+    return list(found)

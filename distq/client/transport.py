@@ -1,0 +1,96 @@
+"""How one process reaches one cluster: a pool of connections, and credentials that stay fresh."""
+
+import os
+import socket
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+import urllib3
+from urllib3.exceptions import HTTPError, ProtocolError, SSLError
+
+from distq.client import credentials
+from distq.client.error_mapping import no_answer
+from distq.config import kubeconfig_variable
+from distq.errors import ApiError
+
+if TYPE_CHECKING:
+    from kubernetes.client import Configuration
+
+CONNECT_TIMEOUT = 5.0
+IDLE_CONNECTIONS = 64
+
+
+class Transport:
+    """The pool and credentials that one process uses for one cluster."""
+
+    def __init__(self, cluster: credentials.Cluster) -> None:
+        from kubernetes.client.rest import RESTClientObject
+
+        self.process = os.getpid()
+        self.variable = kubeconfig_variable()
+        self.origin = cluster.origin
+        self.configuration: Configuration = cluster.configuration
+        self.configuration.retries = False
+        self.configuration.connection_pool_maxsize = IDLE_CONNECTIONS
+        self.configuration.socket_options = _socket_options()
+        self.server: str = self.configuration.host.rstrip("/")
+        self.configuration.host = self.server
+        self.namespace = cluster.namespace
+        self.certificate_authority: str | None = self.configuration.ssl_ca_cert
+        self._pool: urllib3.PoolManager = RESTClientObject(self.configuration).pool_manager
+        self._credentials_lock = threading.Lock()
+
+    def send(
+        self, method: str, path: str, *, headers: Mapping[str, str], **options: Any
+    ) -> urllib3.BaseHTTPResponse:
+        """Send one request and return its answer, whatever its status."""
+        what = f"{method} {path}"
+        headers = {**headers, **self._authorization(what), "User-Agent": "distq"}
+        tries = 2 if method == "GET" else 1
+        while True:
+            tries -= 1
+            try:
+                return self._request(method, path, headers, **options)
+            except (ProtocolError, SSLError) as error:
+                if not tries:
+                    raise self.no_answer(what, error) from None
+                self._pool.clear()  # the other idle connections are as old
+            except (HTTPError, OSError) as error:
+                raise self.no_answer(what, error) from None
+
+    def no_answer(self, what: str, error: Exception) -> ApiError:
+        """Return the error for a request to this server that broke."""
+        return no_answer(what, error, urllib3.util.parse_url(self.server).netloc or self.server, self.origin)
+
+    def _request(
+        self, method: str, path: str, headers: Mapping[str, str], **options: Any
+    ) -> urllib3.BaseHTTPResponse:
+        query = options.pop("query", None)
+        url = f"{self.server}{path}{'?' if query else ''}{urlencode(query or {})}"
+        return self._pool.request(method, url, headers=headers, retries=False, redirect=False, **options)
+
+    def _authorization(self, what: str) -> dict[str, str]:
+        """Return the header with today's token; the package refreshes it here, in one thread at a time."""
+        try:
+            with self._credentials_lock:
+                settings = self.configuration.auth_settings().values()
+        except Exception as error:  # noqa: BLE001  plugins raise what they like
+            # its message may quote a command line, its chain too
+            cause = type(error).__name__
+            raise ApiError(f"{what}: no credentials: {cause}. Check {self.origin}.") from None
+        headers = {setting["key"]: setting["value"].strip() for setting in settings if setting["value"]}
+        if not all(value.isascii() and value.isprintable() for value in headers.values()):
+            raise ApiError(f"{what}: no credentials: a token of strange characters. Check {self.origin}.")
+        return headers
+
+
+def _socket_options() -> list[tuple[int, int, int]]:
+    """Return what finds a dead peer within 20 s also on a watch that nothing is sent on."""
+    options = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
+    wanted = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 20_000}
+    for name, value in wanted.items():
+        if hasattr(socket, name):  # not everywhere but on Linux
+            options.append((socket.IPPROTO_TCP, getattr(socket, name), value))
+    return options

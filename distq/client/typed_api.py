@@ -1,0 +1,66 @@
+"""The typed API of the ``kubernetes`` package over a Client's own requests.
+
+The package's ApiClient keeps the configuration and the pool that it was made with. Here it asks for both at
+each call, so it follows a Client to another sandbox and to new credentials, by the Client's connections.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlsplit
+
+import urllib3
+
+from distq.client.transport import CONNECT_TIMEOUT, Transport
+from distq.errors import ConfigError
+
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
+
+Send = Callable[..., urllib3.BaseHTTPResponse]
+_ENDLESS = {"watch", "follow"}
+"""Parameters of requests whose answer has no end."""
+
+
+def api_client(connected: Callable[[], Transport], send: Send, timeout: float) -> "ApiClient":
+    """Return an ApiClient that sends by ``send``, and else knows what the transport of the moment knows."""
+    from kubernetes.client import ApiClient, Configuration
+
+    client = ApiClient(Configuration())  # what it holds is replaced at once; the default might be another's
+    client.configuration = _CurrentConfiguration(connected)
+    client.rest_client.pool_manager = _ClientRequests(connected, send, timeout)
+    return client
+
+
+class _CurrentConfiguration:
+    """Stands for a Configuration: server, TLS and credentials as the transport has them now."""
+
+    def __init__(self, connected: Callable[[], Transport]) -> None:
+        self._connected = connected
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connected().configuration, name)
+
+
+class _ClientRequests:
+    """Stands for the package's pool of connections."""
+
+    def __init__(self, connected: Callable[[], Transport], send: Send, timeout: float) -> None:
+        self._connected = connected
+        self._send = send
+        self._timeout = timeout
+
+    def request(self, method: str, url: str, **options: Any) -> urllib3.BaseHTTPResponse:
+        """Send what the package asks for to the Client's server, with its credentials."""
+        server = self._connected().server
+        if not url.startswith(f"{server}/"):
+            raise ConfigError(f"cannot ask {url}: this is an ApiClient of {server}. Leave out _host.")
+        options["headers"] = options.get("headers") or {}
+        options["timeout"] = options.get("timeout") or self._timeout_of(url, options.get("fields"))
+        return self._send(method, url.removeprefix(server), **options)
+
+    def clear(self) -> None:
+        """Keep the connections, which are the Client's: the package closes its pool by this."""
+
+    def _timeout_of(self, url: str, fields: Any) -> urllib3.Timeout:
+        parameters = {name for name, _ in parse_qsl(urlsplit(url).query)} | dict(fields or ()).keys()
+        return urllib3.Timeout(connect=CONNECT_TIMEOUT, read=None if parameters & _ENDLESS else self._timeout)

@@ -1,0 +1,187 @@
+"""The Client's calls for ``async def``, over threads."""
+
+import asyncio
+import contextvars
+import inspect
+import subprocess
+import sys
+import threading
+from typing import Any
+
+import pytest
+
+from distq.client import Client, Object, aio
+from distq.client.aio import AsyncClient
+from distq.errors import NotFound
+from tests.support.api_servers import ApiServer
+from tests.support.eventually import eventually
+from tests.support.samples import config_map
+
+NOT_AWAITED = {
+    "resolve", "forget", "authorities", "server", "namespace", "cluster_id",  # of the cluster, not of objects
+    "request", "stream",  # bytes
+    "api_client", "aio",
+}  # fmt: skip
+NOTE: contextvars.ContextVar[str] = contextvars.ContextVar("note", default="")
+
+
+class HeldClient(Client):
+    """Holds requests for objects until they are let go; ``held`` are their notes, ``sent`` all of them."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.resolve("v1/ConfigMap")
+        self.go = threading.Event()
+        self.held: list[str] = []
+        self.threads: set[threading.Thread] = set()
+
+    def request(self, method: str, path: str, **options: Any) -> bytes:
+        """Wait, and send it."""
+        if hasattr(self, "go"):
+            self.held.append(NOTE.get())
+            self.threads.add(threading.current_thread())
+            assert self.go.wait(60)
+        return super().request(method, path, **options)
+
+    async def read(self, note: str) -> Object | None:
+        """Read what is not there, noted so."""
+        NOTE.set(note)
+        return await self.aio.get("v1/ConfigMap", "default/absent")
+
+
+@pytest.fixture
+def held(api_server: ApiServer) -> HeldClient:
+    """Give a Client whose requests wait."""
+    return HeldClient(api_server.kubeconfig)
+
+
+async def until(condition: Any, what: str) -> None:
+    """Wait beside the event loop."""
+    await asyncio.to_thread(eventually, condition, what)
+
+
+def test_all_calls_about_objects_can_be_awaited() -> None:
+    """A new one of the Client is forgotten by nobody."""
+    public = {name for name in dir(Client) if not name.startswith("_")}
+    awaited = {name for name in dir(AsyncClient) if not name.startswith("_")}
+    assert awaited - {"aclose"} == public - NOT_AWAITED
+    for name in awaited - {"list", "aclose"}:
+        call = getattr(AsyncClient, name)
+        assert inspect.iscoroutinefunction(call)
+        assert inspect.signature(call) == inspect.signature(getattr(Client, name))
+
+
+def test_calls_do_what_the_clients_do(
+    client: Client, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same arguments, answers and errors; lists come in pages."""
+    monkeypatch.setattr(aio, "PAGE_SIZE", 2)
+    key = f"{namespace}/web-0"
+
+    async def play() -> None:
+        for number in range(5):
+            await client.aio.create(config_map(namespace, f"web-{number}"))
+        objects = client.aio.list("v1/ConfigMap", namespace, field_selector="metadata.name!=kube-root-ca.crt")
+        names = [obj["metadata"]["name"] async for obj in objects]
+        assert names == [f"web-{number}" for number in range(5)]
+        stored = await client.aio.modify("v1/ConfigMap", key, lambda obj: obj.update(data={"color": "red"}))
+        assert await client.aio.get("v1/ConfigMap", key) == stored
+        assert await client.aio.delete("v1/ConfigMap", key, uid=stored["metadata"]["uid"])
+        with pytest.raises(NotFound):
+            await client.aio.patch("v1/ConfigMap", key, {"data": {}})
+
+    asyncio.run(play())
+
+
+def test_several_event_loops_share_it(client: Client, namespace: str) -> None:
+    """One after the other and at the same time: nothing of it belongs to a loop."""
+    names = [f"web-{number}" for number in range(4)]
+
+    def create(name: str) -> None:
+        asyncio.run(client.aio.create(config_map(namespace, name)))
+
+    create(names[0])
+    threads = [threading.Thread(target=create, args=(name,)) for name in names[1:]]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {obj["metadata"]["name"] for obj in client.list("v1/ConfigMap", namespace)} >= set(names)
+
+
+def test_so_many_calls_run_at_a_time_and_no_more(held: HeldClient) -> None:
+    """The others wait for a thread, and come to no harm; each sees its caller's context."""
+
+    async def play() -> None:
+        notes = [f"call {number}" for number in range(aio.THREADS + 3)]
+        calls = [asyncio.create_task(held.read(note)) for note in notes]
+        await until(lambda: len(held.held) == aio.THREADS, "all threads work")
+        held.go.set()
+        assert await asyncio.gather(*calls) == [None] * len(calls)
+        assert sorted(held.held) == sorted(notes)
+        assert len(held.threads) == aio.THREADS
+        await held.aio.aclose()
+
+    asyncio.run(play())
+
+
+def test_a_cancelled_call_ends_at_once(held: HeldClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that waits for a thread is never sent; one that was sent goes on, and nobody gets its answer."""
+    monkeypatch.setattr(aio, "THREADS", 1)
+
+    async def play() -> None:
+        sent = asyncio.create_task(held.read("sent"))
+        await until(lambda: held.held == ["sent"], "the first has the thread")
+        waiting = asyncio.create_task(held.read("waiting"))
+        await asyncio.sleep(0)
+        for call in (waiting, sent):
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+        held.go.set()
+        assert await held.read("next") is None
+        assert held.held == ["sent", "next"]
+
+    asyncio.run(play())
+
+
+def test_closing_waits_and_ends_the_threads(held: HeldClient) -> None:
+    """What was called is answered; a call after it starts a thread anew."""
+
+    async def play() -> None:
+        call = asyncio.create_task(held.read("before"))
+        await until(lambda: held.held, "it has a thread")
+        closing = asyncio.create_task(held.aio.aclose())
+        await asyncio.sleep(0)
+        assert not closing.done()
+        held.go.set()
+        assert await call is None
+        await closing
+        [thread] = held.threads
+        assert not thread.is_alive()
+        await held.aio.aclose()
+        assert await held.read("after") is None
+        assert len(held.threads) == 2
+
+    asyncio.run(play())
+
+
+def test_calls_work_in_a_forked_child(api_server: ApiServer) -> None:
+    """The parent's threads are not in the child, which starts its own."""
+    program = f"""
+import asyncio, os
+from distq.client import Client
+client = Client({str(api_server.kubeconfig)!r})
+def read():
+    assert asyncio.run(client.aio.get("v1/Namespace", "default"))
+read()
+child = os.fork()
+read()
+if child == 0:
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+"""
+    # Python 3.12 warns of every fork beside threads
+    ignored = "ignore:This process:DeprecationWarning"
+    command = [sys.executable, "-W", "error", "-W", ignored, "-c", program]
+    subprocess.run(command, check=True, timeout=60)
