@@ -19,6 +19,7 @@ from distq.cli.dashboard import dashboard
 from distq.cli.demo.command import demo
 from distq.cli.init.command import init
 from distq.cli.look import items, leader, queues, workers
+from distq.cli.manifests.command import manifests
 from distq.cli.output import escape
 from distq.cli.pausing import pause, resume
 from distq.cli.repair import add, delete, park, requeue, resync
@@ -129,6 +130,7 @@ for _command in (
     resync,
     trace,
     check,
+    manifests,
     dashboard,
     completion,
 ):

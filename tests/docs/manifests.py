@@ -5,7 +5,6 @@ import runpy
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,9 @@ from distq import Client, Manager
 from distq.config import Settings
 from distq.errors import ApiError
 from tests.docs.reader import TIMEOUT, Reader, runs
-from tests.docs.shell import parses
 from tests.support.api_servers import RealApiServer, real_api_server_assets, write_kubeconfig
 from tests.support.eventually import eventually
+from tests.support.parts import program
 
 
 @runs("# foos.yaml")
@@ -29,26 +28,21 @@ def the_manifest_loads(text: str, reader: Reader) -> None:
     assert foo["spec"]["image"] == "nginx"
 
 
-@runs("# foos-deploy.yaml")
+@runs("kubectl create namespace foos")
 def the_deployment_suffices(text: str, reader: Reader) -> None:
-    """Check its commands, variables and times, and run with its permissions on a real API server."""
-    manifests = list(yaml.safe_load_all(text))
-    pods = [obj["spec"]["template"]["spec"] for obj in manifests if obj["kind"] == "Deployment"]
-    variables = {setting.metadata["variable"] for setting in fields(Settings)}
-    for pod in pods:
-        (container,) = pod["containers"]
-        assert parses(["distq", *container["args"]]).params["target"] == "foos"
-        assert {variable["name"] for variable in container["env"]} <= variables
-        assert pod.get("terminationGracePeriodSeconds", 30) > Settings().grace_period
+    """Run the block on a real API server, and then both sides with the rights that it gave them."""
+    program("kubectl", package="kubernetes-client")
     with RealApiServer(real_api_server_assets()) as server:
         admin = server.client()
-        for obj in (*manifests, *yaml.safe_load_all((reader.folder / "foos.yaml").read_text())):
+        reader.run("bash", "-e", text=text, **reader.bare, KUBECONFIG=str(server.kubeconfig))
+        for obj in yaml.safe_load_all((reader.folder / "foos.yaml").read_text()):
             eventually(partial(is_applied, admin, obj))
-        client = client_of(server, "foos", reader.folder / "kubeconfig-of-foos")
-        runs_with(client, admin, reader)
-        for verb in ("get", "watch", "update", "patch"):  # of which one leader alone needs not all
-            assert may(client, verb, group="coordination.k8s.io", resource="leases", name="distq-foos")
-        assert may(client, "get", group="", resource="namespaces", name="kube-system")
+        assert admin.get("apps/v1/Deployment", "foos/distq-foos-worker")
+        clients = {
+            side: client_of(server, f"distq-foos-{side}", reader.folder / f"kubeconfig-of-{side}")
+            for side in ("informer", "worker")
+        }
+        run_with(clients, admin, reader)
 
 
 def is_applied(client: Client, obj: dict[str, Any]) -> bool:
@@ -64,7 +58,7 @@ def is_applied(client: Client, obj: dict[str, Any]) -> bool:
 
 def client_of(server: RealApiServer, name: str, kubeconfig: Path) -> Client:
     """Return a Client of a service account, with a token that the API server gave for it."""
-    path = f"/api/v1/namespaces/{name}/serviceaccounts/{name}/token"
+    path = f"/api/v1/namespaces/foos/serviceaccounts/{name}/token"
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     answer = yaml.safe_load(server.client().request("POST", path, body=body))
     cluster = {"server": server.url, "certificate-authority": str(server.certificate_authority)}
@@ -72,33 +66,31 @@ def client_of(server: RealApiServer, name: str, kubeconfig: Path) -> Client:
     return Client(kubeconfig)
 
 
-def may(client: Client, verb: str, **what: str) -> bool:
-    """Ask the API server whether its caller may do something in the namespace foos."""
-    attributes = {"verb": verb, "namespace": "foos", **what}
-    body = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": attributes},
-    }
-    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-    return bool(yaml.safe_load(client.request("POST", path, body=body))["status"]["allowed"])
-
-
-def runs_with(client: Client, admin: Client, reader: Reader) -> None:
-    """Run the controller as that service account until the Foo has its Deployment, then stop it."""
-    program = runpy.run_path(str(reader.folder / "foos.py"))
-    program["reconcile"].__globals__["client"] = client
+def run_with(clients: dict[str, Client], admin: Client, reader: Reader) -> None:
+    """Run both sides, each as its service account, until the Foo has its Deployment; then stop them."""
+    foos = runpy.run_path(str(reader.folder / "foos.py"))
+    foos["reconcile"].__globals__["client"] = clients["worker"]
     settings = Settings(lease_name="distq-foos", lease_namespace="foos")
-    manager = Manager([program["controller"]], redis=reader.sandbox.redis, client=client, settings=settings)
-    thread = threading.Thread(target=manager.run)
+    managers = {
+        side: Manager([foos["controller"]], redis=reader.sandbox.redis, client=client, settings=settings)
+        for side, client in clients.items()
+    }
+    threads = [
+        threading.Thread(
+            target=manager.run, kwargs={"informer": side == "informer", "workers": side == "worker"}
+        )
+        for side, manager in managers.items()
+    ]
     with refusals() as refused:
-        thread.start()
+        for thread in threads:
+            thread.start()
         try:
             eventually(lambda: admin.get("apps/v1/Deployment", "default/web"))
             eventually(lambda: list(admin.list("v1/Event", "foos")))
         finally:
-            manager.stop()
-            thread.join(TIMEOUT)
+            for manager, thread in zip(managers.values(), threads, strict=True):
+                manager.stop()
+                thread.join(TIMEOUT)
     assert refused == []
 
 

@@ -35,7 +35,7 @@ def names_of(name: str, group: str) -> Names:
         raise ConfigError(f'bad name "{name}": no kind of objects. Give letters and digits, such as Backup.')
     kind = "".join(part[0].upper() + part[1:] for part in re.split("[-_]", name))
     singular = kind.lower()
-    plural = _plural(singular)
+    plural = plural_of(singular)
     if len(plural) > _LONGEST:
         raise ConfigError(f'bad name "{name}": longer than {_LONGEST} characters. Give a shorter one.')
     if plural in sys.stdlib_module_names or keyword.iskeyword(plural):
@@ -48,7 +48,8 @@ def names_of(name: str, group: str) -> Names:
     return Names(kind, plural, singular, constant, group)
 
 
-def _plural(singular: str) -> str:
+def plural_of(singular: str) -> str:
+    """Return the plural of a word in small letters, as English makes most of them."""
     if singular.endswith(("s", "x", "z", "ch", "sh")):
         return f"{singular}es"
     if re.search("[^aeiou]y$", singular):

@@ -1,0 +1,76 @@
+"""What a role may do: verbs on resources, by the place where it may."""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from distq.cli.init.names import plural_of
+from distq.cli.manifests.installation import Object
+from distq.client.resources import parse_resource
+from distq.errors import ConfigError
+
+VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
+_SPECIAL = ("approve", "attest", "bind", "escalate", "impersonate", "sign", "use")
+READS, WRITES = ("get",), ("get", "create", "update", "patch", "delete")
+
+_ACCESS = re.compile(r"(?P<resource>[^:]+?)(?P<subresource>/[a-z][a-zA-Z]*)?(?::(?P<verbs>[a-z,]+))?")
+
+Plural = Callable[[str], str]
+"""Returns the plural of a resource such as "apps/v1/Deployment", by which RBAC knows it."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """Verbs on one resource, or on its subresource."""
+
+    resource: str
+    subresource: str
+    verbs: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, text: str, default: Sequence[str]) -> "Access":
+        """Read ``apps/v1/Deployment``, ``example.com/v1/Foo/status:update``; raise ConfigError."""
+        match = _ACCESS.fullmatch(text)
+        if match is None:
+            raise ConfigError(f'bad access "{text:.80}". Give e.g. apps/v1/Deployment:create,patch.')
+        parse_resource(match["resource"])
+        verbs = match["verbs"].split(",") if match["verbs"] else list(default)
+        for verb in verbs:
+            if verb not in (*VERBS, *_SPECIAL):
+                raise ConfigError(f'bad access "{text:.80}": no verb "{verb:.40}". Use {", ".join(VERBS)}.')
+        return cls(match["resource"], match["subresource"] or "", tuple(dict.fromkeys(verbs)))
+
+
+def guess_plural(resource: str) -> str:
+    """Return the plural that English has for the kind: that of every built-in one, and of most others."""
+    _, kind = parse_resource(resource)
+    return "endpoints" if kind == "Endpoints" else plural_of(kind.lower())
+
+
+class Rights:
+    """What a role may do in each place: a namespace, or None for all of them and what is in none."""
+
+    def __init__(self) -> None:
+        self._places: dict[str | None, dict[tuple[str, str, str], set[str]]] = {}
+
+    @property
+    def places(self) -> list[str | None]:
+        """Return where it may do anything, everywhere first."""
+        return sorted(self._places, key=lambda place: place or "")
+
+    def allow(
+        self, places: Iterable[str | None], group: str, resource: str, *verbs: str, name: str = ""
+    ) -> None:
+        """Add verbs on a resource, or on its object of that name."""
+        for place in places:
+            self._places.setdefault(place, defaultdict(set))[group, resource, name].update(verbs)
+
+    def rules(self, place: str | None) -> Iterator[Object]:
+        """Yield the rules of a place: one a resource, sorted."""
+        for (group, resource, name), verbs in sorted(self._places[place].items()):
+            rule: Object = {"apiGroups": [group], "resources": [resource]}
+            if name:
+                rule["resourceNames"] = [name]
+            rule["verbs"] = [verb for verb in (*VERBS, *_SPECIAL) if verb in verbs]
+            yield rule

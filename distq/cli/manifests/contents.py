@@ -1,0 +1,77 @@
+"""Which objects there are, by what the target watches and what was chosen."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from distq.cli.manifests import network, pods, redis, scaling
+from distq.cli.manifests.access import Access, Plural, guess_plural
+from distq.cli.manifests.installation import Installation, Manifest
+from distq.cli.manifests.roles import informer_rights, role_manifests, worker_rights
+from distq.cli.manifests.text import in_order
+from distq.errors import ConfigError
+
+_HEAD = """\
+What {target} needs, as its watches say. Make the Secret first:
+  {secret}
+It holds the settings DISTQ_REDIS_* as variables, whichever are needed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choices:
+    """What is added, and what reconciles may do besides getting what is watched."""
+
+    keda: bool = False
+    dashboard: bool = False
+    service_monitor: bool = False
+    accesses: Sequence[Access] = ()
+    ask_cluster: bool = False
+
+
+def contents(installation: Installation, choices: Choices) -> list[Manifest]:
+    """Return all objects, in the order in which they are best applied."""
+    return in_order(_contents(installation, choices))
+
+
+def comment(installation: Installation) -> str:
+    """Return what stands above them all."""
+    text = _HEAD.format(target=installation.target, secret=redis.secret_command(installation))
+    return "\n".join(f"# {line}" for line in text.splitlines())
+
+
+def _contents(installation: Installation, choices: Choices) -> Iterator[Manifest]:
+    least, most = installation.workers
+    if choices.keda and least == most:
+        raise ConfigError(f"nothing for KEDA to choose: {least} workers. Give a range, such as 2-10.")
+    components = ["informer"] * installation.informs + ["worker"] + ["dashboard"] * choices.dashboard
+    scraped = not choices.service_monitor
+    yield from _roles(installation, choices)
+    if installation.informs:
+        yield pods.informer(installation, scraped=scraped)
+    yield pods.worker(installation, scraped=scraped)
+    if choices.dashboard:
+        yield pods.dashboard(installation)
+    if installation.own_redis:
+        yield from redis.redis(installation)
+    if least != most:
+        yield scaling.scaled_object(installation) if choices.keda else scaling.autoscaler(installation)
+    yield from scaling.disruption_budgets(installation)
+    yield from network.policies(installation, components)
+    if choices.service_monitor:
+        yield network.metrics_service(installation)
+        yield network.service_monitor(installation)
+
+
+def _roles(installation: Installation, choices: Choices) -> Iterator[Manifest]:
+    plural = _asked_for() if choices.ask_cluster else guess_plural
+    if installation.informs:
+        yield from role_manifests(installation, "informer", informer_rights(installation, plural))
+    rights = worker_rights(installation, plural, choices.accesses)
+    yield from role_manifests(installation, "worker", rights)
+
+
+def _asked_for() -> Plural:
+    """Return what asks the API server."""
+    from distq.client.client import Client
+
+    client = Client()
+    return lambda resource: client.resolve(resource).plural

@@ -1,0 +1,117 @@
+"""What is installed: one target's processes, under one name, in one namespace."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from distq.cli.options import LEASE, LOGS, WORK
+from distq.config import Settings, lease_name
+from distq.errors import ConfigError
+
+if TYPE_CHECKING:
+    from distq.controller.controller import Controller
+    from distq.controller.watches import ResourceWatch
+
+Object = dict[str, Any]
+
+HTTP_PORT = 8080
+NAME = "app.kubernetes.io/name"
+COMPONENT = "app.kubernetes.io/component"
+
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,44}[a-z0-9]")
+"""Leaves room for "-informer" and for what Kubernetes appends, where a label must hold all of it."""
+
+_NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """One object, and what whoever applies it should know or choose."""
+
+    content: Object
+    comment: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Installation:
+    """A target, and how it is to run. Raises ConfigError for what cannot be an object's name."""
+
+    target: str
+    controllers: "Sequence[Controller]"
+    image: str
+    namespace: str
+    settings: Settings
+    workers: tuple[int, int]
+    """How many there are at least and at most."""
+    own_redis: bool = False
+
+    def __post_init__(self) -> None:
+        if not _NAMESPACE.fullmatch(self.namespace):
+            raise ConfigError(
+                f"bad namespace: {self.namespace!r:.80}. Give small letters, digits and dashes."
+            )
+        if not _NAME.fullmatch(self.name):
+            raise ConfigError(
+                f'cannot call objects "{self.name}": more than 46 characters, or no letter first. '
+                "Give a shorter module, or another --prefix."
+            )
+        if not self.image or re.search(r"\s", self.image):
+            raise ConfigError(f"bad image: {self.image!r:.80}. Give its name and tag, such as foos:1.")
+
+    @property
+    def name(self) -> str:
+        """Return what all its objects' names begin with: that of the Lease, where nobody chose another."""
+        return lease_name(self.target, self.settings.prefix)
+
+    @property
+    def lease(self) -> tuple[str, str]:
+        """Return namespace and name of the Lease."""
+        return self.settings.lease_namespace or self.namespace, self.settings.lease_name or self.name
+
+    @property
+    def informs(self) -> bool:
+        """Return whether an informer has anything to do."""
+        return any(controller.watches for controller in self.controllers)
+
+    @property
+    def watches(self) -> "list[ResourceWatch]":
+        """Return all watches of resources."""
+        from distq.controller.watches import Every
+
+        return [
+            watch
+            for controller in self.controllers
+            for watch in controller.watches
+            if not isinstance(watch, Every)
+        ]
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Return the settings that are not the defaults, as variables; Redis' own come from a Secret."""
+        return {
+            setting.metadata["variable"]: f"{value:g}" if isinstance(value, float) else str(value)
+            for setting in fields(self.settings)
+            for value in [getattr(self.settings, setting.name)]
+            if setting.name in {"prefix", *LEASE, *WORK, *LOGS} and value != setting.default
+        }
+
+    def of(self, component: str) -> str:
+        """Return the name of a component's objects."""
+        return f"{self.name}-{component}"
+
+    def metadata(self, component: str, *, namespace: str | None = None) -> Object:
+        """Return the metadata of an object of a component, in the installation's namespace or another."""
+        return {
+            "name": self.of(component),
+            "namespace": namespace or self.namespace,
+            "labels": self.labels(component),
+        }
+
+    def labels(self, component: str) -> dict[str, str]:
+        """Return what selects the pods of a component."""
+        return {NAME: self.name, COMPONENT: component}
+
+    def every_pod(self) -> Mapping[str, str]:
+        """Return what selects the pods of all components."""
+        return {NAME: self.name}

@@ -1,0 +1,86 @@
+"""The least that an informer and a worker must be allowed, as the target's watches say."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from distq.cli.manifests.access import Access, Plural, Rights
+from distq.cli.manifests.installation import Installation, Manifest, Object
+from distq.client.resources import parse_resource
+
+if TYPE_CHECKING:
+    from distq.controller.watches import ResourceWatch
+
+_GROUP = "rbac.authorization.k8s.io"
+_ELSEWHERE = "The namespace {} must exist."
+
+
+def informer_rights(installation: Installation, plural: Plural) -> Rights:
+    """Return what an informer does: it lists and watches, and competes for its Lease."""
+    rights = Rights()
+    namespace, lease = installation.lease
+    # no Role can give a name for create: the object is not there yet
+    rights.allow([namespace], "coordination.k8s.io", "leases", "create")
+    verbs = ("get", "watch", "update", "patch")
+    rights.allow([namespace], "coordination.k8s.io", "leases", *verbs, name=lease)
+    rights.allow([namespace], "", "events", "create", "patch")
+    for watch in installation.watches:
+        group, resource = _served(watch.resource, plural)
+        rights.allow(_places(watch), group, resource, "list", "watch")
+    if None in rights.places:  # its uid tells clusters apart; a hash of the server's address stands in for it
+        rights.allow([None], "", "namespaces", "get", name="kube-system")
+    return rights
+
+
+def worker_rights(installation: Installation, plural: Plural, accesses: Sequence[Access]) -> Rights:
+    """Return what a worker does: it gets what is watched, says what happened, and does what it is given."""
+    rights = Rights()
+    places: dict[str | None, None] = {}
+    for watch in installation.watches:
+        group, resource = _served(watch.resource, plural)
+        rights.allow(_places(watch), group, resource, "get")
+        places |= dict.fromkeys(_places(watch))
+    everywhere = None in places or not places
+    for access in accesses:
+        group, resource = _served(access.resource, plural)
+        rights.allow([None] if everywhere else places, group, resource + access.subresource, *access.verbs)
+    if rights.places:
+        rights.allow([None] if everywhere else places, "", "events", "create", "patch")
+    return rights
+
+
+def role_manifests(installation: Installation, component: str, rights: Rights) -> Iterator[Manifest]:
+    """Yield the service account of a component, and for each place a role and its binding."""
+    yield Manifest(
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": installation.metadata(component)}
+    )
+    for place in rights.places:
+        kind, metadata = _role(installation, component, place)
+        rules = list(rights.rules(place))
+        comment = _ELSEWHERE.format(place) if place not in {None, installation.namespace} else ""
+        yield Manifest(
+            {"apiVersion": f"{_GROUP}/v1", "kind": kind, "metadata": metadata, "rules": rules}, comment
+        )
+        binding: Object = {"apiVersion": f"{_GROUP}/v1", "kind": f"{kind}Binding", "metadata": metadata}
+        binding["roleRef"] = {"apiGroup": _GROUP, "kind": kind, "name": metadata["name"]}
+        account = {"name": installation.of(component), "namespace": installation.namespace}
+        binding["subjects"] = [{"kind": "ServiceAccount", **account}]
+        yield Manifest(binding)
+
+
+def _role(installation: Installation, component: str, place: str | None) -> tuple[str, Object]:
+    """Return kind and metadata; a ClusterRole is in no namespace, so its name has that of its account."""
+    if place is not None:
+        return "Role", installation.metadata(component, namespace=place)
+    name = f"{installation.namespace}:{installation.of(component)}"
+    return "ClusterRole", {"name": name, "labels": installation.labels(component)}
+
+
+def _places(watch: "ResourceWatch") -> Sequence[str | None]:
+    """Return the namespaces of a watch, or None for all."""
+    return watch.namespaces or [None]
+
+
+def _served(resource: str, plural: Plural) -> tuple[str, str]:
+    """Return group and plural of a resource."""
+    api_version, _ = parse_resource(resource)
+    return api_version.rpartition("/")[0], plural(resource)
