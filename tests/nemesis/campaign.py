@@ -123,14 +123,14 @@ class Campaign:
     def _inflict(self, stage: Stage, fault: Fault) -> Row:
         server = stage.kind if fault.topology == "one server" else f"{stage.kind}, {fault.topology}"
         row = Row(fault.name, fault.what, fault.required, server, stage.api.kind)
-        lapsed = stage.said("session lost")
+        lapsed = stage.fleet.said("session lost")
         for act in (self._play, self._come_to_rest):
             try:
                 act(stage, fault)
             except Exception as error:  # noqa: BLE001 - whatever breaks a scene fails its row, and no other
                 row.wrong.append(f"{type(error).__name__}: {error}")
                 stage.healed_from = stage.healed_from or time.monotonic()
-        if fault.spares_sessions and (lost := stage.said("session lost") - lapsed) > 0:
+        if fault.spares_sessions and (lost := stage.fleet.said("session lost") - lapsed) > 0:
             row.wrong.append(f"{lost} sessions lapsed")
         row.permitted_overlap = fault.permitted_overlap(self._claim_duration, stage.lateness.slack())
         _judge(stage, fault, row)
@@ -159,7 +159,7 @@ def _is_at_rest(stage: Stage, fault: Fault) -> bool:
         return False
     if any(WORK & each.keys() for each in excess.values()) if fault.spoils else excess:
         return False
-    runs = stage.reconciles()
+    runs = stage.fleet.reconciles()
     owed = [] if fault.forgets else judge.unmet(stage.adds(), runs)
     return not owed and not judge.unseen(_changes(stage, fault), runs)
 
@@ -176,13 +176,13 @@ def _changes(stage: Stage, fault: Fault) -> list[Change]:
 
 
 def _judge(stage: Stage, fault: Fault, row: Row) -> None:
-    adds, runs, attempts = stage.adds(), stage.reconciles(), stage.attempts()
+    adds, runs, attempts = stage.adds(), stage.fleet.reconciles(), stage.fleet.attempts()
     owed, unseen = judge.unmet(adds, runs), judge.unseen(_changes(stage, fault), runs)
     row.adds, row.reconciles = len(adds), len(runs)
     row.forgotten = len(owed) if fault.forgets else 0
     row.lost = len(owed) + len(unseen) - row.forgotten
     row.zombies = len(judge.zombies(attempts, runs))
-    pairs = sorted(judge.overlaps(runs, stage.frozen()), key=lambda pair: -pair.seconds)
+    pairs = sorted(judge.overlaps(runs, stage.fleet.frozen()), key=lambda pair: -pair.seconds)
     row.overlap = round(pairs[0].seconds, 4) if pairs else 0.0
     row.healing = round(judge.healing(adds, stage.gardener.changes(), runs, stage.healed_from), 2)
     row.notes += stage.notes
@@ -215,4 +215,4 @@ def _found_in_trace(stage: Stage, fault: Fault, row: Row, runs: Sequence[Reconci
         return [str(error)]
     row.calls = sum(len(segment.entries) - segment.shared for each in traces.values() for segment in each)
     overlap = row.permitted_overlap
-    return traces_checked(traces, runs, stage.frozen(), overlap=overlap, drained=not fault.spoils)[:5]
+    return traces_checked(traces, runs, stage.fleet.frozen(), overlap=overlap, drained=not fault.spoils)[:5]

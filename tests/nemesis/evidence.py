@@ -18,7 +18,7 @@ _TROUBLE = re.compile(
 def evidence(stage: "Stage", keys: Collection[str]) -> list[str]:
     """Return lines: what became of some of these keys, and what each process reported."""
     told = [line for key in list(keys)[:KEYS] for line in list(story(stage, key))[-LINES:]]
-    for process in stage.every_process():
+    for process in stage.fleet.every_process():
         lines = [line for line in process.log().splitlines() if _TROUBLE.match(line)]
         told += [f"{process.folder.name}: {line:.300}" for line in lines[-LINES:]]
     return told
@@ -34,7 +34,7 @@ def story(stage: "Stage", key: str) -> Iterator[str]:
     happened += [
         (change.asked, f"became {change.state}") for change in stage.gardener.changes() if change.key == key
     ]
-    for run in stage.reconciles():
+    for run in stage.fleet.reconciles():
         if run.key == key:
             lasted = "never ended" if run.ended is None else f"{run.ended - run.began:.2f} s"
             kept = "kept" if run.kept else "failed, cancelled or killed"

@@ -33,8 +33,10 @@ def handler_never_returns(stage: Stage) -> None:
     """Let a reconcile never return, and not look whether to stop."""
     key = f"endless/{time.monotonic_ns()}"
     stage.add(key)
-    stage.until(lambda: any(run.key == key and run.kept for run in stage.reconciles()), "it runs elsewhere")
-    hanging = [each for each in stage.named("worker") if f"{key}" in each.log()]
+    stage.until(
+        lambda: any(run.key == key and run.kept for run in stage.fleet.reconciles()), "it runs elsewhere"
+    )
+    hanging = [each for each in stage.fleet.named("worker") if f"{key}" in each.log()]
     if len(hanging) != 1:
         stage.surprises.append(f"{len(hanging)} workers said that it hangs")
     for each in hanging:
@@ -49,9 +51,9 @@ def interpreter_held(stage: Stage) -> None:
     stage.add(key)
     stage.until((stage.folder / "greedy").exists, "it holds it")
     begun = time.monotonic()
-    stage.until(lambda: any(map(_stood, stage.named("worker"))), "it lets it go")
+    stage.until(lambda: any(map(_stood, stage.fleet.named("worker"))), "it lets it go")
     told = "a handler held the interpreter"
-    stage.until(lambda: stage.said(told), "its process says what it was")
+    stage.until(lambda: stage.fleet.said(told), "its process says what it was")
     stage.healed_from = begun
 
 
@@ -85,7 +87,7 @@ def many_items(stage: Stage) -> None:
 def sleepers_frozen(stage: Stage) -> None:
     """Freeze two of three workers as they wait for work, add items, and let them go on."""
     stage.end_load()
-    workers = stage.named("worker")
+    workers = stage.fleet.named("worker")
     stage.until(lambda: not stage.left_over() and _all_idle(workers), "all wait")
     for each in workers[:2]:
         each.freeze()

@@ -126,10 +126,10 @@ def scripts_flushed(stage: Stage) -> None:
 @fault("F18", "adds are refused; claims and settlements go on", server="redis7", spares_sessions=True)
 def memory_full(stage: Stage) -> None:
     """Let Redis be full (noeviction) for longer than a claim duration."""
-    before = len([each for each in stage.attempts() if each.accepted])
+    before = len([each for each in stage.fleet.attempts() if each.accepted])
     stage.run("CONFIG", "SET", "maxmemory", "1")
     stage.sleep(1.2 * stage.claim_duration)
-    if len([each for each in stage.attempts() if each.accepted]) == before:
+    if len([each for each in stage.fleet.attempts() if each.accepted]) == before:
         stage.surprises.append("nothing was settled while Redis was full")
     stage.run("CONFIG", "SET", "maxmemory", "0")
 
@@ -138,11 +138,13 @@ def memory_full(stage: Stage) -> None:
 def policy_evicts(stage: Stage) -> None:
     """Let Redis evict what it likes (allkeys-lru), and kill a worker: another one starts."""
     stage.run("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
-    killed = stage.processes["worker-1"]
+    killed = stage.fleet.processes["worker-1"]
     killed.kill()
 
     def is_refused() -> bool:
-        later = [each for each in stage.every_process() if each.name == killed.name and each is not killed]
+        later = [
+            each for each in stage.fleet.every_process() if each.name == killed.name and each is not killed
+        ]
         return any(each.status == 2 and "may evict work" in each.log() for each in later)
 
     stage.until(is_refused, "a worker says why it does not start")

@@ -19,16 +19,16 @@ from distq.workqueue.queue import Queue
 from tests import ROOT
 from tests.informer.faulty_proxy import FaultyProxy
 from tests.nemesis.catalogue import Topology
+from tests.nemesis.fleet import Fleet
 from tests.nemesis.fleet_process import FleetProcess
 from tests.nemesis.gardener import NAMESPACE, Gardener
-from tests.nemesis.journal import Add, Attempt, Reconcile
-from tests.nemesis.judge import Span
+from tests.nemesis.journal import Add
 from tests.nemesis.lateness import Lateness
 from tests.nemesis.stepped_clock import VARIABLE, SteppedClock
 from tests.nemesis.traces import Traces
 from tests.support.api_servers import ApiServer, kubeconfig_through
 from tests.support.redis_servers import server_of
-from tests.support.redis_topologies import Cluster, Sentinels
+from tests.support.redis_topologies import Cluster, Sentinels, free_port
 from tests.support.tcp_proxy import Mode, TcpProxy
 
 WORKERS = ("worker-1", "worker-2", "worker-3")
@@ -67,17 +67,14 @@ class Stage:
         self.claim_duration = claim_duration
         self.root = root
         """The folder of the distq that runs, and of these tests."""
-        self.processes: dict[str, FleetProcess] = {}
+        self.fleet = Fleet(self._make)
         self.notes: list[str] = []
         """What a fault has to tell beside the columns."""
         self.surprises: list[str] = []
         """Requirements of the fault itself that were not met."""
         self.healed_from = 0.0
-        self._past: list[FleetProcess] = []
-        self._absent: set[str] = set()
         self._roots: dict[str, Path] = {}
         self._own_adds: list[Add] = []
-        self._starts = 0
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -102,9 +99,9 @@ class Stage:
             self.gardener = Gardener(self.api.client(), self.chance, CHANGES_PER_SECOND)
             self.gardener.start()
             stack.callback(self.gardener.end)
-            stack.callback(self._kill_all)
+            stack.callback(self.fleet.kill_all)
             for name in NAMES:
-                self.start(name)
+                self.fleet.start(name)
             self.until(self._is_complete, "all are there", within=STARTED_WITHIN)
             self._stack = stack.pop_all()
         return self
@@ -147,16 +144,15 @@ class Stage:
         """Return a server of this stage's kind that keeps its log in ``folder``; start it."""
         ours = OPTIONS if self.kind != "redis6" else OPTIONS[:-2]
         return EmbeddedValkey(
-            server=server_of(self.kind), options=("--dir", str(folder), *ours, *options), guard=self.guard
+            server=server_of(self.kind),
+            options=("--dir", str(folder), *ours, *options),
+            port=free_port(),  # one that nobody else is given while it is away
+            guard=self.guard,
         )
 
     # Processes
 
-    def start(self, name: str) -> FleetProcess:
-        """Start one, or its next incarnation."""
-        self._starts += 1
-        if name in self.processes:
-            self._past.append(self.processes[name])
+    def _make(self, name: str, folder: str) -> FleetProcess:
         settings = {
             "DISTQ_REDIS_URL": f"redis://127.0.0.1:{self.gates[name].port}/0" if self.gates else self.url,
             "DISTQ_LEASE_NAMESPACE": NAMESPACE,
@@ -168,20 +164,14 @@ class Stage:
             **self.guard.environment,
         }
         root = self._roots.get(name, self.root)
-        folder = self.folder / f"{name}.{self._starts}"
-        process = FleetProcess(name, self._arguments(name), folder, settings, root)
+        process = FleetProcess(name, self._arguments(name), self.folder / folder, settings, root)
         if name in PRODUCERS and not self.loaded:
-            (folder / "rest").touch()
-        self.processes[name] = process
+            (process.folder / "rest").touch()
         return process
 
     def replace_by(self, name: str, root: Path) -> None:
         """Let the next incarnations of a process be those of the distq in another folder."""
         self._roots[name] = root
-
-    def named(self, *kinds: str) -> list[FleetProcess]:
-        """Return the processes of these kinds: worker, producer, informer."""
-        return [process for name, process in self.processes.items() if name.partition("-")[0] in kinds]
 
     def leader(self) -> FleetProcess:
         """Return the informer that leads, once one does."""
@@ -190,25 +180,17 @@ class Stage:
         def leads() -> bool:
             lease = self.api.client().get("coordination.k8s.io/v1/Lease", f"{NAMESPACE}/{LEASE_NAME}")
             says = f" as {lease['spec'].get('holderIdentity')} (lease" if lease else "nobody"
-            found[:] = [process for process in self.named("informer") if says in process.log()]
+            found[:] = [process for process in self.fleet.named("informer") if says in process.log()]
             return bool(found)
 
         self.until(leads, "somebody leads")
         return found[0]
 
-    def tend(self) -> None:
-        """Start again what ended, as its Deployment does."""
-        for name, process in list(self.processes.items()):
-            if process.has_ended() and name not in self._absent:
-                if process.ended_at and not process.is_leaving and process.status not in {0, -9}:
-                    self.notes.append(f"{name} ended with {process.status}")
-                self.start(name)
-
     def sleep(self, seconds: float) -> None:
         """Let time pass, while Deployments do their work."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            self.tend()
+            self.notes += self.fleet.tend()
             self.traces.look()
             time.sleep(min(0.05, max(0.0, until - time.monotonic())))
 
@@ -259,32 +241,30 @@ class Stage:
 
     def begin_load(self, *, traced: bool) -> None:
         """Let everybody add and change, and scripts leave their trace."""
+        self.notes, self.surprises, self._own_adds, self.healed_from = [], [], [], 0.0
+        self.lateness.forget()
+        self.fleet.forget()
+        self.gardener.forget()
         if traced:
             self.traces.begin()
-        self.lateness.forget()
-        self.notes, self.surprises, self.healed_from = [], [], 0.0
-        self._past, self._own_adds = [], []
-        for process in self.processes.values():
-            process.journal.forget()
-        self.gardener.forget()
         self.go_on()
 
     def go_on(self) -> None:
         """Let everybody add and change again, after ``end_load``."""
         self.loaded = True
-        for producer in self.named("producer"):
+        for producer in self.fleet.named("producer"):
             (producer.folder / "rest").unlink(missing_ok=True)
         self.gardener.go_on()
 
     def end_load(self) -> None:
         """Return when nobody adds or changes any more, and all that was acknowledged is known."""
         self.loaded = False
-        for producer in self.named("producer"):
+        for producer in self.fleet.named("producer"):
             (producer.folder / "rests").unlink(missing_ok=True)
             (producer.folder / "rest").touch()
         self.gardener.rest()
         self.until(
-            lambda: all((producer.folder / "rests").exists() for producer in self.named("producer")),
+            lambda: all((producer.folder / "rests").exists() for producer in self.fleet.named("producer")),
             "the producers rest",
         )
 
@@ -296,28 +276,11 @@ class Stage:
 
     def adds(self) -> list[Add]:
         """Return what was added and acknowledged."""
-        return [*self._own_adds, *(add for process in self._read() for add in process.journal.adds)]
-
-    def reconciles(self) -> list[Reconcile]:
-        """Return what ran."""
-        return [run for process in self._read() for run in process.journal.reconciles.values()]
-
-    def attempts(self) -> list[Attempt]:
-        """Return what was settled."""
-        return [attempt for process in self._read() for attempt in process.journal.attempts]
-
-    def frozen(self) -> dict[str, list[Span]]:
-        """Return when which process was frozen."""
-        every = ((each.folder.name, [*each.frozen, *each.journal.stood]) for each in self._read())
-        return {name: spans for name, spans in every if spans}
-
-    def said(self, text: str) -> int:
-        """Return how often a text stands in the logs of the processes."""
-        return sum(process.log().count(text) for process in self.every_process())
+        return [*self._own_adds, *self.fleet.adds()]
 
     def left_over(self) -> dict[str, dict[str, int]]:
         """Return by queue what Redis holds too much."""
-        workers, objects = len(self.named("worker")), len(self.gardener.living)
+        workers, objects = len(self.fleet.named("worker")), len(self.gardener.living)
         found = {
             "jobs": left_over(self.connection, "jobs", handles=workers, objects=0, streams=0),
             "maps": left_over(self.connection, "maps", handles=workers, objects=objects, streams=1),
@@ -332,15 +295,6 @@ class Stage:
                 if not item.key.startswith("poison"):
                     self.notes.append(f"{item.key} was parked: {item.reason}")
                     inspector.requeue(queue, item.key, state="dead")
-
-    def every_process(self) -> list[FleetProcess]:
-        """Return all that ran since the load began, those that ended, too."""
-        return [*self._past, *self.processes.values()]
-
-    def _read(self) -> list[FleetProcess]:
-        for process in self.every_process():
-            process.close_journal()
-        return self.every_process()
 
     def _is_complete(self) -> bool:
         try:
@@ -368,7 +322,3 @@ class Stage:
 
     def _stop_redis(self) -> None:
         self.redis.stop()
-
-    def _kill_all(self) -> None:
-        for process in self.every_process():
-            process.kill()

@@ -23,7 +23,7 @@ def planned_failover_of_sentinels(stage: Stage) -> None:
         eye.pause(queue)
     stage.until(lambda: not any(info.processing for info in eye.queues()), "nothing is in progress")
     old = stage.sentinels.primary()
-    raw(old)("CLIENT", "PAUSE", 20000, "WRITE")
+    raw(old)("CLIENT", "PAUSE", 120_000, "WRITE")
     stage.until(lambda: len(_offsets(stage)) == 1, "the replicas have all")
     stage.sentinels.ask_sentinel("SENTINEL", "FAILOVER", SERVICE)
     stage.until(lambda: stage.sentinels.primary() != old, "another one is the primary")

@@ -17,7 +17,9 @@ def _victim(stage: Stage) -> FleetProcess:
     found: list[FleetProcess] = []
 
     def runs() -> bool:
-        found[:] = [each for each in stage.named("worker") if any(run.key == key for run in each.running())]
+        found[:] = [
+            each for each in stage.fleet.named("worker") if any(run.key == key for run in each.running())
+        ]
         return bool(found)
 
     stage.until(runs, "it runs")
@@ -34,7 +36,7 @@ def worker_killed(stage: Stage) -> None:
 def producer_killed(stage: Stage) -> None:
     """Kill a producer (-9) as it adds, four times."""
     for _ in range(4):
-        stage.chance.choice(stage.named("producer")).kill()
+        stage.chance.choice(stage.fleet.named("producer")).kill()
         stage.sleep(0.7)
 
 
@@ -115,7 +117,7 @@ def poison(stage: Stage) -> None:
 
     stage.until(is_parked, "it is parked", within=20 * stage.claim_duration)
     stage.cause_is_gone()
-    runs = [run for run in stage.reconciles() if run.key == "poison/one"]
+    runs = [run for run in stage.fleet.reconciles() if run.key == "poison/one"]
     if len(runs) != 3:
         stage.surprises.append(f"the poison ran {len(runs)} times")
     inspector.delete("jobs", "poison/one", state="dead")
@@ -130,7 +132,7 @@ def two_releases(stage: Stage) -> None:
     for root in (older, stage.root):
         for name in ("worker-1", "producer-1"):
             stage.replace_by(name, root)
-            leaving = stage.processes[name]
+            leaving = stage.fleet.processes[name]
             leaving.terminate()
             stage.until(leaving.has_ended, "it ends")
         stage.sleep(5.0)
@@ -140,7 +142,7 @@ def two_releases(stage: Stage) -> None:
 def worker_told_to_stop(stage: Stage) -> None:
     """Send a SIGTERM to each worker, one after another: a rollout."""
     for name in ("worker-1", "worker-2", "worker-3"):
-        leaving = stage.processes[name]
+        leaving = stage.fleet.processes[name]
         leaving.terminate()
         stage.until(leaving.has_ended, "it ends")
         if leaving.status:
