@@ -6,6 +6,7 @@ code needs is an argument of a constructor instead.
 
 import os
 import re
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -223,6 +224,15 @@ _KINDS: dict[Callable[[str], Any], str] = {float: "number of seconds", int: "who
 
 
 def lease_name(program: str, prefix: str) -> str:
-    """Return the Lease that the informers of a program compete for: PREFIX-PROGRAM, as an object's name."""
-    installation, name = (re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") for text in (prefix, program))
-    return f"{installation}-{name[:57]}".rstrip("-")
+    """Return the Lease that the informers of a program compete for: PREFIX-PROGRAM, as an object's name.
+
+    A prefix that is none as it stands is told from those that are written like it by a checksum.
+    """
+    installation, name = _object_name(prefix), _object_name(program)[:57]
+    if installation != prefix:
+        installation += f"-{zlib.crc32(prefix.encode()):08x}"
+    return f"{installation}-{name}".rstrip("-")
+
+
+def _object_name(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")

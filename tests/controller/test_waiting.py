@@ -40,6 +40,8 @@ def test_what_a_worker_waits_for_is_named(connection: Connection) -> None:
     assert waits_for(queue, watched=True).startswith("nothing to do; last event 1m4")
     feed(connection, "busy", seen=now, lease=15, fed=now - 40)
     assert waits_for(queue, watched=True).startswith("nothing to do; last event 4")
+    feed(connection, "stuck", seen=now, lease=15, resource="v1/ConfigMap", synced=False)
+    assert waits_for(queue, watched=True).startswith("nothing to do; v1/ConfigMap is not synced yet: ")
     queue.add("a")
     Inspector(connection).pause("foos")
     assert waits_for(queue, watched=True) == "the queue is paused, until: distq resume foos"

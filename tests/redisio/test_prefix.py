@@ -1,12 +1,13 @@
 """Installations of different prefixes share one Redis and see nothing of each other."""
 
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 
 import pytest
 
-from distq.config import Settings
+from distq.config import Settings, lease_name
 from distq.controller.controller import Controller
 from distq.controller.manager import Manager
 from distq.controller.watches import For
@@ -124,6 +125,18 @@ def test_a_whole_run_stays_within_its_prefix(monkeypatch: pytest.MonkeyPatch) ->
             runner.join(30)
         assert sandbox.redis.execute("ACL", "LOG") == []
         assert {key.split(b":")[0] for key in sandbox.redis.execute("KEYS", "*")} == {b"blue"}
+
+
+def test_each_prefix_has_a_lease_of_its_own() -> None:
+    """Also those that differ in what the name of an object cannot show; that of most is PREFIX-PROGRAM."""
+    assert lease_name("my_foos", "distq") == "distq-my-foos"
+    assert lease_name("foos", "team-a") == "team-a-foos"
+    names = {
+        lease_name("foos", prefix)
+        for prefix in ("team-a", "team.a", "team_a", "team--a", "Team-a", "team-a.")
+    }
+    assert len(names) == 6
+    assert all(re.fullmatch(r"[a-z0-9][a-z0-9-]*[a-z0-9]", name) for name in names)
 
 
 @pytest.mark.parametrize("prefix", ["", "a:b", "{a}", "a*", "-a", "a b", "é", "a" * 64, 3, None])
