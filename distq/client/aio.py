@@ -6,10 +6,10 @@ import functools
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from distq.client.call_threads import CallThreads
 from distq.client.client import PAGE_SIZE, Client
 from distq.client.objects import Object
 
@@ -42,7 +42,7 @@ class AsyncClient:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._lock = threading.Lock()
-        self._executor: ThreadPoolExecutor | None = None
+        self._threads: CallThreads | None = None
         self._process = os.getpid()
 
     get = _in_thread(Client.get)
@@ -77,19 +77,15 @@ class AsyncClient:
     async def aclose(self) -> None:
         """Wait for the calls that were made, and end the threads; a later call starts new ones."""
         with self._lock:
-            executor, self._executor = self._executor, None
-        if executor is not None:
-            await asyncio.to_thread(executor.shutdown)
+            threads, self._threads = self._threads, None
+        if threads is not None:
+            await asyncio.to_thread(threads.close)
 
     async def _call(self, function: Callable[[], Value]) -> Value:
         """Call a function in one of the threads, with the caller's context variables."""
         function = functools.partial(contextvars.copy_context().run, function)
         with self._lock:
-            future = self._threads().submit(function)
+            if self._threads is None or self._process != os.getpid():  # a parent's threads stayed there
+                self._threads, self._process = CallThreads(THREADS), os.getpid()
+            future = self._threads.submit(function)
         return await asyncio.wrap_future(future)
-
-    def _threads(self) -> ThreadPoolExecutor:
-        if self._executor is None or self._process != os.getpid():  # a parent's threads stayed there
-            self._process = os.getpid()
-            self._executor = ThreadPoolExecutor(THREADS, thread_name_prefix="distq-client")
-        return self._executor

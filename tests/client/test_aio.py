@@ -6,16 +6,18 @@ import inspect
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from distq.client import Client, Object, aio
+from distq.client import Client, Object, aio, call_threads
 from distq.client.aio import AsyncClient
 from distq.errors import NotFound
-from tests.support.api_servers import ApiServer
+from tests.support.api_servers import ApiServer, write_kubeconfig
 from tests.support.eventually import eventually
 from tests.support.samples import config_map
+from tests.support.tcp_proxy import TcpProxy
 
 NOT_AWAITED = {
     "resolve", "forget", "authorities", "server", "namespace", "cluster_id",  # of the cluster, not of objects
@@ -164,6 +166,47 @@ def test_closing_waits_and_ends_the_threads(held: HeldClient) -> None:
         assert len(held.threads) == 2
 
     asyncio.run(play())
+
+
+def test_threads_end_when_nothing_is_called(
+    client: Client, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that nobody closes leaves none behind; the next call starts one."""
+    monkeypatch.setattr(call_threads, "IDLE_SECONDS", 0.01)
+    before = set(threading.enumerate())
+
+    async def play() -> None:
+        for _ in range(3):
+            assert await client.aio.get("v1/ConfigMap", f"{namespace}/absent") is None
+            await until(lambda: not named(before, "distq-client"), "no thread of its own")
+
+    asyncio.run(play())
+
+
+def named(before: set[threading.Thread], name: str) -> list[threading.Thread]:
+    """Return the threads of this name that are new."""
+    return [thread for thread in threading.enumerate() if thread.name == name and thread not in before]
+
+
+def test_a_call_that_hangs_keeps_no_process_from_its_end(tmp_path: Path) -> None:
+    """A cancelled reconcile's request to a silent server is left behind."""
+    with TcpProxy(("127.0.0.1", 1)) as proxy:
+        proxy.mode = "hang"
+        write_kubeconfig(
+            tmp_path / "kubeconfig", cluster={"server": f"http://127.0.0.1:{proxy.port}"}, user={}
+        )
+        program = f"""
+import asyncio
+from distq.client import Client
+client = Client({str(tmp_path / "kubeconfig")!r}, timeout=600)
+try:
+    asyncio.run(asyncio.wait_for(client.aio.get("v1/Namespace", "default"), 0.1))
+except TimeoutError:
+    print("cancelled")
+"""
+        command = [sys.executable, "-W", "error", "-c", program]
+        done = subprocess.run(command, check=True, timeout=120, capture_output=True, text=True)
+    assert done.stdout == "cancelled\n"
 
 
 def test_calls_work_in_a_forked_child(api_server: ApiServer) -> None:
