@@ -208,6 +208,16 @@ OUTAGES = Metric(
     "distq_redis_outages_total", "counter", "Times that a worker had to wait for Redis to answer again."
 )
 
+# distq's own: events about objects
+
+EVENTS_DROPPED = Metric(
+    "distq_events_dropped_total",
+    "counter",
+    "Events about objects that were not sent: invalid, full (too many waited), filtered (too many about one "
+    "object), refused or unanswered by the API server.",
+    ("reason",),
+)
+
 # distq's own: the leader
 
 STREAM_LAG = Metric(

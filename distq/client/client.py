@@ -3,9 +3,7 @@
 import functools
 import hashlib
 import os
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,6 +15,8 @@ from distq.client.deletion import Propagation, delete_options
 from distq.client.error_mapping import missing_object
 from distq.client.objects import Object, metadata, resource_text, title
 from distq.client.raw import RawClient
+from distq.client.recorded_event import About
+from distq.client.recorder import EventRecorder
 from distq.client.resources import Discovery, Resource
 from distq.errors import ApiError, ConfigError, Expired, NotFound, short_tracebacks
 
@@ -49,6 +49,7 @@ class Client(RawClient):
         super().__init__(kubeconfig, context=context, timeout=timeout)
         self._field_manager = field_manager
         self._discovery = Discovery(lambda path: self._json("GET", path))
+        self._recorder = EventRecorder(self, field_manager)
         self._cluster_ids: dict[str, str] = {}
 
     def resolve(self, text: str) -> Resource:
@@ -213,39 +214,25 @@ class Client(RawClient):
 
     def event(
         self,
-        about: Object,
+        about: About,
         reason: str,
         message: str,
         *,
         type: Literal["Normal", "Warning"] = "Normal",  # noqa: A002  the field's name
+        field_path: str = "",
     ) -> None:
-        """Record what happened to an object; ``kubectl describe`` shows it.
+        """Record what happened to an object, or to a part of it; ``kubectl describe`` shows it.
 
-        ``reason`` is one word in CamelCase. Source: client-go tools/record, without its aggregation.
+        ``reason`` is one word in CamelCase. It returns at once and raises nothing: a thread sends the events
+        in their order, counts equal ones, merges similar ones, and drops what the API server refuses, which
+        is logged and counted. A function in place of the object finds it when the event is sent; None is no
+        event. Source: client-go tools/record.
         """
-        regarding = metadata(about)
-        namespace = regarding.get("namespace") or "default"
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        reference = {name: regarding.get(name) for name in ("namespace", "name", "uid", "resourceVersion")}
-        event = {
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {"name": f"{regarding.get('name')}.{uuid.uuid4().hex[:16]}", "namespace": namespace},
-            "involvedObject": {
-                "apiVersion": about.get("apiVersion"),
-                "kind": about.get("kind"),
-                **{name: value for name, value in reference.items() if value},
-            },
-            "reason": reason,
-            "message": message,
-            "type": type,
-            "count": 1,
-            "firstTimestamp": now,
-            "lastTimestamp": now,
-            "source": {"component": self._field_manager},
-            "reportingComponent": self._field_manager,
-        }
-        self.create(event)
+        self._recorder.record(about, reason, message, type=type, field_path=field_path)
+
+    def flush_events(self, timeout: float = 5.0) -> bool:
+        """Wait at most ``timeout`` seconds until all recorded events are sent; return whether they are."""
+        return not self._recorder.flush(timeout)
 
     def cluster_id(self) -> str:
         """Return what distinguishes this cluster from all others, also after it moved.

@@ -31,7 +31,8 @@ class Controller:
     ``watches`` must list their objects within ``cache_sync_timeout`` seconds, and hand over every
     object again each ``resync_period`` seconds (0: never). Another ``revision`` of the reconcile
     logic hands over every object once. ``shared`` lets other programs work on the queue, for another
-    resource or cluster: their keys come here, too. Raises ConfigError.
+    resource or cluster: their keys come here, too. With ``failure_events`` each failed reconcile is a Warning
+    event about its object, of the resource of ``For``. Raises ConfigError.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Controller:
         resync_period: float = 36000.0,
         revision: str = "",
         shared: bool = False,
+        failure_events: bool = False,
     ) -> None:
         self.queue = _queue(queue)
         self.name = self.queue.name
@@ -61,6 +63,7 @@ class Controller:
         self.resync_period = resync_period
         self.revision = revision
         self.shared = shared
+        self.failure_events = failure_events
         require_reconcile(reconcile)
         self._require_arguments()
 
@@ -68,8 +71,13 @@ class Controller:
         return f"Controller({self.name!r}, {getattr(self.reconcile, '__qualname__', self.reconcile)!r})"
 
     def _require_arguments(self) -> None:
-        if not isinstance(self.shared, bool):
-            raise ConfigError(f"bad shared: {self.shared!r:.80}. Give True or False.")
+        for name, switch in {"shared": self.shared, "failure_events": self.failure_events}.items():
+            if not isinstance(switch, bool):
+                raise ConfigError(f"bad {name}: {switch!r:.80}. Give True or False.")
+        if self.failure_events and reconciled_resource(self) is None:
+            raise ConfigError(
+                f"bad failure_events of {self.name}: no For says what its keys are. Add one, or leave it out."
+            )
         for name, number in {
             "concurrency": self.concurrency,
             "fleet_concurrency": self.fleet_concurrency,
@@ -95,15 +103,22 @@ class Controller:
             raise ConfigError(f"bad resync_period: {self.resync_period!r}. Give seconds, or 0 for never.")
 
 
+def reconciled_resource(controller: Controller) -> str | None:
+    """Return what its keys are the names of, as its For says; None without one."""
+    if not controller.watches:
+        return None
+    from distq.controller.watches import For  # needs the extra kubernetes
+
+    return next((watch.resource for watch in controller.watches if isinstance(watch, For)), None)
+
+
 def purpose_of(controller: Controller, lease: str) -> Purpose | None:
     """Return what it is for, as far as the code says; None without For, and where the queue is shared."""
-    if controller.shared or not controller.watches:
+    resource = reconciled_resource(controller)
+    if controller.shared or resource is None:
         return None
-    from distq.controller.watches import For, title  # needs the extra kubernetes
+    from distq.controller.watches import title  # needs the extra kubernetes
 
-    resource = next((watch.resource for watch in controller.watches if isinstance(watch, For)), None)
-    if resource is None:
-        return None
     return Purpose(resource, lease=lease, watches=tuple(map(title, controller.watches)))
 
 

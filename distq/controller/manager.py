@@ -8,15 +8,16 @@ period.
 import logging
 import signal
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from distq.config import Settings, lease_name
-from distq.controller.controller import Controller, purpose_of
+from distq.controller.controller import Controller, purpose_of, reconciled_resource
 from distq.controller.hooks import Hook, Hooks
 from distq.controller.mailbox import Mailbox, Message
 from distq.controller.process_health import ProcessHealth
+from distq.controller.recorded_events import FailureEvents, counting_drops, flush_events
 from distq.controller.shutdown import Shutdown
 from distq.controller.worker.dispatcher import Dispatcher
 from distq.controller.worker.event_loop import EventLoop
@@ -99,6 +100,7 @@ class Manager:
         with (
             self._mailbox.receiving_signals(),
             self._health.serving(self._metrics, self._settings.http_address),
+            counting_drops(self._metrics),
             self._hooks,
         ):
             self._health.starting = True
@@ -111,6 +113,7 @@ class Manager:
                 finally:
                     shutdown.begin(self._settings.grace_period)  # what began already goes on
                     errors += self._hooks.stop(shutdown)
+                    flush_events(shutdown.grace_left)
         _raise_first(reason, *errors)
 
     def stop(self) -> None:
@@ -151,7 +154,7 @@ class Manager:
                     metrics=self._metrics,
                     event_loop=self._event_loop,
                     on_failure=self._mailbox.put,
-                    on_settled=self._settled,
+                    on_settled=self._on_settled(controller),
                 )
                 for controller in self._controllers
             ]
@@ -237,6 +240,19 @@ class Manager:
             with suppress(RedisError):  # which the dispatcher reports
                 why = waits_for(controller.queue, watched=bool(controller.watches))
                 _logger.info("%s: connected; %s", controller.name, why)
+
+    def _on_settled(self, controller: Controller) -> Callable[[str, Settlement], None]:
+        """Return what takes note of reconciles that did not succeed."""
+        resource = reconciled_resource(controller)
+        if not controller.failure_events or resource is None:
+            return self._settled
+        events = FailureEvents(self._reach(), resource)
+
+        def settled(queue: str, settlement: Settlement) -> None:
+            events.settled(settlement)
+            self._settled(queue, settlement)
+
+        return settled
 
     def _settled(self, queue: str, settlement: Settlement) -> None:
         """Take note, in a test, of a reconcile that did not succeed."""

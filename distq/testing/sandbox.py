@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Literal, Self
 
+from distq.client import recorder
 from distq.client.client import Client
 from distq.client.objects import Object, metadata, resource_text
 from distq.config import Settings
@@ -25,6 +26,9 @@ from distq.testing.idle import ObservedManager, what_remains
 
 GRACE_PERIOD = 5.0
 """Seconds that reconciles get where a run ends before they do."""
+
+_FLUSH_TIME = 10.0
+"""Seconds that events get to be sent, where a test then looks for them."""
 
 _LOOK_EVERY = 0.1
 _QUIET_LOOKS = 3
@@ -69,6 +73,7 @@ class Sandbox:
             os.environ.update(self.environment)
             self.redis = Connection(valkey.url)
             stack.callback(self.redis.close)
+            stack.callback(_end_events)
             self.client = Client(str(kubeconfig))
             # with the name of a controller's Clients it would remove what they have applied
             self._applying_client = Client(str(kubeconfig), field_manager="distq-sandbox")
@@ -115,8 +120,9 @@ class Sandbox:
         or waiting for a retry. What asked to come back later (``Result(requeue_after=...)``) and the
         parked do not count. A reconcile that fails ends it with ReconcileFailed from the function's own
         error; with ``on_failure="retry"`` it is tried again, and fails it only once an item failed more than
-        ``max_failures`` times, if that is given. Raises TimeoutError after ``timeout`` seconds, which names
-        what remained, from the last error of a reconcile; and what the run itself, or a hook, raised.
+        ``max_failures`` times, if that is given. Events that were recorded are sent when it returns. Raises
+        TimeoutError after ``timeout`` seconds, which names what remained, from the last error of a reconcile;
+        and what the run itself, or a hook, raised.
         """
         __tracebackhide__ = True  # pytest shows the test's line, and what failed
         manager = ObservedManager(
@@ -141,6 +147,7 @@ class Sandbox:
         finally:
             manager.stop()
             runner.join()
+            recorder.flush(_FLUSH_TIME)
         if errors:
             raise errors[0]
 
@@ -192,6 +199,12 @@ def _run(manager: ObservedManager, errors: list[BaseException]) -> None:
         for other in errors:
             manager.failure.add_note(f"The run itself ended with {other!r}.")
         errors.insert(0, manager.failure)
+
+
+def _end_events() -> None:
+    """Let no event reach the next sandbox, which a Client without arguments finds next."""
+    recorder.flush(GRACE_PERIOD)
+    recorder.discard()
 
 
 def _restore(environment: dict[str, str | None]) -> None:

@@ -319,6 +319,7 @@ def test_event_is_found_beside_its_object(client: Client, namespace: str) -> Non
     """An event refers to the object as ``kubectl describe`` looks for it."""
     about = client.create(config_map(namespace, "web"))
     client.event(about, "Painted", "the color is red", type="Warning")
+    assert client.flush_events(60)
     selector = f"involvedObject.name=web,involvedObject.uid={about['metadata']['uid']}"
     [event] = client.list("v1/Event", namespace, field_selector=selector)
     assert (event["reason"], event["message"], event["type"]) == ("Painted", "the color is red", "Warning")
@@ -331,6 +332,7 @@ def test_event_about_a_cluster_scoped_object(client: Client, namespace: str) -> 
     about = client.get("v1/Namespace", namespace)
     assert about is not None
     client.event(about, "Seen", "it is there")
+    assert client.flush_events(60)
     [event] = client.list("v1/Event", "default", field_selector=f"involvedObject.name={namespace}")
     assert event["reason"] == "Seen"
 

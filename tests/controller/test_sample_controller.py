@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 import workers
+from distq.client import recorder
 from distq.client.client import Client
 from distq.config import Settings
 from distq.controller.controller import Controller
@@ -65,6 +66,7 @@ def foo(namespace: str, **spec: Any) -> dict[str, Any]:
 
 def events(client: Client, namespace: str) -> list[tuple[str, str]]:
     """Return type and reason of the events said about Foos."""
+    assert recorder.flush(60) == 0
     said = client.list("v1/Event", namespace)
     return [(event["type"], event["reason"]) for event in said if event["involvedObject"]["kind"] == "Foo"]
 

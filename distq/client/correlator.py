@@ -1,0 +1,144 @@
+"""What becomes of an event before it is sent: counted with equal ones, merged with similar ones, or left out.
+
+Events are equal that say the same of the same object, and similar that differ in their message alone. Source,
+with all numbers: client-go tools/record EventCorrelator.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
+
+from distq.client.objects import Object, metadata
+from distq.clock import Clock
+
+MERGED_FROM = 10
+"""So many similar events stand for all that follow."""
+
+SIMILAR_FOR = 600.0
+"""Seconds after which a similar event begins anew."""
+
+BURST = 25
+"""How many events there may be at once about one object."""
+
+REFILL = 300.0
+"""Seconds after which there may be one more."""
+
+REMEMBERED = 4096
+"""How many objects and events are remembered, those that came last."""
+
+MERGED = "(combined from similar events): "
+
+_Value = TypeVar("_Value")
+_Key = tuple[Any, ...]
+
+
+class Correlated(NamedTuple):
+    """What is to be sent; with a ``patch`` the event exists, and is counted by it."""
+
+    event: Object
+    patch: Object | None
+
+
+class _Remembered(OrderedDict[_Key, _Value]):
+    """What was used last, by key; the rest is forgotten."""
+
+    def keep(self, key: _Key, value: _Value) -> None:
+        """Remember the value, as the newest."""
+        self[key] = value
+        self.move_to_end(key)
+        if len(self) > REMEMBERED:
+            self.popitem(last=False)
+
+
+@dataclass
+class _Similar:
+    """The messages of similar events, and when the last one came."""
+
+    last: float
+    messages: set[str] = field(default_factory=set)
+
+
+class _Sent(NamedTuple):
+    """The event that stands for all equal ones."""
+
+    name: str
+    first: str
+    times: int
+
+
+@dataclass
+class _Bucket:
+    """How many events there may be about an object."""
+
+    tokens: float
+    filled: float
+
+
+class EventCorrelator:
+    """Remembers what was recorded, to decide what is sent of an event. One thread at a time."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._similar: _Remembered[_Similar] = _Remembered()
+        self._sent: _Remembered[_Sent] = _Remembered()
+        self._buckets: _Remembered[_Bucket] = _Remembered()
+
+    def correlate(self, event: Object) -> Correlated | None:
+        """Return what is to be sent of an event; None where there were too many about its object."""
+        merged, key = self._merge(event)
+        counted = self._count(merged, key)
+        return counted if self._has_token(event) else None
+
+    def sent(self, stored: Object) -> None:
+        """Remember an event as the API server stored it."""
+        self._sent.keep(_equal(stored), _as_sent(stored))
+
+    def _merge(self, event: Object) -> tuple[Object, _Key]:
+        """Return the event, or the one that stands for all similar ones, and by what it is counted."""
+        now, key = self._clock.monotonic(), (*_about(event), event["reason"])
+        similar = self._similar.get(key)
+        if similar is None or now - similar.last > SIMILAR_FOR:
+            similar = _Similar(now)
+        similar.messages.add(event["message"])
+        similar.last = now
+        self._similar.keep(key, similar)
+        if len(similar.messages) < MERGED_FROM:
+            return event, _equal(event)
+        similar.messages.pop()
+        return event | {"message": MERGED + event["message"]}, key
+
+    def _count(self, event: Object, key: _Key) -> Correlated:
+        """Count it with those before; the first is an event of its own."""
+        before, patch = self._sent.get(key), None
+        if before is not None:
+            about = event["metadata"] | {"name": before.name}
+            event = event | {"metadata": about, "firstTimestamp": before.first, "count": before.times + 1}
+            patch = {name: event[name] for name in ("count", "lastTimestamp", "message")}
+        self._sent.keep(key, _as_sent(event))
+        return Correlated(event, patch)
+
+    def _has_token(self, event: Object) -> bool:
+        now, key = self._clock.monotonic(), _about(event)
+        bucket = self._buckets.get(key) or _Bucket(BURST, now)
+        bucket.tokens = min(BURST, bucket.tokens + (now - bucket.filled) / REFILL)
+        bucket.filled = now
+        self._buckets.keep(key, bucket)
+        if bucket.tokens < 1:
+            return False
+        bucket.tokens -= 1
+        return True
+
+
+def _about(event: Object) -> _Key:
+    about, source = event["involvedObject"], event.get("source") or {}
+    names = ("kind", "namespace", "name", "uid", "apiVersion")
+    return (source.get("component"), *(about.get(name) for name in names), event["type"])
+
+
+def _equal(event: Object) -> _Key:
+    field_path = event["involvedObject"].get("fieldPath")
+    return (*_about(event), field_path, event["reason"], event["message"])
+
+
+def _as_sent(event: Object) -> _Sent:
+    return _Sent(metadata(event)["name"], event["firstTimestamp"], event["count"])

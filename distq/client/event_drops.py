@@ -1,0 +1,50 @@
+"""Counts the events that are not sent, and says so: what nobody waits for must not vanish in silence."""
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable
+
+from distq.clock import Clock
+from distq.metrics import EVENTS_DROPPED, MetricsProvider
+
+SAID_EVERY = 300.0
+"""Seconds for which one message about dropped events stands for all of its kind."""
+
+HOW = ("invalid", "full", "filtered", "refused", "unanswered")
+
+_logger = logging.getLogger("distq.events")
+_providers: list[MetricsProvider] = []
+"""Who counts what this process drops: Clients are made anywhere, and a Manager has the metrics."""
+
+
+def measure(metrics: MetricsProvider) -> Callable[[], None]:
+    """Count to this provider what events are dropped, until the function that is returned was called."""
+    for how in HOW:
+        metrics.count(EVENTS_DROPPED, (how,), 0)
+    _providers.append(metrics)
+    return lambda: _providers.remove(metrics)
+
+
+class EventDrops:
+    """Counts events that are not sent, and says so: one message stands for what follows."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._silent_until: dict[tuple[str, int], float] = {}
+        self._unsaid: Counter[tuple[str, int]] = Counter()
+
+    def add(self, how: str, why: str, level: int) -> None:
+        """Count one."""
+        for provider in _providers:
+            provider.count(EVENTS_DROPPED, (how,), 1)
+        with self._lock:
+            now, kind = self._clock.monotonic(), (how, level)
+            if now < self._silent_until.get(kind, now):
+                self._unsaid[kind] += 1
+                return
+            self._silent_until[kind] = now + SAID_EVERY
+            unsaid = self._unsaid.pop(kind, 0)
+        more = f" So were {unsaid} more before it." if unsaid else ""
+        _logger.log(level, "an event was dropped: %s%s", why, more)

@@ -1,0 +1,232 @@
+"""Events about objects, recorded beside the work: a thread sends them, and nothing of it reaches the caller.
+
+Source: client-go tools/record EventBroadcaster and EventRecorder.
+"""
+
+import atexit
+import logging
+import os
+import random
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Protocol
+
+from distq.client.correlator import Correlated, EventCorrelator
+from distq.client.event_drops import EventDrops
+from distq.client.objects import Object
+from distq.client.recorded_event import About, RecordedEvent, content_of, finder_of
+from distq.clock import SYSTEM_CLOCK, Clock
+from distq.errors import ApiError, ConfigError, NotFound
+
+MOST_WAITING = 1000
+"""How many events wait to be sent; what comes then is dropped."""
+
+TRIES = 12
+"""How often an event is sent that gets no answer."""
+
+RETRY_DELAY = 10.0
+"""Seconds between two tries; the first time it is any part of it."""
+
+_EXIT_TIME = 1.0
+"""Seconds that a program waits at its end for what it recorded."""
+
+
+class EventSink(Protocol):
+    """Where events go to: a Client."""
+
+    @property
+    def server(self) -> str:
+        """Return which cluster it is."""
+
+    def create(self, obj: Object) -> Object:
+        """Store an event."""
+
+    def patch(self, resource: str, key: str, patch: Mapping[str, Any]) -> Object:
+        """Change an event."""
+
+
+class EventRecorder:
+    """Sends the events of one Client, in their order, from a thread that lives while there are any.
+
+    ``component`` is who reports them. Nothing here raises, and ``flush`` alone waits. Safe for threads and
+    forks.
+    """
+
+    def __init__(self, sink: EventSink, component: str, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._sink = sink
+        self._component = component
+        self._clock = clock
+        self._begin()
+        _recorders.add(self)
+
+    def _begin(self) -> None:
+        """Start from nothing; in the child of a fork, too, since what the parent recorded is the parent's."""
+        self._process = os.getpid()
+        self._changed = threading.Condition()
+        self._waiting: deque[RecordedEvent] = deque()
+        """What is not sent yet; the first is on its way."""
+        self._thread: threading.Thread | None = None
+        self._in_haste = False
+        self._last_name = 0
+        self._server = ""
+        self._drops = EventDrops(self._clock)
+
+    def record(self, about: About, reason: str, message: str, *, type: str, field_path: str = "") -> None:  # noqa: A002  the field's name
+        """Let an event be sent; return at once. What cannot be sent is counted, and logged."""
+        if self._process != os.getpid():
+            self._begin()
+        try:
+            find = finder_of(about, field_path)
+            what = content_of(reason, message, type)
+        except ConfigError as error:
+            self._drops.add("invalid", str(error), logging.WARNING)
+            return
+        with self._changed:
+            is_full = len(self._waiting) >= MOST_WAITING
+            if not is_full:
+                self._last_name = max(self._last_name + 1, round(self._clock.now() * 1e9))
+                self._waiting.append(RecordedEvent(find, what, self._last_name))
+                self._start()
+        if is_full:
+            self._drops.add("full", f"{MOST_WAITING} wait for the API server already.", logging.WARNING)
+
+    def flush(self, seconds: float) -> int:
+        """Wait at most so many seconds until all is sent; return how many events are left."""
+        if self._process != os.getpid():
+            return 0
+        with self._changed:
+            self._in_haste = True
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: not self._waiting, max(0.0, seconds))
+            return len(self._waiting)
+
+    def discard(self) -> None:
+        """Forget what is not sent yet."""
+        if self._process == os.getpid():
+            with self._changed:
+                self._waiting.clear()
+                self._changed.notify_all()
+
+    # The thread
+
+    def _start(self) -> None:
+        if self._thread is None:
+            thread = threading.Thread(target=self._send_all, name="distq-events", daemon=True)
+            with suppress(RuntimeError):  # no more threads now; the next event tries again
+                thread.start()
+                self._thread = thread
+
+    def _send_all(self) -> None:
+        while (recorded := self._next()) is not None:
+            try:
+                self._send(recorded)
+            except Exception as error:  # noqa: BLE001 - what finds an object may raise anything
+                self._drops.add("refused", f"{type(error).__name__}: {error}", logging.WARNING)
+            with self._changed:
+                if self._is_next(recorded):
+                    self._waiting.popleft()
+                self._changed.notify_all()
+
+    def _next(self) -> RecordedEvent | None:
+        with self._changed:
+            if self._waiting:
+                return self._waiting[0]
+            self._thread = None
+            return None
+
+    def _is_next(self, recorded: RecordedEvent) -> bool:
+        return bool(self._waiting) and self._waiting[0] is recorded
+
+    def _send(self, recorded: RecordedEvent) -> None:
+        """Send it, once more while there is no answer; whoever comes after it waits."""
+        correlated: Correlated | None = None
+        for number in range(1, TRIES + 1):
+            try:
+                correlated = correlated or self._correlate(recorded)
+                if correlated is not None:
+                    self._write(correlated)
+                return
+            except ApiError as error:
+                delay = _delay_after(error, number)
+                if delay is None or number == TRIES:
+                    self._give_up(error)
+                    return
+                self._pause(recorded, delay)
+            if not self._is_next(recorded):
+                return
+
+    def _correlate(self, recorded: RecordedEvent) -> Correlated | None:
+        """Return what is to be sent, if anything; in another cluster nothing is like anything before."""
+        if (about := recorded.find()) is None:
+            return None  # nobody looks for events of what is gone
+        if self._server != self._sink.server:
+            self._server, self._correlator = self._sink.server, EventCorrelator(self._clock)
+        correlated = self._correlator.correlate(recorded.about(about, self._component))
+        if correlated is None:
+            self._drops.add("filtered", f"there were many about {about['name']}.", logging.DEBUG)
+        return correlated
+
+    def _write(self, correlated: Correlated) -> None:
+        event, patch = correlated
+        about = event["metadata"]
+        stored = None
+        if patch is not None:
+            with suppress(NotFound):  # events are kept for an hour, say: then it begins anew
+                stored = self._sink.patch("v1/Event", f"{about['namespace']}/{about['name']}", patch)
+        self._correlator.sent(stored or self._sink.create(event))
+
+    def _give_up(self, error: ApiError) -> None:
+        if error.status == 0:
+            self._drops.add("unanswered", str(error), logging.WARNING)
+        elif _is_expected(error):
+            self._drops.add("refused", str(error), logging.DEBUG)
+        else:
+            # who may not record events does without, and is told once in a while
+            self._drops.add("refused", str(error), logging.INFO if error.status == 403 else logging.WARNING)
+
+    def _pause(self, recorded: RecordedEvent, seconds: float) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._in_haste or not self._is_next(recorded), seconds)
+            self._in_haste = False
+
+
+def _delay_after(error: ApiError, number: int) -> float | None:
+    """Return when to try again, seconds; None where the API server answered no."""
+    if error.retry_after is not None:
+        return error.retry_after
+    if error.status:
+        return None
+    # those whose API server went away together do not come back together
+    return RETRY_DELAY * (random.random() if number == 1 else 1)
+
+
+def _is_expected(error: ApiError) -> bool:
+    """Return whether it exists already, or its namespace is being deleted: nobody misses it."""
+    details = error.answer.get("details")
+    causes = details.get("causes") if isinstance(details, dict) else None
+    return error.status == 409 or any(
+        isinstance(each, dict) and each.get("reason") == "NamespaceTerminating" for each in causes or ()
+    )
+
+
+_recorders: "weakref.WeakSet[EventRecorder]" = weakref.WeakSet()
+"""All of the process: Clients are made where they are needed, and it is a Manager that ends the work."""
+
+
+def flush(seconds: float) -> int:
+    """Wait at most so many seconds until all events of this process are sent; return how many are left."""
+    deadline = time.monotonic() + seconds
+    return sum(recorder.flush(deadline - time.monotonic()) for recorder in list(_recorders))
+
+
+def discard() -> None:
+    """Forget all events of this process that are not sent yet."""
+    for recorder in list(_recorders):
+        recorder.discard()
+
+
+atexit.register(flush, _EXIT_TIME)

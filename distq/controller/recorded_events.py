@@ -1,0 +1,93 @@
+"""What a Manager does about events of objects: those of failed reconciles, and all that wait at the end."""
+
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from distq.errors import ConfigError
+from distq.metrics import MetricsProvider
+from distq.wording import counted
+from distq.workqueue.interface import Park, Retry, Settlement
+
+if TYPE_CHECKING:
+    from distq.client.client import Client
+    from distq.client.objects import Object
+
+LEAST_FLUSH, LONGEST_FLUSH = 0.3, 2.0
+"""Seconds that events get at the end, however little or much of the grace period remains."""
+
+_FOUND_FOR = 60.0
+"""Seconds for which an object that was found is not asked for again: who fails often is read seldom."""
+
+_FOUND_AT_MOST = 4096
+
+_logger = logging.getLogger("distq")
+
+
+class FailureEvents:
+    """Records a Warning event about the object of each failed reconcile of one controller.
+
+    The reason is the error's class, the message what it says. The object is found when the event is sent.
+    """
+
+    def __init__(
+        self, client: "Client", resource: str, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._client = client
+        self._resource = resource
+        self._now = monotonic
+        self._found: OrderedDict[str, tuple[Object, float]] = OrderedDict()
+
+    def settled(self, settlement: Settlement) -> None:
+        """Record how a reconcile failed."""
+        outcome = settlement.outcome
+        if not isinstance(outcome, Retry | Park):
+            return
+        kind, _, message = outcome.error.partition(": ")
+        key = settlement.request.key
+        self._client.event(lambda: self._find(key), kind, message or kind, type="Warning")
+
+    def _find(self, key: str) -> "Object | None":
+        """Return the object's reference, from the API server or as it was found before."""
+        found, until = self._found.get(key, (None, 0.0))
+        if found is not None and self._now() < until:
+            return found
+        found = self._client.get(self._resource, key)
+        if found is not None:
+            found = {name: found[name] for name in ("apiVersion", "kind", "metadata")}
+            self._found[key] = found, self._now() + _FOUND_FOR
+            self._found.move_to_end(key)
+            if len(self._found) > _FOUND_AT_MOST:
+                self._found.popitem(last=False)
+        return found
+
+
+@contextmanager
+def counting_drops(metrics: MetricsProvider | None) -> Iterator[None]:
+    """Count the events to this provider that the process drops meanwhile."""
+    if metrics is None:
+        yield
+        return
+    try:
+        from distq.client import event_drops
+    except ConfigError:  # without the extra kubernetes nobody records any
+        yield
+        return
+    ended = event_drops.measure(metrics)
+    try:
+        yield
+    finally:
+        ended()
+
+
+def flush_events(grace_left: float) -> None:
+    """Wait until the events of this process are sent, not for long; say how many are not."""
+    try:
+        from distq.client import recorder
+    except ConfigError:
+        return
+    if left := recorder.flush(min(max(grace_left, LEAST_FLUSH), LONGEST_FLUSH)):
+        _logger.warning("%s not sent: the API server did not answer in time", counted(left, "event"))
