@@ -1,6 +1,6 @@
 """What the tests of the emulated API server share: plain requests, to it and to the real one."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -8,12 +8,17 @@ import pytest
 
 from distq.client import Client
 from distq.errors import ApiError, NotFound
-from tests.support.api_servers import ApiServer
+from tests.support.api_servers import ApiServer, EmulatedServer
 from tests.support.eventually import eventually
 from tests.support.samples import custom_resource, wait_until_served
+from tests.testing import gadgets as gadgets_of
+from tests.testing.twins import Twins
 
 PARTIAL = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 PARTIAL_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+
+MERGE = "application/merge-patch+json"
+APPLY = "application/apply-patch+yaml"
 
 Answer = dict[str, Any]
 
@@ -195,3 +200,38 @@ def wait_until_gone(api: Api, path: str) -> None:
         return False
 
     eventually(is_gone, f"{path} is gone")
+
+
+on_both = pytest.mark.parametrize("api_server", ["real"], indirect=True, scope="session")
+"""Marks a test that compares what both servers answer."""
+
+
+@pytest.fixture(scope="session")
+def emulator(api_server: ApiServer) -> Iterator[ApiServer]:
+    """Give an emulated server beside the real one; both serve Gadgets."""
+    assert api_server.kind == "real"
+    with EmulatedServer() as emulator:
+        for server in api_server, emulator:
+            server.client().create(gadgets_of.definition())
+            wait_until_served(server.client(), f"{gadgets_of.GROUP}/v1/Gadget")
+        yield emulator
+
+
+@pytest.fixture
+def twins(api_server: ApiServer, emulator: ApiServer, namespace: str) -> Twins:
+    """Give the real server and an emulated one; both have the test's namespace."""
+    emulator.client().create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+    return Twins(api_server.client(), emulator.client())
+
+
+@pytest.fixture
+def gadgets(namespace: str) -> str:
+    """Give the path of the test's Gadgets."""
+    return f"/apis/{gadgets_of.GROUP}/v1/namespaces/{namespace}/gadgets"
+
+
+@pytest.fixture
+def definition() -> str:
+    """Give the path of the definition of Gadgets."""
+    name = gadgets_of.definition()["metadata"]["name"]
+    return f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}"

@@ -2,7 +2,10 @@
 
 import uuid
 
+import pytest
+
 from distq.client import Client
+from distq.testing import EmulatedApiServer
 from tests.support.api_servers import ApiServer
 from tests.support.samples import custom_resource, wait_until_served
 from tests.testing.conftest import Api, changes, version_of, wait_until_gone
@@ -80,3 +83,15 @@ def test_a_changed_status_of_a_definition_disturbs_nobody(api: Api, api_server: 
     api.create(widgets, body)
     assert changes(api.watch(widgets, 1, resourceVersion=start)) == [("ADDED", "web")]
     api.delete(f"{DEFINITIONS}/widgets.{group}")
+
+
+def test_rules_in_cel_are_said_not_to_be_evaluated(caplog: pytest.LogCaptureFixture) -> None:
+    """Once, when their definition comes."""
+    definition = custom_resource("rules.example.com")
+    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    schema["x-kubernetes-validations"] = [{"rule": "self.spec.size > 0"}]
+    with EmulatedApiServer() as server:
+        server.load(definition)
+    assert caplog.messages == [
+        "widgets.rules.example.com has rules in CEL: the emulated API server does not evaluate them."
+    ]

@@ -1,71 +1,215 @@
-"""Server-side apply: what a manager applied before and leaves out now goes.
+"""Server-side apply: who manages which fields, who is in conflict, and what goes with its manager.
 
-Ownership is what each manager applied last; what PUT and PATCH wrote belongs to
-nobody, and conflicts are always won. That is less than the real server keeps in
-``managedFields``, and enough for controllers that apply with force.
-Source: apimachinery pkg/util/managedfields.
+Managers are kept beside the objects: ``managedFields`` is not shown. What the
+server itself changes (garbage collection) is managed by nobody.
+Source: apimachinery pkg/util/managedfields, sigs.k8s.io/structured-merge-diff merge.
 """
 
-from collections import defaultdict
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
-from distq.testing.apiserver.patches import SET_LISTS, merge_key
-from distq.testing.apiserver.store import Collection, Store, StoreEvent
+from distq.testing.apiserver.built_in_schemas import Schema, definition
+from distq.testing.apiserver.field_sets import ListItem, Path, differences, fields_of, text_of, without
+from distq.testing.apiserver.merging import merged, problems
+from distq.testing.apiserver.resources import ServedResource
+from distq.testing.apiserver.status import StatusError, apply_conflicts
+from distq.testing.apiserver.store import Collection, Content, Store, StoreEvent
 
 Configuration = dict[str, Any]
-Owner = tuple[str, str]
-"""A field manager, and the subresource that it applies to."""
 
-_OWNED_BY_NOBODY = {"name", "namespace", "uid", "resourceVersion"}
+_MANAGED_BY_NOBODY: set[Path] = {
+    ("apiVersion",),
+    ("kind",),
+    ("metadata",),
+    *(
+        ("metadata", field)
+        for field in (
+            "creationTimestamp",
+            "deletionGracePeriodSeconds",
+            "deletionTimestamp",
+            "generation",
+            "managedFields",
+            "name",
+            "namespace",
+            "resourceVersion",
+            "selfLink",
+            "uid",
+        )
+    ),
+}
 
 
-class AppliedConfigurations:
-    """What each manager applied last to each living object."""
+class FieldManager(NamedTuple):
+    """Who manages fields: by applying them, or by writing them in another way."""
+
+    name: str
+    operation: str
+    subresource: str
+
+
+class Managed(NamedTuple):
+    """The fields of a manager, and the version of the API that it last wrote them at."""
+
+    fields: frozenset[Path]
+    version: str
+
+
+class FieldManagers:
+    """Who manages what of each living object."""
 
     def __init__(self, store: Store) -> None:
-        self._applied: dict[str, dict[Owner, Configuration]] = defaultdict(dict)
+        self._managed: dict[str, dict[FieldManager, Managed]] = {}
+        self._created: dict[str, tuple[FieldManager, ServedResource, Content]] = {}
+        """Of objects that were written once: their fields are looked at when somebody else comes."""
         store.observers.append(self._observe)
 
-    def remember(self, uid: str, owner: Owner, configuration: Configuration) -> None:
-        """Record what was applied, except what says only to which object."""
-        metadata = configuration.get("metadata") or {}
-        owned = {field: value for field, value in metadata.items() if field not in _OWNED_BY_NOBODY}
-        self._applied[uid][owner] = dict(configuration) | {"metadata": owned}
+    def created(self, resource: ServedResource, content: Content, manager: FieldManager) -> None:
+        """Note who created an object, other than by applying it."""
+        self._created[content["metadata"]["uid"]] = manager, resource, content
 
-    def without_dropped(self, live: Configuration, owner: Owner, new: Configuration) -> Configuration:
-        """Return the object without what its owner applied before and does not apply now."""
-        applied = self._applied.get(live["metadata"]["uid"], {})
-        others = [configuration for each, configuration in applied.items() if each != owner]
-        return _without_dropped(live, applied.get(owner, {}), new, others)
+    def updated(self, resource: ServedResource, old: Content, new: Content, manager: FieldManager) -> None:
+        """Note who changed an object, other than by applying to it."""
+        managed = self._of(new["metadata"]["uid"])
+        changed, gone = _changes(resource, old, new)
+        if changed or gone:
+            _withdraw(managed, changed | gone)
+            last = managed[manager].fields if manager in managed else frozenset()
+            managed[manager] = Managed((last - gone) | changed, resource.api_version)
+
+    def apply(
+        self,
+        resource: ServedResource,
+        live: Content | None,
+        configuration: Configuration,
+        manager: FieldManager,
+        *,
+        force: bool,
+    ) -> Configuration:
+        """Return the object with the configuration applied.
+
+        Raises StatusError where the configuration is not of the kind's schema, and for fields of other
+        managers unless they are forced.
+        """
+        schema = object_schema(resource)
+        _require_schema(resource, schema, configuration)
+        if live is None:
+            return configuration
+        managed = self._of(live["metadata"]["uid"])
+        whole = merged(schema, live, configuration)
+        conflicts = _conflicts(managed, manager, set(differences(schema, live, whole)))
+        if conflicts and not force:
+            raise apply_conflicts(conflicts)
+        kept = _applied_fields(resource, configuration, manager).union(
+            *(each.fields for other, each in managed.items() if other != manager)
+        )
+        last = managed[manager].fields if manager in managed else frozenset()
+        result: Configuration = without(schema, whole, {path for path in last if not _is_kept(path, kept)})
+        return result
+
+    def applied(
+        self,
+        resource: ServedResource,
+        old: Content | None,
+        new: Content,
+        configuration: Configuration,
+        manager: FieldManager,
+    ) -> None:
+        """Note what a manager applied, which others no longer manage where it changed."""
+        managed = self._of(new["metadata"]["uid"])
+        if old is not None:
+            changed, gone = _changes(resource, old, new)
+            others = {other: each for other, each in managed.items() if other != manager}
+            _withdraw(others, changed | gone)
+            managed |= others
+        fields = _applied_fields(resource, configuration, manager)
+        if manager not in managed or managed[manager].fields != fields:
+            managed[manager] = Managed(fields, resource.api_version)
+
+    def _of(self, uid: str) -> dict[FieldManager, Managed]:
+        managed = self._managed.setdefault(uid, {})
+        if uid in self._created:
+            manager, resource, content = self._created.pop(uid)
+            fields = frozenset(fields_of(object_schema(resource), content)) - _MANAGED_BY_NOBODY
+            managed[manager] = Managed(fields, resource.api_version)
+        return managed
 
     def _observe(self, _: Collection, event: StoreEvent) -> None:
         if event.gone:
-            self._applied.pop(event.current.metadata["uid"], None)
+            uid = event.current.metadata["uid"]
+            self._managed.pop(uid, None)
+            self._created.pop(uid, None)
 
 
-def _without_dropped(
-    live: Configuration, last: Configuration, new: Configuration, others: Sequence[Configuration]
-) -> Configuration:
-    kept = dict(live)
-    for field in last.keys() & live.keys():
-        theirs = [each[field] for each in others if field in each]
-        value = _value_without_dropped(field, live[field], last[field], new.get(field), theirs)
-        if field in new or theirs or (value and value is not live[field]):
-            kept[field] = value
-        else:
-            del kept[field]
-    return kept
+def object_schema(resource: ServedResource) -> Schema:
+    """Return the schema of whole objects; that of a custom resource may say nothing of its metadata."""
+    if not resource.custom:
+        return resource.schema
+    text = {"type": "string"}
+    known = {"apiVersion": text, "kind": text, "metadata": definition("meta.v1.ObjectMeta")}
+    return {**resource.schema, "properties": {**(resource.schema.get("properties") or {}), **known}}
 
 
-def _value_without_dropped(field: str, live: Any, last: Any, new: Any, theirs: Sequence[Any]) -> Any:
-    if isinstance(live, dict) and isinstance(last, dict):
-        others = [each for each in theirs if isinstance(each, dict)]
-        return _without_dropped(live, last, new if isinstance(new, dict) else {}, others)
-    if isinstance(live, list) and isinstance(last, list) and (key := merge_key(field, [*live, *last])):
-        by_key = [{each.get(key): each for each in items or ()} for items in (live, last, new, *theirs)]
-        return list(_without_dropped(by_key[0], by_key[1], by_key[2], by_key[3:]).values())
-    if field in SET_LISTS and isinstance(live, list):
-        applied = {each for items in (new or (), *theirs) for each in items}
-        return [each for each in live if each in applied or each not in last]
-    return live
+def _require_schema(resource: ServedResource, schema: Schema, configuration: Configuration) -> None:
+    found = sorted(problems(schema, configuration))
+    if not found:
+        return
+    metadata = configuration.get("metadata") or {}
+    place = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
+    group = f"{resource.group}/" if resource.group else "/"
+    listed = found[0] if len(found) == 1 else "\n  ".join(["errors:", *found])
+    kind = f"{group}{resource.version}, Kind={resource.kind}"
+    raise StatusError(500, "", f"failed to create typed patch object ({place}; {kind}): {listed}")
+
+
+def _applied_fields(
+    resource: ServedResource, configuration: Configuration, manager: FieldManager
+) -> frozenset[Path]:
+    """Return the fields that an apply manages: of the status path, or of all others."""
+    fields = set(fields_of(object_schema(resource), configuration)) - _MANAGED_BY_NOBODY
+    if manager.subresource == "status":
+        return frozenset(path for path in fields if path[0] == "status" or not resource.custom)
+    return frozenset(path for path in fields if path[0] != "status" or not resource.status)
+
+
+def _changes(resource: ServedResource, old: Content, new: Content) -> tuple[set[Path], set[Path]]:
+    """Return the fields that are new or have changed, and those that are gone."""
+    schema = object_schema(resource)
+    changed = set(differences(schema, old, new)) - _MANAGED_BY_NOBODY
+    gone = set(differences(schema, new, old)) - _MANAGED_BY_NOBODY - changed
+    return changed, gone - set(fields_of(schema, new))
+
+
+def _withdraw(managed: dict[FieldManager, Managed], paths: set[Path]) -> None:
+    """Take fields from all of them."""
+    for manager, each in list(managed.items()):
+        if each.fields & paths:
+            managed[manager] = Managed(each.fields - paths, each.version)
+
+
+def _conflicts(
+    managed: dict[FieldManager, Managed], manager: FieldManager, changed: set[Path]
+) -> list[tuple[str, list[str]]]:
+    """Return with whom there is a conflict, as messages name them, and about which fields."""
+    return [
+        (_title(other, each), [text_of(path) for path in _in_order(each.fields & changed)])
+        for other, each in sorted(managed.items())
+        if other != manager and each.fields & changed
+    ]
+
+
+def _title(manager: FieldManager, managed: Managed) -> str:
+    path = f' with subresource "{manager.subresource}"' if manager.subresource else ""
+    how = f" using {managed.version}" if manager.operation == "Update" else ""
+    return f'"{manager.name}"{path}{how}'
+
+
+def _in_order(paths: frozenset[Path]) -> Iterator[Path]:
+    """Yield fields before what is deeper, each level by name."""
+    return iter(sorted(paths, key=lambda path: (len(path), text_of(path))))
+
+
+def _is_kept(path: Path, kept: frozenset[Path]) -> bool:
+    """Return whether a field stays: it is managed, or a field in it is, unless it is an item of a list."""
+    if path in kept:
+        return True
+    return not isinstance(path[-1], ListItem) and any(each[: len(path)] == path for each in kept)

@@ -7,6 +7,7 @@ Source: apiextensions-apiserver pkg/apiserver and pkg/controller/{establish,fina
 """
 
 import asyncio
+import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +15,9 @@ from distq.testing.apiserver.objects import timestamp
 from distq.testing.apiserver.resources import ANY_FIELD, DEFINITIONS, Catalogue, ServedResource
 from distq.testing.apiserver.store import Collection, Content, Store, StoreEvent
 
+_log = logging.getLogger(__name__)
 _REBUILD_SECONDS = 0.3
+_RULES = "x-kubernetes-validations"
 
 
 def with_defaults(spec: dict[str, Any]) -> dict[str, Any]:
@@ -63,6 +66,10 @@ class Definitions:
 
     def _serve(self, definition: Content, *, changed: bool) -> None:
         identity = _identity(definition)
+        if not changed and _has_rules(definition["spec"]):
+            _log.warning(
+                "%s.%s has rules in CEL: the emulated API server does not evaluate them.", *identity[::-1]
+            )
         self._catalogue.remove(identity)
         for resource in _resources(definition):
             self._catalogue.add(resource)
@@ -106,4 +113,17 @@ def _resources(definition: Content) -> Iterator[ServedResource]:
             unconditional_update=False,
             custom=True,
             fields=(*ANY_FIELD, *selectable),
+            schema=_schema(version),
         )
+
+
+def _schema(version: dict[str, Any]) -> dict[str, Any]:
+    schema: dict[str, Any] = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+    return schema
+
+
+def _has_rules(value: Any) -> bool:
+    """Return whether CEL is anywhere in a definition."""
+    if isinstance(value, list):
+        return any(map(_has_rules, value))
+    return isinstance(value, dict) and (_RULES in value or any(map(_has_rules, value.values())))

@@ -11,6 +11,7 @@ import asyncio
 from collections import defaultdict, deque
 from typing import Any
 
+from distq.testing.apiserver.admission import PROTECTION
 from distq.testing.apiserver.registry import FOREGROUND, ORPHAN, DeleteOptions, Registry
 from distq.testing.apiserver.resources import NAMESPACES, Catalogue
 from distq.testing.apiserver.store import Collection, Content, Store, Stored, StoreEvent
@@ -91,6 +92,10 @@ class GarbageCollector:
     def _finish(self, place: Place, owner: Stored) -> None:
         """Do what the finalizers of garbage collection stand for."""
         finalizers = owner.metadata.get("finalizers", ())
+        protection = PROTECTION.get(place[0])
+        if protection in finalizers:
+            self._rewrite(place, finalizers=[each for each in finalizers if each != protection])
+            return
         uid = owner.metadata["uid"]
         dependents = list(self._dependents.get(uid, ()))
         if ORPHAN in finalizers:
@@ -110,7 +115,7 @@ class GarbageCollector:
     def _delete(self, place: Place) -> None:
         resource = self._catalogue.of(place[0])
         if resource is not None and self._find(place) is not None:
-            self._registry.delete(resource, place[1], DeleteOptions())
+            self._registry.delete(resource, place[1], DeleteOptions(propagation="Background"))
 
     def _disown(self, place: Place, dependent: Stored, owners: set[str]) -> None:
         references = dependent.metadata["ownerReferences"]

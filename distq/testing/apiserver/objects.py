@@ -124,19 +124,9 @@ def _check_type(resource: ServedResource, decoded: dict[str, Any], unrecognized:
 
 
 def _clean(resource: ServedResource, metadata: Any) -> dict[str, Any]:
-    """Drop what typed metadata leaves out: nulls, empty maps and lists, and managed fields."""
-    if not isinstance(metadata, dict):
-        raise typed.wrong_type(resource, f"{resource.kind}.metadata", metadata, "v1.ObjectMeta")
-    for field in ("labels", "annotations"):
-        if metadata.get(field) is not None:
-            metadata = metadata | {
-                field: typed.texts(resource, f"ObjectMeta.metadata.{field}", metadata[field])
-            }
-    return {
-        field: value
-        for field, value in metadata.items()
-        if value not in (None, "", {}, []) and field not in {"managedFields", "selfLink"}
-    }
+    """Return typed metadata without managed fields, which are kept elsewhere."""
+    typed_metadata = typed.metadata(resource, metadata)
+    return {name: each for name, each in typed_metadata.items() if name not in {"managedFields", "selfLink"}}
 
 
 def prepare_for_create(resource: ServedResource, content: Content) -> None:

@@ -1,9 +1,8 @@
-"""The patch formats: JSON merge patch, JSON patch, strategic merge patch, and apply.
+"""The patch formats: JSON merge patch, JSON patch, and strategic merge patch; not apply, which has its own.
 
 All are pure: they return a new object and share what did not change.
 Strategic merge knows the merge keys of the lists that controllers meet
-(containers, env, ports, volumes, conditions...), not the whole schema. Apply is
-a deep merge of what the manager applies now.
+(containers, env, ports, volumes, conditions...), not the whole schema.
 Sources: RFC 7386, RFC 6902, apimachinery pkg/util/strategicpatch.
 """
 
@@ -32,7 +31,7 @@ _MERGE_KEYS: Mapping[str, Sequence[str]] = {
     "volumeMounts": ("mountPath",),
     "volumes": ("name",),
 }
-SET_LISTS = {"finalizers"}
+_SET_LISTS = {"finalizers"}
 """Lists of which each item counts on its own."""
 
 
@@ -50,7 +49,7 @@ def merge_patch(target: Any, patch: Any) -> Any:
 
 
 def strategic_merge_patch(target: Any, patch: Any) -> Any:
-    """Apply a strategic merge patch, or an applied configuration."""
+    """Apply a strategic merge patch."""
     if not isinstance(patch, dict):
         return patch
     directive = patch.get("$patch")
@@ -61,25 +60,6 @@ def strategic_merge_patch(target: Any, patch: Any) -> Any:
     merged = dict(target) if isinstance(target, dict) else {}
     for name, value in patch.items():
         _merge_field(merged, name, value)
-    return merged
-
-
-def apply_to_built_in(target: Any, configuration: Any) -> Any:
-    """Merge an applied configuration into an object of a built-in kind."""
-    merged = strategic_merge_patch(target, configuration)
-    return merged | {"metadata": _applied_metadata(target, configuration)}
-
-
-def apply_to_custom(target: Any, configuration: Any) -> Any:
-    """Merge an applied configuration into a custom resource: only its metadata has a known schema."""
-    return merge_patch(target, configuration) | {"metadata": _applied_metadata(target, configuration)}
-
-
-def _applied_metadata(target: Any, configuration: Any) -> Any:
-    before, applied = target.get("metadata") or {}, configuration.get("metadata") or {}
-    merged = strategic_merge_patch(before, applied)
-    for field in SET_LISTS & before.keys() & applied.keys():  # new items go behind those that are there
-        merged[field] = list(dict.fromkeys([*before[field], *applied[field]]))
     return merged
 
 
@@ -105,9 +85,9 @@ def _follow_directive(merged: dict[str, Any], name: str, value: Any) -> None:
 
 
 def _merge_list(name: str, target: list[Any], patch: list[Any]) -> list[Any]:
-    if name in SET_LISTS:
+    if name in _SET_LISTS:
         return _merge_set(target, patch)
-    key = merge_key(name, patch)
+    key = _merge_key(name, patch)
     if key is None:
         return patch
     if any(each.get("$patch") == "replace" for each in patch):
@@ -133,7 +113,7 @@ def _merge_set(target: list[Any], patch: list[Any]) -> list[Any]:
     return merged
 
 
-def merge_key(name: str, patch: list[Any]) -> str | None:
+def _merge_key(name: str, patch: list[Any]) -> str | None:
     """Return the field that tells the items of a list apart, or None where the list is one value."""
     candidates = _MERGE_KEYS.get(name, ())
     if not all(isinstance(each, dict) for each in patch):

@@ -31,7 +31,8 @@ class DeleteOptions:
 
     uid: str | None = None
     resource_version: str | None = None
-    propagation: str = "Background"
+    propagation: str = ""
+    """Background, Foreground or Orphan; empty is what the kind does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,7 @@ class Registry:
         self._check_preconditions(resource, existing, options)
         if resource == NAMESPACES and existing.name in _PERMANENT_NAMESPACES:
             raise forbidden(resource, existing.name, "this namespace may not be deleted")
-        finalizers = _finalizers(existing, options)
+        finalizers = _finalizers(resource, existing, options)
         if not finalizers and not resource.graceful:
             return self._store.remove(collection, existing), True
         marked = self._mark_deleted(collection, existing, finalizers)
@@ -179,11 +180,11 @@ def _require_number(version: str | None) -> None:
         raise internal_error(f'strconv.ParseUint: parsing "{version}": invalid syntax')
 
 
-def _finalizers(existing: Stored, options: DeleteOptions) -> list[str]:
+def _finalizers(resource: ServedResource, existing: Stored, options: DeleteOptions) -> list[str]:
     """Return the finalizers that the object is to have while it is being deleted."""
     kept = [each for each in existing.metadata.get("finalizers", ()) if each not in {FOREGROUND, ORPHAN}]
     if options.propagation == "Foreground":
         return [*kept, FOREGROUND]
-    if options.propagation == "Orphan":
+    if options.propagation == "Orphan" or (resource.orphans and not options.propagation):
         return [*kept, ORPHAN]
     return kept

@@ -1,7 +1,9 @@
 """What the server serves: one ServedResource per group, version and plural name."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from distq.testing.apiserver.built_in_schemas import Schema, schema_of
 
 ANY_FIELD = ("metadata.name", "metadata.namespace")
 
@@ -31,10 +33,14 @@ class ServedResource:
     """Whether DELETE answers the object instead of a Status (registry ReturnDeletedObject)."""
     graceful: bool = False
     """Whether DELETE marks the object before it removes it; here no kubelet has to agree."""
+    orphans: bool = False
+    """Whether DELETE leaves dependents where it does not say what becomes of them."""
     custom: bool = False
     """Whether a CustomResourceDefinition made it."""
     fields: tuple[str, ...] = ANY_FIELD
     """What field selectors may name."""
+    schema: Schema = field(default_factory=dict, compare=False)
+    """What its objects look like."""
 
     @property
     def api_version(self) -> str:
@@ -64,6 +70,7 @@ def _resource(
         singular=kind.lower(),
         list_kind=f"{kind}List",
         short_names=tuple(short.split()),
+        schema=schema_of(api_version, kind),
         **rules,  # type: ignore[arg-type]  # the rules of the table below, checked there by eye and by tests
     )
 
@@ -161,6 +168,7 @@ BUILT_IN: tuple[ServedResource, ...] = (
     _resource(
         "batch/v1",
         "Job",
+        orphans=True,
         status=True,
         generation=True,
         categories=("all",),
@@ -168,6 +176,40 @@ BUILT_IN: tuple[ServedResource, ...] = (
     ),
     _resource("batch/v1", "CronJob", short="cj", status=True, generation=True, categories=("all",)),
     LEASES,
+    _resource("v1", "LimitRange", short="limits", create_on_update=True),
+    _resource("v1", "PersistentVolume", short="pv", namespaced=False, status=True, returns_deleted=True),
+    _resource("v1", "PersistentVolumeClaim", short="pvc", status=True, returns_deleted=True),
+    _resource("v1", "ResourceQuota", short="quota", status=True, returns_deleted=True),
+    _resource(
+        "storage.k8s.io/v1", "StorageClass", "storageclasses", "sc", namespaced=False, returns_deleted=True
+    ),
+    _resource("networking.k8s.io/v1", "Ingress", "ingresses", "ing", status=True, generation=True),
+    _resource("networking.k8s.io/v1", "IngressClass", "ingressclasses", namespaced=False, generation=True),
+    _resource("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies", "netpol", generation=True),
+    _resource("autoscaling/v2", "HorizontalPodAutoscaler", short="hpa", status=True, categories=("all",)),
+    _resource(
+        "policy/v1",
+        "PodDisruptionBudget",
+        short="pdb",
+        status=True,
+        generation=True,
+        unconditional_update=False,
+    ),
+    _resource("discovery.k8s.io/v1", "EndpointSlice", generation=True),
+    _resource(
+        "scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", "pc", namespaced=False, generation=True
+    ),
+    *(
+        _resource(
+            "admissionregistration.k8s.io/v1",
+            f"{act}WebhookConfiguration",
+            categories=("api-extensions",),
+            namespaced=False,
+            generation=True,
+            unconditional_update=False,
+        )
+        for act in ("Mutating", "Validating")
+    ),
     _resource("events.k8s.io/v1", "Event", short="ev", create_on_update=True),
     _resource("rbac.authorization.k8s.io/v1", "Role", create_on_update=True),
     _resource("rbac.authorization.k8s.io/v1", "RoleBinding", create_on_update=True),

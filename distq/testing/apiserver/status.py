@@ -3,7 +3,7 @@
 Source: apimachinery pkg/api/errors.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -88,6 +88,21 @@ def conflict(resource: ServedResource, name: str, cause: str) -> StatusError:
 
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
+
+
+def apply_conflicts(conflicts: Sequence[tuple[str, Sequence[str]]]) -> StatusError:
+    """Return the answer for an apply of fields that others manage: who they are, and which fields."""
+    causes = [
+        {"reason": "FieldManagerConflict", "message": f"conflict with {who}", "field": field}
+        for who, fields in conflicts
+        for field in fields
+    ]
+    if len(causes) == 1:
+        text = f"Apply failed with 1 conflict: {causes[0]['message']}: {causes[0]['field']}"
+    else:
+        listed = ["\n- ".join([f"conflicts with {who}:", *fields]) for who, fields in conflicts]
+        text = "\n".join([f"Apply failed with {len(causes)} conflicts: {listed[0]}", *listed[1:]])
+    return StatusError(409, "Conflict", text, details={"causes": causes})
 
 
 def forbidden(resource: ServedResource, name: str, cause: str) -> StatusError:

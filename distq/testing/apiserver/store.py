@@ -10,6 +10,7 @@ import time
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -202,6 +203,7 @@ class Store:
         self.observers: list[Callable[[Collection, StoreEvent], None]] = []
         """Called with every change, in order, before the writer has its answer."""
         self._window = window
+        self._rehearses = False
         self._collections: dict[tuple[str, str], Collection] = {}
         for identity in identities:
             self.collection(identity)
@@ -219,8 +221,19 @@ class Store:
         """Forget a collection."""
         self._collections.pop(identity, None)
 
+    @contextmanager
+    def rehearsal(self, dry_run: bool) -> Iterator[None]:
+        """Answer writes as if they were done, but change nothing, where ``dry_run`` says so."""
+        self._rehearses = dry_run
+        try:
+            yield
+        finally:
+            self._rehearses = False
+
     def put(self, collection: Collection, key: str, content: Content) -> Stored:
         """Write an object under the next revision."""
+        if self._rehearses:
+            return Stored(key, content, self.revision)
         self.revision += 1
         content["metadata"]["resourceVersion"] = str(self.revision)
         stored = Stored(key, content, self.revision)
@@ -229,6 +242,8 @@ class Store:
 
     def remove(self, collection: Collection, stored: Stored) -> Stored:
         """Delete an object, and return it under the revision of the delete."""
+        if self._rehearses:
+            return stored
         self.revision += 1
         tombstone = stored.at(self.revision)
         self._commit(collection, StoreEvent(stored, tombstone, gone=True))

@@ -8,8 +8,10 @@ import base64
 import re
 from typing import Any
 
+from distq.testing.apiserver import admission, typed
 from distq.testing.apiserver.definitions import established, with_defaults
 from distq.testing.apiserver.resources import DEFINITIONS, DEPLOYMENTS, LEASES, NAMESPACES, ServedResource
+from distq.testing.apiserver.schema_validation import violations
 from distq.testing.apiserver.status import invalid
 from distq.testing.apiserver.store import Content
 
@@ -20,11 +22,6 @@ _KEY_RULE = (
     "'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
 )
 _IMMUTABLE = "Forbidden: field is immutable when `immutable` is set"
-_INITIAL_STATUS: dict[str, dict[str, Any]] = {
-    "namespaces": {"phase": "Active"},
-    "pods": {"phase": "Pending"},
-    "services": {"loadBalancer": {}},
-}
 _KEPT_BY_STATUS = {"Pod": ("ownerReferences",), "Deployment": ("labels",)}
 """Metadata that a write to the status of these kinds leaves as it was."""
 
@@ -32,10 +29,13 @@ _KEPT_BY_STATUS = {"Pod": ("ownerReferences",), "Deployment": ("labels",)}
 def prepare_for_create(resource: ServedResource, content: Content) -> None:
     """Set what the kind's new objects start with."""
     _normalize(resource, content)
+    admission.admit(resource, content, None)
     if resource.status and resource.kind != "Node":
         content.pop("status", None)
         if not resource.custom:
-            content["status"] = dict(_INITIAL_STATUS.get(resource.plural, {}))
+            status = {"status": admission.initial_status(resource, content)}
+            content["status"] = typed.decode(resource, status)["status"]
+    _require_schema(resource, content)
     if resource == DEFINITIONS:
         content["status"] = established(content)
     if resource == NAMESPACES:
@@ -48,9 +48,11 @@ def prepare_for_create(resource: ServedResource, content: Content) -> None:
 def prepare_for_update(resource: ServedResource, new: Content, old: Content) -> None:
     """Keep the status, and count the generation."""
     _normalize(resource, new)
+    admission.admit(resource, new, old)
     _refuse_change_of_immutable(resource, new, old)
     if resource.status:
         _take(new, "status", old)
+    _require_schema(resource, new, old)
     if resource == NAMESPACES:
         _take(new, "spec", old)
         own_label = {"kubernetes.io/metadata.name": new["metadata"]["name"]}
@@ -69,7 +71,18 @@ def prepare_for_status_update(resource: ServedResource, new: Content, old: Conte
         new = {"status": {}} | new
     updated = old | {"metadata": metadata}
     _take(updated, "status", new)
+    _require_schema(resource, updated, old)
     return updated
+
+
+def _require_schema(resource: ServedResource, new: Content, old: Content | None = None) -> None:
+    """Refuse a custom resource that breaks its schema where the old one did not."""
+    if not resource.custom:
+        return
+    spoken = {"apiVersion": resource.api_version, "kind": resource.kind}
+    causes = list(violations(resource.schema, spoken | new, old and spoken | old))
+    if causes:
+        raise invalid(resource.group, resource.kind, new["metadata"]["name"], *causes)
 
 
 def _take(content: Content, field: str, source: Content) -> None:
@@ -81,11 +94,12 @@ def _take(content: Content, field: str, source: Content) -> None:
 
 def _intent(resource: ServedResource, content: Content) -> Any:
     """Return what the generation counts the changes of."""
+    apart = {"metadata", "status"} if resource.status else {"metadata"}
     if resource.custom:
-        apart = {"metadata", "status"} if resource.status else {"metadata"}
         return {field: value for field, value in content.items() if field not in apart}
     annotations = content["metadata"].get("annotations") if resource == DEPLOYMENTS else None
-    return content.get("spec"), annotations
+    labels = content["metadata"].get("labels") if resource.kind == "EndpointSlice" else None
+    return {field: value for field, value in content.items() if field not in apart}, annotations, labels
 
 
 def _normalize(resource: ServedResource, content: Content) -> None:
@@ -102,6 +116,8 @@ def _normalize(resource: ServedResource, content: Content) -> None:
 
 
 def _validate_lease(content: Content) -> None:
+    for gated in ("preferredHolder", "strategy"):
+        content["spec"].pop(gated, None)
     causes = []
     for field, least, rule in (
         ("leaseDurationSeconds", 1, "greater than 0"),
@@ -137,7 +153,6 @@ def _normalize_secret(content: Content) -> None:
     if plain:
         encoded = {name: base64.b64encode(text.encode()).decode() for name, text in plain.items()}
         content["data"] = (content.get("data") or {}) | encoded
-    content.setdefault("type", "Opaque")
 
 
 def _normalize_definition(content: Content) -> None:

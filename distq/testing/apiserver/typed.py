@@ -1,71 +1,75 @@
 """What decoding into the types of built-in kinds does: unknown fields go, wrong types are refused.
 
-Only where controllers meet it; the real server knows every field of every kind.
+The types are those of the published schemas; what the server fills in at
+decoding (``defaults``) is filled in here, too.
 Source: kubernetes staging/src/k8s.io/api, decoded by encoding/json.
 """
 
 import base64
 import binascii
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
-from distq.testing.apiserver.resources import LEASES, ServedResource
-from distq.testing.apiserver.status import StatusError, undecodable
+from distq.testing.apiserver import defaults, quantities
+from distq.testing.apiserver.built_in_schemas import NAME, PRESERVES, Schema, definition
+from distq.testing.apiserver.resources import ServedResource
+from distq.testing.apiserver.status import undecodable
 from distq.testing.apiserver.store import Content
+from distq.testing.apiserver.structural import admitted
 
 _MICRO_TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}(Z|[+-]\d\d:\d\d)$")
-_LAYOUT = "2006-01-02T15:04:05.000000Z07:00"
+_MICRO_LAYOUT = "2006-01-02T15:04:05.000000Z07:00"
+_TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$")
+_LAYOUT = "2006-01-02T15:04:05Z07:00"
 _BASE64 = re.compile(r"[A-Za-z0-9+/\r\n]*")
-_CONFIG_MAPS, _SECRETS = ("", "configmaps"), ("", "secrets")
-_FIELDS: Mapping[tuple[str, str], set[str]] = {
-    _CONFIG_MAPS: {"data", "binaryData", "immutable"},
-    _SECRETS: {"data", "stringData", "immutable", "type"},
-    LEASES.identity: {"spec"},
+_GO_NAMES = {"string": "string", "boolean": "bool", "integer": "int64", "number": "float64"}
+_SCALARS: Mapping[str, tuple[type, ...]] = {
+    "string": (str,),
+    "boolean": (bool,),
+    "integer": (int,),
+    "number": (int, float),
 }
-_TEXTS = {(_CONFIG_MAPS, "data"), (_SECRETS, "stringData")}
-_BYTES = {(_CONFIG_MAPS, "binaryData"), (_SECRETS, "data")}
-_LEASE_FIELDS = {
-    "acquireTime": "time",
-    "holderIdentity": "string",
-    "leaseDurationSeconds": "int32",
-    "leaseTransitions": "int32",
-    "renewTime": "time",
-}
+
+
+class Undecodable(Exception):
+    """A value that is not of its type; the text says which."""
+
+
+class _Place(NamedTuple):
+    """A field, as Go's decoder names it: the type that has it, and its path without indices."""
+
+    struct: str
+    path: str
+
+    def wrong(self, found: str, wanted: str) -> Undecodable:
+        """Return the error for a value of another type."""
+        return Undecodable(
+            f"json: cannot unmarshal {found} into Go struct field {self.struct}.{self.path} of type {wanted}"
+        )
 
 
 def decode(resource: ServedResource, content: Content) -> Content:
     """Return the content, metadata apart, as its kind's type keeps it; what is null is absent."""
-    if resource.custom:
-        return content
-    known = _FIELDS.get(resource.identity, {"spec", "status"} if resource.status else set(content))
-    kept = {field: value for field, value in content.items() if field in known and value is not None}
-    for field, value in kept.items():
-        place = resource.identity, field
-        if place in _TEXTS or place in _BYTES:
-            kept[field] = texts(resource, f"{resource.kind}.{field}", value)
-        if place in _BYTES:
-            _require_base64(resource, kept[field])
-    if resource.identity == LEASES.identity:
-        kept["spec"] = _lease_spec(kept.get("spec", {}))
-    return kept
+    if resource.custom or not resource.schema:
+        return admitted(resource.schema, content) if resource.custom else content
+    try:
+        decoded: Content = _struct(resource.schema, content, resource.kind, "")
+    except Undecodable as error:
+        raise undecodable(resource, str(error)) from None
+    decoded.pop("metadata", None)
+    return decoded
 
 
-def texts(resource: ServedResource, path: str, value: Any) -> dict[str, str]:
-    """Return a map of texts, null ones empty."""
-    if not isinstance(value, dict):
-        raise wrong_type(resource, path, value, "map[string]string")
-    for each in value.values():
-        if each is not None and not isinstance(each, str):
-            raise wrong_type(resource, path, each, "string")
-    return {name: each or "" for name, each in value.items()}
-
-
-def wrong_type(resource: ServedResource, path: str, value: Any, wanted: str) -> StatusError:
-    """Return the answer for a value that is not of its field's type."""
-    cause = f"json: cannot unmarshal {_word(value)} into Go struct field {path} of type {wanted}"
-    return undecodable(resource, cause)
+def metadata(resource: ServedResource, given: Any) -> dict[str, Any]:
+    """Return metadata as its type keeps it; what is empty is absent."""
+    try:
+        schema = definition("meta.v1.ObjectMeta")
+        decoded: dict[str, Any] = _value(schema, given, _Place(resource.kind, "metadata"))
+    except Undecodable as error:
+        raise undecodable(resource, str(error)) from None
+    return {name: each for name, each in decoded.items() if each not in ("", {}, [])}
 
 
 def not_a_map(value: Any) -> str:
@@ -78,39 +82,149 @@ def _word(value: Any) -> str:
     return words.get(type(value), "null")
 
 
-def _require_base64(resource: ServedResource, encoded: dict[str, str]) -> None:
-    for text in encoded.values():
-        try:
-            base64.b64decode("".join(text.split("\n")), validate=True)
-        except binascii.Error:
-            legal = _BASE64.match(text)
-            position = legal.end() if legal else 0
-            raise undecodable(resource, f"illegal base64 data at input byte {position}") from None
+def _value(schema: Schema, value: Any, place: _Place) -> Any:
+    convert = _CONVERSIONS.get(schema.get(NAME, "")) or _CONVERSIONS.get(schema.get("format", ""))
+    if convert:
+        return convert(value, place)
+    if schema.get(PRESERVES):
+        return value
+    kind = schema.get("type")
+    if kind == "array":
+        return _list(schema, value, place)
+    if kind != "object":
+        return _scalar(schema, value, place)
+    if not isinstance(value, dict):
+        raise place.wrong(_word(value), _go_type(schema))
+    if "properties" in schema:
+        return _struct(schema, value, _go_type(schema).rpartition(".")[2], place.path)
+    return _map(schema["additionalProperties"], value, place)
 
 
-def _lease_spec(given: Any) -> dict[str, Any]:
-    if not isinstance(given, dict):
-        raise wrong_type(LEASES, "Lease.spec", given, "v1.LeaseSpec")
-    spec = {field: given[field] for field in _LEASE_FIELDS if given.get(field) is not None}
-    for field, value in spec.items():
-        path, wanted = f"LeaseSpec.spec.{field}", _LEASE_FIELDS[field]
-        if wanted == "int32":
-            if type(value) is not int:
-                raise wrong_type(LEASES, path, value, wanted)
-            if not -(2**31) <= value < 2**31:
-                cause = f"json: cannot unmarshal number {value} into Go struct field {path} of type int32"
-                raise undecodable(LEASES, cause)
-        elif not isinstance(value, str):
-            raise wrong_type(LEASES, path, value, "string")
-        elif wanted == "time":
-            spec[field] = _micro_time(value)
-    return spec
+def _struct(schema: Schema, value: dict[str, Any], struct: str, path: str) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for name, inner in schema["properties"].items():
+        given = value.get(name)
+        if given is None:
+            if "default" not in inner:
+                continue
+            given = inner["default"]  # what Go writes for the zero value
+        decoded = _value(inner, given, _Place(struct, f"{path}.{name}" if path else name))
+        if decoded or not _left_out_if_empty(schema, name):
+            fields[name] = decoded
+    defaults.fill(schema.get(NAME, ""), fields)
+    return fields
 
 
-def _micro_time(text: str) -> str:
+def _left_out_if_empty(schema: Schema, name: str) -> bool:
+    inner = schema["properties"][name]
+    collection = inner.get("type") == "array" or "additionalProperties" in inner
+    return collection and name not in schema.get("required", ())
+
+
+def _map(schema: Schema, value: dict[str, Any], place: _Place) -> dict[str, Any]:
+    empty = schema.get("default")
+    return {
+        name: _value(schema, empty if each is None else each, place)
+        if each is not None or empty is not None
+        else None
+        for name, each in value.items()
+    }
+
+
+def _list(schema: Schema, value: Any, place: _Place) -> list[Any]:
+    if not isinstance(value, list):
+        raise place.wrong(_word(value), _go_type(schema))
+    inner = schema["items"]
+    return [_value(inner, inner.get("default") if each is None else each, place) for each in value]
+
+
+def _scalar(schema: Schema, value: Any, place: _Place) -> Any:
+    wanted = _go_type(schema)
+    if type(value) not in _SCALARS[schema["type"]]:
+        shown = f" {value}" if schema["type"] == "integer" and isinstance(value, float) else ""
+        raise place.wrong(_word(value) + shown, wanted)
+    if schema["type"] == "integer":
+        bits = 32 if wanted == "int32" else 64
+        if not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
+            raise place.wrong(f"number {value}", wanted)
+    return value
+
+
+def _go_type(schema: Schema) -> str:
+    """Return a type as Go's messages name it."""
+    if NAME in schema:
+        return ".".join(schema[NAME].split(".")[-2:])
+    if schema.get("type") == "array":
+        return f"[]{_go_type(schema['items'])}"
+    if isinstance(schema.get("additionalProperties"), dict):
+        return f"map[string]{_go_type(schema['additionalProperties'])}"
+    if schema.get("format") == "int32":
+        return "int32"
+    return "[]uint8" if schema.get("format") == "byte" else _GO_NAMES.get(schema.get("type", ""), "object")
+
+
+def _bytes(value: Any, place: _Place) -> str:
+    if not isinstance(value, str):
+        if value is None:
+            return ""
+        raise place.wrong(
+            _word(value), "string" if isinstance(value, bool | int | float | dict) else "[]uint8"
+        )
+    try:
+        base64.b64decode("".join(value.split("\n")), validate=True)
+    except binascii.Error:
+        legal = _BASE64.match(value)
+        position = legal.end() if legal else 0
+        raise Undecodable(f"illegal base64 data at input byte {position}") from None
+    return value
+
+
+def _int_or_string(value: Any, place: _Place) -> Any:
+    if isinstance(value, str) or type(value) is int:
+        return value
+    shown = f" {value}" if isinstance(value, float) else ""
+    raise place.wrong(_word(value) + shown, "int32")
+
+
+def _quantity(value: Any, _: _Place) -> str:
+    try:
+        return quantities.canonical(value)
+    except ValueError as error:
+        raise Undecodable(str(error)) from None
+
+
+def _micro_time(value: Any, place: _Place) -> str:
     """Return a metav1.MicroTime as the server writes it; it takes exactly six decimals."""
+    text = _text(value, place)
     if not _MICRO_TIME.match(text):
-        cause = f'parsing time "{text}" as "{_LAYOUT}": cannot parse "{text[19:]}" as ".000000"'
-        raise undecodable(LEASES, cause)
+        cause = f'cannot parse "{text[19:]}" as ".000000"'
+        raise Undecodable(f'parsing time "{text}" as "{_MICRO_LAYOUT}": {cause}')
     instant = datetime.fromisoformat(text).astimezone(UTC)
     return instant.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def _time(value: Any, place: _Place) -> str:
+    """Return a metav1.Time as the server writes it: whole seconds."""
+    text = _text(value, place)
+    try:
+        if not _TIME.match(text):
+            raise ValueError
+        instant = datetime.fromisoformat(text).astimezone(UTC)
+    except ValueError:
+        raise Undecodable(f'parsing time "{text}" as "{_LAYOUT}": cannot parse "{text}" as "2006"') from None
+    return instant.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _text(value: Any, place: _Place) -> str:
+    if not isinstance(value, str):
+        raise place.wrong(_word(value), "string")
+    return value
+
+
+_CONVERSIONS: Mapping[str, Callable[[Any, _Place], Any]] = {
+    "api.resource.Quantity": _quantity,
+    "byte": _bytes,
+    "meta.v1.MicroTime": _micro_time,
+    "meta.v1.Time": _time,
+    "util.intstr.IntOrString": _int_or_string,
+}

@@ -1,0 +1,192 @@
+"""What the server fills in where an object of a built-in kind leaves it out.
+
+By the name of the type that has the field. What Go's zero values are comes
+from the schemas instead.
+Source: kubernetes pkg/apis/*/v1/defaults.go.
+"""
+
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from typing import Any
+
+Fields = dict[str, Any]
+
+_FILE_MODE = {"defaultMode": 420}
+_WEBHOOK = {
+    "failurePolicy": "Fail",
+    "matchPolicy": "Equivalent",
+    "namespaceSelector": {},
+    "objectSelector": {},
+    "timeoutSeconds": 10,
+}
+_DEFAULTS: Mapping[str, Fields] = {
+    "admissionregistration.v1.MutatingWebhook": {**_WEBHOOK, "reinvocationPolicy": "Never"},
+    "admissionregistration.v1.RuleWithOperations": {"scope": "*"},
+    "admissionregistration.v1.ServiceReference": {"port": 443},
+    "admissionregistration.v1.ValidatingWebhook": _WEBHOOK,
+    "apiextensions.v1.CustomResourceConversion": {"strategy": "None"},
+    "apps.v1.DaemonSetSpec": {"revisionHistoryLimit": 10},
+    "apps.v1.DeploymentSpec": {
+        "progressDeadlineSeconds": 600,
+        "replicas": 1,
+        "revisionHistoryLimit": 10,
+    },
+    "apps.v1.ReplicaSetSpec": {"replicas": 1},
+    "apps.v1.StatefulSetPersistentVolumeClaimRetentionPolicy": {
+        "whenDeleted": "Retain",
+        "whenScaled": "Retain",
+    },
+    "apps.v1.StatefulSetSpec": {
+        "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"},
+        "podManagementPolicy": "OrderedReady",
+        "replicas": 1,
+        "revisionHistoryLimit": 10,
+    },
+    "autoscaling.v2.HorizontalPodAutoscalerSpec": {
+        "metrics": [
+            {
+                "type": "Resource",
+                "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
+            }
+        ],
+        "minReplicas": 1,
+    },
+    "batch.v1.CronJobSpec": {
+        "concurrencyPolicy": "Allow",
+        "failedJobsHistoryLimit": 1,
+        "successfulJobsHistoryLimit": 3,
+        "suspend": False,
+    },
+    "core.v1.ConfigMapVolumeSource": _FILE_MODE,
+    "core.v1.Container": {
+        "terminationMessagePath": "/dev/termination-log",
+        "terminationMessagePolicy": "File",
+    },
+    "core.v1.DownwardAPIVolumeSource": _FILE_MODE,
+    "core.v1.EndpointPort": {"protocol": "TCP"},
+    "core.v1.HTTPGetAction": {"path": "/", "scheme": "HTTP"},
+    "core.v1.HostPathVolumeSource": {"type": ""},
+    "core.v1.ObjectFieldSelector": {"apiVersion": "v1"},
+    "core.v1.PersistentVolumeClaimSpec": {"volumeMode": "Filesystem"},
+    "core.v1.PersistentVolumeSpec": {
+        "persistentVolumeReclaimPolicy": "Retain",
+        "volumeMode": "Filesystem",
+    },
+    "core.v1.PodSpec": {
+        "dnsPolicy": "ClusterFirst",
+        "restartPolicy": "Always",
+        "schedulerName": "default-scheduler",
+        "securityContext": {},
+        "terminationGracePeriodSeconds": 30,
+    },
+    "core.v1.Probe": {"failureThreshold": 3, "periodSeconds": 10, "successThreshold": 1, "timeoutSeconds": 1},
+    "core.v1.ProjectedVolumeSource": _FILE_MODE,
+    "core.v1.Secret": {"type": "Opaque"},
+    "core.v1.SecretVolumeSource": _FILE_MODE,
+    "core.v1.ServiceAccountTokenProjection": {"expirationSeconds": 3600},
+    "core.v1.ServiceSpec": {"sessionAffinity": "None", "type": "ClusterIP"},
+    "discovery.v1.EndpointPort": {"name": "", "protocol": "TCP"},
+    "networking.v1.NetworkPolicyPort": {"protocol": "TCP"},
+    "scheduling.v1.PriorityClass": {"preemptionPolicy": "PreemptLowerPriority"},
+    "storage.v1.StorageClass": {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"},
+}
+
+
+def fill(name: str, fields: Fields) -> None:
+    """Add to the fields of a type what is left out of them."""
+    for field, value in _DEFAULTS.get(name, {}).items():
+        if field not in fields:
+            fields[field] = deepcopy(value)
+    if name in _DERIVED:
+        _DERIVED[name](fields)
+
+
+def _container(fields: Fields) -> None:
+    image = fields.get("image", "")
+    tag = image.rpartition("/")[2].partition(":")[2]
+    pinned = "@" in image or tag not in {"", "latest"}
+    fields.setdefault("imagePullPolicy", "IfNotPresent" if pinned else "Always")
+
+
+def _pod(fields: Fields) -> None:
+    spec = fields["spec"]
+    spec.setdefault("enableServiceLinks", True)
+    for container in [*spec.get("containers", ()), *spec.get("initContainers", ())]:
+        resources = container["resources"]
+        if "limits" in resources:
+            resources["requests"] = resources["limits"] | resources.get("requests", {})
+
+
+def _daemon_set(fields: Fields) -> None:
+    _roll(fields["updateStrategy"], maxSurge=0, maxUnavailable=1)
+
+
+def _deployment(fields: Fields) -> None:
+    _roll(fields["strategy"], maxSurge="25%", maxUnavailable="25%")
+
+
+def _stateful_set(fields: Fields) -> None:
+    _roll(fields["updateStrategy"], partition=0)
+
+
+def _roll(strategy: Fields, **limits: Any) -> None:
+    if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
+        strategy["rollingUpdate"] = limits | strategy.get("rollingUpdate", {})
+
+
+def _job(fields: Fields) -> None:
+    spec = fields["spec"]
+    if "completions" not in spec and "parallelism" not in spec:
+        spec["completions"] = 1
+    fields["spec"] = {
+        "backoffLimit": 6,
+        "completionMode": "NonIndexed",
+        "manualSelector": False,
+        "parallelism": 1,
+        "podReplacementPolicy": "TerminatingOrFailed",
+        "suspend": False,
+    } | spec
+
+
+def _limit_range_item(fields: Fields) -> None:
+    if fields.get("type") != "Container":
+        return
+    limits = fields.get("max", {}) | fields.get("default", {})
+    requests = limits | fields.get("min", {}) | fields.get("defaultRequest", {})
+    fields |= {name: each for name, each in (("default", limits), ("defaultRequest", requests)) if each}
+
+
+def _network_policy(fields: Fields) -> None:
+    outward = ["Egress"] if "egress" in fields else []
+    fields.setdefault("policyTypes", ["Ingress", *outward])
+
+
+def _service_port(fields: Fields) -> None:
+    fields.setdefault("protocol", "TCP")
+    if fields.get("targetPort") in {None, "", 0} and "port" in fields:
+        fields["targetPort"] = fields["port"]
+
+
+def _role_reference(fields: Fields) -> None:
+    if not fields.get("apiGroup"):
+        fields["apiGroup"] = "rbac.authorization.k8s.io"
+
+
+def _subject(fields: Fields) -> None:
+    if not fields.get("apiGroup") and fields.get("kind") in {"User", "Group"}:
+        fields["apiGroup"] = "rbac.authorization.k8s.io"
+
+
+_DERIVED: Mapping[str, Callable[[Fields], None]] = {
+    "apps.v1.DeploymentSpec": _deployment,
+    "apps.v1.DaemonSetSpec": _daemon_set,
+    "apps.v1.StatefulSetSpec": _stateful_set,
+    "batch.v1.Job": _job,
+    "core.v1.Container": _container,
+    "core.v1.LimitRangeItem": _limit_range_item,
+    "core.v1.Pod": _pod,
+    "core.v1.ServicePort": _service_port,
+    "networking.v1.NetworkPolicySpec": _network_policy,
+    "rbac.v1.RoleRef": _role_reference,
+    "rbac.v1.Subject": _subject,
+}

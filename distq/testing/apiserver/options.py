@@ -1,0 +1,87 @@
+"""What a write asks for beside its body: rehearsal, field validation, field manager, how to delete.
+
+Source: apimachinery pkg/apis/meta/v1 (CreateOptions and its siblings).
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal, Self
+
+from aiohttp import web
+
+from distq.testing.apiserver.apply import FieldManager
+from distq.testing.apiserver.registry import DeleteOptions
+from distq.testing.apiserver.requests import Target, decode
+from distq.testing.apiserver.status import StatusError, bad_request, invalid
+
+_KINDS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions", "DELETE": "DeleteOptions"}
+_VALIDATIONS = ("", "Ignore", "Strict", "Warn")
+_PROPAGATIONS = ("Foreground", "Background", "Orphan", "nil")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WriteOptions:
+    """The query of a write, parsed."""
+
+    dry_run: bool = False
+    """Whether everything is done but the change itself."""
+    field_validation: str = "Warn"
+    """What unknown fields are: Strict (an error), Warn or Ignore."""
+    force: bool = False
+    """Whether an apply takes fields from other managers."""
+    field_manager: str = ""
+    """Who manages what is written, where the request says it."""
+    program: str = ""
+    """Who does otherwise: the program that sends it."""
+    warnings: list[str] = field(default_factory=list)
+    """What the client is to be told."""
+
+    @classmethod
+    def parse(cls, request: web.BaseRequest) -> Self:
+        """Parse the parameters of a request."""
+        query, kind = request.query, _KINDS.get(request.method, "CreateOptions")
+        validation = query.get("fieldValidation", "")
+        if validation not in _VALIDATIONS:
+            raise _unsupported(kind, "fieldValidation", f'"{validation}"', *_VALIDATIONS)
+        user_agent = request.headers.get("User-Agent", "")
+        return cls(
+            dry_run=_dry_run(kind, query.getall("dryRun", [])),
+            field_validation=validation or "Warn",
+            force=query.get("force") in {"true", "1"},
+            field_manager=query.get("fieldManager", ""),
+            program=user_agent.partition("/")[0],
+        )
+
+    def manager(self, target: Target, operation: Literal["Apply", "Update"]) -> FieldManager:
+        """Return who manages what the request writes."""
+        return FieldManager(self.field_manager or self.program, operation, target.subresource)
+
+
+def delete_options(request: web.BaseRequest, body: bytes) -> tuple[DeleteOptions, bool]:
+    """Return how to delete, and whether to do all but that; the body says it, or else the query."""
+    given = decode(body, request.headers.get("Content-Type", "")) if body else {}
+    if not isinstance(given, dict):
+        raise bad_request("couldn't get version/kind; json parse error: no object")
+    preconditions = given.get("preconditions") or {}
+    propagation = given.get("propagationPolicy") or request.query.get("propagationPolicy") or ""
+    if propagation not in {"", "Background", "Foreground", "Orphan"}:
+        raise _unsupported("DeleteOptions", "propagationPolicy", f'"{propagation}"', *_PROPAGATIONS)
+    options = DeleteOptions(
+        uid=preconditions.get("uid"),
+        resource_version=preconditions.get("resourceVersion"),
+        propagation=propagation,
+    )
+    dry_run = given.get("dryRun") or request.query.getall("dryRun", None) or []
+    return options, _dry_run("DeleteOptions", dry_run)
+
+
+def _dry_run(kind: str, given: list[str]) -> bool:
+    if any(each != "All" for each in given):
+        listed = ",".join(f'"{each}"' for each in given)
+        raise _unsupported(kind, "dryRun", f"[{listed}]", "All")
+    return bool(given)
+
+
+def _unsupported(kind: str, parameter: str, value: str, *supported: str) -> StatusError:
+    listed = ", ".join(f'"{each}"' for each in supported)
+    message = f"Unsupported value: {value}: supported values: {listed}"
+    return invalid("meta.k8s.io", kind, "", ("FieldValueNotSupported", parameter, message))

@@ -1,0 +1,57 @@
+"""Quantities as ``500m`` and ``1Gi``, in the one form that the server writes them.
+
+Source: apimachinery pkg/api/resource/quantity.go.
+"""
+
+import re
+from decimal import ROUND_UP, Decimal
+from typing import Any
+
+_PATTERN = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E|[eE][+-]?\d+)?")
+_RULE = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
+_FINEST = Decimal("1e-9")
+
+
+def canonical(value: Any) -> str:
+    """Return a text or number as the server writes it; raise ValueError where it is no quantity."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError(_RULE)
+    parsed = _PATTERN.fullmatch(str(value))
+    if parsed is None:
+        raise ValueError(_RULE)
+    number, suffix = Decimal(parsed[1]), parsed[2] or ""
+    if suffix in _BINARY:
+        return _binary(number * 1024 ** _BINARY[suffix])
+    if suffix in _DECIMAL:
+        return _decimal(number.scaleb(_DECIMAL[suffix]))
+    return _exponential(number.scaleb(int(suffix[1:])))
+
+
+def _binary(amount: Decimal) -> str:
+    if abs(amount) < 1024 or amount != amount.to_integral_value():
+        return _decimal(amount)
+    power = max(each for each in [0, *_BINARY.values()] if amount % 1024**each == 0)
+    name = next((name for name, each in _BINARY.items() if each == power), "")
+    return f"{amount / 1024**power:f}".partition(".")[0] + name
+
+
+def _decimal(amount: Decimal) -> str:
+    digits, power = _whole(amount)
+    return digits + next(name for name, each in _DECIMAL.items() if each == power)
+
+
+def _exponential(amount: Decimal) -> str:
+    digits, power = _whole(amount)
+    return digits + (f"e{power}" if power else "")
+
+
+def _whole(amount: Decimal) -> tuple[str, int]:
+    """Return the digits and the greatest power of a thousand by which the amount is a whole number."""
+    amount = amount.quantize(_FINEST, rounding=ROUND_UP) if amount % _FINEST else amount
+    if not amount:
+        return "0", 0
+    powers = sorted(_DECIMAL.values(), reverse=True)
+    power = next(each for each in powers if amount.scaleb(-each) % 1 == 0)
+    return f"{amount.scaleb(-power):f}".partition(".")[0], power

@@ -1,0 +1,86 @@
+"""Structural schemas of custom resources: what they drop, and what they fill in.
+
+A value that the schema does not name goes, unless unknown fields are preserved
+there; a null goes where it is not allowed; a default takes the place of what is
+absent. All are pure: what does not change is shared.
+Source: apiextensions-apiserver pkg/apiserver/schema/{pruning,defaulting,objectmeta}.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from distq.testing.apiserver.built_in_schemas import PRESERVES, Schema, definition
+
+EMBEDDED = "x-kubernetes-embedded-resource"
+_TYPE_META = {"apiVersion", "kind", "metadata"}
+_METADATA = definition("meta.v1.ObjectMeta")
+
+
+def admitted(schema: Schema, content: dict[str, Any]) -> dict[str, Any]:
+    """Return an object, metadata apart, as its schema keeps it: pruned, and with defaults."""
+    kept = _pruned(schema, content)
+    filled: dict[str, Any] = with_defaults(schema, kept)
+    return filled
+
+
+def unknown_fields(schema: Schema, value: Any, path: str = "") -> Iterator[str]:
+    """Yield the paths of what pruning drops."""
+    if isinstance(value, list):
+        for index, each in enumerate(value):
+            yield from unknown_fields(schema.get("items") or {}, each, f"{path}[{index}]")
+    elif isinstance(value, dict):
+        for name, each in value.items():
+            place = f"{path}.{name}" if path else name
+            inner = field_schema(schema, name)
+            if inner is not None:
+                yield from unknown_fields(inner, each, place)
+            elif not schema.get(PRESERVES):
+                yield place
+
+
+def with_defaults(schema: Schema, value: Any) -> Any:
+    """Return the value with the defaults of what it leaves out, and without nulls that are not allowed."""
+    if isinstance(value, list):
+        return [with_defaults(schema.get("items") or {}, each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    filled = {name: each for name, each in value.items() if each is not None or _nullable(schema, name)}
+    for name, inner in (schema.get("properties") or {}).items():
+        if name not in filled and "default" in inner:
+            filled[name] = inner["default"]
+    return {name: with_defaults(field_schema(schema, name) or {}, each) for name, each in filled.items()}
+
+
+def _pruned(schema: Schema, value: Any) -> Any:
+    if isinstance(value, list):
+        return [_pruned(schema.get("items") or {}, each) for each in value]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if not isinstance(value, dict):
+        return value
+    kept = {}
+    for name, each in value.items():
+        inner = field_schema(schema, name)
+        if schema.get(EMBEDDED) and name in _TYPE_META:
+            kept[name] = _pruned(_METADATA, each) if name == "metadata" else each
+        elif inner is not None:
+            kept[name] = _pruned(inner, each)
+        elif schema.get(PRESERVES):
+            kept[name] = each
+    return kept
+
+
+def field_schema(schema: Schema, name: str) -> Schema | None:
+    """Return the schema of a field, None where there is none."""
+    properties: Mapping[str, Schema] = schema.get("properties") or {}
+    if name in properties:
+        return properties[name]
+    additional = schema.get("additionalProperties")
+    if isinstance(additional, dict):
+        return additional
+    return {PRESERVES: True} if additional else None
+
+
+def _nullable(schema: Schema, name: str) -> bool:
+    inner = field_schema(schema, name)
+    return inner is None or bool(inner.get("nullable")) or not inner.get("type")

@@ -1,0 +1,174 @@
+"""The verbs that write: from a decoded request to the registry, and who manages what it wrote.
+
+Source: apiserver pkg/endpoints/handlers/{create,update,patch,delete}.go.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from distq.testing.apiserver import objects, patches, typed
+from distq.testing.apiserver.apply import FieldManagers, object_schema
+from distq.testing.apiserver.options import WriteOptions
+from distq.testing.apiserver.registry import Registry, Written
+from distq.testing.apiserver.requests import Target
+from distq.testing.apiserver.resources import ServedResource
+from distq.testing.apiserver.status import (
+    StatusError,
+    bad_request,
+    invalid,
+    not_patched,
+    undecodable,
+    unsupported_media_type,
+)
+from distq.testing.apiserver.store import Content, Store, Stored
+from distq.testing.apiserver.structural import unknown_fields
+
+_TYPE = {"kind", "apiVersion"}
+_PATCHERS: dict[str, Callable[[Any, Any], Any]] = {
+    patches.JSON: patches.json_patch,
+    patches.MERGE: patches.merge_patch,
+    patches.STRATEGIC: patches.strategic_merge_patch,
+}
+
+
+class Writer:
+    """The writes of one server."""
+
+    def __init__(self, store: Store, registry: Registry) -> None:
+        self._store = store
+        self._registry = registry
+        self._managers = FieldManagers(store)
+
+    def create(self, target: Target, decoded: Any, options: WriteOptions) -> Written:
+        """Create what a body says."""
+        _refuse_unknown_fields(target.resource, decoded, options)
+        content = objects.accept(target.resource, decoded, target.namespace)
+        with self._store.rehearsal(options.dry_run):
+            stored = self._registry.create(target.resource, content)
+        if not options.dry_run:
+            manager = options.manager(target, "Update")
+            self._managers.created(target.resource, stored.content, manager)
+        return Written(stored, created=True)
+
+    def update(self, target: Target, decoded: Any, options: WriteOptions) -> Written:
+        """Replace an object by what a body says."""
+        _refuse_unknown_fields(target.resource, decoded, options)
+        content = objects.accept(target.resource, decoded, target.namespace, target.name)
+        create = target.resource.create_on_update
+        return self._change(target, lambda _: content, options, create=create)
+
+    def patch(self, target: Target, content_type: str, patch: Any, options: WriteOptions) -> Written:
+        """Change an object as a patch says, which may be an applied configuration."""
+        formats = [*_PATCHERS, patches.APPLY]
+        if target.resource.custom:
+            formats.remove(patches.STRATEGIC)
+        if content_type not in formats:
+            raise unsupported_media_type(*formats)
+        if content_type == patches.APPLY:
+            return self._apply(target, patch, options)
+
+        def change(existing: Content | None) -> Content:
+            patched = _patched(target, content_type, existing or {}, patch)
+            if refusal := _unknown_fields(target.resource, patched, options):
+                raise not_patched(patched, refusal)
+            try:
+                content = objects.typed_content(target.resource, patched)
+            except StatusError as error:
+                raise not_patched(patched, error.message) if error.code == 400 else error from None
+            objects.refuse_other_uid(target.resource, content, existing)
+            return objects.placed(content, target.namespace, target.name)
+
+        return self._change(target, change, options, create=False)
+
+    def existing(self, target: Target) -> Stored | None:
+        """Return the object that a path names, None where there is none."""
+        collection = self._store.collection(target.resource.identity)
+        return collection.get(objects.object_key(target.namespace, target.name))
+
+    def _apply(self, target: Target, configuration: Any, options: WriteOptions) -> Written:
+        _validate_apply(configuration, options)
+        resource, manager = target.resource, options.manager(target, "Apply")
+
+        def change(existing: Content | None) -> Content:
+            live = None if existing is None else with_type(resource, existing)
+            whole = self._managers.apply(resource, live, configuration, manager, force=options.force)
+            return objects.accept(resource, whole, target.namespace, target.name)
+
+        before = self.existing(target)
+        with self._store.rehearsal(options.dry_run):
+            written = self._write(target, change, create=True)
+        if not options.dry_run:
+            old = None if before is None else before.content
+            self._managers.applied(resource, old, written.stored.content, configuration, manager)
+        return written
+
+    def _change(
+        self,
+        target: Target,
+        change: Callable[[Content | None], Content],
+        options: WriteOptions,
+        *,
+        create: bool,
+    ) -> Written:
+        """Write other than by apply, and note whose fields changed."""
+        before = self.existing(target)
+        with self._store.rehearsal(options.dry_run):
+            written = self._write(target, change, create=create)
+        if options.dry_run:
+            return written
+        manager, content = options.manager(target, "Update"), written.stored.content
+        if before is None:
+            self._managers.created(target.resource, content, manager)
+        elif written.stored is not before:
+            self._managers.updated(target.resource, before.content, content, manager)
+        return written
+
+    def _write(self, target: Target, change: Callable[[Content | None], Content], *, create: bool) -> Written:
+        return self._registry.update(
+            target.resource,
+            target.namespace,
+            target.name,
+            change,
+            status=target.subresource == "status",
+            create=create,
+        )
+
+
+def with_type(resource: ServedResource, content: Content) -> dict[str, Any]:
+    """Return an object with its kind and version."""
+    return {"kind": resource.kind, "apiVersion": resource.api_version} | content
+
+
+def _patched(target: Target, content_type: str, existing: Content, patch: Any) -> dict[str, Any]:
+    if content_type != patches.JSON and not isinstance(patch, dict):
+        raise bad_request(f"error decoding patch: {typed.not_a_map(patch)}")
+    patched: dict[str, Any] = _PATCHERS[content_type](with_type(target.resource, existing), patch)
+    if content_type == patches.STRATEGIC:  # into the type, of which these are no fields
+        return with_type(target.resource, {name: patched[name] for name in patched.keys() - _TYPE})
+    return patched
+
+
+def _validate_apply(patch: Any, options: WriteOptions) -> None:
+    if not options.field_manager:
+        cause = ("FieldValueRequired", "fieldManager", "Required value: is required for apply patch")
+        raise invalid("meta.k8s.io", "PatchOptions", "", cause)
+    if not isinstance(patch, dict) or not patch.get("kind") or not patch.get("apiVersion"):
+        raise bad_request("invalid object type: Object 'Kind' is missing")
+    if (patch.get("metadata") or {}).get("managedFields") is not None:
+        raise bad_request("metadata.managedFields must be nil")
+
+
+def _refuse_unknown_fields(resource: ServedResource, decoded: Any, options: WriteOptions) -> None:
+    if refusal := _unknown_fields(resource, decoded, options):
+        raise undecodable(resource, refusal)
+
+
+def _unknown_fields(resource: ServedResource, decoded: Any, options: WriteOptions) -> str:
+    """Return why unknown fields are refused; warn of them where they are not."""
+    if options.field_validation == "Ignore" or not isinstance(decoded, dict):
+        return ""
+    found = [f'unknown field "{path}"' for path in sorted(unknown_fields(object_schema(resource), decoded))]
+    if found and options.field_validation == "Strict":
+        return f"strict decoding error: {', '.join(found)}"
+    options.warnings.extend(found)
+    return ""

@@ -1,0 +1,138 @@
+"""Server-side apply, asked of both servers: managers, conflicts, and lists that are maps."""
+
+import pytest
+
+from tests.testing.conftest import APPLY, MERGE, on_both
+from tests.testing.gadgets import gadget
+from tests.testing.kinds import sample
+from tests.testing.twins import Answer, Twins
+
+pytestmark = on_both
+
+
+class Applier:
+    """Applies Gadgets called web under a name."""
+
+    def __init__(self, twins: Twins, gadgets: str, name: str) -> None:
+        self._twins, self._path, self._name = twins, f"{gadgets}/web", name
+
+    def apply(self, *, force: bool = False, **spec: object) -> Answer:
+        """Apply a spec of these fields alone."""
+        body = gadget() | {"spec": spec}
+        return self._send(self._path, body, force=force)
+
+    def apply_status(self, *, force: bool = False, **status: object) -> Answer:
+        """Apply a status."""
+        body = {name: value for name, value in gadget(status=status).items() if name != "spec"}
+        return self._send(f"{self._path}/status", body, force=force)
+
+    def _send(self, path: str, body: Answer, *, force: bool) -> Answer:
+        flag = "true" if force else "false"
+        return self._twins.agree("PATCH", path, body, content_type=APPLY, fieldManager=self._name, force=flag)
+
+
+@pytest.fixture
+def ada(twins: Twins, gadgets: str) -> Applier:
+    """Give a manager."""
+    return Applier(twins, gadgets, "ada")
+
+
+@pytest.fixture
+def bob(twins: Twins, gadgets: str) -> Applier:
+    """Give another one."""
+    return Applier(twins, gadgets, "bob")
+
+
+def conflicts(answer: Answer) -> list[str]:
+    """Return the fields that a Conflict names."""
+    return [cause["field"] for cause in answer["details"]["causes"]]
+
+
+def test_lists_of_custom_resources_merge_as_their_schema_says(ada: Applier, bob: Applier) -> None:
+    """By keys, as sets, or not at all."""
+    ada.apply(replicas=2, map=[{"key": "a", "value": 1}], set=["x"], list=["a"])
+    spec = bob.apply(map=[{"key": "b", "value": 1}], set=["y"], force=True)["spec"]
+    assert spec["map"] == [{"key": "a", "value": 1}, {"key": "b", "value": 1}]
+    assert spec["set"] == ["x", "y"]
+    assert bob.apply(list=["b"], force=True)["spec"]["list"] == ["b"]
+
+
+def test_fields_of_another_manager_are_a_conflict(ada: Applier, bob: Applier) -> None:
+    """Each is named, and force takes them; the same value is no conflict."""
+    ada.apply(replicas=2, map=[{"key": "a", "value": 1}], color="red")
+    bob.apply(replicas=2)
+    refused = bob.apply(replicas=4, map=[{"key": "a", "value": 3}])
+    assert (refused["code"], conflicts(refused)) == (409, ['.spec.map[key="a"].value', ".spec.replicas"])
+    assert bob.apply(replicas=4, force=True)["spec"]["replicas"] == 4
+    assert conflicts(ada.apply(replicas=2, color="red")) == [".spec.replicas"]
+
+
+def test_who_patches_a_field_manages_it(twins: Twins, gadgets: str, ada: Applier) -> None:
+    """So that an apply of another value is a conflict."""
+    ada.apply(replicas=2, color="red")
+    patch = {"spec": {"color": "blue"}}
+    twins.agree("PATCH", f"{gadgets}/web", patch, content_type=MERGE, fieldManager="editor")
+    assert conflicts(ada.apply(replicas=2, color="red")) == [".spec.color"]
+    assert ada.apply(replicas=2)["spec"]["color"] == "blue"
+
+
+def test_what_a_manager_leaves_out_goes_unless_another_has_it(ada: Applier, bob: Applier) -> None:
+    """Items of lists and fields of maps alike."""
+    ada.apply(replicas=2, color="red", map=[{"key": "a", "value": 1}, {"key": "b"}], free={"x": {"y": 1}})
+    bob.apply(map=[{"key": "b"}], free={"x": {"z": 1}})
+    spec = ada.apply(replicas=2)["spec"]
+    assert spec["map"] == [{"key": "b"}]
+    assert spec["free"] == {"x": {"z": 1}}
+    assert "color" not in spec
+
+
+def test_a_status_has_managers_of_its_own(twins: Twins, gadgets: str, ada: Applier, bob: Applier) -> None:
+    """Who patches it is named with the subresource."""
+    ada.apply(replicas=2)
+    ada.apply_status(phase="Ready")
+    assert conflicts(bob.apply_status(phase="Pending")) == [".status.phase"]
+    patch = {"status": {"phase": "Pending"}}
+    twins.agree("PATCH", f"{gadgets}/web/status", patch, content_type=MERGE, fieldManager="editor")
+    refused = ada.apply_status(phase="Ready")
+    assert 'with subresource "status"' in refused["message"]
+    assert ada.apply(replicas=4)["status"] == {"phase": "Pending"}
+
+
+def test_a_configuration_keeps_to_the_schema(ada: Applier) -> None:
+    """Unknown fields, wrong types and keys that come twice are told by their paths; limits as elsewhere."""
+    ada.apply(replicas=2)
+    for spec in (
+        {"unknown": 1, "nested": {"unknown": 1}},
+        {"replicas": "2"},
+        {"list": "x"},
+        {"title": 2, "enabled": 1},
+        {"map": [{"key": "a"}, {"key": "a"}]},
+        {"set": ["a", "a"]},
+        {"map": [{"value": 1}]},
+    ):
+        assert ada.apply(**spec)["code"] == 500
+    assert ada.apply(replicas=0)["code"] == 422
+    assert ada._send(f"{ada._path}/status", gadget(status={"unknown": 1}), force=False)["code"] == 500
+
+
+def test_containers_and_ports_of_built_in_kinds_merge(twins: Twins, namespace: str) -> None:
+    """By the keys that the published schemas name, with the defaults of those that are left out."""
+    path = f"/apis/apps/v1/namespaces/{namespace}/deployments/web"
+    twins.agree("PATCH", path, sample("apps/v1/Deployment", "web"), content_type=APPLY, fieldManager="ada")
+    container = {
+        "name": "web",
+        "ports": [{"containerPort": 80, "name": "http"}, {"containerPort": 443, "protocol": "UDP"}],
+        "env": [{"name": "SIZE", "value": "1"}],
+    }
+    template = {"spec": {"containers": [{"name": "proxy", "image": "proxy"}, container]}}
+    mine = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web"},
+        "spec": {"template": template},
+    }
+    twins.agree("PATCH", path, mine, content_type=APPLY, fieldManager="bob")
+    template["spec"]["containers"] = [{"name": "web", "image": "web:2"}]
+    assert twins.agree("PATCH", path, mine, content_type=APPLY, fieldManager="bob")["code"] == 409
+    twins.agree("PATCH", path, mine, content_type=APPLY, fieldManager="bob", force="true")
+    twins.agree("PATCH", path, {**mine, "spec": {"replica": 1}}, content_type=APPLY, fieldManager="bob")
