@@ -321,6 +321,15 @@ def test_a_cluster_knows_plurals_better(tmp_path: Path) -> None:
         assert "list example.com/proxys" in rights(printed(*arguments), "informer")[""]
 
 
+def test_without_its_extra_it_says_which() -> None:
+    """A program that needs no Kubernetes has no YAML either."""
+    without = 'import sys; sys.modules["yaml"] = None; from distq.cli import main; main(sys.argv[1:])'
+    command = [sys.executable, "-c", without, "manifests", "thumbnails", "--image", "a"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "distq[kubernetes]" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("resource", "plural"),
     [
@@ -351,7 +360,18 @@ def test_accesses_are_read(text: str, access: Access) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "Pod", "v1/Pod:", "v1/Pod:Get", "v1/Pod:crate", "v1/Pod:get:list", "a/b/c/D/e", ":get"]
+    "text",
+    [
+        "",
+        "Pod",
+        "v1/Pod:",
+        "v1/Pod:Get",
+        "v1/Pod:crate",
+        "v1/Pod:get:list",
+        "a/b/c/D/e",
+        "apps/v1/deployments",
+        ":get",
+    ],
 )
 def test_accesses_that_mean_nothing_are_refused(text: str) -> None:
     """The error says what to give."""

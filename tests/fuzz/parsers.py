@@ -26,6 +26,7 @@ from werkzeug.test import EnvironBuilder, run_wsgi_app
 
 from distq.cli import look, output
 from distq.cli.logs import JsonFormatter, TextFormatter
+from distq.cli.manifests.access import SPECIAL_VERBS, VERBS, WRITES, Access
 from distq.cli.program import main as distq
 from distq.client.client import Client
 from distq.client.error_mapping import missing_object, response_error
@@ -361,6 +362,15 @@ def command_line(data: bytes) -> None:
         given: Mapping[str, Any] = command.make_context(name, words).params
         names = {setting for setting in Settings.__dataclass_fields__ if setting in given}
         Settings.from_env({}, **{setting: given[setting] for setting in names})
+
+
+@parser
+def access(data: bytes) -> None:
+    """Read what ``distq manifests --writes`` names."""
+    with contextlib.suppress(ConfigError):
+        found = Access.parse(text_of(data), WRITES)
+        assert set(found.verbs) <= {*VERBS, *SPECIAL_VERBS}
+        assert found.verbs
 
 
 # What we write

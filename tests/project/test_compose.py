@@ -1,6 +1,10 @@
 """The containers fit the code: commands parse, names resolve, and nothing is open to other machines."""
 
+import os
 import re
+import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +16,12 @@ from distq.cli.program import main as distq
 from distq.cli.target import load_controllers
 from distq.config import Settings
 from distq.dashboard.security import is_loopback
+from distq.redisio.connection import Connection
 from distq.testing.apiserver.__main__ import main as emulator
+from distq.testing.embedded_valkey import EmbeddedValkey
 from tests import ROOT
+from tests.support.api_servers import ApiServer
+from tests.support.eventually import eventually
 
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
@@ -67,6 +75,41 @@ def test_the_default_cluster_is_the_emulated_one(monkeypatch: pytest.MonkeyPatch
     assert f"127.0.0.1:{parameters['port']}:{parameters['port']}" in apiserver["ports"]
     (mount,) = SERVICES["worker"]["volumes"]
     assert mount == f"${{DISTQ_KUBECONFIG:-./{KUBECONFIG.relative_to(ROOT)}}}:/kubeconfig:ro"
+
+
+def test_every_service_has_a_health_check() -> None:
+    """Containers whose process hangs are seen; what answers is inside, so no port is published for it."""
+    assert [name for name, service in SERVICES.items() if not service["healthcheck"]["test"]] == []
+
+
+@pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True)
+@pytest.mark.parametrize("api_server", ["emulator"], indirect=True)
+@pytest.mark.parametrize("name", ["informer", "worker"])
+def test_health_checks_tell_whether_a_process_works(
+    name: str, connection: Connection, redis_server: EmbeddedValkey, api_server: ApiServer
+) -> None:
+    """The check of a controller's service passes once it is ready, and fails where nobody answers."""
+    service = SERVICES[name]
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    how, program, *arguments = service["healthcheck"]["test"]
+    assert (how, program) == ("CMD", "python")
+    look = [sys.executable, *(word.replace("8080", port) for word in arguments)]
+
+    def is_healthy() -> bool:
+        return subprocess.run(look, stderr=subprocess.DEVNULL, check=False).returncode == 0
+
+    assert not is_healthy()
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("DISTQ_", "KUBE"))}
+    settings = service["environment"] | {"DISTQ_REDIS_URL": redis_server.url}
+    settings["DISTQ_HTTP_ADDRESS"] = settings["DISTQ_HTTP_ADDRESS"].replace("8080", port)
+    command = [word.replace("/kubeconfig", str(api_server.kubeconfig)) for word in service["command"]]
+    process = subprocess.Popen([sys.executable, "-m", "distq", *command], cwd=ROOT, env=own | settings)
+    try:
+        eventually(is_healthy, "it is healthy")
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_redis_keeps_and_never_evicts() -> None:

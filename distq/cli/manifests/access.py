@@ -11,10 +11,14 @@ from distq.client.resources import parse_resource
 from distq.errors import ConfigError
 
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
-_SPECIAL = ("approve", "attest", "bind", "escalate", "impersonate", "sign", "use")
+SPECIAL_VERBS = ("approve", "attest", "bind", "escalate", "impersonate", "sign", "use")
 READS, WRITES = ("get",), ("get", "create", "update", "patch", "delete")
 
-_ACCESS = re.compile(r"(?P<resource>[^:]+?)(?P<subresource>/[a-z][a-zA-Z]*)?(?::(?P<verbs>[a-z,]+))?")
+_ACCESS = re.compile(
+    r"(?P<resource>(?:[a-z0-9.-]+/){1,2}[A-Z][A-Za-z0-9]*)"
+    r"(?P<subresource>/[a-z][A-Za-z]*)?(?::(?P<verbs>[a-z,]+))?"
+)
+"""A kind begins with a capital: so it is no plural, and no subresource."""
 
 Plural = Callable[[str], str]
 """Returns the plural of a resource such as "apps/v1/Deployment", by which RBAC knows it."""
@@ -34,10 +38,9 @@ class Access:
         match = _ACCESS.fullmatch(text)
         if match is None:
             raise ConfigError(f'bad access "{text:.80}". Give e.g. apps/v1/Deployment:create,patch.')
-        parse_resource(match["resource"])
         verbs = match["verbs"].split(",") if match["verbs"] else list(default)
         for verb in verbs:
-            if verb not in (*VERBS, *_SPECIAL):
+            if verb not in (*VERBS, *SPECIAL_VERBS):
                 raise ConfigError(f'bad access "{text:.80}": no verb "{verb:.40}". Use {", ".join(VERBS)}.')
         return cls(match["resource"], match["subresource"] or "", tuple(dict.fromkeys(verbs)))
 
@@ -72,5 +75,5 @@ class Rights:
             rule: Object = {"apiGroups": [group], "resources": [resource]}
             if name:
                 rule["resourceNames"] = [name]
-            rule["verbs"] = [verb for verb in (*VERBS, *_SPECIAL) if verb in verbs]
+            rule["verbs"] = [verb for verb in (*VERBS, *SPECIAL_VERBS) if verb in verbs]
             yield rule

@@ -10,6 +10,7 @@ from distq.cli.options import LEASE, REDIS, WORK, use_kubeconfig, with_settings
 from distq.cli.output import print_json
 from distq.config import Settings
 from distq.errors import ConfigError
+from distq.extras import require_extra
 
 
 def _workers(context: click.Context, parameter: click.Parameter, value: str) -> tuple[int, int]:  # noqa: ARG001
@@ -73,10 +74,11 @@ def manifests(
 ) -> None:
     """Print what a cluster needs to run TARGET, as its watches say; settings become the pods' variables."""
     _refuse_secrets(click.get_current_context())
-    from distq.cli.manifests.access import READS, WRITES, Access
-    from distq.cli.manifests.contents import Choices, comment, contents
-    from distq.cli.manifests.installation import Installation
-    from distq.cli.manifests.text import as_yaml
+    with require_extra("kubernetes"):
+        from distq.cli.manifests.access import READS, WRITES, Access
+        from distq.cli.manifests.contents import Choices, comment, contents
+        from distq.cli.manifests.installation import Installation
+        from distq.cli.manifests.text import as_yaml
     from distq.cli.target import load_controllers
 
     accesses = [
