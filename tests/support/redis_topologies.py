@@ -117,7 +117,7 @@ class Sentinels:
 
     def wait_until_settled(self) -> None:
         """Wait until every Sentinel knows all that live, and one primary, to which the others are linked."""
-        eventually(self._is_settled, timeout=90)
+        eventually(self._is_settled, "the Sentinels and servers know each other", timeout=180)
 
     def _is_settled(self) -> bool:
         try:
