@@ -20,3 +20,9 @@ def duration(seconds: float) -> str:
 def counted(number: int, thing: str) -> str:
     """Return how many of a thing there are: no objects is 0 objects, then 1 object, 2 objects."""
     return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
+def a_type(value: object) -> str:
+    """Return the type of a value with its article: a str, an int."""
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeioAEIO' else 'a'} {name}"

@@ -14,6 +14,7 @@ import click
 
 from distq.cli.output import escape
 from distq.errors import ConfigError, DistqError
+from distq.wording import a_type
 
 if TYPE_CHECKING:
     from distq.controller.controller import Controller
@@ -32,7 +33,7 @@ def load_controllers(target: str) -> "list[Controller]":
     if name:
         bound = getattr(module, name, None)
         if not isinstance(bound, Controller):
-            what = f"{name} in {module_name} is a {type(bound).__name__}"
+            what = f"{name} in {module_name} is {a_type(bound)}"
             if not hasattr(module, name):
                 what = f'{module_name} has no "{name}"'
             raise ConfigError(f"nothing to run: {what}. Name a Controller.")

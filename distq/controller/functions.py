@@ -72,7 +72,7 @@ def _require_arguments(what: str, function: object, number: int, remedy: str) ->
     try:
         signature.bind(*[object()] * number)
     except TypeError as error:
-        raise ConfigError(f"bad {what}: {error}. {remedy}") from None
+        raise ConfigError(f"bad {what}: {_name_of(function)}: {error}. {remedy}") from None
 
 
 def _refuse_kinds(what: str, function: object, remedy: str, *kinds: Any) -> None:
@@ -80,8 +80,11 @@ def _refuse_kinds(what: str, function: object, remedy: str, *kinds: Any) -> None
         function = inner
     for is_one, kind in kinds:
         if is_one(function):
-            name = getattr(function, "__qualname__", repr(function))
-            raise ConfigError(f"bad {what}: {name} is {kind}. {remedy}")
+            raise ConfigError(f"bad {what}: {_name_of(function)} is {kind}. {remedy}")
+
+
+def _name_of(function: object) -> str:
+    return str(getattr(function, "__qualname__", f"{function!r:.80}"))
 
 
 def _called_by(function: object) -> Any:

@@ -28,6 +28,7 @@ import re
 
 from distq.config import Settings
 from distq.errors import InvalidKey, InvalidQueueName
+from distq.wording import a_type
 
 LAYOUT = 1
 """The version of the layout above; a queue with a higher one is refused."""
@@ -82,7 +83,7 @@ def validate_queue_name(name: str) -> str:
 def validate_key(key: str) -> bytes:
     """Return the key as bytes; raise InvalidKey unless it is 1 to 1024 bytes of UTF-8 without controls."""
     if not isinstance(key, str):
-        raise InvalidKey(f"bad key {key!r:.80}: a {type(key).__name__}. Use a str.")
+        raise InvalidKey(f"bad key {key!r:.80}: {a_type(key)}. Use a str.")
     if not key:
         raise InvalidKey("bad key '': empty. Use namespace/name, or any other text.")
     if _CONTROL.search(key):

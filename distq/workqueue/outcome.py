@@ -5,6 +5,7 @@ import traceback
 
 from distq.errors import RetryAfter, TerminalError
 from distq.redisio.scores import validate_priority
+from distq.wording import a_type
 from distq.workqueue.interface import After, Outcome, Park, Release, Result, Retry, Success
 from distq.workqueue.rate_limiters import invalid_delay, is_delay
 
@@ -40,8 +41,7 @@ def outcome_of(result: Result | BaseException | None, *, interruptible: bool = T
         case BaseException():
             return Retry(error_text(result), traceback_text(result), cause=result)
         case _:
-            kind = type(result).__name__
-            return outcome_of(TypeError(f"reconcile returned a {kind}. Return a Result or None."))
+            return outcome_of(TypeError(f"reconcile returned {a_type(result)}. Return a Result or None."))
 
 
 def error_text(error: BaseException) -> str:

@@ -56,7 +56,7 @@ def test_wrong_names_are_told(distq: CommandLine) -> None:
     distq.module("foos", "x = 1\n")
     for target, message in {
         "foos:y": 'nothing to run: foos has no "y". Name a Controller.',
-        "foos:x": "nothing to run: x in foos is a int. Name a Controller.",
+        "foos:x": "nothing to run: x in foos is an int. Name a Controller.",
         "foos.py": 'bad target "foos.py": it is a file. Name the module: foos.',
         "a b": 'bad target "a b": it is no module name. Use module or module:name.',
         "foos.bar": f'no module "foos.bar": not in {distq.folder} nor on sys.path. '

@@ -37,7 +37,7 @@ def test_a_queue_is_taken_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"reconcile": two_arguments}, "bad reconcile: missing a required argument: 'more'"),
+        ({"reconcile": two_arguments}, "bad reconcile: two_arguments: missing a required argument: 'more'"),
         ({"queue": 5}, "bad queue: int is none"),
         ({"concurrency": 0}, "bad concurrency: 0"),
         ({"concurrency": 1.5}, "bad concurrency: 1.5"),

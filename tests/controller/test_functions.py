@@ -166,10 +166,13 @@ def test_a_function_that_wraps_itself_is_looked_at_once() -> None:
     ("function", "message"),
     [
         (5, "bad reconcile: 5 is not callable"),
-        (two_arguments, "bad reconcile: missing a required argument: 'more'"),
-        (two_arguments_for_one(reconcile), "bad reconcile: missing a required argument: 'request'"),
-        (lambda: None, "bad reconcile: too many positional arguments"),
-        (Foos, "bad reconcile: too many positional arguments"),
+        (two_arguments, "bad reconcile: two_arguments: missing a required argument: 'more'"),
+        (
+            two_arguments_for_one(reconcile),
+            "bad reconcile: reconcile: missing a required argument: 'request'",
+        ),
+        (lambda: None, "bad reconcile: <lambda>: too many positional arguments"),
+        (Foos, "bad reconcile: Foos: too many positional arguments"),
         (reconcile_in_steps, "bad reconcile: reconcile_in_steps is a generator function"),
         (functools.partial(reconcile_in_steps), "bad reconcile: reconcile_in_steps is a generator function"),
         (Steps(), "bad reconcile: Steps.__call__ is a generator function"),
@@ -192,7 +195,7 @@ def test_what_a_decorator_makes_fit_is_taken(function: Any) -> None:
 @pytest.mark.parametrize(
     ("predicate", "message"),
     [
-        (lambda: True, "bad predicate: too many positional arguments"),
+        (lambda: True, "bad predicate: <lambda>: too many positional arguments"),
         (reconcile_async, "bad predicate: reconcile_async is an async def"),
         (reconcile_in_steps, "bad predicate: reconcile_in_steps is a generator function"),
     ],
@@ -216,10 +219,14 @@ def test_one_predicate_needs_no_list() -> None:
 
 def test_keys_that_nobody_could_enqueue_are_refused() -> None:
     """A mapping function of the wrong arguments, or an async one, would stop its stream for ever."""
-    with pytest.raises(ConfigError, match=r"bad keys of Watches\(v1/Pod\): missing .* 'more'\. Give a plain"):
+    with pytest.raises(
+        ConfigError, match=r"bad keys of Watches\(v1/Pod\): two_arguments: missing .* Give a plain"
+    ):
         Watches("v1/Pod", two_arguments)  # type: ignore[arg-type]  # what is tested
     with pytest.raises(ConfigError, match=r"bad keys of Watches\(v1/Pod\): reconcile_async is an async def"):
         Watches("v1/Pod", reconcile_async)  # type: ignore[arg-type]  # what is tested
-    with pytest.raises(ConfigError, match=r"bad keys of Every: missing a required argument: 'request'"):
+    with pytest.raises(
+        ConfigError, match=r"bad keys of Every: reconcile: missing a required argument: 'request'"
+    ):
         Every(10, reconcile)  # type: ignore[arg-type]  # what is tested
     Watches("v1/Pod", reconcile_in_steps)  # type: ignore[arg-type]  # it might yield keys

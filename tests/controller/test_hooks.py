@@ -297,7 +297,7 @@ def steps() -> Iterator[None]:
     ("function", "message"),
     [
         (5, "5 is not callable"),
-        (lambda session: session, "missing a required argument: 'session'"),
+        (lambda session: session, "<lambda>: missing a required argument: 'session'"),
         (steps, "steps is a generator function"),
     ],
 )

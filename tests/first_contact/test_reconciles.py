@@ -84,7 +84,7 @@ def worker(program: str, folder: Path, redis: str) -> "subprocess.Popen[str]":
     ("program", "line"),
     [
         (NOT_AWAITED, "cannot run foos: its reconcile function returned a coroutine, which nobody awaits. "),
-        (TWO_ARGUMENTS, "bad reconcile: missing a required argument: 'request'. "),
+        (TWO_ARGUMENTS, "bad reconcile: sync: missing a required argument: 'request'. "),
     ],
 )
 def test_a_worker_that_could_do_nothing_right_says_so_in_one_line(

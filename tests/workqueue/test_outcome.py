@@ -60,12 +60,14 @@ def test_a_delay_that_is_no_number_backs_off_by_the_limiter(delay: Any) -> None:
     assert outcome.delay is None
 
 
-@pytest.mark.parametrize("answer", [True, 5, "done", object()])
-def test_an_answer_of_another_kind_is_a_failure_that_says_so(answer: Any) -> None:
+@pytest.mark.parametrize(
+    ("answer", "what"), [(True, "a bool"), (5, "an int"), ("done", "a str"), (object(), "an object")]
+)
+def test_an_answer_of_another_kind_is_a_failure_that_says_so(answer: Any, what: str) -> None:
     """A forgotten convention must not look like success."""
     outcome = outcome_of(answer)
     assert isinstance(outcome, Retry)
-    assert "Return a Result or None" in outcome.error
+    assert outcome.error == f"TypeError: reconcile returned {what}. Return a Result or None."
 
 
 @pytest.mark.parametrize(

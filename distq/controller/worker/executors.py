@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, cast
 from distq.controller.controller import Reconcile
 from distq.controller.worker.slot import Slot
 from distq.errors import ConfigError
-from distq.wording import duration
+from distq.wording import a_type, duration
 from distq.workqueue import current
 from distq.workqueue.interface import Outcome, Release, Request, Retry
 from distq.workqueue.outcome import error_text, outcome_of, stack_text
@@ -138,7 +138,7 @@ class Executor(ABC):
         """Report a handler that returned what it should have awaited: it would do so for each item."""
         if inspect.iscoroutine(awaitable):
             awaitable.close()  # it did not begin, and need not be warned of
-        returned = f"its reconcile function returned a {type(awaitable).__name__}, which nobody awaits"
+        returned = f"its reconcile function returned {a_type(awaitable)}, which nobody awaits"
         remedy = "Make it async def and await what it calls; decorators need functools.wraps."
         self._on_unusable(ConfigError(f"cannot run {self._name}: {returned}. {remedy}"))
 

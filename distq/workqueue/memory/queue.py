@@ -3,6 +3,7 @@
 from distq.clock import SYSTEM_CLOCK, Clock
 from distq.errors import ConfigError
 from distq.metrics import MetricsProvider
+from distq.wording import a_type
 from distq.workqueue.handle import QueueHandle
 from distq.workqueue.memory.engine import MemoryEngine
 from distq.workqueue.memory.memory_session import MemorySession
@@ -34,7 +35,7 @@ class MemoryQueue(QueueHandle):
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         if shares is not None and not isinstance(shares, MemoryQueue):
-            raise ConfigError(f"bad shares {shares!r:.80}: a {type(shares).__name__}. Give a MemoryQueue.")
+            raise ConfigError(f"bad shares {shares!r:.80}: {a_type(shares)}. Give a MemoryQueue.")
         if shares is not None and shares.name != name:
             raise ConfigError(f"bad shares: a handle of {shares.name}, not of {name}. Give both one name.")
         engine = MemoryEngine(name, clock) if shares is None else shares._engine  # noqa: SLF001  # our own
