@@ -96,7 +96,7 @@ def test_no_answer_is_told_as_the_client_tells_it(proxied: Client, proxy: TcpPro
     assert caught.value.status == 0
     proxy.mode = "pass"
     with pytest.raises(ApiError, match="no answer"):
-        core.read_namespace("default", _request_timeout=1e-6)
+        core.read_namespace("default", _request_timeout=(1e-6, 1e-6))
     assert core.read_namespace("default")
 
 

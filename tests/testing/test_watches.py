@@ -42,6 +42,22 @@ def test_a_watch_resumes_after_its_version(api: Api, config_maps: str) -> None:
     assert changes(resumed) == [("DELETED", "a"), ("ADDED", "b")]
 
 
+@pytest.mark.parametrize("text", ["true", "True", "1", "", "t"])
+def test_a_watch_is_asked_for_in_many_ways(
+    api: Api, api_server: ApiServer, config_maps: str, text: str
+) -> None:
+    """Older kubernetes packages say True; whatever does not say no is yes."""
+    api.create(config_maps, config_map("web"))
+    with api_server.client().stream(config_maps, query={"watch": text}, read_timeout=60) as stream:
+        assert msgspec.json.decode(next(iter(stream)))["type"] == "ADDED"
+
+
+@pytest.mark.parametrize("text", ["false", "False", "0"])
+def test_a_watch_that_is_declined_is_a_list(api: Api, config_maps: str, text: str) -> None:
+    """What says no is no."""
+    assert api.get(config_maps, watch=text)["kind"] == "ConfigMapList"
+
+
 def test_a_watch_follows_what_comes(api: Api, api_server: ApiServer, config_maps: str) -> None:
     """An open stream gets each change as it happens."""
     query = {"watch": "true", "resourceVersion": api.version(config_maps)}

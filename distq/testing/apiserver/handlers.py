@@ -14,7 +14,7 @@ from distq.testing.apiserver.listing import ListOptions, list_page, parse_versio
 from distq.testing.apiserver.options import WriteOptions, delete_options
 from distq.testing.apiserver.registry import Registry
 from distq.testing.apiserver.representation import PARTIAL, PARTIAL_LIST, Representation
-from distq.testing.apiserver.requests import Target, decode, locate
+from distq.testing.apiserver.requests import Target, decode, is_set, locate
 from distq.testing.apiserver.resources import ACCESS_REVIEWS, Catalogue
 from distq.testing.apiserver.selectors import Selector
 from distq.testing.apiserver.status import (
@@ -114,7 +114,7 @@ class Api:
         query = request.query
         selector = _selector(request, target)
         options = ListOptions.parse(query)
-        if query.get("watch") in {"true", "1"}:
+        if is_set(query, "watch"):
             return await self._watch(request, target, selector, options)
         representation = _representation(request, target, is_list=True)
         collection = self._store.collection(target.resource.identity)

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import msgspec
 
+from distq.testing.apiserver.requests import is_set
 from distq.testing.apiserver.selectors import Selector
 from distq.testing.apiserver.status import (
     StatusError,
@@ -52,14 +53,14 @@ class ListOptions:
     @classmethod
     def parse(cls, query: Mapping[str, str]) -> Self:
         """Parse the parameters of a request."""
-        send = query.get("sendInitialEvents")
+        initial = "sendInitialEvents"
         return cls(
             resource_version=query.get("resourceVersion", ""),
             match=query.get("resourceVersionMatch", ""),
             limit=_number(query.get("limit") or "0"),
             continue_token=query.get("continue", ""),
-            send_initial_events=None if send is None else send in {"true", "1"},
-            bookmarks=query.get("allowWatchBookmarks") in {"true", "1"},
+            send_initial_events=is_set(query, initial) if initial in query else None,
+            bookmarks=is_set(query, "allowWatchBookmarks"),
             timeout=_number(query.get("timeoutSeconds") or "0"),
         )
 

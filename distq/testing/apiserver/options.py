@@ -10,7 +10,7 @@ from aiohttp import web
 
 from distq.testing.apiserver.apply import FieldManager
 from distq.testing.apiserver.registry import DeleteOptions
-from distq.testing.apiserver.requests import Target, decode
+from distq.testing.apiserver.requests import Target, decode, is_set
 from distq.testing.apiserver.status import StatusError, bad_request, invalid
 
 _KINDS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions", "DELETE": "DeleteOptions"}
@@ -46,7 +46,7 @@ class WriteOptions:
         return cls(
             dry_run=_dry_run(kind, query.getall("dryRun", [])),
             field_validation=validation or "Warn",
-            force=query.get("force") in {"true", "1"},
+            force=is_set(query, "force"),
             field_manager=query.get("fieldManager", ""),
             program=user_agent.partition("/")[0],
         )

@@ -105,7 +105,7 @@ class RecordedRequest:
         if self.method != "GET":
             verb = _VERBS.get(self.method, self.method.lower())
             return "deletecollection" if verb == "delete" and not self.name else verb
-        if self.query.get("watch") in {"true", "1"}:
+        if is_set(self.query, "watch"):
             return "watch"
         return "get" if self.name else "list"
 
@@ -113,6 +113,14 @@ class RecordedRequest:
     def full_list(self) -> bool:
         """Whether it is the first page of a LIST of everything, not a look at the version (limit=1)."""
         return self.verb == "list" and self.query.get("limit") != "1" and not self.query.get("continue")
+
+
+def is_set(query: Mapping[str, str], name: str) -> bool:
+    """Return whether a parameter that is true or false is true: all that is there and does not say no.
+
+    Source: apimachinery runtime.Convert_Slice_string_To_bool.
+    """
+    return query.get(name, "false").lower() not in {"false", "0"}
 
 
 _MOST_VALUES = 1_000_000
