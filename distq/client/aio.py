@@ -57,6 +57,7 @@ class AsyncClient:
     add_finalizer = _in_thread(Client.add_finalizer)
     remove_finalizer = _in_thread(Client.remove_finalizer)
     event = _in_thread(Client.event)
+    flush_events = _in_thread(Client.flush_events)
 
     async def list(
         self,
