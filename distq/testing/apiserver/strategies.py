@@ -10,10 +10,12 @@ from typing import Any
 
 from distq.testing.apiserver import admission, typed
 from distq.testing.apiserver.definitions import established, with_defaults
+from distq.testing.apiserver.immutable import changes_of_immutable
 from distq.testing.apiserver.resources import DEFINITIONS, DEPLOYMENTS, LEASES, NAMESPACES, ServedResource
 from distq.testing.apiserver.schema_validation import violations
 from distq.testing.apiserver.status import invalid
 from distq.testing.apiserver.store import Content
+from distq.testing.apiserver.validation import built_in_violations
 
 _DATA = {("", "configmaps"), ("", "secrets")}
 _KEY = re.compile(r"^[-._a-zA-Z0-9]+$")
@@ -76,11 +78,16 @@ def prepare_for_status_update(resource: ServedResource, new: Content, old: Conte
 
 
 def _require_schema(resource: ServedResource, new: Content, old: Content | None = None) -> None:
-    """Refuse a custom resource that breaks its schema where the old one did not."""
-    if not resource.custom:
-        return
+    """Refuse an object that breaks the rules of its kind, or changes what cannot change.
+
+    A custom resource may go on breaking its schema where the old one did.
+    """
     spoken = {"apiVersion": resource.api_version, "kind": resource.kind}
-    causes = list(violations(resource.schema, spoken | new, old and spoken | old))
+    if resource.custom:
+        causes = list(violations(resource.schema, spoken | new, old and spoken | old))
+    else:
+        causes = list(built_in_violations(resource.schema, new))
+        causes += [] if old is None else list(changes_of_immutable(resource, new, old))
     if causes:
         raise invalid(resource.group, resource.kind, new["metadata"]["name"], *causes)
 
