@@ -11,6 +11,7 @@
     ├── QueueFull                      the queue is at its max_length
     ├── QueueTaken                     another program works on the queue
     ├── LeaseLost                      another process leads
+    ├── CacheNotSynced                 a cached watch was not listed in time
     ├── ReconcileFailed                in a test: .queue .key .attempt; the reconcile's own error is its cause
     ├── Unsettled                      stopped in time, but before all was settled or released
     ├── NoSlotLeft                     reconciles that hang have every slot of a process
@@ -86,6 +87,10 @@ class QueueTaken(DistqError):
 
 class LeaseLost(DistqError):
     """This process no longer leads."""
+
+
+class CacheNotSynced(DistqError):
+    """A controller's lister waited for its cache to be complete, and it was not within cache_sync_timeout."""
 
 
 class ReconcileFailed(DistqError):

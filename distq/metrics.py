@@ -236,5 +236,20 @@ STREAM_COMMITS = Metric(
     _STREAM,
 )
 
+# distq's own: cached reads
+
+CACHE_OVERSIZED = Metric(
+    "distq_cache_oversized_reads_total",
+    "counter",
+    "Objects that a lister read from the API server, since they are too large for Redis.",
+    _STREAM,
+)
+CACHE_UNWRITTEN = Metric(
+    "distq_cache_unwritten_total",
+    "counter",
+    "Writes by a Client that cached reads do not show before the watch brings them, since Redis failed, say.",
+    _STREAM,
+)
+
 METRICS = tuple(value for value in globals().copy().values() if isinstance(value, Metric))
 """All of them, in this order."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from distq.client import changes
+from distq.client import changes, writes
 from distq.client.changes import Change, Written
 from distq.client.deletion import Propagation, delete_options
 from distq.client.error_mapping import missing_object
@@ -27,6 +27,7 @@ PAGE_SIZE = 500
 _APPLY = "application/apply-patch+yaml"
 _MERGE_PATCH = "application/merge-patch+json"
 _JSON_PATCH = "application/json-patch+json"
+_WRITES = {"POST", "PUT", "PATCH"}
 
 
 @short_tracebacks
@@ -166,6 +167,7 @@ class Client(RawClient):
         options = delete_options(uid, resource_version, propagation, grace_period)
         try:
             self._ask("DELETE", kind.key_path(key), kind, body=options)
+            writes.deleted(self, kind, key)
         except NotFound as error:
             if missing_object(error):
                 return False
@@ -283,6 +285,8 @@ class Client(RawClient):
             if not missing_object(error):
                 self.forget(kind)
             raise
+        if method in _WRITES:
+            writes.written(self, kind, answer)
         return answer
 
     def _json(self, method: str, path: str, **options: Any) -> Any:

@@ -15,7 +15,9 @@ from distq.workqueue.queue import Queue
 from distq.workqueue.rate_limiters import is_number
 
 if TYPE_CHECKING:
+    from distq.controller.cached.caches import Caches
     from distq.controller.watches import Watch
+    from distq.informer.lister import Lister
 
 Reconcile = Callable[[Request], Result | None] | Callable[[Request], Awaitable[Result | None]]
 
@@ -55,6 +57,7 @@ class Controller:
         self.name = self.queue.name
         self.reconcile = reconcile
         self.watches = _watches(self.name, watches)
+        self.caches: Caches | None = None
         self.concurrency = concurrency
         self.fleet_concurrency = fleet_concurrency
         self.reconciliation_timeout = reconciliation_timeout
@@ -66,9 +69,27 @@ class Controller:
         self.failure_events = failure_events
         require_reconcile(reconcile)
         self._require_arguments()
+        self._require_caches()
+
+    def lister(self, resource: str) -> "Lister":
+        """Return a view of what a watch with ``cached=True`` keeps of a resource, ``"v1/Pod"``.
+
+        It waits for the first list, ``cache_sync_timeout`` seconds at most. Raises ConfigError for a resource
+        that no watch caches.
+        """
+        if self.caches is None:
+            raise ConfigError(f"no lister of {resource}: {self.name} watches nothing. Give it watches.")
+        return self.caches.lister(resource)
 
     def __repr__(self) -> str:
         return f"Controller({self.name!r}, {getattr(self.reconcile, '__qualname__', self.reconcile)!r})"
+
+    def _require_caches(self) -> None:
+        if not self.watches:
+            return
+        from distq.controller.cached.caches import Caches  # needs the extra kubernetes
+
+        self.caches = Caches(self.watches, self.queue, timeout=self.cache_sync_timeout)
 
     def _require_arguments(self) -> None:
         for name, switch in {"shared": self.shared, "failure_events": self.failure_events}.items():

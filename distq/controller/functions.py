@@ -55,6 +55,13 @@ def require_keys(what: str, function: object, *, arguments: int) -> None:
     _refuse_kinds(f"keys of {what}", function, remedy, _KINDS[0], _KINDS[2])
 
 
+def require_of_object(what: str, function: object) -> None:
+    """Refuse what cannot return something of one object, now."""
+    remedy = "Give a plain function of one object."
+    _require_arguments(what, function, 1, remedy)
+    _refuse_kinds(what, function, remedy, *_KINDS)
+
+
 def require_hook(what: str, function: object) -> None:
     """Refuse what cannot be called without arguments, or would do nothing when it is."""
     remedy = "Give a function without arguments."

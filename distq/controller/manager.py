@@ -9,7 +9,7 @@ import logging
 import signal
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
 from distq.config import Settings, lease_name
@@ -101,6 +101,7 @@ class Manager:
             self._mailbox.receiving_signals(),
             self._health.serving(self._metrics, self._settings.http_address),
             counting_drops(self._metrics),
+            self._cached_reads(),
             self._hooks,
         ):
             self._health.starting = True
@@ -202,6 +203,15 @@ class Manager:
             purpose = purpose_of(controller, self._lease_name())
             if purpose is not None and isinstance(controller.queue, Queue):
                 controller.queue.purpose = PresentPurpose(purpose, self._reach().authorities)
+
+    def _cached_reads(self) -> AbstractContextManager[None]:
+        """Let listers reach the cluster as this Manager does, and show what this process writes."""
+        caches = [each.caches for each in self._controllers if each.caches is not None and any(each.caches)]
+        if not caches:
+            return nullcontext()
+        from distq.controller.cached.write_through import writing_through
+
+        return writing_through(caches, self._reach(), self._metrics)
 
     def _reach(self) -> "Client":
         """Return the one client of all controllers and of the candidate, made where none was given."""

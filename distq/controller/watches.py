@@ -1,18 +1,23 @@
 """What a controller watches (controller-runtime pkg/builder)."""
 
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from distq.client.resources import parse_resource
-from distq.controller.functions import require_keys
+from distq.controller.functions import require_keys, require_of_object
 from distq.controller.predicate import EventTest, Predicate, all_of
 from distq.errors import ConfigError
+from distq.informer.indexer import NAMESPACE_INDEX, IndexFunc
+from distq.informer.stored_object import Transform, strip_managed_fields
 from distq.redisio.scores import validate_priority
 from distq.workqueue.rate_limiters import is_delay
 
 Object = dict[str, Any]
+
+_INDEX_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 LOW_PRIORITY = -100
 """The priority of what no event asked for: lists, resyncs, periods (controller-runtime LowPriority)."""
@@ -23,8 +28,9 @@ class _Watch:
     """What all watches take: where to look, and which events matter.
 
     ``resource`` is "apps/v1/Deployment" or "v1/Pod"; ``namespaces`` None is all of them. ``metadata_only``
-    asks the API server for nothing but metadata. ``cached`` is for ``Controller.lister``, which is not
-    there yet.
+    asks the API server for nothing but metadata. ``cached`` keeps the objects in Redis, for
+    ``Controller.lister``: each as the ``transform`` returns it, None for as it came, and with the values of
+    the ``indexers``, functions by name from an object to texts.
     """
 
     resource: str = field(kw_only=False)
@@ -34,14 +40,12 @@ class _Watch:
     predicates: EventTest | Sequence[EventTest] = ()
     metadata_only: bool = False
     cached: bool = False
+    indexers: Mapping[str, IndexFunc] = field(default_factory=dict)
+    transform: Transform | None = strip_managed_fields
 
     def __post_init__(self) -> None:
         group_kind(self.resource)
-        if self.cached:
-            raise ConfigError(
-                f"cannot cache {self.resource}: a watch keeps no objects. "
-                "Leave cached out, and get them through a Client or a SharedInformer."
-            )
+        _require_cache(self)
         if self.namespaces is not None:
             object.__setattr__(self, "namespaces", _namespaces(self.resource, self.namespaces))
         object.__setattr__(self, "predicates", _several(self.predicates))
@@ -104,7 +108,7 @@ class Watches(_Watch):
     @property
     def mapping(self) -> str:
         """Return the function's name: another function means other keys."""
-        return f"{getattr(self.keys, '__module__', '')}.{getattr(self.keys, '__qualname__', '')}"
+        return name_of(self.keys)
 
 
 @dataclass(frozen=True)
@@ -159,6 +163,32 @@ def title(watch: Watch) -> str:
     if watch.namespaces is not None:
         words.append(f"in {' '.join(watch.namespaces)}")
     return " ".join(filter(None, words))
+
+
+def name_of(function: object) -> str:
+    """Return what a function is called where it is written, the same in each process."""
+    return f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')}"
+
+
+def _require_cache(watch: _Watch) -> None:
+    """Refuse what cannot be kept of objects, and what would be kept by nobody."""
+    if not watch.cached and (watch.indexers or watch.transform is not strip_managed_fields):
+        raise ConfigError(f"bad watch of {watch.resource}: nothing is kept to index. Add cached=True.")
+    indexers: Any = watch.indexers
+    if not isinstance(indexers, Mapping):
+        kind = type(indexers).__name__
+        raise ConfigError(f"bad indexers of {watch.resource}: a {kind}. Give functions by their names.")
+    for name, function in indexers.items():
+        if not isinstance(name, str) or not _INDEX_NAME.fullmatch(name):
+            raise ConfigError(
+                f"bad index {name!r:.80} of {watch.resource}. Use 1 to 63 letters, digits, dots, dashes and "
+                "underscores, a letter or digit first."
+            )
+        if name == NAMESPACE_INDEX:
+            raise ConfigError(f"bad index {name} of {watch.resource}: it is always there. Leave it out.")
+        require_of_object(f"index {name} of {watch.resource}", function)
+    if watch.transform is not None:
+        require_of_object(f"transform of {watch.resource}", watch.transform)
 
 
 def _several(tests: EventTest | Sequence[EventTest]) -> tuple[EventTest, ...]:

@@ -89,7 +89,7 @@ class Indexer:
                 raise ConfigError(f"indexer conflict: {', '.join(taken)}. Give another name.")
             added: dict[str, dict[str, set[str]]] = {name: {} for name in indexers}
             for stored in self._objects.values():
-                for name, values in _values(indexers, stored).items():
+                for name, values in values_of(indexers, stored).items():
                     _put(added[name], values, stored.key)
             self._indexers.update(indexers)
             self._indices.update(added)
@@ -143,7 +143,7 @@ class Indexer:
     def put(self, stored: StoredObject) -> None:
         """Keep an object."""
         with self._lock:
-            new = _values(self._indexers, stored)
+            new = values_of(self._indexers, stored)
             self._forget(stored.key)
             self._objects[stored.key] = stored
             for name, values in new.items():
@@ -156,7 +156,7 @@ class Indexer:
             kept = {stored.key: stored for stored in objects}
             indices: dict[str, dict[str, set[str]]] = {name: {} for name in self._indexers}
             for stored in kept.values():
-                for name, values in _values(self._indexers, stored).items():
+                for name, values in values_of(self._indexers, stored).items():
                     _put(indices[name], values, stored.key)
             self._objects, self._indices, self._version = kept, indices, version
 
@@ -173,7 +173,7 @@ class Indexer:
         if old is None:
             return
         try:
-            values = _values(self._indexers, old)
+            values = values_of(self._indexers, old)
         except ValueError:  # it once gave values of this very object: look under all
             values = {name: set(index) for name, index in self._indices.items()}
         for name, index in self._indices.items():
@@ -204,8 +204,11 @@ def index_values(function: IndexFunc, obj: Object) -> set[str]:
     return set(values)
 
 
-def _values(indexers: Mapping[str, IndexFunc], stored: StoredObject) -> dict[str, set[str]]:
-    """Return the object's values for each index; it is decoded only for functions that look into it."""
+def values_of(indexers: Mapping[str, IndexFunc], stored: StoredObject) -> dict[str, set[str]]:
+    """Return the object's values for each index; it is decoded only for functions that look into it.
+
+    Raises ValueError where a function fails.
+    """
     values: dict[str, set[str]] = {}
     obj: Object | None = None
     for name, function in indexers.items():

@@ -1,5 +1,6 @@
 """Reading a cache by key, namespace, labels and index (client-go listers)."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from distq.client.objects import Object
@@ -8,30 +9,47 @@ from distq.informer.selectors import Labels, label_selector
 from distq.informer.stored_object import StoredObject
 
 
-class Lister:
-    """Look at what an informer has cached; nothing here asks the API server.
+class Lister(ABC):
+    """Look at what is cached, by an informer of this process or by the one that leads a controller.
 
-    Objects are decoded when they are asked for, and are the caller's to change.
+    Objects are decoded when they are asked for, and are the caller's to change. A controller's lister may
+    raise CacheNotSynced and RedisError, and ApiError for an object that is too large for Redis.
     Source: client-go tools/cache GenericLister.
     """
 
-    def __init__(self, indexer: Indexer) -> None:
-        self._indexer = indexer
-
+    @abstractmethod
     def get(self, key: str) -> Object | None:
         """Return the object of a key, ``namespace/name`` or ``name``; None where there is none."""
-        return self._indexer.get_by_key(key)
 
+    @abstractmethod
     def list(self, namespace: str | None = None, *, label_selector: str | Labels = "") -> Objects:
         """Return all objects, or those of a namespace, whose labels match, in no order.
 
         Raises ConfigError for a bad selector. Source: client-go tools/cache ListAll, ListAllByNamespace.
         """
-        selected = _selection(label_selector)
-        return [stored.decode() for stored in self._in(namespace) if selected is None or selected(stored)]
 
+    @abstractmethod
     def by_index(self, name: str, value: str) -> Objects:
         """Return the objects that an index has under a value. Raises ConfigError for an unknown index."""
+
+
+class IndexerLister(Lister):
+    """A lister of the cache that a SharedInformer has in memory; it asks nobody."""
+
+    def __init__(self, indexer: Indexer) -> None:
+        self._indexer = indexer
+
+    def get(self, key: str) -> Object | None:
+        """Return the object of a key."""
+        return self._indexer.get_by_key(key)
+
+    def list(self, namespace: str | None = None, *, label_selector: str | Labels = "") -> Objects:
+        """Return all objects, or those of a namespace, whose labels match."""
+        selected = selection(label_selector)
+        return [stored.decode() for stored in self._in(namespace) if selected(stored)]
+
+    def by_index(self, name: str, value: str) -> Objects:
+        """Return the objects that an index has under a value."""
         return self._indexer.by_index(name, value)
 
     def _in(self, namespace: str | None) -> Stored:
@@ -43,8 +61,9 @@ class Lister:
         return [stored for stored in self._indexer.all_stored() if stored.key.startswith(prefix)]
 
 
-def _selection(selector: str | Labels) -> Callable[[StoredObject], bool] | None:
+def selection(selector: str | Labels) -> Callable[[StoredObject], bool]:
+    """Return the test whether an object's labels match; raise ConfigError for a bad selector."""
     if not selector:
-        return None
+        return lambda _: True
     matches = label_selector(selector)
     return lambda stored: matches(stored.metadata().get("labels") or {})

@@ -14,7 +14,7 @@ from distq.informer.backoff import Backoff
 from distq.informer.cache_sink import CacheSink
 from distq.informer.delta_fifo import Delta, DeltaType, RealFIFO
 from distq.informer.indexer import NAMESPACE_INDEX, Indexer, IndexFunc, meta_namespace_index_func
-from distq.informer.lister import Lister
+from distq.informer.lister import IndexerLister, Lister
 from distq.informer.listwatch import ListerWatcher
 from distq.informer.reflector import Reflector
 from distq.informer.registration import (
@@ -54,7 +54,7 @@ class SharedInformer:
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.indexer = Indexer({NAMESPACE_INDEX: meta_namespace_index_func, **(indexers or {})})
-        self.lister = Lister(self.indexer)
+        self.lister: Lister = IndexerLister(self.indexer)
         self._list_watch = list_watch
         self._resync_period = validate_resync_period(resync_period)
         self._on_watch_error = on_watch_error

@@ -156,7 +156,7 @@ def decode_event(line: bytes, resource: Resource) -> WatchEvent:
 
 def _page(resource: Resource, body: bytes) -> Page:
     page = _LIST.decode(body)
-    objects = [_object(raw, resource) for raw in page.items or ()]
+    objects = [raw_object(raw, resource) for raw in page.items or ()]
     return Page(page.metadata.resource_version, objects, page.metadata.continue_)
 
 
@@ -168,7 +168,7 @@ def _event(resource: Resource, line: bytes) -> WatchEvent:
         raise _error(_STATUS.decode(event.object))
     if event.type == "BOOKMARK":
         return _bookmark(event.object, resource)
-    return WatchEvent(event.type, _object(event.object, resource))
+    return WatchEvent(event.type, raw_object(event.object, resource))
 
 
 _PLAIN = {f'{{"type":"{kind}","object":'.encode(): kind for kind in ("ADDED", "MODIFIED", "DELETED")}
@@ -181,12 +181,13 @@ def _plain_event(line: bytes, resource: Resource) -> WatchEvent | None:
     if kind is None or not line.endswith(b"}"):
         return None
     try:
-        return WatchEvent(kind, _object(msgspec.Raw(line[end:-1]), resource))
+        return WatchEvent(kind, raw_object(msgspec.Raw(line[end:-1]), resource))
     except msgspec.MsgspecError:
         return None
 
 
-def _object(raw: msgspec.Raw, resource: Resource) -> RawObject:
+def raw_object(raw: msgspec.Raw, resource: Resource) -> RawObject:
+    """Decode of an object its key and version."""
     metadata = _NAMED.decode(raw).metadata
     if not metadata.name:
         raise msgspec.ValidationError("an object without a name")

@@ -48,19 +48,21 @@ class CacheIncomplete(Exception):
 class ObjectCache:
     """The cache of one stream of one queue.
 
-    Each read raises CacheIncomplete until a leader has handed a list over, and RedisError. An index of
-    namespaces is not needed: names are read in their order.
+    Each read raises CacheIncomplete until a leader has handed a list over, unless it is ``partly`` read; and
+    RedisError. An index of namespaces is not needed: names are read in their order.
     """
 
-    def __init__(self, connection: Connection, queue: str, stream: str) -> None:
+    def __init__(self, connection: Connection, queue: str, stream: str, *, partly: bool = False) -> None:
+        self.connection = connection
         self._store = StreamKeys(connection, queue, stream)
+        self._partly = partly
 
     def get(self, name: str) -> CachedObject | None:
         """Return one object, in one round trip."""
         field = bytes_of(name)
         # the stream's record last: what it says of the cache was then true of what was read
         record, stream = self._store.read(("HGET", "cache", field), ("HGET", "streams", self._store.stream))
-        _require(stream)
+        self._require(stream)
         return _object_of(field, record)
 
     def pages(self, namespace: str | None = None) -> Iterator[list[CachedObject]]:
@@ -90,6 +92,12 @@ class ObjectCache:
         for batch in _batches(records_of(objects, dropped or {})):
             self._store.run("cache/write", stream=self._store.stream, records=batch)
 
+    def _require(self, stream: bytes | None, index: str | None = None) -> None:
+        """Raise CacheIncomplete where the stream's record does not say that all is there, by this index."""
+        indices = None if stream is None else _indices_of(stream)
+        if not self._partly and (indices is None or (index is not None and index not in indices)):
+            raise CacheIncomplete(None if stream is None else StreamRecord.parse(stream))
+
     def _pages(
         self, term: bytes, first: bytes = b"", beyond: bytes | None = None, index: str | None = None
     ) -> Iterator[list[CachedObject]]:
@@ -105,7 +113,7 @@ class ObjectCache:
                 limit=BATCH_LIMIT,
                 max_bytes=CACHED_BYTES,
             )
-            _require(stream, index)
+            self._require(stream, index)
             pairs = zip(flat[::2], flat[1::2], strict=True)
             yield [found for name, record in pairs if (found := _object_of(name, record, term))]
             if not resume:
@@ -182,13 +190,6 @@ def _batches(records: Mapping[bytes, bytes]) -> Iterator[list[bytes]]:
 
 
 # Completeness
-
-
-def _require(stream: bytes | None, index: str | None = None) -> None:
-    """Raise CacheIncomplete where a stream's record does not say that the cache has all, by this index."""
-    indices = None if stream is None else _indices_of(stream)
-    if indices is None or (index is not None and index not in indices):
-        raise CacheIncomplete(None if stream is None else StreamRecord.parse(stream))
 
 
 @lru_cache(64)

@@ -10,7 +10,7 @@ from distq.client import Object
 from distq.client.resources import Resource
 from distq.errors import ConfigError
 from distq.informer.indexer import NAMESPACE_INDEX, Indexer, meta_namespace_index_func
-from distq.informer.lister import Lister
+from distq.informer.lister import IndexerLister
 from distq.informer.stored_object import store_raw, strip_managed_fields
 from distq.informer.wire import decode_page
 from tests.informer.pods import pod
@@ -199,7 +199,7 @@ def test_a_lister_lists_by_namespace_and_labels(indexers: dict[str, object]) -> 
     indexer = Indexer(indexers)  # type: ignore[arg-type]  # a parameter of both kinds
     for each in (pod("a", 1, app="web"), pod("b", 2, app="db"), pod("dev/a", 3, app="web")):
         indexer.add(each)
-    lister = Lister(indexer)
+    lister = IndexerLister(indexer)
     assert lister.get("dev/a") == pod("dev/a", 3, app="web")
     assert lister.get("dev/b") is None
     assert len(lister.list()) == 3

@@ -2,7 +2,8 @@
 
 from distq.controller.stream.committer import Committer
 from distq.controller.stream.routing import Route
-from distq.redisio.limits import BATCH_LIMIT
+from distq.redisio.limits import BATCH_LIMIT, CACHED_BYTES
+from distq.redisio.object_cache import CachedObject
 
 
 class Batch:
@@ -21,20 +22,28 @@ class Batch:
         self._keys: dict[bytes, None] = {}
         self._known: dict[str, str] = {}
         self._gone: dict[str, None] = {}
+        self._objects: dict[str, CachedObject] = {}
+        self._dropped: dict[str, str] = {}
+        self._bytes = 0
         self._version = ""
 
     def add(self, route: Route, version: str = "") -> None:
         """Add a route; ``version`` is where the stream stands after it, "" where more is to come first.
 
-        A route with more keys than a commit takes is a chain of commits, of which the last is at the version.
+        A route with more keys than a commit takes is a chain of commits, of which the last is at the version,
+        and the first has the object: no key is pending before it can be read.
         """
         keys = route.keys
-        if self._size() + 1 + len(keys) > BATCH_LIMIT:
+        size = route.cached.size if route.cached else 0
+        if self._size() + 2 + len(keys) > BATCH_LIMIT or self._bytes + size > CACHED_BYTES:
             self.flush()
-        while len(keys) >= BATCH_LIMIT:
-            self._keys, self._version = dict.fromkeys(keys[:BATCH_LIMIT]), ""
+        self._cache(route)
+        self._bytes += size
+        while self._size() + 1 + len(keys) > BATCH_LIMIT:
+            room = BATCH_LIMIT - self._size()
+            self._keys, self._version = dict.fromkeys(keys[:room]), ""
             self.flush()
-            keys = keys[BATCH_LIMIT:]
+            keys = keys[room:]
         self._keys.update(dict.fromkeys(keys))
         self._version = version
         self._known.pop(route.name, None)
@@ -53,10 +62,27 @@ class Batch:
             keys=list(self._keys),
             known=self._known,
             gone=list(self._gone),
+            objects=list(self._objects.values()),
+            dropped=self._dropped,
             priority=self._priority,
             keep_pending=self._keep_pending,
         )
         self._keys, self._known, self._gone = {}, {}, {}
+        self._objects, self._dropped, self._bytes = {}, {}, 0
+
+    def drop(self, name: str, version: str) -> None:
+        """Drop from the cache what is no newer than ``version``."""
+        if self._size() >= BATCH_LIMIT:
+            self.flush()
+        self._dropped[name] = version
+
+    def _cache(self, route: Route) -> None:
+        self._objects.pop(route.name, None)
+        self._dropped.pop(route.name, None)
+        if route.cached is not None:
+            self._objects[route.name] = route.cached
+        elif route.gone_at:
+            self._dropped[route.name] = route.gone_at
 
     def _position(self) -> str:
         if not self._moves:
@@ -64,4 +90,5 @@ class Batch:
         return self._version or self._committer.step()
 
     def _size(self) -> int:
-        return len(self._keys) + len(self._known) + len(self._gone)
+        cached = len(self._objects) + len(self._dropped)
+        return len(self._keys) + len(self._known) + len(self._gone) + cached

@@ -21,6 +21,7 @@ from distq.informer.objects import is_older
 from distq.informer.sink import PositionMoved
 from distq.redisio.checkpoints import MARK, step_of
 from distq.redisio.limits import BATCH_LIMIT
+from distq.redisio.object_cache import CachedObject
 from distq.redisio.records import StreamRecord
 from distq.redisio.stream_store import Committed, Fenced, Mismatch, StreamStore
 from distq.wording import duration
@@ -75,7 +76,7 @@ class Committer:
         self.position = ""
         self.moved = False
         self.committed_at = clock.monotonic()
-        self._last_batch = ""
+        self._last_batch = self._listed = ""
         self._store = store
         self._leadership = leadership
         self._clock = clock
@@ -102,10 +103,13 @@ class Committer:
         keys: Sequence[bytes] = (),
         known: Mapping[str, str] | None = None,
         gone: Sequence[str] = (),
+        objects: Sequence[CachedObject] = (),
+        dropped: Mapping[str, str] | None = None,
+        clear_cache: bool = False,
         priority: int = 0,
         keep_pending: bool = False,
     ) -> None:
-        """Enqueue keys, change what is known, and move to ``new``.
+        """Enqueue keys, change what is known and cached, and move to ``new``.
 
         Raises PositionMoved when Redis stands elsewhere, LeaseLost when another leads, or the last
         RedisError when the process is to stop.
@@ -120,6 +124,9 @@ class Committer:
             keys=keys,
             known=known,
             gone=gone,
+            objects=objects,
+            dropped=dropped,
+            clear_cache=clear_cache,
             priority=priority,
             keep_pending=keep_pending,
             about=self._about(),
@@ -149,7 +156,17 @@ class Committer:
 
     def step(self) -> str:
         """Return a position that is another one, but resumes from the same checkpoint."""
-        return step_of(self.position, f"{self._nonce}:{self._batches}")
+        return step_of(self.position, f"{self._nonce}:{self._batches}", listed=self._listed)
+
+    def begin_list(self, *, clear_cache: bool = False) -> None:
+        """Begin a chain of commits that leaves the checkpoint where it is."""
+        self._listed = ""
+        self.commit(self.step(), clear_cache=clear_cache)
+
+    def end_pages(self, version: str) -> None:
+        """Let no write up to the list's version into the cache any more: the list would have shown it."""
+        self._listed = version
+        self.commit(self.step())
 
     def known_of(self, names: Sequence[str]) -> list[Known]:
         """Return what is known of objects."""
@@ -161,6 +178,10 @@ class Committer:
         """Yield what is known, a page at a time, as it is when asked for; an object may come twice."""
         for page in self._store.known_pages():
             yield [(name, Known.parse(line)) for name, line in page]
+
+    def cached_names(self) -> Iterator[list[str]]:
+        """Yield the names of what is cached, a page at a time."""
+        return self._store.cached_names()
 
     def known_count(self) -> int:
         """Return of how many objects something is known."""

@@ -11,7 +11,7 @@ from distq.controller.stream.batch import Batch
 from distq.controller.stream.committer import Committer
 from distq.controller.stream.known import Known
 from distq.controller.stream.routing import Route, Router
-from distq.controller.stream.tombstones import write_all_tombstones, write_tombstones
+from distq.controller.stream.tombstones import drop_unlisted, write_all_tombstones, write_tombstones
 from distq.controller.watches import LOW_PRIORITY
 from distq.informer.listwatch import ListWatch
 from distq.informer.objects import is_older
@@ -59,16 +59,20 @@ class Replacement(Relist):
         super().__init__(committer, router, moves=True)
         self.everything = checkpoint_of(committer.position) in {"", MARK}
 
-    def end(self) -> int:
-        """Enqueue the keys of what vanished; return how many objects were listed."""
-        write_all_tombstones(self._committer, self._listed, mapped=self._router.mapped)
+    def end(self, version: str) -> int:
+        """Enqueue the keys of what vanished; return how many objects were listed, as of the version."""
+        if self._router.cached:
+            self._committer.end_pages(version)
+        gone_at = version if self._router.cached else ""
+        write_all_tombstones(self._committer, self._listed, mapped=self._router.mapped, version=gone_at)
+        if self._router.cached:
+            drop_unlisted(self._committer, self._listed, version)
         listed, self._listed = len(self._listed), set()
         return listed
 
     def _route(self, obj: RawObject, before: Known) -> Route | None:
         if before.version == obj.version and not self.everything:
-            self._router.remember(obj)
-            return None
+            return self._router.unchanged(obj, before)
         return self._router.route_listed(obj, before)
 
 
@@ -83,7 +87,13 @@ class Resync(Relist):
         super().__init__(committer, router, moves=False)
         self.name = str(list_watch)
         self._pages = Pages(list_watch)
-        self._tombstones = write_tombstones(committer, self._vanished, mapped=router.mapped, moves=False)
+        self._tombstones = write_tombstones(
+            committer,
+            self._vanished,
+            mapped=router.mapped,
+            moves=False,
+            version=lambda: self._pages.version if router.cached else "",
+        )
 
     @property
     def begun(self) -> bool:
@@ -107,7 +117,7 @@ class Resync(Relist):
     def _route(self, obj: RawObject, before: Known) -> Route | None:
         if before.version is not None and is_older(obj.version, before.version):
             return None  # its event came meanwhile
-        route = self._router.route_listed(obj, before)
+        route = self._router.route_listed(obj, before)._replace(cached=None)  # it may be older than the watch
         if before.version != obj.version:  # an event of it may still come
             self._router.forget(obj)
         if before.version is None and self._watch_is_ahead():

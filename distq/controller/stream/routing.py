@@ -1,9 +1,12 @@
 """From what happened to an object to the keys that it means and what to remember of it."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
+from distq.controller.cached import handing_over
+from distq.controller.cached.caching import Caching
 from distq.controller.event import Event, EventType
 from distq.controller.stream.known import Known
 from distq.controller.stream.mapping import KeysOf
@@ -11,6 +14,7 @@ from distq.controller.watches import ResourceWatch
 from distq.errors import DistqError
 from distq.informer.objects import Metadata
 from distq.informer.wire import RawObject, WatchEvent
+from distq.redisio.object_cache import CachedObject
 
 logger = logging.getLogger(__name__)
 
@@ -18,15 +22,20 @@ EVENT_TYPES: dict[str, EventType] = {"ADDED": "create", "MODIFIED": "update", "D
 
 
 class RoutingError(DistqError):
-    """A predicate or mapping function raised, or returned what cannot be a key."""
+    """A predicate, mapping or index function or a transform raised, or returned what cannot be a key."""
 
 
 class Route(NamedTuple):
-    """The keys to enqueue for an object, and what is known of it from then on; None: it is gone."""
+    """The keys to enqueue for an object, and what is known of it from then on; None: it is gone.
+
+    Where the watch is cached, ``cached`` is what is kept of the object, or it is gone as of ``gone_at``.
+    """
 
     name: str
     keys: Sequence[bytes]
     known: Known | None
+    cached: CachedObject | None = None
+    gone_at: str = ""
 
 
 class Router:
@@ -42,7 +51,13 @@ class Router:
         self._resource = watch.resource
         self._keys_of = keys_of
         self._predicate = watch.predicate
+        self._caching = Caching.of(watch)
         self._last: dict[str, Metadata] = {}
+
+    @property
+    def cached(self) -> bool:
+        """Return whether objects are kept."""
+        return self._caching is not None
 
     def route(self, event: WatchEvent, before: Known) -> Route:
         """Return where an event of the watch leads; ``before`` is what is known of its object.
@@ -60,6 +75,14 @@ class Router:
         kind: EventType = "create" if before.version is None else "update"
         return self._route(Event(kind, obj, in_initial_list=True), obj, before)
 
+    def unchanged(self, obj: RawObject, before: Known) -> Route | None:
+        """Return what remains to be done of an object that was handed over: it belongs into the cache."""
+        self.remember(obj)
+        if self._caching is None:
+            return None
+        with self._users_code(obj):
+            return Route(obj.key, (), before, self._caching.keep(obj))
+
     def remember(self, obj: RawObject) -> None:
         """Keep the object's metadata where a predicate compares."""
         if self._predicate.compares:
@@ -74,8 +97,9 @@ class Router:
         self._last.clear()
 
     def _route(self, event: Event, obj: RawObject, before: Known) -> Route:
-        keys = self._keys(event, obj)
-        if gone := event.type == "delete":
+        gone = event.type == "delete"
+        cached, keys = self._kept_and_keys(event, obj)
+        if gone:
             self.forget(obj)
         else:
             self.remember(obj)
@@ -85,17 +109,31 @@ class Router:
             enqueued, kept = list(dict.fromkeys([*before.keys, *keys])), keys
         else:
             enqueued, kept = keys, ()
-        return Route(obj.key, enqueued, None if gone else Known(obj.version, kept))
+        known = None if gone else Known(obj.version, kept)
+        return Route(obj.key, enqueued, known, cached, obj.version if gone and self._caching else "")
 
-    def _keys(self, event: Event, obj: RawObject) -> list[bytes] | None:
-        """Return the event's keys, None where it is filtered."""
+    def _kept_and_keys(self, event: Event, obj: RawObject) -> tuple[CachedObject | None, list[bytes] | None]:
+        """Return what is kept of the object, None for nothing, and the event's keys, None if it is filtered.
+
+        Predicates and mapping functions that read the cache find the object there as it is now.
+        """
+        with self._users_code(obj):
+            cached = self._caching.keep(obj) if self._caching and event.type != "delete" else None
+            stream = handing_over.current()
+            if self._caching and stream:
+                stream.objects[obj.key] = cached
+            return cached, list(dict.fromkeys(self._keys_of(event))) if self._predicate(event) else None
+
+    @contextmanager
+    def _users_code(self, obj: RawObject) -> Iterator[None]:
+        """Turn what a program's own functions raise on an object into a RoutingError."""
         try:
-            return list(dict.fromkeys(self._keys_of(event))) if self._predicate(event) else None
+            yield
         except Exception as error:
             self.failures += 1
             logger.exception(
-                "%s: a predicate or mapping function failed on %s at version %s; the stream stands still "
-                "until it works",
+                "%s: a predicate, mapping or index function, or a transform failed on %s at version %s; "
+                "the stream stands still until it works",
                 self._resource,
                 obj.key,
                 obj.version,

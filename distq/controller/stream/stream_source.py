@@ -13,6 +13,8 @@ from contextlib import suppress
 from typing import Any
 
 from distq.client.resources import UnknownResource
+from distq.controller.cached.caching import Caching
+from distq.controller.cached.handing_over import Place, handing_over
 from distq.controller.stream.batch import Batch
 from distq.controller.stream.committer import Committer
 from distq.controller.stream.known import NEVER, Known
@@ -22,12 +24,13 @@ from distq.controller.stream.resync_schedule import ResyncSchedule
 from distq.controller.stream.routing import Router, RoutingError
 from distq.controller.stream.source_config import SourceConfig
 from distq.controller.watches import ResourceWatch
-from distq.errors import DistqError
+from distq.errors import ApiError, DistqError
 from distq.informer.listwatch import ListWatch
 from distq.informer.reflector import Reflector
 from distq.informer.sink import PositionMoved
 from distq.informer.wire import RawObject, WatchEvent
 from distq.redisio.checkpoints import MARK, checkpoint_of
+from distq.redisio.records import StreamRecord
 from distq.redisio.stream_store import StreamStore
 
 logger = logging.getLogger(__name__)
@@ -58,7 +61,10 @@ class StreamSource:
         self._watch = watch
         self._config = config
         self._clock = config.clock
-        self._identity = identity
+        self._place = Place(config.queue, identity, namespace)
+        self._caching = Caching.of(watch)
+        self._cache_is_whole = False
+        self._problem = ""  # why a first list cannot be had
         self._list_watch = ListWatch(
             config.client,
             watch.resource,
@@ -95,7 +101,7 @@ class StreamSource:
     def name(self) -> str:
         """Return the stream's name in Redis: the same for all who watch the same for the same queue."""
         cluster = self._config.client.cluster_id()
-        whole = "\n".join((cluster, self._identity, self.namespace or "", self._config.queue))
+        whole = "\n".join((cluster, self._place.identity, self.namespace or "", self._config.queue))
         kind = self.resource.rpartition("/")[2].lower()
         return f"{kind}-{hashlib.sha256(whole.encode()).hexdigest()[:16]}"
 
@@ -134,7 +140,8 @@ class StreamSource:
         """Hand over events in their order, in as few commits as they fit."""
         self._oldest = since if self._oldest is None else min(self._oldest, since)
         try:
-            self._hand_over(events)
+            with handing_over(self._place, self._stop):
+                self._hand_over(events)
         except BaseException:
             self._router.forget_all()
             raise
@@ -145,11 +152,13 @@ class StreamSource:
         """Begin a chain of commits that leaves the checkpoint where it is."""
         self._lose_touch()
         self._list = Replacement(self._committer, self._router)
-        self._committer.commit(self._committer.step())
+        # what is there of another history, or of a leader that kept no cache, would seem newer for ever
+        self._committer.begin_list(clear_cache=self._caching is not None and not self._cache_is_whole)
 
     def page(self, objects: Sequence[RawObject]) -> None:
         """Hand over what changed since it was last handed over, or everything."""
-        self._list.page(objects)
+        with handing_over(self._place, self._stop):
+            self._list.page(objects)
         self._probe()
 
     def unlist(self, obj: RawObject) -> None:
@@ -157,9 +166,10 @@ class StreamSource:
 
     def end_list(self, version: str) -> None:
         """Enqueue the keys of what vanished, then move the checkpoint to the list's version."""
-        self.objects = self._list.end()
+        self.objects = self._list.end(version)
         self.lists += 1
         self.synced, self._must_list = True, False
+        self._cache_is_whole = self._caching is not None
         if self._list.everything:
             self._resyncs.plan(self._clock.now())
         self._oldest = None
@@ -174,7 +184,7 @@ class StreamSource:
     def rewound(self, version: str) -> None:  # noqa: ARG002 - any list will do
         """List next, and enqueue everything: what was handed over may never have happened."""
         self._lose_touch()
-        self._committer.commit(MARK)
+        self._mark()
 
     def tick(self) -> None:
         """Check each second that Redis still stands where we think; resync when it is time."""
@@ -183,7 +193,7 @@ class StreamSource:
         if self._connected_at and not self.synced:  # "too old" would have come by now
             self._note_resumed()
         self._probe()
-        if self.synced and self._resyncs.due() and self._resyncs.step():
+        if self.synced and self._resyncs.due() and self._resync():
             self.lists += 1
             self._committer.confirm()
 
@@ -202,6 +212,15 @@ class StreamSource:
             logger.debug("%s: waits for its owners' resource: %s", self._list_watch, error)
         else:
             self._reflector.report(error)
+        if self._caching and self._opened and isinstance(error, ApiError) and not self.synced:
+            self._show(error)
+
+    def _show(self, error: ApiError) -> None:
+        """Let those who wait for the cache know what its first list waits for."""
+        self._problem = str(error)
+        if not self._committer.position and not self._committer.moved:
+            with suppress(DistqError, PositionMoved):
+                self._committer.begin_list()
 
     def _open(self) -> None:
         config = self._config
@@ -223,7 +242,7 @@ class StreamSource:
         record = self._committer.load()
         about = record.about if record else {}
         self._lose_touch()
-        self._must_list = False
+        self._must_list = self._cache_is_whole = False
         self._oldest = None
         self._fed = record.moment("fed") if record else None
         resynced = record.moment("resynced") if record else None
@@ -232,7 +251,26 @@ class StreamSource:
         self._revision = self._config.revision or had
         if record and self._revision != had:
             logger.info("%s: revision %s, was %s: all again", self._list_watch, self._revision, had or "none")
-            self._committer.commit(MARK)
+            self._mark()
+        elif record:
+            self._load_cache(record)
+
+    def _load_cache(self, record: StreamRecord) -> None:
+        """Go on with the cache that the record tells of, or list everything to fill it."""
+        cached = record.cached_indices()
+        if self._caching is None:
+            if "cached" in record.about:
+                self._committer.commit(self._committer.position, clear_cache=True)
+            return
+        self._cache_is_whole = cached is not None and sorted(cached) == self._caching.kept
+        if not self._cache_is_whole and checkpoint_of(record.position) not in {"", MARK}:
+            logger.info("%s: cached now, with %s", self._list_watch, ", ".join(self._caching.kept))
+            self._mark()
+
+    def _mark(self) -> None:
+        """Ask for a list of everything, of this leader or the next; until then no cache is complete."""
+        self._cache_is_whole = False
+        self._committer.commit(MARK)
 
     def _note_resumed(self) -> None:
         self.objects, self.resumed_at = self._committer.known_count(), self._connected_at
@@ -244,6 +282,10 @@ class StreamSource:
         self.synced, self.resumed_at, self._connected_at, self._bookmark = False, "", "", ""
         self._router.forget_all()
         self._resyncs.interrupt()
+
+    def _resync(self) -> bool:
+        with handing_over(self._place, self._stop):
+            return self._resyncs.step()
 
     def _new_resync(self) -> Resync:
         return Resync(self._list_watch, self._committer, self._router)
@@ -308,5 +350,16 @@ class StreamSource:
             "lease": self._config.lease_duration,
             **({"left": True} if self._left else {}),
             "resynced": round(self._resyncs.last, 3),
+            **self._about_cache(),
             **(self._config.purpose().about() if self._config.purpose else {}),
+        }
+
+    def _about_cache(self) -> dict[str, Any]:
+        """Return what readers of the cache want to know: where it is, whether it has all, or why not."""
+        if self._caching is None:
+            return {}
+        return {
+            "watch": self._place.identity,
+            **({"cached": self._caching.kept} if self._cache_is_whole else {}),
+            **({"problem": self._problem} if self._problem and not self.synced else {}),
         }

@@ -15,22 +15,31 @@ SCANS = 4
 
 
 def write_tombstones(
-    committer: Committer, vanished: Callable[[str, Known], bool], *, mapped: bool, moves: bool = True
+    committer: Committer,
+    vanished: Callable[[str, Known], bool],
+    *,
+    mapped: bool,
+    moves: bool = True,
+    version: Callable[[], str] = lambda: "",
 ) -> Iterator[None]:
     """Enqueue the keys of the known objects that vanished, and forget them, a page of the known set a step.
 
-    ``mapped`` means that their keys are others than their names.
+    ``mapped`` means that their keys are others than their names. They leave the cache as of ``version``, too,
+    unless that is "".
     """
     batch = Batch(committer, priority=LOW_PRIORITY, moves=moves)
     for page in committer.known_pages():
         for name, known in page:
             if vanished(name, known):
-                batch.add(Route(name, known.keys if mapped else key_of_name(name), None))
+                keys = known.keys if mapped else key_of_name(name)
+                batch.add(Route(name, keys, None, gone_at=version()))
         batch.flush()
         yield
 
 
-def write_all_tombstones(committer: Committer, listed: Collection[str], *, mapped: bool) -> None:
+def write_all_tombstones(
+    committer: Committer, listed: Collection[str], *, mapped: bool, version: str = ""
+) -> None:
     """Do so with all that was not listed, at once; raise RedisError where it cannot be found.
 
     All that was listed is known by now, so counting shows whether anything else is. A scan misses some
@@ -41,5 +50,17 @@ def write_all_tombstones(committer: Committer, listed: Collection[str], *, mappe
         if scans == SCANS:
             raise RedisError(f"more is known of {committer.stream} than a scan shows")
         scans += 1
-        for _ in write_tombstones(committer, lambda name, _: name not in listed, mapped=mapped):
+        for _ in write_tombstones(
+            committer, lambda name, _: name not in listed, mapped=mapped, version=lambda: version
+        ):
             pass
+
+
+def drop_unlisted(committer: Committer, listed: Collection[str], version: str) -> None:
+    """Drop from the cache what a list of this version did not show: a write came before its event there."""
+    batch = Batch(committer)
+    for page in committer.cached_names():
+        for name in page:
+            if name not in listed:
+                batch.drop(name, version)
+    batch.flush()

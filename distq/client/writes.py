@@ -1,0 +1,54 @@
+"""Who is told of each write that the API server has answered, by any Client of this process."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from distq.client.objects import Object, metadata
+from distq.client.resources import Resource
+
+if TYPE_CHECKING:
+    from distq.client.client import Client
+
+
+class Write(NamedTuple):
+    """A write that was answered: by whom, of what, and the object as stored; None after a deletion."""
+
+    client: "Client"
+    resource: Resource
+    key: str
+    obj: Object | None
+
+
+Observer = Callable[[Write], None]
+
+_observers: list[Observer] = []
+
+
+@contextmanager
+def observed(observer: Observer) -> Iterator[None]:
+    """Call ``observer`` with each write before its caller gets the answer; it must not raise."""
+    _observers.append(observer)
+    try:
+        yield
+    finally:
+        _observers.remove(observer)
+
+
+def written(client: "Client", resource: Resource, obj: Object) -> None:
+    """Tell all observers of an object as the API server stored it; what has no name is stored nowhere."""
+    about = metadata(obj) if _observers else {}
+    if about.get("name"):
+        namespace = about.get("namespace")
+        key = f"{namespace}/{about['name']}" if namespace else about["name"]
+        _tell(Write(client, resource, key, obj))
+
+
+def deleted(client: "Client", resource: Resource, key: str) -> None:
+    """Tell all observers that an object was deleted, or begins to be."""
+    _tell(Write(client, resource, key, None))
+
+
+def _tell(write: Write) -> None:
+    for observer in tuple(_observers):
+        observer(write)

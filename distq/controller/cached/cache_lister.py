@@ -1,0 +1,118 @@
+"""Reading what a cached watch keeps (controller-runtime's cache-backed client.Reader)."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from distq.client.client import Client
+from distq.client.objects import Object
+from distq.controller.cached import handing_over
+from distq.controller.cached.stream_cache import StreamCache
+from distq.errors import ConfigError
+from distq.informer.indexer import NAMESPACE_INDEX, Objects
+from distq.informer.lister import Lister, selection
+from distq.informer.objects import is_older
+from distq.informer.selectors import Labels
+from distq.informer.stored_object import StoredObject
+from distq.redisio.object_cache import CachedObject, ObjectCache
+
+Counted = Callable[[], None]
+
+
+class CacheLister(Lister):
+    """A lister of what the leading informer keeps in Redis, in all processes of a fleet.
+
+    ``oversized`` is called for each object that is read from the API server, since it is too large.
+    """
+
+    def __init__(
+        self, caches: Sequence[StreamCache], client: Callable[[], Client], oversized: Counted
+    ) -> None:
+        self._caches = caches
+        self._watch = caches[0].watch
+        self._client = client
+        self._oversized = oversized
+
+    def get(self, key: str) -> Object | None:
+        """Return the object of a key."""
+        (cache,) = self._covering(key, key.rpartition("/")[0])
+        found = cache.read(lambda objects: objects.get(key))
+        laid_over = _laid_over(cache, [found] if found else [], lambda ahead: ahead.name == key)
+        return next(self._decoded(laid_over), None)
+
+    def list(self, namespace: str | None = None, *, label_selector: str | Labels = "") -> Objects:
+        """Return all objects, or those of a namespace, whose labels match."""
+        selected = selection(label_selector)
+        caches = self._caches if namespace is None else self._covering(f"{namespace}/", namespace)
+
+        def read(objects: ObjectCache) -> Sequence[CachedObject]:
+            return [found for page in objects.pages(namespace) for found in page]
+
+        def is_meant(ahead: CachedObject) -> bool:
+            return namespace is None or ahead.name.startswith(f"{namespace}/")
+
+        found = [each for cache in caches for each in _laid_over(cache, cache.read(read), is_meant)]
+        return list(self._decoded(found, selected))
+
+    def by_index(self, name: str, value: str) -> Objects:
+        """Return the objects that an index has under a value."""
+        if name == NAMESPACE_INDEX:
+            return self.list(value)
+        if name not in self._watch.indexers:
+            there = ", ".join(sorted([NAMESPACE_INDEX, *self._watch.indexers]))
+            raise ConfigError(
+                f'no index "{name}" of {self._watch.resource}: there are {there}. Add it to the indexers.'
+            )
+
+        index = self._caches[0].caching.index(name)
+
+        def read(objects: ObjectCache) -> Sequence[CachedObject]:
+            return objects.by_index(index, value)
+
+        def is_meant(ahead: CachedObject) -> bool:
+            return value in ahead.indices[index]
+
+        found = [each for cache in self._caches for each in _laid_over(cache, cache.read(read), is_meant)]
+        return list(self._decoded(found))
+
+    def _covering(self, key: str, namespace: str) -> Sequence[StreamCache]:
+        caches = [cache for cache in self._caches if cache.covers(key)]
+        if not caches:
+            watched = ", ".join(str(cache.place.namespace) for cache in self._caches)
+            raise ConfigError(
+                f'no {self._watch.resource} of namespace "{namespace}" is cached: the watch looks at '
+                f"{watched}. Add it to its namespaces."
+            )
+        return caches
+
+    def _decoded(
+        self, found: Iterable[CachedObject], selected: Callable[[StoredObject], bool] = lambda _: True
+    ) -> Iterator[Object]:
+        for each in found:
+            stored = self._stored(each)
+            if stored is not None and selected(stored):
+                yield stored.decode()
+
+    def _stored(self, found: CachedObject) -> StoredObject | None:
+        """Return an object as it is cached, or as the API server has it now where it is too large."""
+        if found.data:
+            return StoredObject(found.name, found.version, found.data)
+        self._oversized()
+        client, caching = self._client(), self._caches[0].caching
+        obj = client.get(self._watch.resource, found.name)
+        return caching.stored(caching.raw(obj, client.resolve(self._watch.resource))) if obj else None
+
+
+def _laid_over(
+    cache: StreamCache, found: Sequence[CachedObject], is_meant: Callable[[CachedObject], bool]
+) -> Sequence[CachedObject]:
+    """Return what was found, with what this thread hands over just now, where that is newer."""
+    stream = handing_over.current()
+    if stream is None or stream.place != cache.place:
+        return found
+    merged = {each.name: each for each in found}
+    for name, ahead in stream.objects.items():
+        there = merged.pop(name, None)
+        if ahead is not None and there is not None and is_older(ahead.version, there.version):
+            merged[name] = there
+        elif ahead is not None and is_meant(ahead):
+            merged[name] = ahead
+    return list(merged.values())

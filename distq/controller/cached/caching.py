@@ -1,0 +1,65 @@
+"""What a cached watch keeps of an object."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+import msgspec
+
+from distq.client.objects import Object
+from distq.client.resources import Resource
+from distq.controller.watches import ResourceWatch, name_of
+from distq.informer.indexer import IndexFunc, values_of
+from distq.informer.stored_object import StoredObject, Transform, store_raw
+from distq.informer.wire import RawObject, raw_object
+from distq.redisio.object_cache import CachedObject
+
+_TYPE_AND_METADATA = ("apiVersion", "kind", "metadata")
+
+
+@dataclass(frozen=True)
+class Caching:
+    """How the objects of a watch are kept: transformed, and with the values of its indexers."""
+
+    transform: Transform | None
+    indexers: Mapping[str, IndexFunc]
+    metadata_only: bool = False
+
+    @classmethod
+    def of(cls, watch: ResourceWatch) -> Self | None:
+        """Return how a watch's objects are kept, None where they are not."""
+        return cls(watch.transform, watch.indexers, watch.metadata_only) if watch.cached else None
+
+    @property
+    def kept(self) -> list[str]:
+        """Return what a stream's record says of it; where it says otherwise all objects are listed anew."""
+        transform = f"transform={name_of(self.transform)}" if self.transform else "whole"
+        part = ["metadata"] if self.metadata_only else []
+        return sorted([transform, *part, *map(self.index, self.indexers)])
+
+    def index(self, name: str) -> str:
+        """Return what an index is called in Redis: another function's values are another index."""
+        return f"{name}={name_of(self.indexers[name])}"
+
+    def keep(self, obj: RawObject) -> CachedObject:
+        """Return what is kept of an object as the API server gave it.
+
+        Raises what the transform raises, and ValueError where an index function fails.
+        """
+        stored = self.stored(obj)
+        indices = {}
+        for name, values in values_of(self.indexers, stored).items():
+            if not all(isinstance(value, str) for value in values):
+                raise ValueError(f"index {name}: bad values of {obj.key}: {values!r:.80}. Return texts.")
+            indices[self.index(name)] = sorted(values)
+        return CachedObject(obj.key, obj.version, stored.raw, indices)
+
+    def stored(self, obj: RawObject) -> StoredObject:
+        """Return an object as it comes out of the cache."""
+        return StoredObject(obj.key, obj.version, store_raw(obj, self.transform).raw)
+
+    def raw(self, obj: Object, resource: Resource) -> RawObject:
+        """Return an object that a Client got as the watch would have brought it."""
+        if self.metadata_only:
+            obj = {name: obj[name] for name in _TYPE_AND_METADATA if name in obj}
+        return raw_object(msgspec.Raw(msgspec.json.encode(obj)), resource)

@@ -1,0 +1,71 @@
+"""What a leader's stream is just handing over: predicates and mapping functions see it, Redis not yet."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import NamedTuple
+
+from distq.redisio.object_cache import CachedObject
+
+
+class Place(NamedTuple):
+    """Which cache it is: the queue that a watch feeds, what no other watch has, and where it looks."""
+
+    queue: str
+    identity: str
+    namespace: str | None
+
+
+class HandingOver:
+    """The objects of the commits that a stream prepares, None for those that are gone.
+
+    It also knows for which cache its stream waits in the midst of that, since a stream that waits for itself,
+    through others or not, would wait for ever.
+    """
+
+    def __init__(self, place: Place, stopped: threading.Event) -> None:
+        self.place = place
+        self.stopped = stopped
+        self.objects: dict[str, CachedObject | None] = {}
+
+    def waits_for_itself(self, place: Place) -> bool:
+        """Return whether that cache is complete no sooner than this stream goes on."""
+        return _leads_back(place, self.place)
+
+    @contextmanager
+    def waiting_for(self, place: Place) -> Iterator[None]:
+        """Let others know for what it waits meanwhile."""
+        _waits[self.place] = place
+        try:
+            yield
+        finally:
+            del _waits[self.place]
+
+
+_waits: dict[Place, Place] = {}
+_current: ContextVar[HandingOver | None] = ContextVar("distq_handing_over", default=None)
+
+
+def current() -> HandingOver | None:
+    """Return what this thread is handing over, None outside of predicates and mapping functions."""
+    return _current.get()
+
+
+@contextmanager
+def handing_over(place: Place, stopped: threading.Event) -> Iterator[HandingOver]:
+    """Let this thread hand over objects of a stream, until ``stopped`` ends all waiting."""
+    stream = HandingOver(place, stopped)
+    token = _current.set(stream)
+    try:
+        yield stream
+    finally:
+        _current.reset(token)
+
+
+def _leads_back(place: Place | None, start: Place) -> bool:
+    for _ in range(len(_waits) + 1):
+        if place is None or place == start:
+            break
+        place = _waits.get(place)
+    return place == start

@@ -1,0 +1,151 @@
+"""One cache as a process reads it: found by the record of its stream, waited for until it is complete."""
+
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext, suppress
+from typing import TypeVar
+
+from distq.client.client import Client
+from distq.clock import SYSTEM_CLOCK, Clock
+from distq.controller.cached import handing_over
+from distq.controller.cached.caching import Caching
+from distq.controller.cached.handing_over import Place
+from distq.controller.watches import ResourceWatch
+from distq.errors import CacheNotSynced
+from distq.redisio.object_cache import CachedObject, CacheIncomplete, ObjectCache
+from distq.redisio.records import StreamRecord
+from distq.redisio.stream_store import stream_records
+from distq.wording import duration
+from distq.workqueue.current import current_request
+from distq.workqueue.purpose import Purpose
+from distq.workqueue.queue import Queue
+
+LOOK_EVERY = 0.1
+"""Seconds between looks whether a cache is complete."""
+
+Answer = TypeVar("Answer")
+
+
+class StreamCache:
+    """The cache of a watch in all its namespaces, or in one of them.
+
+    A stream is known by what it watches and where, as its record says; its name alone would need the rights
+    of whoever leads.
+    """
+
+    def __init__(
+        self,
+        watch: ResourceWatch,
+        caching: Caching,
+        place: Place,
+        *,
+        queue: Queue,
+        client: Callable[[], Client],
+        timeout: float,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self.watch = watch
+        self.caching = caching
+        self.place = place
+        self._queue = queue
+        self._client = client
+        self._timeout = timeout
+        self._clock = clock
+        self._found: ObjectCache | None = None
+        self._name = ""
+
+    def covers(self, key: str) -> bool:
+        """Return whether an object of this key is looked for here."""
+        return self.place.namespace in {None, key.rpartition("/")[0]}
+
+    def read(self, ask: Callable[[ObjectCache], Answer]) -> Answer:
+        """Return what the cache answers as soon as it is complete.
+
+        Raises CacheNotSynced where that takes longer than the timeout, and RedisError.
+        """
+        try:
+            return ask(self._cache())
+        except CacheIncomplete as incomplete:
+            return self._read_later(ask, incomplete.record)
+
+    def wrote(self, *objects: CachedObject, dropped: Mapping[str, str] | None = None) -> None:
+        """Keep what the API server answered to a write, or that an object is gone as of a version.
+
+        Nothing is kept where nobody has led yet. Raises RedisError.
+        """
+        with suppress(CacheIncomplete):
+            self._cache().wrote(objects, dropped)
+
+    def _read_later(self, ask: Callable[[ObjectCache], Answer], record: StreamRecord | None) -> Answer:
+        """Wait until the cache is complete, but not in its own stream while that hands over its objects."""
+        stream = handing_over.current()
+        deadline = self._clock.monotonic() + self._timeout
+        with stream.waiting_for(self.place) if stream else nullcontext():
+            while True:
+                partly = stream is not None and stream.waits_for_itself(self.place)
+                try:
+                    return ask(self._cache(partly=partly))
+                except CacheIncomplete as incomplete:
+                    record, self._found = incomplete.record or record, None
+                self._pause(deadline, record)
+
+    def _pause(self, deadline: float, record: StreamRecord | None) -> None:
+        request, stream = current_request(), handing_over.current()
+        ended = request.cancelled if request else stream.stopped if stream else threading.Event()
+        self._clock.wait(ended, LOOK_EVERY)
+        if ended.is_set() or self._clock.monotonic() >= deadline:
+            waited = "" if ended.is_set() else f" after {duration(self._timeout)}"
+            raise CacheNotSynced(f"{self.watch.resource}: not synced{waited}: {self._cause(record)}")
+
+    def _cache(self, *, partly: bool = False) -> ObjectCache:
+        """Return what reads the cache, ``partly`` an incomplete one, too; CacheIncomplete without any."""
+        connection = self._queue.connection
+        if self._found is None or self._found.connection is not connection:
+            self._name = self._find()
+            if not self._name:
+                raise CacheIncomplete(None)
+            self._found = ObjectCache(connection, self._queue.name, self._name)
+        if partly:
+            return ObjectCache(connection, self._queue.name, self._name, partly=True)
+        return self._found
+
+    def _find(self) -> str:
+        """Return the name of the stream, "" where there is none; of two clusters' take this one's."""
+        found = {
+            name: record
+            for name, record in stream_records(self._queue.connection, self._queue.name).items()
+            if record.about.get("watch") == self.place.identity
+            and record.about.get("namespace") == self.place.namespace
+            and not self._is_of_another(record.about)
+        }
+        if len(found) > 1:
+            cluster = self._client().cluster_id()
+            found = {name: each for name, each in found.items() if each.about.get("cluster") == cluster}
+        return next(iter(found), "")
+
+    def _is_of_another(self, about: Mapping[str, object]) -> bool:
+        """Return whether the leader that committed last is in another cluster, as far as that is known."""
+        mine, theirs = self._queue.purpose, Purpose.parse(about)
+        return bool(mine and theirs and mine().differs_from(theirs))
+
+    def _cause(self, record: StreamRecord | None) -> str:
+        """Return, for people, why the cache is not complete, and what to do."""
+        if record is None:
+            return self._unknown()
+        about, gone_since = record.about, record.gone_since(self._queue.connection.now())
+        leader = about.get("leader")
+        if gone_since is not None:
+            return f"nobody leads since {leader} did. Start an informer."
+        if about.get("problem"):
+            return f"{leader} cannot list it: {about['problem']}"
+        if about.get("synced"):
+            kept = ", ".join(map(str, about.get("cached") or ())) or "nothing"
+            return f"{leader} keeps {kept}, not {', '.join(self.caching.kept)}. Run one version everywhere."
+        return f"{leader} still lists it. Wait, or raise cache_sync_timeout."
+
+    def _unknown(self) -> str:
+        records = stream_records(self._queue.connection, self._queue.name).values()
+        leaders = {record.about.get("leader") for record in records}
+        if not leaders:
+            return "nobody has led yet. Start an informer."
+        return f"{', '.join(map(str, leaders))} does not watch it so. Run one version everywhere."

@@ -1,0 +1,114 @@
+"""What this process writes by a Client stands in the caches before the call returns.
+
+The watch would bring it a moment later; a reconcile that reads in between would not see its own write. The
+API server has the last word: what cannot be written through fails no call.
+"""
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import Lock
+
+from distq.client.client import Client
+from distq.client.objects import metadata
+from distq.client.outage import Outage
+from distq.client.writes import Write, observed
+from distq.clock import SYSTEM_CLOCK
+from distq.controller.cached.caches import Caches
+from distq.controller.cached.stream_cache import StreamCache
+from distq.controller.watches import group_kind
+from distq.informer.listwatch import ListWatch
+from distq.informer.selectors import label_selector
+from distq.metrics import MetricsProvider
+
+_logger = logging.getLogger("distq")
+
+
+@contextmanager
+def writing_through(
+    controllers: Sequence[Caches], client: Client, metrics: MetricsProvider | None
+) -> Iterator[None]:
+    """Let the caches use this client, and show what any Client of this process writes meanwhile."""
+    for caches in controllers:
+        caches.bind(client, metrics)
+    with observed(WriteThrough(controllers, client)):
+        yield
+
+
+class WriteThrough:
+    """Observes the writes of all Clients of this process; ``client`` says which cluster the caches show."""
+
+    def __init__(self, controllers: Sequence[Caches], client: Client) -> None:
+        self._caches: dict[tuple[str, str], list[tuple[Caches, StreamCache]]] = {}
+        for caches in controllers:
+            for cache in caches:
+                self._caches.setdefault(group_kind(cache.watch.resource), []).append((caches, cache))
+        self._client = client
+        self._clusters: dict[str, bool] = {}
+        self._lock = Lock()
+        self._outage = Outage("cached reads", _logger, SYSTEM_CLOCK)
+
+    def __call__(self, write: Write) -> None:
+        """Put a write into the caches of its resource and cluster."""
+        for caches, cache in self._caches.get(group_kind(str(write.resource)), ()):
+            try:
+                if cache.covers(write.key) and self._is_of_this_cluster(write.client):
+                    _write_through(cache, write)
+            except Exception as error:  # noqa: BLE001 - the write stands, whatever becomes of its copy
+                caches.unwritten(cache)
+                with self._lock:
+                    self._outage.failed(error)
+            else:
+                with self._lock:
+                    self._outage.over()
+
+    def _is_of_this_cluster(self, client: Client) -> bool:
+        """Return whether a Client reaches the cluster of the caches; asked once for each API server."""
+        server = client.server
+        if server not in self._clusters:
+            self._clusters[server] = (
+                server == self._client.server or client.cluster_id() == self._client.cluster_id()
+            )
+        return self._clusters[server]
+
+
+def _write_through(cache: StreamCache, write: Write) -> None:
+    """Keep the object, or that the watch no longer has it."""
+    if write.obj is None or _must_look(cache, write):
+        _look(cache, write)
+        return
+    raw = cache.caching.raw(write.obj, write.resource)
+    if label_selector(cache.watch.label_selector)(raw.metadata.get("labels") or {}):
+        cache.wrote(cache.caching.keep(raw))
+    else:
+        cache.wrote(dropped={raw.key: raw.version})
+
+
+def _must_look(cache: StreamCache, write: Write) -> bool:
+    """Return whether the answer does not tell: of another version, by a field, or of what may be gone."""
+    about = metadata(write.obj or {})
+    ends = bool(about.get("deletionTimestamp")) and not about.get("finalizers")
+    return ends or bool(cache.watch.field_selector) or str(write.resource) != cache.watch.resource
+
+
+def _look(cache: StreamCache, write: Write) -> None:
+    """Keep what a list of this one object shows; that it is gone is true as of the list's version.
+
+    The answer to a deletion has no version.
+    """
+    namespace, _, name = write.key.rpartition("/")
+    watch = cache.watch
+    this = f"metadata.name={name}"
+    list_watch = ListWatch(
+        write.client,
+        watch.resource,
+        namespace or None,
+        label_selector=watch.label_selector,
+        field_selector=f"{watch.field_selector},{this}" if watch.field_selector else this,
+        metadata_only=watch.metadata_only,
+    )
+    page = list_watch.page()
+    if page.objects:
+        cache.wrote(cache.caching.keep(page.objects[0]))
+    else:
+        cache.wrote(dropped={write.key: page.version})

@@ -1,0 +1,285 @@
+"""A leader keeps the objects of a cached watch in Redis, in the commits that enqueue their keys."""
+
+from typing import Any
+
+import pytest
+
+from distq.client.objects import Object
+from distq.controller.stream import batch as batch_module
+from distq.controller.watches import For, Watches
+from distq.errors import CacheNotSynced
+from distq.informer import pager as pager_module
+from distq.redisio import stream_store
+from distq.redisio.checkpoints import MARK
+from distq.redisio.stream_store import Committed, StreamStore
+from tests.controller.caching import (
+    CONFIG_MAPS,
+    ON_TWO_SERVERS,
+    by_color,
+    by_first_letter,
+    cached,
+    entries,
+    kept,
+    lister,
+    names,
+    object_cache,
+)
+from tests.controller.leading import QUEUE, Scene
+from tests.controller.test_stream import change, create, delete, stand
+from tests.support.eventually import eventually
+from tests.support.samples import config_map
+
+pytestmark = ON_TWO_SERVERS
+
+
+def shout(obj: Object) -> Object:
+    """Keep of a ConfigMap its data alone, in capitals."""
+    return {"metadata": {"name": obj["metadata"]["name"]}, "data": {"color": obj["data"]["color"].upper()}}
+
+
+def test_a_list_and_events_are_cached_with_their_keys(scene: Scene) -> None:
+    """What the watch shows, the cache shows once the key is pending; managedFields are not kept."""
+    create(scene, "a", "b")
+    with scene.leading(cached(scene)):
+        reader = lister(scene)
+        assert names(reader.list()) == {"a", "b"}
+        assert names(reader.by_index("color", "green")) == set()
+        scene.take()
+        change(scene, "a")
+        eventually(lambda: scene.has("a"))
+        assert names(reader.by_index("color", "green")) == {"a"}
+        found = reader.get(scene.key("a"))
+        assert found is not None
+        expected = scene.leader().client.get(CONFIG_MAPS, scene.key("a"))
+        assert expected is not None
+        expected["metadata"].pop("managedFields", None)
+        assert found == expected
+        delete(scene, "a")
+        create(scene, "c")
+        eventually(lambda: scene.has("a", "c"))
+        assert names(reader.list(scene.namespace)) == {"b", "c"}
+        assert reader.get(scene.key("a")) is None
+        assert reader.by_index("color", "green") == []
+
+
+def test_a_new_leader_of_the_same_settings_lists_nothing(scene: Scene) -> None:
+    """What the leader before it kept is there, and what happened meanwhile follows."""
+    create(scene, "a", "b")
+    with scene.leading(cached(scene)):
+        pass
+    assert names(lister(scene).list()) == {"a", "b"}  # nobody leads, and it is whole all the same
+    delete(scene, "b")
+    change(scene, "a")
+    scene.take()
+    with scene.leading(cached(scene), epoch="2") as successor:
+        eventually(lambda: scene.has("a", "b"))
+        assert successor.client.lists() == 0
+        assert names(lister(scene).by_index("color", "green")) == {"a"}
+        assert names(lister(scene).list()) == {"a"}
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        For(CONFIG_MAPS),
+        For(CONFIG_MAPS, cached=True),
+        For(CONFIG_MAPS, cached=True, indexers={"color": by_first_letter}),
+        For(CONFIG_MAPS, cached=True, indexers={"color": by_color}, transform=None),
+        For(CONFIG_MAPS, cached=True, indexers={"color": by_color}, metadata_only=True),
+    ],
+)
+def test_other_settings_list_once_and_only_then(scene: Scene, before: For) -> None:
+    """``cached`` turned on, other indexers, another transform: the cache is filled anew, and readers wait."""
+    create(scene, "a", "b")
+    change(scene, "a")
+    with scene.leading(before):
+        pass
+    assert sorted(scene.take()) == [scene.key("a"), scene.key("b")]
+    with scene.leading(cached(scene), epoch="2") as leader:
+        assert leader.stream.lists == 1
+        assert names(lister(scene).by_index("color", "green")) == {"a"}
+        found = lister(scene).get(scene.key("a"))
+        assert found is not None
+        assert (found["data"]["color"], "managedFields" in found["metadata"]) == ("green", False)
+    with scene.leading(cached(scene), epoch="3") as leader:
+        assert leader.stream.lists == 0
+
+
+def test_cached_turned_off_leaves_nothing(scene: Scene) -> None:
+    """The objects go without a list, and only the record of the stream remains."""
+    create(scene, "a")
+    with scene.leading(cached(scene)):
+        assert set(entries(scene)) == {"a"}
+    scene.take()
+    with scene.leading(For(CONFIG_MAPS), epoch="2") as leader:
+        assert leader.stream.lists == 0
+        keys = scene.connection.execute("KEYS", "*")
+        assert not [key for key in keys if b":cache:" in key or b":index:" in key]
+    assert scene.pending() == {}
+
+
+def test_a_leader_that_keeps_no_cache_is_noticed(scene: Scene) -> None:
+    """As one of 0.1.0, or of the release before: who leads after it fills the cache anew."""
+    create(scene, "a", "b")
+    with scene.leading(cached(scene)):
+        pass
+    record = scene.record()
+    assert record is not None
+    about = {name: value for name, value in record.about.items() if name not in {"watch", "cached"}}
+    store = StreamStore(scene.connection, QUEUE, scene.leader().stream.name())
+    delete(scene, "a")
+    gone = store.commit(
+        epoch="1", after=record.batch, new=record.position, batch="old", gone=[scene.key("a")], about=about
+    )
+    assert isinstance(gone, Committed)
+    with scene.leading(cached(scene), epoch="2") as leader:
+        assert leader.stream.lists == 1
+        assert names(lister(scene).list()) == {"b"}
+        assert set(entries(scene)) == {"b"}
+
+
+def test_a_relist_drops_what_vanished_from_the_cache(scene: Scene) -> None:
+    """After 410 the cache has what the list shows, and nothing else."""
+    create(scene, "same", "changed", "deleted")
+    with scene.leading(cached(scene)):
+        pass
+    change(scene, "changed")
+    delete(scene, "deleted")
+    create(scene, "new")
+    scene.expire()
+    scene.take()
+    with scene.leading(cached(scene), epoch="2") as leader:
+        assert leader.stream.lists == 1
+        assert names(lister(scene).list()) == {"same", "changed", "new"}
+        assert names(lister(scene).by_index("color", "green")) == {"changed"}
+        assert scene.has("changed", "deleted", "new")
+
+
+def test_a_list_drops_what_was_written_through_and_never_seen(scene: Scene) -> None:
+    """An object that came and went between two lists is in no list, and known to no event."""
+    create(scene, "a")
+    with scene.leading(cached(scene)):
+        pass
+    client = scene.leader().client
+    ghost = client.create(config_map(scene.namespace, "ghost", color="green"))
+    object_cache(scene).wrote([kept(scene, ghost)])
+    assert names(lister(scene).by_index("color", "green")) == {"ghost"}
+    delete(scene, "ghost")
+    scene.expire()
+    with scene.leading(cached(scene), epoch="2") as leader:
+        assert leader.stream.lists == 1
+        assert lister(scene).by_index("color", "green") == []
+        assert set(entries(scene)) == {"a"}
+
+
+def test_a_restored_cluster_fills_the_cache_anew(scene: Scene) -> None:
+    """Versions of the other history would win over all that comes: nothing of it stays."""
+    create(scene, "a", "b")
+    with scene.leading(cached(scene)):
+        pass
+    far = "88888888888888888888"
+    ghost = scene.leader().client.get(CONFIG_MAPS, scene.key("a"))
+    assert ghost is not None
+    ghost["metadata"] |= {"name": "ghost", "resourceVersion": far}
+    object_cache(scene).wrote([kept(scene, ghost)])
+    stand(scene, far, epoch="99999999999999999999")
+    with scene.leading(cached(scene), epoch="2") as leader:
+        assert leader.stream.lists == 1
+        assert names(lister(scene).list()) == {"a", "b"}
+        assert far not in entries(scene).values()
+
+
+def test_a_resync_by_hand_fills_the_cache_anew(scene: Scene) -> None:
+    """Readers wait for its list: until then nobody knows what the stream has passed."""
+    create(scene, "a")
+    with scene.leading(cached(scene)):
+        pass
+    stand(scene, MARK)
+    with pytest.raises(CacheNotSynced, match="nobody leads"):
+        lister(scene, timeout=0.2).list()
+    with scene.leading(cached(scene), epoch="2"):
+        assert names(lister(scene).list()) == {"a"}
+
+
+def test_a_wiped_redis_is_not_an_empty_cluster(scene: Scene) -> None:
+    """A reader waits for the list that fills it again."""
+    create(scene, "a", "b")
+    with scene.leading(cached(scene)) as leader:
+        reader = lister(scene)
+        assert len(reader.list()) == 2
+        scene.connection.execute("FLUSHALL")
+        assert names(reader.list()) == {"a", "b"}
+        assert leader.stream.lists == 2
+
+
+def test_commits_are_bounded_by_bytes(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page of large objects takes several commits, none of them larger than the limit by much."""
+    monkeypatch.setattr(batch_module, "CACHED_BYTES", 20_000)
+    sizes: list[int] = []
+    commit = stream_store.StreamStore.commit
+
+    def measured(self: StreamStore, **options: Any) -> Any:
+        sizes.append(sum(obj.size for obj in options.get("objects", ())))
+        return commit(self, **options)
+
+    monkeypatch.setattr(stream_store.StreamStore, "commit", measured)
+    client = scene.leader().client
+    for number in range(12):
+        client.create(config_map(scene.namespace, f"large-{number}", text="x" * 6_000))
+    with scene.leading(cached(scene)):
+        assert len(lister(scene).list()) == 12
+    assert max(sizes) <= 20_000
+    assert len([size for size in sizes if size]) >= 4
+
+
+def test_many_keys_of_one_object_wait_for_it(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An event with more keys than a commit takes: the first of its commits has the object."""
+    monkeypatch.setattr(batch_module, "BATCH_LIMIT", 10)
+    committed: list[tuple[int, int, int]] = []
+    commit = stream_store.StreamStore.commit
+
+    def noted(self: StreamStore, **options: Any) -> Any:
+        parts = [len(options.get(name) or ()) for name in ("objects", "keys", "known")]
+        if any(parts):
+            committed.append((parts[0], parts[1], parts[2]))
+        return commit(self, **options)
+
+    monkeypatch.setattr(stream_store.StreamStore, "commit", noted)
+    create(scene, "a")
+    watch = Watches(CONFIG_MAPS, many_keys, cached=True)
+    with scene.leading(watch):
+        assert len(scene.pending()) == 25
+    assert [parts[0] for parts in committed] == [1, 0, 0]
+    assert [parts[2] for parts in committed] == [0, 0, 1]
+    assert all(sum(parts) <= 10 for parts in committed)
+
+
+def many_keys(obj: Object) -> list[str]:
+    """Return more keys than a commit takes."""
+    return [f"{obj['metadata']['name']}-{number}" for number in range(25)]
+
+
+def test_pages_of_a_list_are_cached_as_they_come(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lists of several pages, first and second ones, leave a whole cache."""
+    monkeypatch.setattr(pager_module, "PAGE_SIZE", 2)
+    create(scene, *"abcde")
+    with scene.leading(cached(scene)):
+        assert names(lister(scene).list()) == set("abcde")
+    delete(scene, "c")
+    scene.expire()
+    with scene.leading(cached(scene), epoch="2"):
+        assert names(lister(scene).list()) == set("abde")
+
+
+def test_a_transform_says_what_is_kept(scene: Scene) -> None:
+    """Index functions see what it returns; what it leaves out of the metadata harms nothing."""
+    client = scene.leader().client
+    client.create(config_map(scene.namespace, "a", color="red"))
+    watch = cached(scene, transform=shout)
+    with scene.leading(watch):
+        (found,) = lister(scene, watch).by_index("color", "RED")
+        assert found["data"] == {"color": "RED"}
+        assert lister(scene, watch).get(scene.key("a")) == found
+        client.patch(CONFIG_MAPS, scene.key("a"), {"data": {"color": "blue"}})
+        eventually(lambda: lister(scene, watch).by_index("color", "BLUE"))
+        assert lister(scene, watch).by_index("color", "RED") == []
