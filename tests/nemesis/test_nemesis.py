@@ -27,9 +27,9 @@ MISTAKES = {
     ),
     "F4": (
         "redisio/lua/include/enqueue.lua",
-        "if claimed[i] then",
-        "if claimed[i] then -- and nothing is remembered\n elseif false then",
-        r"lost|S11 at|S13 at",
+        "to_dirty or { 'ZADD', dirty, 'LT' }",
+        "to_dirty or { 'ZADD', ready, 'LT' } -- though somebody holds it",
+        "overlaps|S1 at",
     ),
     "F17": (
         "redisio/lua/include/claim.lua",
