@@ -21,7 +21,7 @@ from distq.redisio.keys import (
     validate_queue_name,
 )
 from distq.redisio.limits import BATCH_LIMIT, REPAIR_LIMIT
-from distq.redisio.registration import Registration, is_registered
+from distq.redisio.registration import QueueRegistration, is_registered
 
 _VERSION = re.compile(rb"\d{1,4}")
 """A layout; what is none was written by no distq, and the next session writes its own over it."""
@@ -34,7 +34,7 @@ class QueueStore:
         self.connection = connection
         self.name = validate_queue_name(name)
         self._keys: dict[str, str] = {}
-        self._registration = Registration(self.name)
+        self._registration = QueueRegistration(self.name)
 
     def over(self, connection: Connection) -> "QueueStore":
         """Return the same queue over another connection to its Redis; it knows what this one knows."""

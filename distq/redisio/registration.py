@@ -10,7 +10,7 @@ REGISTRATION_PERIOD = 60.0
 """Seconds after which a queue in use looks again whether it is known to people."""
 
 
-class Registration:
+class QueueRegistration:
     """Makes a queue known, and again where a wipe took its name; shared by all stores of one handle.
 
     It is in no script, since that key is in another slot. Where its server is full, or is another node of a

@@ -12,17 +12,7 @@ from distq.redisio.connection import Connection
 from tests import ROOT
 from tests.cli.conftest import CommandLine
 from tests.support import signalled_thread
-
-CRD = """
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: foos.example.com}
-spec:
-  group: example.com
-  scope: Namespaced
-  names: {kind: Foo, plural: foos, singular: foo}
-  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
-"""
+from tests.support.samples import FOO_DEFINITION
 
 
 def test_it_prints_exports_and_ends_with_everything(distq: CommandLine) -> None:
@@ -55,7 +45,7 @@ def test_exports_are_for_a_shell(distq: CommandLine) -> None:
 
 def test_a_command_runs_inside_and_gives_its_status(distq: CommandLine) -> None:
     """The command sees the variables and the manifests; its status is the sandbox's."""
-    (distq.folder / "crd.yaml").write_text(CRD)
+    (distq.folder / "crd.yaml").write_text(FOO_DEFINITION)
     code = (
         "import os, sys; from distq import Client; print(Client().resolve('example.com/v1/Foo')); sys.exit(7)"
     )

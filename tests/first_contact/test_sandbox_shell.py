@@ -7,19 +7,10 @@ import pytest
 
 from tests.first_contact.conftest import PROGRAMS, Desk
 from tests.support.parts import program
+from tests.support.samples import FOO_DEFINITION
 
 pytestmark = pytest.mark.first_contact(16)
 
-CRD = """
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: foos.example.com}
-spec:
-  group: example.com
-  scope: Namespaced
-  names: {kind: Foo, plural: foos, singular: foo}
-  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
-"""
 FOO = "\n---\napiVersion: example.com/v1\nkind: Foo\nmetadata: {name: web, namespace: default}\n"
 
 HOSTILE = (
@@ -61,8 +52,8 @@ def test_any_command_finds_the_programs_beside_distq(desk: Desk) -> None:
 def test_a_block_can_be_pasted_whole(desk: Desk) -> None:
     """The CRD of the manifest is served before the first command, and kubectl can wait for others."""
     program("kubectl", package="kubernetes-client")
-    (desk.folder / "foos.yaml").write_text(CRD + FOO)
-    (desk.folder / "bars.yaml").write_text(CRD.replace("foo", "bar").replace("Foo", "Bar"))
+    (desk.folder / "foos.yaml").write_text(FOO_DEFINITION + FOO)
+    (desk.folder / "bars.yaml").write_text(FOO_DEFINITION.replace("foo", "bar").replace("Foo", "Bar"))
     window = desk.open("bash", "--norc")
     window.type(
         "distq sandbox --manifest foos.yaml bash -e <<'END'\n"
@@ -82,7 +73,7 @@ def test_a_block_can_be_pasted_whole(desk: Desk) -> None:
     [
         ("a: b\n  c: [d\n", "2:4: mapping values are not allowed here. Correct the YAML."),
         ("kind: Foo\n\tx: y\n", "2:1: found character '\\t' that cannot start any token. Correct the YAML."),
-        (CRD + "---\nkind: Foo\n", "11:1: an object without apiVersion and metadata. Add it."),
+        (FOO_DEFINITION + "---\nkind: Foo\n", "15:1: an object without apiVersion and metadata. Add it."),
         ("- a\n", "1:1: a list instead of an object. Give apiVersion, kind and metadata."),
         (
             "# only words\nhello\n",

@@ -4,6 +4,22 @@ from distq.client import Client, Object
 from distq.errors import NotFound
 from tests.support.eventually import eventually
 
+FOO_DEFINITION = """
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: foos.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {kind: Foo, plural: foos, singular: foo}
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+"""
+"""A manifest of the namespaced kind Foo, which takes any fields."""
+
 
 def custom_resource(group: str) -> Object:
     """Return the definition of the namespaced kind Widget."""

@@ -19,6 +19,7 @@ from distq.inspector import Inspector
 from distq.testing.sandbox import Sandbox
 from distq.workqueue.interface import Request, Result
 from distq.workqueue.queue import Queue
+from tests.support.samples import FOO_DEFINITION
 
 MANIFEST = """
 apiVersion: v1
@@ -29,20 +30,6 @@ data: {color: red}
 apiVersion: v1
 kind: ConfigMap
 metadata: {name: other, namespace: default}
-"""
-CRD = """
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: foos.example.com}
-spec:
-  group: example.com
-  scope: Namespaced
-  names: {kind: Foo, plural: foos, singular: foo}
-  versions:
-    - name: v1
-      served: true
-      storage: true
-      schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 """
 WATCH = For("v1/ConfigMap", label_selector="app=mine")
 
@@ -297,7 +284,7 @@ def test_a_worker_without_watches_runs_too(sandbox: Sandbox) -> None:
 def test_apply_takes_paths_texts_and_objects(sandbox: Sandbox, tmp_path: Path) -> None:
     """What is there is changed, what names no namespace goes to default, new kinds are known at once."""
     path = tmp_path / "crd.yaml"
-    path.write_text(CRD)
+    path.write_text(FOO_DEFINITION)
     foo = {
         "apiVersion": "example.com/v1",
         "kind": "Foo",
