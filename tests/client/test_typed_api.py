@@ -9,7 +9,7 @@ from kubernetes.client import ApiException, CoreV1Api, V1ConfigMap, V1ObjectMeta
 from distq.client import Client
 from distq.errors import ApiError, ConfigError
 from tests.client.recording_client import RecordingClient
-from tests.support.api_servers import ApiServer, EmulatedServer
+from tests.support.api_servers import ApiServer, EmulatedServer, kubeconfig_through
 from tests.support.samples import config_map
 from tests.support.tcp_proxy import TcpProxy
 
@@ -95,9 +95,16 @@ def test_no_answer_is_told_as_the_client_tells_it(proxied: Client, proxy: TcpPro
         core.read_namespace("default")
     assert caught.value.status == 0
     proxy.mode = "pass"
-    with pytest.raises(ApiError, match="no answer"):
-        core.read_namespace("default", _request_timeout=(1e-6, 1e-6))
     assert core.read_namespace("default")
+
+
+def test_a_calls_own_timeout_counts(api_server: ApiServer, proxy: TcpProxy, tmp_path: Path) -> None:
+    """The package's ``_request_timeout`` goes before the Client's."""
+    kubeconfig = kubeconfig_through(api_server, proxy.port, tmp_path / "kubeconfig")
+    core = CoreV1Api(Client(kubeconfig, timeout=600.0).api_client())
+    proxy.mode = "hang"
+    with pytest.raises(ApiError, match="no answer"):
+        core.read_namespace("default", _request_timeout=(1, 1))
 
 
 def test_another_server_is_refused(api_server: ApiServer) -> None:
