@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
@@ -15,7 +16,7 @@ from distq.client.objects import Object, metadata, resource_text
 from distq.config import Settings
 from distq.controller.controller import Controller
 from distq.controller.hooks import Hook
-from distq.errors import ApiError, ConfigError
+from distq.errors import ApiError, ConfigError, NotFound
 from distq.inspector import Inspector
 from distq.redisio.connection import Connection
 from distq.testing.apiserver import EmulatedApiServer
@@ -23,6 +24,7 @@ from distq.testing.apiserver.manifests import Document, Manifest, read_manifest
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.testing.guard import Guard
 from distq.testing.idle import ObservedManager, what_remains
+from distq.testing.kube_api_server import KubeApiServer, find_assets
 
 GRACE_PERIOD = 5.0
 """Seconds that reconciles get where a run ends before they do."""
@@ -31,6 +33,7 @@ _FLUSH_TIME = 10.0
 """Seconds that events get to be sent, where a test then looks for them."""
 
 _LOOK_EVERY = 0.1
+_SERVED_WITHIN = 30.0
 _QUIET_LOOKS = 3
 """An event may be on its way between two looks; so many in a row must find nothing."""
 
@@ -41,6 +44,10 @@ class Sandbox:
     ``manifests`` are applied at the start: paths of YAML files, and what else ``apply`` takes. Within the
     context ``environment`` is part of the process's own, so that Clients and Queues made without arguments
     find the sandbox.
+
+    ``server`` is "emulated", or "kube-apiserver" for a real one with its etcd: their programs are found by
+    ``KUBEBUILDER_ASSETS``, as envtest does. It takes 10 s to start, and no controllers run in it, not even
+    the garbage collector. Raises ConfigError where they are not found or do not start.
     """
 
     redis: Connection
@@ -49,13 +56,21 @@ class Sandbox:
     """Reaches its API server."""
     environment: dict[str, str]
     """``DISTQ_REDIS_URL`` and ``KUBECONFIG``, for processes that a test starts."""
-    api_server: EmulatedApiServer
+    api_server: EmulatedApiServer | KubeApiServer
     valkey: EmbeddedValkey
     guard: Guard
     """Ends, also when this process is killed, Valkey and what is started with its environment, too."""
 
-    def __init__(self, *, manifests: Sequence[Manifest] = ()) -> None:
+    def __init__(
+        self,
+        *,
+        manifests: Sequence[Manifest] = (),
+        server: Literal["emulated", "kube-apiserver"] = "emulated",
+    ) -> None:
+        if server not in {"emulated", "kube-apiserver"}:
+            raise ConfigError(f'bad server: {server!r}. Use "emulated" or "kube-apiserver".')
         self._manifests = manifests
+        self._server = server
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -64,10 +79,7 @@ class Sandbox:
         with ExitStack() as stack:
             self.guard = stack.enter_context(Guard("sandbox"))
             self.valkey = valkey = stack.enter_context(EmbeddedValkey(guard=self.guard))
-            server = self.api_server = stack.enter_context(EmulatedApiServer())
-            server.load(*self._manifests)
-            kubeconfig = self.guard.folder / "kubeconfig"
-            server.kubeconfig(kubeconfig)
+            kubeconfig = self._start_api_server(stack)
             self.environment = {"DISTQ_REDIS_URL": valkey.url, "KUBECONFIG": str(kubeconfig)}
             stack.callback(_restore, {name: os.environ.get(name) for name in self.environment})
             os.environ.update(self.environment)
@@ -77,8 +89,21 @@ class Sandbox:
             self.client = Client(str(kubeconfig))
             # with the name of a controller's Clients it would remove what they have applied
             self._applying_client = Client(str(kubeconfig), field_manager="distq-sandbox")
+            if self._server == "kube-apiserver":
+                self.apply(*self._manifests)
             self._stack = stack.pop_all()
         return self
+
+    def _start_api_server(self, stack: ExitStack) -> Path:
+        """Start the server of this sandbox, and return the kubeconfig that leads to it."""
+        folder = self.guard.folder
+        if self._server == "kube-apiserver":
+            real = KubeApiServer(find_assets(), folder, environment=self.guard.environment)
+            self.api_server = stack.enter_context(real)
+            return real.kubeconfig
+        emulated = self.api_server = stack.enter_context(EmulatedApiServer())
+        emulated.load(*self._manifests)
+        return emulated.kubeconfig(folder / "kubeconfig")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -100,10 +125,35 @@ class Sandbox:
         try:
             if self._applying_client.resolve(resource_text(content)).namespaced:
                 content = {**content, "metadata": {"namespace": "default", **metadata(content)}}
-            return self._applying_client.apply(content)
+            applied = self._applying_client.apply(content)
+            if content["kind"] == "CustomResourceDefinition":
+                self._wait_until_served(applied)
+            return applied
         except ApiError as error:
             error.add_note(f"applied from {document.place}")
             raise
+
+    def _wait_until_served(self, definition: Object) -> None:
+        """Wait until a real server serves a kind that is new to it; the emulated one does at once."""
+        deadline = time.monotonic() + _SERVED_WITHIN
+        spec = definition["spec"]
+        kinds = [
+            f"{spec['group']}/{version['name']}/{spec['names']['kind']}"
+            for version in spec["versions"]
+            if version["served"]
+        ]
+        for kind in kinds:
+            while not self._is_served(kind):
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"{kind} is not served after {_SERVED_WITHIN:g} s.")
+                time.sleep(_LOOK_EVERY)
+
+    def _is_served(self, kind: str) -> bool:
+        try:
+            next(self._applying_client.list(kind), None)
+        except NotFound:
+            return False
+        return True
 
     def run_until_idle(
         self,

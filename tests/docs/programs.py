@@ -45,6 +45,12 @@ def the_users_test_passes(text: str, reader: Reader) -> None:
     reader.test("test_foos.py")
 
 
+@runs("# conftest.py")
+def the_users_own_sandbox_is_taken(text: str, reader: Reader) -> None:
+    """Run a test with it; tests/testing/test_sandbox.py has the real server."""
+    reader.test("test_foos.py")
+
+
 @runs("# thumbs.py", "# producer.py")
 def the_plain_worker_works(text: str, reader: Reader) -> None:
     """Let ``distq worker thumbs`` render what the producer adds, and end it by SIGTERM."""

@@ -9,19 +9,19 @@ import json
 import os
 import secrets
 import shutil
-import subprocess
 import tempfile
-import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 from urllib.parse import urlsplit
 
 import pytest
 import urllib3
 
+from distq.testing.kube_api_server import KubeApiServer
+from distq.testing.kube_api_server import write_kubeconfig as write_kubeconfig  # noqa: PLC0414 - for tests
 from tests.go import envtest
 from tests.support.parts import missing
 from tests.support.redis_topologies import free_port
@@ -29,8 +29,6 @@ from tests.support.tcp_proxy import TcpProxy
 
 if TYPE_CHECKING:
     from distq.client import Client
-
-STARTUP_SECONDS = 60.0
 
 
 class ApiServer(Protocol):
@@ -81,8 +79,8 @@ class EmulatedServer:
         self._folder.cleanup()
 
 
-class RealApiServer:
-    """A kube-apiserver with an etcd of its own.
+class RealApiServer(KubeApiServer):
+    """A kube-apiserver with an etcd of its own, in a folder that goes with it.
 
     ``progress_notify`` makes bookmarks of quiet resources follow the cluster
     within 5 s instead of one to two minutes; ``flags`` are more of kube-apiserver's.
@@ -91,36 +89,20 @@ class RealApiServer:
     kind = "real"
 
     def __init__(self, assets: Path, *, progress_notify: bool = True, flags: Sequence[str] = ()) -> None:
-        self._assets = assets
-        self._progress_notify = progress_notify
-        self._flags = flags
         self._folder = tempfile.TemporaryDirectory(prefix="distq-apiserver-")
-        self._root = Path(self._folder.name)
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._port, self._etcd_port, self._peer_port = (free_port() for _ in range(3))
-        self.token = secrets.token_urlsafe(16)
         self.outsider_token = secrets.token_urlsafe(16)
         """Of a user who may do nothing but discovery."""
-        self.url = f"https://127.0.0.1:{self._port}"
-        self.kubeconfig = self._root / "kubeconfig"
-        self.certificate_authority = self._root / "certificates" / "apiserver.crt"
+        super().__init__(
+            assets,
+            Path(self._folder.name),
+            ports=(free_port(), free_port(), free_port()),
+            flags=flags,
+            etcd_flags=["--watch-progress-notify-interval=5s"] if progress_notify else [],
+        )
 
     def client(self) -> "Client":
         """Return a new Client of an administrator."""
         return _client(self.kubeconfig)
-
-    def __enter__(self) -> Self:
-        try:
-            self._start_etcd()
-            self.start_api_server()
-        except BaseException:
-            self.stop()
-            raise
-        self._write_kubeconfig()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     def restart_api_server(self, *, graceful: bool = False) -> None:
         """Stop kube-apiserver as ``stop_api_server`` does and start it again over the same etcd."""
@@ -130,33 +112,6 @@ class RealApiServer:
     def stop_api_server(self, *, graceful: bool = False) -> None:
         """Kill kube-apiserver; graceful lets open watches live for up to a minute."""
         self._end("kube-apiserver", graceful=graceful)
-
-    def start_api_server(self) -> None:
-        """Start kube-apiserver on its old port and wait until it is ready."""
-        tokens = self._root / "tokens.csv"
-        tokens.write_text(
-            f"{self.token},admin,admin,system:masters\n{self.outsider_token},outsider,outsider\n"
-        )
-        certificates = self.certificate_authority.parent
-        self._start(
-            "kube-apiserver",
-            f"--etcd-servers=http://127.0.0.1:{self._etcd_port}",
-            f"--secure-port={self._port}",
-            "--bind-address=127.0.0.1",
-            "--advertise-address=192.0.2.1",  # never used, but asked for where there is no default route
-            f"--cert-dir={certificates}",
-            "--service-account-issuer=https://kubernetes.default.svc",
-            f"--service-account-key-file={certificates / 'apiserver.key'}",
-            f"--service-account-signing-key-file={certificates / 'apiserver.key'}",
-            "--service-cluster-ip-range=10.0.0.0/24",
-            f"--token-auth-file={tokens}",
-            "--authorization-mode=RBAC",
-            "--disable-admission-plugins=ServiceAccount",
-            *self._flags,
-        )
-        self._wait_for("kube-apiserver", "/readyz")
-        self._wait_for("kube-apiserver", "/api/v1/namespaces/kube-system")
-        self._wait_for("kube-apiserver", "/api/v1/namespaces/default")
 
     def back_up(self) -> None:
         """Copy etcd's data directory while neither program runs; both run again afterwards."""
@@ -202,76 +157,14 @@ class RealApiServer:
 
     def stop(self) -> None:
         """Kill both processes and delete what they wrote."""
-        for program in list(self._processes):
-            self._end(program, graceful=False)
+        super().stop()
         self._folder.cleanup()
 
-    def _write_kubeconfig(self) -> None:
-        cluster = {"server": self.url, "certificate-authority": str(self.certificate_authority)}
-        write_kubeconfig(self.kubeconfig, cluster=cluster, user={"token": self.token})
+    def _users(self) -> list[str]:
+        return [*super()._users(), f"{self.outsider_token},outsider,outsider"]
 
-    def _start_etcd(self) -> None:
-        client, peer = f"http://127.0.0.1:{self._etcd_port}", f"http://127.0.0.1:{self._peer_port}"
-        notify = ["--watch-progress-notify-interval=5s"] if self._progress_notify else []
-        self._start(
-            "etcd",
-            f"--data-dir={self._root / 'etcd'}",
-            f"--listen-client-urls={client}",
-            f"--advertise-client-urls={client}",
-            f"--listen-peer-urls={peer}",
-            f"--initial-advertise-peer-urls={peer}",
-            f"--initial-cluster=default={peer}",
-            "--unsafe-no-fsync",
-            *notify,
-        )
-
-    def _start(self, program: str, *flags: str) -> None:
-        with (self._root / f"{program}.log").open("ab") as log:
-            self._processes[program] = subprocess.Popen(
-                [*_dying_with_parent(), str(self._assets / program), *flags],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd=self._root,
-            )
-
-    def _end(self, program: str, *, graceful: bool) -> None:
-        process = self._processes.pop(program, None)
-        if process is None:
-            return
-        process.terminate() if graceful else process.kill()
-        process.wait()
-
-    def _wait_for(self, program: str, path: str) -> None:
-        deadline = time.monotonic() + STARTUP_SECONDS
-        while not self._answers(path):
-            if self._processes[program].poll() is not None or time.monotonic() > deadline:
-                log = (self._root / f"{program}.log").read_text(errors="replace")
-                raise RuntimeError(f"{program} does not answer {path}:\n{log[-4000:]}")
-            time.sleep(0.05)
-
-    def _answers(self, path: str) -> bool:
-        if not self.certificate_authority.exists():
-            return False
-        with urllib3.PoolManager(ca_certs=str(self.certificate_authority), retries=False) as pool:
-            try:
-                headers = {"Authorization": f"Bearer {self.token}"}
-                return pool.request("GET", self.url + path, headers=headers, timeout=5.0).status == 200
-            except (urllib3.exceptions.HTTPError, OSError):
-                return False
-
-
-def write_kubeconfig(path: Path, *, cluster: dict[str, Any], user: dict[str, Any]) -> None:
-    """Write a kubeconfig of one context; JSON is YAML too."""
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "test", "cluster": cluster}],
-        "users": [{"name": "test", "user": user}],
-        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
-        "current-context": "test",
-    }
-    path.write_text(json.dumps(config, indent=1))
+    def _command(self, program: str) -> list[str]:
+        return [*_dying_with_parent(), *super()._command(program)]
 
 
 def kubeconfig_through(api_server: ApiServer, port: int, path: Path, *, scheme: str = "") -> Path:

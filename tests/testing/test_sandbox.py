@@ -19,6 +19,7 @@ from distq.inspector import Inspector
 from distq.testing.sandbox import Sandbox
 from distq.workqueue.interface import Request, Result
 from distq.workqueue.queue import Queue
+from tests.support.api_servers import real_api_server_assets
 from tests.support.samples import FOO_DEFINITION
 
 MANIFEST = """
@@ -34,12 +35,14 @@ metadata: {name: other, namespace: default}
 WATCH = For("v1/ConfigMap", label_selector="app=mine")
 
 
-@pytest.fixture(scope="module")
-def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
-    """Start one sandbox for all tests here, with two objects."""
+@pytest.fixture(scope="module", params=["emulated", "kube-apiserver"])
+def sandbox(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    """Start one sandbox for all tests here, of each server, with two objects."""
+    if request.param == "kube-apiserver":
+        real_api_server_assets()
     manifest = tmp_path_factory.mktemp("manifests") / "maps.yaml"
     manifest.write_text(MANIFEST)
-    with Sandbox(manifests=[manifest]) as sandbox:
+    with Sandbox(manifests=[manifest], server=request.param) as sandbox:
         yield sandbox
 
 
@@ -337,3 +340,19 @@ def test_the_environment_is_as_before_afterwards() -> None:
 def _map(name: str, app: str = "mine") -> dict[str, object]:
     metadata = {"namespace": "default", "name": name, "labels": {"app": app}}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+
+
+def test_a_server_that_there_is_not_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """By its name, or with where its programs were looked for."""
+    with pytest.raises(ConfigError, match="bad server"):
+        Sandbox(server="minikube")  # type: ignore[arg-type]  # what somebody may try
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path))
+    with pytest.raises(ConfigError, match="KUBEBUILDER_ASSETS"), Sandbox(server="kube-apiserver"):
+        pass
+
+
+def test_a_definition_is_served_when_it_is_applied(sandbox: Sandbox) -> None:
+    """So that its objects can follow it in one manifest."""
+    sandbox.apply(CRD.replace("Foo", "Bar").replace("foo", "bar"))
+    bar = {"apiVersion": "example.com/v1", "kind": "Bar", "metadata": {"name": "web"}}
+    assert sandbox.apply(bar)[0]["metadata"]["namespace"] == "default"
