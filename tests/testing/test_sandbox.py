@@ -353,6 +353,6 @@ def test_a_server_that_there_is_not_is_refused(monkeypatch: pytest.MonkeyPatch, 
 
 def test_a_definition_is_served_when_it_is_applied(sandbox: Sandbox) -> None:
     """So that its objects can follow it in one manifest."""
-    sandbox.apply(CRD.replace("Foo", "Bar").replace("foo", "bar"))
+    sandbox.apply(FOO_DEFINITION.replace("Foo", "Bar").replace("foo", "bar"))
     bar = {"apiVersion": "example.com/v1", "kind": "Bar", "metadata": {"name": "web"}}
     assert sandbox.apply(bar)[0]["metadata"]["namespace"] == "default"
