@@ -1,16 +1,13 @@
 """Informers and workers as they are deployed: ``python -m distq`` in processes of their own."""
 
-import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from distq.cli.demo.journal import Entry, read_journal
-from tests import ROOT
 from tests.acceptance.journaled_sample import HOLD
+from tests.support.programs import start_program
 
 TARGET = "tests.acceptance.journaled_sample"
 
@@ -19,20 +16,10 @@ class Process:
     """A distq command that runs the journaled sample in a folder of its own."""
 
     def __init__(self, command: str, folder: Path, settings: Mapping[str, str]) -> None:
-        folder.mkdir()
         self.name = folder.name
         self.killed_at: float | None = None
         self._folder = folder
-        theirs = {name: text for name, text in os.environ.items() if not name.startswith(("DISTQ_", "KUBE"))}
-        with (folder / "log").open("wb") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "distq", command, TARGET],
-                cwd=folder,
-                env={**theirs, "PYTHONPATH": str(ROOT), "HOME": str(folder), **settings},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
+        self._process = start_program(["distq", command, TARGET], folder, settings)
 
     @property
     def pid(self) -> int:

@@ -1,9 +1,6 @@
 """One process of the fleet: how it is started, killed, frozen and read."""
 
-import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,6 +8,7 @@ from pathlib import Path
 from tests import ROOT
 from tests.nemesis.journal import JournalReader, Reconcile
 from tests.nemesis.judge import FOREVER, Span
+from tests.support.programs import start_program
 
 _WITHIN = 60.0
 
@@ -26,7 +24,6 @@ class FleetProcess:
         settings: Mapping[str, str],
         root: Path = ROOT,
     ) -> None:
-        folder.mkdir(parents=True)
         self.name = name
         self.folder = folder
         self.journal = JournalReader(folder / "journal", folder.name)
@@ -34,16 +31,7 @@ class FleetProcess:
         self.is_leaving = False
         """Whether it was told to end, so that it is no surprise."""
         self.frozen: list[Span] = []
-        theirs = {key: text for key, text in os.environ.items() if not key.startswith(("DISTQ_", "KUBE"))}
-        with (folder / "log").open("wb") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", *arguments],
-                cwd=folder,
-                env={**theirs, "PYTHONPATH": str(root), "HOME": str(folder), **settings},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
+        self._process = start_program(arguments, folder, settings, root)
 
     @property
     def pid(self) -> int:
