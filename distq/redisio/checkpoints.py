@@ -2,8 +2,8 @@
 
 A list, and an event with more keys than a commit takes, are chains of commits of which only the end
 moves the checkpoint: ``<checkpoint>~<leader's nonce>:<commit>``. Whoever finds such a position starts
-the chain over. Once all pages of a list are in, its version follows, ``@<version>``: no write up to there is
-put into the cache any more, since the list would have shown it.
+the chain over. Once all pages of a list are in, its version follows, ``@<version>``: no write up to there
+brings anything new into the cache any more, since the list would have shown it.
 """
 
 MARK = "!"

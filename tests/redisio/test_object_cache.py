@@ -309,6 +309,19 @@ def test_the_end_of_a_list_drops_what_it_did_not_show(scene: Scene) -> None:
     assert scene.raw("HLEN", "cache") == 3
 
 
+def test_what_a_list_did_not_show_may_be_replaced_until_it_goes(scene: Scene) -> None:
+    """Else a read would show less than an own write; but what is gone already does not come back."""
+    scene.cache.wrote(dropped={"b/one": "105"})
+    scene.commit(step_of("100", "me:1", listed="110"))
+    scene.cache.wrote([pod("a/one", 109, "db"), pod("b/one", 109, "db"), pod("a/none", 109, "db")])
+    assert (scene.versions(), scene.owned_by("db")) == ({"a/one": "109", "a/two": "8"}, ["a/one"])
+    scene.cache.wrote(dropped={"a/two": "109"})
+    assert scene.versions() == {"a/one": "109"}
+    scene.commit(step_of("100", "me:2", listed="110"), dropped={"a/one": "110"})
+    scene.commit("110")
+    assert scene.is_empty()
+
+
 def test_the_names_of_all_that_is_cached_come_in_pages(scene: Scene) -> None:
     """Markers are none of them."""
     for first in range(0, 1500, 500):

@@ -9,12 +9,17 @@ call('ZCARD', index)
 --- @include older
 --- @include cached
 local position = string.match(call('HGET', streams, stream) or '', '^%S+ (%S+) ') or ''
--- once all pages of a list are in, its version counts: what it did not show is about to go
-local passed = string.match(position, '@(%d+)$') or string.match(position, '^%d*')
+local passed, listed = string.match(position, '^%d*'), string.match(position, '@(%d+)$') or ''
+local function is_there(name)
+  local version, terms = read_head(call('HGET', cache, name))
+  return version and terms ~= 'gone'
+end
 local ahead = {}
 for i = 1, #records, 2 do
-  if older(passed, read_head(records[i + 1])) then
-    ahead[#ahead + 1], ahead[#ahead + 2] = records[i], records[i + 1]
+  local name, version = records[i], read_head(records[i + 1])
+  -- once all pages of a list are in, what it did not show is about to go: it may be replaced, and not come back
+  if older(passed, version) and (older(listed, version) or is_there(name)) then
+    ahead[#ahead + 1], ahead[#ahead + 2] = name, records[i + 1]
   end
 end
 if #ahead > 0 then put_all(ahead, passed) end
