@@ -115,6 +115,10 @@ def test_so_many_calls_run_at_a_time_and_no_more(held: HeldClient) -> None:
     """The others wait for a thread, and come to no harm; each sees its caller's context."""
 
     async def play() -> None:
+        held.go.set()
+        await held.read("one that leaves its thread idle")
+        held.go.clear()
+        held.held.clear()
         notes = [f"call {number}" for number in range(aio.THREADS + 3)]
         calls = [asyncio.create_task(held.read(note)) for note in notes]
         await until(lambda: len(held.held) == aio.THREADS, "all threads work")
