@@ -3,17 +3,21 @@
 It looks at a page of each structure, so that the look is short whatever a queue holds.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from distq.redisio import queue_reads
 from distq.redisio.connection import Connection
 from distq.redisio.keys import is_key, is_queue_name, queues_key, shown, text_of, type_of
+from distq.redisio.object_cache import is_record
 from distq.redisio.queue_store import QueueStore, queue_names
 from distq.redisio.records import ClaimRecord, FailureRecord, StreamRecord, parse_fields
+from distq.redisio.round_trips import run
 from distq.redisio.scores import NO_SCORE, decode_due, decode_order, decode_time
+from distq.redisio.stream_keys import StreamKeys
 from distq.wording import counted
 
 _PAGE = 1000
+_OF_A_STREAM = ("known", "cache", "index")
 
 
 def findings(connection: Connection) -> Iterator[str]:
@@ -27,12 +31,21 @@ def findings(connection: Connection) -> Iterator[str]:
 
 
 def _of_queue(store: QueueStore) -> Iterator[str]:
-    structures = [*_MAKES_SENSE, "meta", "wake", "trace"]
+    yield from _of_structures(store, [*_MAKES_SENSE, "meta", "wake", "trace"])
+    if store.read(("TYPE", "streams")) != [b"hash"]:
+        return
+    for stream in run(store.connection, queue_reads.streams(store)):
+        yield from _of_structures(StreamKeys(store.connection, store.name, stream), _OF_A_STREAM)
+
+
+def _of_structures(store: QueueStore, structures: Sequence[str]) -> Iterator[str]:
     types = [found.decode() for found in store.read(*(("TYPE", structure) for structure in structures))]
     for structure, found in zip(structures, types, strict=True):
         key = store.key(structure)
         if found not in {"none", type_of(key)}:
             yield f"FAIL  {key} is a {found}, where distq keeps a {type_of(key)}: nothing goes on. RENAME it."
+        elif structure == "cache":
+            yield from _of_cache(store)
         elif structure in _MAKES_SENSE:
             yield from _of_structure(store, structure)
         elif structure == "meta":
@@ -46,6 +59,14 @@ def _of_structure(store: QueueStore, structure: str) -> Iterator[str]:
     if odd:
         what = f'{counted(len(odd), "value")} of {store.key(structure)} cannot be read, say "{shown(odd[0])}"'
         yield f'WARN  {what}. See "distq items {store.name} --state dead".'
+
+
+def _of_cache(store: QueueStore) -> Iterator[str]:
+    page = next(queue_reads.scan(store, "cache", count=_PAGE), [])
+    odd = [name for name, record in page if not is_record(record)]
+    if odd:
+        what = f'{counted(len(odd), "value")} of {store.key("cache")} cannot be read, say "{shown(odd[0])}"'
+        yield f"WARN  {what}. The next event of each mends it."
 
 
 def _of_meta(store: QueueStore) -> Iterator[str]:

@@ -161,17 +161,26 @@ def _head(version: str, terms: Sequence[bytes]) -> bytes:
     return b"\n".join((version.encode(), *terms, b"", b""))
 
 
+@lru_cache(10_000)
 def _term(index: str, value: str) -> bytes:
     """Return an index and a value in one line of ASCII, whatever they are."""
     return json.dumps([index, value], separators=(",", ":")).encode()
 
 
+def is_record(text: bytes) -> bool:
+    """Return whether this is what is stored of an object."""
+    head, ends, _ = text.partition(b"\n\n")
+    return bool(ends) and head.partition(b"\n")[0].isdigit()
+
+
 def _object_of(name: bytes, record: bytes | None, term: bytes = _ALL) -> CachedObject | None:
     """Return the object that a term found; what somebody else wrote there is for the API server to tell."""
-    head, ends, data = (record or b"").partition(b"\n\n")
+    if record is None:
+        return None
+    if not is_record(record):
+        return CachedObject(text_of(name), "", b"")
+    head, _, data = record.partition(b"\n\n")
     version, *terms = head.split(b"\n")
-    if not ends or not version.isdigit():
-        return None if record is None else CachedObject(text_of(name), "", b"")
     return CachedObject(text_of(name), version.decode(), data) if term in terms else None
 
 

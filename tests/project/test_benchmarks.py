@@ -39,6 +39,25 @@ def test_the_floor_tells_every_figure_with_its_bar(kind: str) -> None:
     assert done.returncode == (0 if report["pass"] else 1)
 
 
+def test_the_cache_tells_every_figure() -> None:
+    """Commits with objects and without, a first read, reads in one round trip, bytes; judged as the rest."""
+    server_of("redis7")
+    command = ["-m", "benchmarks.cache", "--objects", "1000", "--rounds", "1", "--json"]
+    done = subprocess.run(
+        [sys.executable, *command], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode in {0, 1}, done.stderr
+    report = json.loads(done.stdout.splitlines()[-1])
+    rows = {row["name"].partition(": ")[2]: row for row in report["rows"]}
+    for what in ("first", "changed"):
+        assert rows[f"commit of {what} objects, a second"]["bar"] == 0.5
+    assert rows["a new worker's first read"]["bar"] == 50
+    for read in ("get", "by_index of 10"):
+        assert rows[f"{read} among 1000, p50"]["value"] > 0
+        assert rows[f"{read} among 1000, round trips"]["value"] == 1
+    assert rows["bytes of an object"]["ratio"] > 1
+
+
 def test_a_change_of_leaders_is_counted_on_a_real_api_server() -> None:
     """Whether the watch resumes or not, what was missed is enqueued; the rows say so, and the exit code."""
     real_api_server_assets()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from distq.errors import InvalidKey, RedisRefused
+from distq.redisio import contents
 from distq.redisio.checkpoints import MARK, step_of
 from distq.redisio.connection import Connection
 from distq.redisio.keys import queue_key
@@ -417,6 +418,7 @@ def test_a_key_of_a_wrong_type_is_named_and_nothing_is_written(scene: Scene, str
         with pytest.raises(RedisRefused, match=f"WRONGTYPE {key} is a string".replace("{", r"\{")):
             call()
     assert {name: scene.raw("DUMP", name) for name in before} == before
+    assert [line[:4] for line in contents.findings(scene.connection)] == ["FAIL"]
 
 
 @pytest.mark.parametrize("text", TEXTS)
@@ -426,6 +428,9 @@ def test_what_cannot_be_read_is_the_api_servers_to_tell(scene: Scene, text: byte
     found = scene.cache.get("a/one")
     assert found is not None
     assert found.data == b""
+    assert [*contents.findings(scene.connection)] == [
+        f'WARN  1 value of {scene.key("cache")} cannot be read, say "a/one". The next event of each mends it.'
+    ]
     assert scene.versions().keys() == {"a/one", "a/two", "b/one"}
     assert scene.owned_by("db") == ["b/one"]
     scene.commit("101", pod("a/one", 101, "db"))
