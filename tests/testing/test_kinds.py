@@ -1,5 +1,7 @@
 """Each built-in kind, asked of both servers: the emulated one answers as the real one."""
 
+from typing import Any
+
 import pytest
 
 from distq.testing.apiserver.built_in_schemas import published as shipped
@@ -74,3 +76,24 @@ def test_what_the_real_server_takes_is_not_refused(twins: Twins, kind: str, name
         if real.get("code") == 400:  # some types have names in Go that no schema tells
             told = [answer["message"].partition(" into Go")[0] for answer in (real, emulated)]
             assert told[0] == told[1], change
+
+
+@on_both
+def test_a_deployment_that_no_cluster_takes_is_refused_alike(twins: Twins, namespace: str) -> None:
+    """Without a container's image, selecting other labels, with an odd choice, or with another selector."""
+    path = _collection("apps/v1/Deployment", namespace)
+    twins.agree("POST", path, sample("apps/v1/Deployment", "web"))
+    template: dict[str, Any] = {
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "web"}]},
+    }
+    spec = {"selector": {"matchLabels": {"app": "web"}}, "template": template}
+    other = {"matchLabels": {"app": "other"}}
+    body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "new"}, "spec": spec}
+    assert twins.agree("POST", path, body)["code"] == 422
+    template["spec"]["containers"] = [{"name": "web", "image": "web", "imagePullPolicy": "Sometimes"}]
+    assert twins.agree("POST", path, body)["code"] == 422
+    template["spec"]["containers"] = [{"name": "web", "image": "web"}]
+    assert twins.agree("POST", path, {**body, "spec": {**spec, "selector": other}})["code"] == 422
+    changed = {"spec": {"selector": other, "template": {"metadata": {"labels": {"app": "other"}}}}}
+    assert twins.agree("PATCH", f"{path}/web", changed, content_type=MERGE)["code"] == 422

@@ -81,12 +81,13 @@ def _comparable(answer: Answer) -> Answer:
 
 
 def _sort_causes(answer: Answer) -> None:
-    """Order the causes, which the real server tells in any order, and leave out the message that has many."""
+    """Order the causes, which the real server tells in any order, and leave out a message that has many."""
     causes = (answer.get("details") or {}).get("causes") or []
     for each in [answer, *causes]:
         each["message"] = _QUOTED_OBJECT.sub(r"\1...\2", each.get("message", ""))
-    causes.sort(key=lambda each: (each.get("field", ""), each["message"]))
-    if len(causes) > 1:
+    if len(causes) > 1:  # the real one tells some twice
+        told = {(each.get("field", ""), each["message"]): each for each in causes}
+        answer["details"]["causes"] = [told[key] for key in sorted(told)]
         del answer["message"]
 
 

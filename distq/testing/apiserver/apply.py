@@ -12,11 +12,12 @@ from distq.testing.apiserver.built_in_schemas import Schema, definition
 from distq.testing.apiserver.field_sets import ListItem, Path, differences, fields_of, text_of, without
 from distq.testing.apiserver.merging import merged, problems
 from distq.testing.apiserver.resources import ServedResource
-from distq.testing.apiserver.status import StatusError, apply_conflicts
+from distq.testing.apiserver.status import StatusError, apply_conflicts, invalid
 from distq.testing.apiserver.store import Collection, Content, Store, StoreEvent
 
 Configuration = dict[str, Any]
 
+_JSON_NAMES: dict[type, str] = {dict: "object", list: "array"}
 _MANAGED_BY_NOBODY: set[Path] = {
     ("apiVersion",),
     ("kind",),
@@ -104,6 +105,7 @@ class FieldManagers:
         )
         last = managed[manager].fields if manager in managed else frozenset()
         result: Configuration = without(schema, whole, {path for path in last if not _is_kept(path, kept)})
+        _refuse_emptied(resource, whole, result, kept)
         return result
 
     def applied(
@@ -159,6 +161,31 @@ def _require_schema(resource: ServedResource, schema: Schema, configuration: Con
     listed = found[0] if len(found) == 1 else "\n  ".join(["errors:", *found])
     kind = f"{group}{resource.version}, Kind={resource.kind}"
     raise StatusError(500, "", f"failed to create typed patch object ({place}; {kind}): {listed}")
+
+
+def _refuse_emptied(
+    resource: ServedResource, whole: Configuration, result: Configuration, kept: frozenset[Path]
+) -> None:
+    """Refuse to leave nothing in a field that somebody manages: it is null then, which no schema allows."""
+    causes = [
+        (
+            "FieldValueTypeInvalid",
+            ".".join(map(str, path)),
+            f'Invalid value: "null": {text_of(path)[1:]} in body must be of type {kind}: "null"',
+        )
+        for path in sorted(kept, key=text_of)
+        if path[0] != "metadata" and not any(isinstance(step, ListItem) for step in path)
+        for kind in [_JSON_NAMES.get(type(_at(whole, path)), "")]
+        if kind and _at(whole, path) and not _at(result, path)
+    ]
+    if causes and resource.custom:
+        raise invalid(resource.group, resource.kind, result["metadata"]["name"], *causes)
+
+
+def _at(content: Any, path: Path) -> Any:
+    for step in path:
+        content = content.get(step) if isinstance(content, dict) else None
+    return content
 
 
 def _applied_fields(

@@ -60,10 +60,14 @@ def differences(schema: Schema, old: Any, new: Any, path: Path = ()) -> Iterator
     if not inner or not isinstance(old, type(new)):
         yield from fields_of(schema, new, path)
         return
+    if old == {}:  # which is a field of its own
+        yield path
     for step, each, its_schema in inner:
         if step in before:
             yield from differences(its_schema, before[step], each, (*path, step))
         else:
+            if isinstance(each, dict | list):
+                yield (*path, step)
             yield from _fields_of_part(schema, step, each, its_schema, path)
 
 

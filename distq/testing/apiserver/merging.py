@@ -28,15 +28,15 @@ def problems(schema: Schema, value: Any, path: str = "") -> Iterator[str]:
         yield f"{path}: expected map, got &{{{_go(value)}}}"
     elif kind == "array" and not isinstance(value, list):
         yield f"{path}: expected list, got &{{{_go(value)}}}"
-    elif isinstance(value, dict):
-        yield from _problems_of_fields(schema, value, path)
-    elif isinstance(value, list):
-        yield from _problems_of_items(schema, value, path)
     elif kind in _SCALARS:
         wanted, types = _SCALARS[kind]
         if not isinstance(value, types) or (isinstance(value, bool) and kind != "boolean"):
             found = wanted.format(go=_go(value), type=_GO_TYPES.get(type(value), "float64"))
             yield f"{path}: expected {found}"
+    elif isinstance(value, dict):
+        yield from _problems_of_fields(schema, value, path)
+    elif isinstance(value, list):
+        yield from _problems_of_items(schema, value, path)
 
 
 def _problems_of_fields(schema: Schema, value: dict[str, Any], path: str) -> Iterator[str]:

@@ -13,6 +13,7 @@ from distq.testing.apiserver.built_in_schemas import PRESERVES, Schema, definiti
 
 EMBEDDED = "x-kubernetes-embedded-resource"
 _TYPE_META = {"apiVersion", "kind", "metadata"}
+_TEXT: Schema = {"type": "string"}
 _METADATA = definition("meta.v1.ObjectMeta")
 
 
@@ -61,9 +62,7 @@ def _pruned(schema: Schema, value: Any) -> Any:
     kept = {}
     for name, each in value.items():
         inner = field_schema(schema, name)
-        if schema.get(EMBEDDED) and name in _TYPE_META:
-            kept[name] = _pruned(_METADATA, each) if name == "metadata" else each
-        elif inner is not None:
+        if inner is not None:
             kept[name] = _pruned(inner, each)
         elif schema.get(PRESERVES):
             kept[name] = each
@@ -73,6 +72,8 @@ def _pruned(schema: Schema, value: Any) -> Any:
 def field_schema(schema: Schema, name: str) -> Schema | None:
     """Return the schema of a field, None where there is none."""
     properties: Mapping[str, Schema] = schema.get("properties") or {}
+    if schema.get(EMBEDDED) and name in _TYPE_META:
+        return _METADATA if name == "metadata" else _TEXT
     if name in properties:
         return properties[name]
     additional = schema.get("additionalProperties")

@@ -74,7 +74,7 @@ class Writer:
             try:
                 content = objects.typed_content(target.resource, patched)
             except StatusError as error:
-                raise not_patched(patched, error.message) if error.code == 400 else error from None
+                raise _not_patched(target.resource, patched, error) from None
             objects.refuse_other_uid(target.resource, content, existing)
             return objects.placed(content, target.namespace, target.name)
 
@@ -156,6 +156,13 @@ def _validate_apply(patch: Any, options: WriteOptions) -> None:
         raise bad_request("invalid object type: Object 'Kind' is missing")
     if (patch.get("metadata") or {}).get("managedFields") is not None:
         raise bad_request("metadata.managedFields must be nil")
+
+
+def _not_patched(resource: ServedResource, patched: dict[str, Any], error: StatusError) -> StatusError:
+    """Return the answer for a patch that leaves something else than an object of the kind."""
+    if error.code != 400:
+        return error
+    return not_patched(patched, error.message.removeprefix(undecodable(resource, "").message))
 
 
 def _refuse_unknown_fields(resource: ServedResource, decoded: Any, options: WriteOptions) -> None:

@@ -1,0 +1,14 @@
+"""Random requests, asked of both servers: ``python -m tests.testing.play`` asks more."""
+
+import pytest
+
+from tests.testing.conftest import on_both
+from tests.testing.play import play
+from tests.testing.twins import Twins
+
+
+@on_both
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_random_requests_are_answered_alike(twins: Twins, namespace: str, seed: int) -> None:
+    """Codes, messages, causes, and what is stored, after creations, patches, applies and deletions."""
+    play(twins, namespace, seed, requests=250)
