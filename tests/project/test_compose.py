@@ -22,6 +22,8 @@ from distq.testing.embedded_valkey import EmbeddedValkey
 from tests import ROOT
 from tests.support.api_servers import ApiServer
 from tests.support.eventually import eventually
+from tests.support.samples import wait_until_served
+from workers.sample_controller import FOO
 
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
@@ -89,6 +91,9 @@ def test_health_checks_tell_whether_a_process_works(
     name: str, connection: Connection, redis_server: EmbeddedValkey, api_server: ApiServer
 ) -> None:
     """The check of a controller's service passes once it is ready, and fails where nobody answers."""
+    client = api_server.client()
+    client.apply(yaml.safe_load((ROOT / "workers" / "sample-controller-crd.yaml").read_text()))
+    wait_until_served(client, FOO)
     service = SERVICES[name]
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
@@ -106,7 +111,7 @@ def test_health_checks_tell_whether_a_process_works(
     command = [word.replace("/kubeconfig", str(api_server.kubeconfig)) for word in service["command"]]
     process = subprocess.Popen([sys.executable, "-m", "distq", *command], cwd=ROOT, env=own | settings)
     try:
-        eventually(is_healthy, "it is healthy")
+        eventually(is_healthy, "it is healthy", timeout=90)
     finally:
         process.kill()
         process.wait()
