@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from benchmarks import servers
+from benchmarks import cached_reads, servers
 from benchmarks.report import Row, publish
 from benchmarks.servers import Server
 from distq.redisio.connection import Connection
@@ -55,6 +55,7 @@ def _rows(server: Server, objects: int, rounds: int) -> Iterator[Row]:
     yield from _commits(server, pods, rounds)
     yield from _memory(server, pods)
     yield from _reads(server, pods, rounds)
+    yield from cached_reads.rows(server, objects)
 
 
 def _pod(number: int, version: int) -> CachedObject:

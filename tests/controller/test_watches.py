@@ -31,12 +31,6 @@ def test_bad_namespaces_are_refused(namespaces: Any) -> None:
         For("v1/Pod", namespaces=namespaces)
 
 
-def test_a_cached_watch_is_refused_as_long_as_there_is_no_lister() -> None:
-    """The message says what to do instead."""
-    with pytest.raises(ConfigError, match=r"cannot cache v1/Pod: .* Leave cached out"):
-        For("v1/Pod", cached=True)
-
-
 def test_predicates_and_functions_must_be_callable() -> None:
     """What cannot be called is refused before anything runs."""
     with pytest.raises(ConfigError, match="bad predicate"):

@@ -1,5 +1,7 @@
 """What runs the programs and tests that the pages show."""
 
+import contextlib
+import io
 import json
 import os
 import runpy
@@ -11,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from distq import Controller, Manager, Queue, Request
+from distq import Controller, Manager, Queue, Request, set_controller_reference
 from distq.config import Settings
 from distq.errors import Conflict, TooManyRequests
 from distq.inspector import Inspector
@@ -272,6 +274,26 @@ def each_watch_gives_its_keys(text: str, reader: Reader) -> None:
     reader.sandbox.run_until_idle(controller)
     assert {"default/web", "default/wanted-1", "default/wanted-2"} <= set(seen)
     assert not any("other" in key for key in seen)
+
+
+@runs("# shops.py")
+def a_reconcile_counts_by_index(text: str, reader: Reader) -> None:
+    """Give the Foo of the sandbox two Pods of its label, one of them running, and one of another."""
+    program = runpy.run_path(str(reader.folder / "shops.py"))
+    client = reader.sandbox.client
+    foo = client.get("example.com/v1/Foo", "default/web")
+    assert foo is not None
+    spec = {"containers": [{"name": "main", "image": "nginx"}]}
+    for name, shop in {"a": "web", "b": "web", "c": "other"}.items():
+        metadata = {"name": name, "namespace": "default", "labels": {"shop": shop}}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+        set_controller_reference(foo, pod)
+        client.create(pod)
+        if name != "b":
+            client.patch("v1/Pod", f"default/{name}", {"status": {"phase": "Running"}}, status=True)
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        reader.sandbox.run_until_idle(program["controller"])
+    assert "default/web: 1 of 2 pods are running" in printed.getvalue()
 
 
 @runs("# finalizing.py")

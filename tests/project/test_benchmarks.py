@@ -56,6 +56,8 @@ def test_the_cache_tells_every_figure() -> None:
         assert rows[f"{read} among 1000, p50"]["value"] > 0
         assert rows[f"{read} among 1000, round trips"]["value"] == 1
     assert rows["bytes of an object"]["ratio"] > 1
+    assert rows["failover with 1000 cached objects: pages listed"]["pass"]
+    assert rows["requests of 100 reconciles that list by index"]["pass"]
 
 
 def test_a_change_of_leaders_is_counted_on_a_real_api_server() -> None:

@@ -32,12 +32,13 @@ def informer_rights(installation: Installation, plural: Plural) -> Rights:
 
 
 def worker_rights(installation: Installation, plural: Plural, accesses: Sequence[Access]) -> Rights:
-    """Return what a worker does: it gets what is watched, says what happened, and does what it is given."""
+    """Return what a worker does: it reads what is watched, says what happened, and does what it is given."""
     rights = Rights()
     places: dict[str | None, None] = {}
     for watch in installation.watches:
         group, resource = _served(watch.resource, plural)
-        rights.allow(_places(watch), group, resource, "get")
+        # an answer to a deletion does not say since when the object is gone: cached reads look
+        rights.allow(_places(watch), group, resource, "get", *(["list"] if watch.cached else []))
         places |= dict.fromkeys(_places(watch))
     everywhere = None in places or not places
     for access in accesses:
