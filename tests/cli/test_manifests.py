@@ -49,10 +49,26 @@ from distq import Controller, Every
 timer = Controller("timer", print, watches=[Every(60, lambda: ["all"])])
 """
 
+SHOPS = """
+from distq import Controller, For, Owns
+
+watches = [
+    For("example.com/v1/Shop", namespaces=["red"]),
+    Owns("v1/Pod", namespaces=["red"], cached=True),
+]
+controller = Controller("shops", print, watches=watches)
+"""
+
 Object = dict[str, Any]
 
 
-SOURCES = {"backups": BACKUPS, "everywhere": EVERYWHERE, "thumbnails": WORKERS, "timer": TIMER}
+SOURCES = {
+    "backups": BACKUPS,
+    "everywhere": EVERYWHERE,
+    "shops": SHOPS,
+    "thumbnails": WORKERS,
+    "timer": TIMER,
+}
 
 
 @pytest.fixture
@@ -146,6 +162,13 @@ def test_a_watch_of_all_namespaces_means_a_cluster_role() -> None:
     }
     names = [each["metadata"]["name"] for each in of_kind(objects, "ClusterRoleBinding")]
     assert names == ["ops:distq-everywhere-informer", "ops:distq-everywhere-worker"]
+
+
+def test_workers_may_list_what_is_cached() -> None:
+    """Only so they see what became of an object that they deleted; of the other watches they get one each."""
+    assert rights(printed("shops", "--namespace", "ops"), "worker") == {
+        "red": {"get pods", "list pods", "get example.com/shops", "create events", "patch events"}
+    }
 
 
 def test_roles_are_bound_to_the_accounts_that_pods_have() -> None:

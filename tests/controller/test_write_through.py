@@ -225,6 +225,20 @@ def test_a_write_stands_where_redis_does_not_answer(
 
 
 @EMULATED
+def test_a_worker_of_the_release_before_leaves_nothing_behind(scene: Scene) -> None:
+    """Where the leader caches no more, or its stream is gone, nobody would take away what it writes."""
+    with writing(scene) as (client, reader):
+        client.create(config_map(scene.namespace, "a"))
+        assert names(reader.list()) == {"a"}
+        with scene.leading(For(CONFIG_MAPS), epoch="2"):
+            client.create(config_map(scene.namespace, "b"))
+            assert entries(scene) == {}
+        scene.connection.execute("FLUSHALL")
+        client.create(config_map(scene.namespace, "c"))
+        assert scene.connection.execute("KEYS", "*cache*") == []
+
+
+@EMULATED
 def test_an_index_function_that_fails_fails_no_write(scene: Scene) -> None:
     """It is counted; the watch will say what is wrong."""
     watch = cached(scene, indexers={"color": lambda obj: [obj["data"]["color"]]})

@@ -294,6 +294,8 @@ def a_reconcile_counts_by_index(text: str, reader: Reader) -> None:
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         reader.sandbox.run_until_idle(program["controller"])
     assert "default/web: 1 of 2 pods are running" in printed.getvalue()
+    for name in "abc":
+        client.delete("v1/Pod", f"default/{name}", grace_period=0)
 
 
 @runs("# finalizing.py")

@@ -71,8 +71,12 @@ class StreamCache:
     def wrote(self, *objects: CachedObject, dropped: Mapping[str, str] | None = None) -> None:
         """Keep what the API server answered to a write, or that an object is gone as of a version.
 
-        Nothing is kept where nobody has led yet. Raises RedisError.
+        Nothing is kept where no leader keeps it, as before the first one and after a release that caches no
+        more: nobody would ever take it away. Raises RedisError.
         """
+        record = self._found.state() if self._found else None
+        if record is None or record.about.get("watch") != self.place.identity:
+            self._found = None
         with suppress(CacheIncomplete):
             self._cache().wrote(objects, dropped)
 

@@ -259,7 +259,7 @@ class StreamSource:
         """Go on with the cache that the record tells of, or list everything to fill it."""
         cached = record.cached_indices()
         if self._caching is None:
-            if "cached" in record.about:
+            if "watch" in record.about:  # complete or not
                 self._committer.commit(self._committer.position, clear_cache=True)
             return
         self._cache_is_whole = cached is not None and sorted(cached) == self._caching.kept
