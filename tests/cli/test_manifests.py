@@ -38,6 +38,18 @@ from distq import Controller, For
 
 controller = Controller("proxies", print, watches=[For("example.com/v1/Proxy")])
 """
+CACHED = """
+from distq import Controller, For, Owns
+
+controller = Controller(
+    "cached",
+    print,
+    watches=[
+        For("example.com/v1/Backup", cached=True),
+        Owns("batch/v1/Job", namespaces=["red"]),
+    ],
+)
+"""
 WORKERS = """
 from distq import Controller
 
@@ -52,7 +64,13 @@ timer = Controller("timer", print, watches=[Every(60, lambda: ["all"])])
 Object = dict[str, Any]
 
 
-SOURCES = {"backups": BACKUPS, "everywhere": EVERYWHERE, "thumbnails": WORKERS, "timer": TIMER}
+SOURCES = {
+    "backups": BACKUPS,
+    "everywhere": EVERYWHERE,
+    "cached": CACHED,
+    "thumbnails": WORKERS,
+    "timer": TIMER,
+}
 
 
 @pytest.fixture
@@ -146,6 +164,21 @@ def test_a_watch_of_all_namespaces_means_a_cluster_role() -> None:
     }
     names = [each["metadata"]["name"] for each in of_kind(objects, "ClusterRoleBinding")]
     assert names == ["ops:distq-everywhere-informer", "ops:distq-everywhere-worker"]
+
+
+def test_a_cached_watch_means_what_caches_ask_for() -> None:
+    """Workers list one object that they deleted, and informers get one that is too large; both know where."""
+    objects = printed("cached", "--namespace", "ops")
+    cluster = "get namespaces/kube-system"
+    assert rights(objects, "informer") | {"ops": set()} == {
+        "ops": set(),
+        "": {cluster, *(f"{verb} example.com/backups" for verb in ("get", "list", "watch"))},
+        "red": {"list batch/jobs", "watch batch/jobs"},
+    }
+    assert rights(objects, "worker") == {
+        "": {cluster, "create events", "patch events", "get example.com/backups", "list example.com/backups"},
+        "red": {"get batch/jobs"},
+    }
 
 
 def test_roles_are_bound_to_the_accounts_that_pods_have() -> None:
