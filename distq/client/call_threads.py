@@ -30,13 +30,13 @@ class CallThreads:
         """Return what the call will return or raise; one that is cancelled before it runs does not run."""
         future: Future[Value] = Future()
         with self._changed:
-            self._calls.append((future, call))
-            if self._idle >= len(self._calls):
+            if self._idle > len(self._calls):
                 self._changed.notify()
             elif len(self._threads) < self._most:
                 thread = threading.Thread(target=self._work, name="distq-client", daemon=True)
+                thread.start()  # first: where it fails nothing was submitted
                 self._threads.add(thread)
-                thread.start()
+            self._calls.append((future, call))
         return future
 
     def close(self) -> None:

@@ -38,7 +38,10 @@ class EventDrops:
     def add(self, how: str, why: str, level: int) -> None:
         """Count one."""
         for provider in _providers:
-            provider.count(EVENTS_DROPPED, (how,), 1)
+            try:
+                provider.count(EVENTS_DROPPED, (how,), 1)
+            except Exception:  # it is the program's own, and events cost no work
+                _logger.exception("a dropped event was not counted")
         with self._lock:
             now, kind = self._clock.monotonic(), (how, level)
             if now < self._silent_until.get(kind, now):

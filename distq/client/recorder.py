@@ -20,7 +20,7 @@ from distq.client.event_drops import EventDrops
 from distq.client.objects import Object
 from distq.client.recorded_event import About, RecordedEvent, content_of, finder_of
 from distq.clock import SYSTEM_CLOCK, Clock
-from distq.errors import ApiError, ConfigError, NotFound
+from distq.errors import ApiError, NotFound
 
 MOST_WAITING = 1000
 """How many events wait to be sent; what comes then is dropped."""
@@ -60,12 +60,11 @@ class EventRecorder:
         self._sink = sink
         self._component = component
         self._clock = clock
-        self._begin()
+        self.begin()
         _recorders.add(self)
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
         """Start from nothing; in the child of a fork, too, since what the parent recorded is the parent's."""
-        self._process = os.getpid()
         self._changed = threading.Condition()
         self._waiting: deque[RecordedEvent] = deque()
         """What is not sent yet; the first is on its way."""
@@ -77,12 +76,10 @@ class EventRecorder:
 
     def record(self, about: About, reason: str, message: str, *, type: str, field_path: str = "") -> None:  # noqa: A002  the field's name
         """Let an event be sent; return at once. What cannot be sent is counted, and logged."""
-        if self._process != os.getpid():
-            self._begin()
         try:
             find = finder_of(about, field_path)
             what = content_of(reason, message, type)
-        except ConfigError as error:
+        except Exception as error:  # noqa: BLE001 - whatever was given, the work goes on
             self._drops.add("invalid", str(error), logging.WARNING)
             return
         with self._changed:
@@ -96,8 +93,6 @@ class EventRecorder:
 
     def flush(self, seconds: float) -> int:
         """Wait at most so many seconds until all is sent; return how many events are left."""
-        if self._process != os.getpid():
-            return 0
         with self._changed:
             self._in_haste = True
             self._changed.notify_all()
@@ -106,10 +101,9 @@ class EventRecorder:
 
     def discard(self) -> None:
         """Forget what is not sent yet."""
-        if self._process == os.getpid():
-            with self._changed:
-                self._waiting.clear()
-                self._changed.notify_all()
+        with self._changed:
+            self._waiting.clear()
+            self._changed.notify_all()
 
     # The thread
 
@@ -124,7 +118,7 @@ class EventRecorder:
         while (recorded := self._next()) is not None:
             try:
                 self._send(recorded)
-            except Exception as error:  # noqa: BLE001 - what finds an object may raise anything
+            except BaseException as error:  # noqa: BLE001 - what finds an object may raise anything
                 self._drops.add("refused", f"{type(error).__name__}: {error}", logging.WARNING)
             with self._changed:
                 if self._is_next(recorded):
@@ -229,4 +223,11 @@ def discard() -> None:
         recorder.discard()
 
 
+def _after_fork_in_child() -> None:
+    """Let the child begin anew, before any of its threads records an event."""
+    for recorder in list(_recorders):
+        recorder.begin()
+
+
 atexit.register(flush, _EXIT_TIME)
+os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -54,6 +54,7 @@ class ObjectCache:
 
     def __init__(self, connection: Connection, queue: str, stream: str, *, partly: bool = False) -> None:
         self.connection = connection
+        self.stream = stream
         self._store = StreamKeys(connection, queue, stream)
         self._partly = partly
 
@@ -61,7 +62,7 @@ class ObjectCache:
         """Return one object, in one round trip."""
         field = bytes_of(name)
         # the stream's record last: what it says of the cache was then true of what was read
-        record, stream = self._store.read(("HGET", "cache", field), ("HGET", "streams", self._store.stream))
+        record, stream = self._store.read(("HGET", "cache", field), ("HGET", "streams", self.stream))
         self._require(stream)
         return _object_of(field, record)
 
@@ -81,7 +82,7 @@ class ObjectCache:
 
     def state(self) -> StreamRecord | None:
         """Return the stream's record, whose ``cached_indices`` say whether the cache is complete."""
-        (stream,) = self._store.read(("HGET", "streams", self._store.stream))
+        (stream,) = self._store.read(("HGET", "streams", self.stream))
         return None if stream is None else StreamRecord.parse(stream)
 
     def wrote(self, objects: Sequence[CachedObject] = (), dropped: Mapping[str, str] | None = None) -> None:
@@ -90,7 +91,7 @@ class ObjectCache:
         What the stream has passed already is left as it is, and so is what is newer. Raises RedisError.
         """
         for batch in _batches(records_of(objects, dropped or {})):
-            self._store.run("cache/write", stream=self._store.stream, records=batch)
+            self._store.run("cache/write", stream=self.stream, records=batch)
 
     def _require(self, stream: bytes | None, index: str | None = None) -> None:
         """Raise CacheIncomplete where the stream's record does not say that all is there, by this index."""
@@ -107,7 +108,7 @@ class ObjectCache:
         while True:
             stream, resume, *flat = self._store.run(
                 "cache/read",
-                stream=self._store.stream,
+                stream=self.stream,
                 first=start,
                 last=last,
                 limit=BATCH_LIMIT,

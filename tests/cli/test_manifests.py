@@ -38,6 +38,18 @@ from distq import Controller, For
 
 controller = Controller("proxies", print, watches=[For("example.com/v1/Proxy")])
 """
+CACHED = """
+from distq import Controller, For, Owns
+
+controller = Controller(
+    "cached",
+    print,
+    watches=[
+        For("example.com/v1/Backup", cached=True),
+        Owns("batch/v1/Job", namespaces=["red"]),
+    ],
+)
+"""
 WORKERS = """
 from distq import Controller
 
@@ -49,23 +61,13 @@ from distq import Controller, Every
 timer = Controller("timer", print, watches=[Every(60, lambda: ["all"])])
 """
 
-SHOPS = """
-from distq import Controller, For, Owns
-
-watches = [
-    For("example.com/v1/Shop", namespaces=["red"]),
-    Owns("v1/Pod", namespaces=["red"], cached=True),
-]
-controller = Controller("shops", print, watches=watches)
-"""
-
 Object = dict[str, Any]
 
 
 SOURCES = {
     "backups": BACKUPS,
     "everywhere": EVERYWHERE,
-    "shops": SHOPS,
+    "cached": CACHED,
     "thumbnails": WORKERS,
     "timer": TIMER,
 }
@@ -164,10 +166,18 @@ def test_a_watch_of_all_namespaces_means_a_cluster_role() -> None:
     assert names == ["ops:distq-everywhere-informer", "ops:distq-everywhere-worker"]
 
 
-def test_workers_may_list_what_is_cached() -> None:
-    """Only so they see what became of an object that they deleted; of the other watches they get one each."""
-    assert rights(printed("shops", "--namespace", "ops"), "worker") == {
-        "red": {"get pods", "list pods", "get example.com/shops", "create events", "patch events"}
+def test_a_cached_watch_means_what_caches_ask_for() -> None:
+    """Workers list one object that they deleted, and informers get one that is too large; both know where."""
+    objects = printed("cached", "--namespace", "ops")
+    cluster = "get namespaces/kube-system"
+    assert rights(objects, "informer") | {"ops": set()} == {
+        "ops": set(),
+        "": {cluster, *(f"{verb} example.com/backups" for verb in ("get", "list", "watch"))},
+        "red": {"list batch/jobs", "watch batch/jobs"},
+    }
+    assert rights(objects, "worker") == {
+        "": {cluster, "create events", "patch events", "get example.com/backups", "list example.com/backups"},
+        "red": {"get batch/jobs"},
     }
 
 

@@ -151,6 +151,27 @@ def test_a_cancelled_call_ends_at_once(held: HeldClient, monkeypatch: pytest.Mon
     asyncio.run(play())
 
 
+def test_a_call_for_which_there_is_no_thread_is_not_sent_later(
+    held: HeldClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It raises, and the next one goes on as if it had not been."""
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def play() -> None:
+        held.go.set()
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", refuse)
+            with pytest.raises(RuntimeError):
+                await held.read("for which there is no thread")
+        await held.read("the next")
+        assert held.held == ["the next"]
+        await held.aio.aclose()
+
+    asyncio.run(play())
+
+
 def test_closing_waits_and_ends_the_threads(held: HeldClient) -> None:
     """What was called is answered; a call after it starts a thread anew."""
 

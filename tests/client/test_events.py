@@ -284,6 +284,7 @@ class TestNoCost:
             ({"about": None}, "a NoneType"),
             ({"about": POD | {"metadata": {}}}, "no metadata.name"),
             ({"type": "Error"}, "bad type 'Error'"),
+            ({"type": ["Normal"]}, "unhashable"),
             ({"reason": ""}, "Give a reason and a message"),
             ({"message": 5}, "Give a reason and a message"),
         ],
@@ -320,17 +321,42 @@ class TestFinding:
         assert scene.events() == []
         assert drops("refused") == 0
 
-    def test_an_error_in_finding_it_drops_the_event_alone(self, scene: Scene, drops: Count) -> None:
+    @pytest.mark.parametrize("error", [KeyError("a mistake"), SystemExit(1)], ids=repr)
+    def test_an_error_in_finding_it_drops_the_event_alone(
+        self, scene: Scene, drops: Count, error: BaseException
+    ) -> None:
         """The thread goes on with the next."""
 
         def find() -> Object | None:
-            raise KeyError("a mistake")
+            raise error
 
         scene.client.event(find, "Synced", "well")
         scene.client.event(scene.about, "Synced", "well")
         assert scene.client.flush_events(IN_TIME)
         assert len(scene.events()) == 1
         assert drops("refused") == 1
+
+
+def test_a_provider_that_fails_costs_neither_the_work_nor_other_events(
+    scene: Scene, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Metrics are the program's own: what they raise is logged."""
+
+    def fail(*_: object) -> None:
+        raise OSError("no space left")
+
+    metrics = RecordedMetrics()
+    ended = event_drops.measure(metrics)
+    monkeypatch.setattr(metrics, "count", fail)
+    try:
+        scene.client.event({}, "Synced", "about nothing")
+        scene.client.event(dict, "Synced", "nor this")
+        scene.client.event(scene.about, "Synced", "well")
+        assert scene.client.flush_events(IN_TIME)
+    finally:
+        ended()
+    assert [event["message"] for event in scene.events()] == ["well"]
+    assert caplog.text.count("a dropped event was not counted") == 2
 
 
 def test_a_program_that_ends_sends_what_it_recorded(scene: Scene) -> None:
@@ -358,6 +384,7 @@ def test_the_child_of_a_fork_sends_its_own_events(scene: Scene, proxy: TcpProxy,
         "client.event(about, 'Parent', 'waits')\n"
         "child = os.fork()\n"
         "if not child:\n"
+        "    assert not client._recorder._waiting\n"
         f"    client._kubeconfig = {str(scene.server.kubeconfig)!r}\n"
         "    assert client.flush_events(0)\n"
         "    client.event(about, 'Child', 'goes on')\n"

@@ -1,9 +1,11 @@
 """A controller's lister reads what its watches cache, in every process of a fleet."""
 
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from distq.client.objects import Object
 from distq.config import Settings
 from distq.controller.cached.caches import Caches
+from distq.controller.cached.stream_cache import StreamCache
 from distq.controller.controller import Controller
 from distq.controller.manager import Manager
 from distq.controller.watches import Every, For, Owns, Watches
@@ -273,6 +276,28 @@ def test_a_reader_waits_for_the_first_list(scene: Scene) -> None:
     with scene.leading(cached(scene)):
         thread.join(30)
     assert found == [{"a"}]
+
+
+@EMULATED
+def test_threads_that_wait_leave_each_other_what_they_found(scene: Scene) -> None:
+    """Whenever one of them looks anew, which cache it is, another that reads just then knows its own."""
+    create(scene, "a")
+    with scene.leading(cached(scene)):
+        (cache,) = found = caches(scene)
+        reader = found.lister(CONFIG_MAPS)
+
+        def forget(frame: FrameType, event: str, value: object) -> Any:  # as another thread that waits
+            if frame.f_code is StreamCache._cache.__code__:
+                cache._found = None
+            return forget
+
+        before = sys.gettrace()
+        sys.settrace(forget)
+        try:
+            assert names(reader.list()) == {"a"}
+            assert names(reader.list()) == {"a"}
+        finally:
+            sys.settrace(before)
 
 
 @EMULATED

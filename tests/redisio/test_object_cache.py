@@ -257,6 +257,13 @@ def test_an_own_write_that_the_stream_has_passed_is_left_out(scene: Scene) -> No
     assert list(scene.versions()) == ["a/one", "a/two", "b/one"]
 
 
+def test_an_own_write_brings_back_no_stream_that_ended(scene: Scene) -> None:
+    """Nobody would ever take it away; a stream that begins anew begins with an empty cache, too."""
+    scene.commit("")
+    scene.cache.wrote([pod("a/late", 105)], {"a/one": "106"})
+    assert scene.is_empty()
+
+
 def test_own_writes_of_any_number_go_in_steps(scene: Scene) -> None:
     """Bounded by number and by bytes, as a commit is."""
     scene.cache.wrote([pod(f"many/{n}", 105) for n in range(1500)])
@@ -359,14 +366,13 @@ def test_a_cache_is_read_while_its_leader_lists_again(scene: Scene) -> None:
 
 
 def test_a_cache_that_nobody_keeps_is_not_read(connection: Connection) -> None:
-    """Own writes may be there already; an index that its leader does not keep finds nothing, either."""
+    """Nor does an index that its leader does not keep find anything."""
     scene = Scene(connection)
-    scene.cache.wrote([pod("a/one", 105)])
     with pytest.raises(CacheIncomplete) as caught:
         scene.cache.get("a/one")
     assert (caught.value.record, scene.cache.state()) == (None, None)
-    scene.commit("100", about={"cached": []})
-    assert scene.cache.get("a/one") == CachedObject("a/one", "105", b'{"version":105}')
+    scene.commit("100", pod("a/one", 100), about={"cached": []})
+    assert scene.cache.get("a/one") == CachedObject("a/one", "100", b'{"version":100}')
     with pytest.raises(CacheIncomplete):
         scene.owned_by("web")
 

@@ -25,9 +25,10 @@ def informer_rights(installation: Installation, plural: Plural) -> Rights:
     rights.allow([namespace], "", "events", "create", "patch")
     for watch in installation.watches:
         group, resource = _served(watch.resource, plural)
-        rights.allow(_places(watch), group, resource, "list", "watch")
-    if None in rights.places:  # its uid tells clusters apart; a hash of the server's address stands in for it
-        rights.allow([None], "", "namespaces", "get", name="kube-system")
+        # mapping functions read by name what is too large for a cache
+        rights.allow(_places(watch), group, resource, "list", "watch", *["get"] * watch.cached)
+    if None in rights.places:
+        _allow_to_know_the_cluster(rights)
     return rights
 
 
@@ -37,8 +38,8 @@ def worker_rights(installation: Installation, plural: Plural, accesses: Sequence
     places: dict[str | None, None] = {}
     for watch in installation.watches:
         group, resource = _served(watch.resource, plural)
-        # an answer to a deletion does not say since when the object is gone: cached reads look
-        rights.allow(_places(watch), group, resource, "get", *(["list"] if watch.cached else []))
+        # a cache shows that something is gone as of the version of a list
+        rights.allow(_places(watch), group, resource, "get", *["list"] * watch.cached)
         places |= dict.fromkeys(_places(watch))
     everywhere = None in places or not places
     for access in accesses:
@@ -46,6 +47,8 @@ def worker_rights(installation: Installation, plural: Plural, accesses: Sequence
         rights.allow([None] if everywhere else places, group, resource + access.subresource, *access.verbs)
     if rights.places:
         rights.allow([None] if everywhere else places, "", "events", "create", "patch")
+    if None in rights.places and any(watch.cached for watch in installation.watches):
+        _allow_to_know_the_cluster(rights)  # by the name that its informer has for it
     return rights
 
 
@@ -74,6 +77,11 @@ def _role(installation: Installation, component: str, place: str | None) -> tupl
         return "Role", installation.metadata(component, namespace=place)
     name = f"{installation.namespace}:{installation.of(component)}"
     return "ClusterRole", {"name": name, "labels": installation.labels(component)}
+
+
+def _allow_to_know_the_cluster(rights: Rights) -> None:
+    """Allow what tells clusters apart: a uid. Without it a hash of the server's address stands in."""
+    rights.allow([None], "", "namespaces", "get", name="kube-system")
 
 
 def _places(watch: "ResourceWatch") -> Sequence[str | None]:

@@ -12,6 +12,7 @@ from distq.controller.watches import ResourceWatch, name_of
 from distq.informer.indexer import IndexFunc, values_of
 from distq.informer.stored_object import StoredObject, Transform, store_raw
 from distq.informer.wire import RawObject, raw_object
+from distq.redisio.limits import CACHED_BYTES
 from distq.redisio.object_cache import CachedObject
 
 _TYPE_AND_METADATA = ("apiVersion", "kind", "metadata")
@@ -44,7 +45,8 @@ class Caching:
     def keep(self, obj: RawObject) -> CachedObject:
         """Return what is kept of an object as the API server gave it.
 
-        Raises what the transform raises, and ValueError where an index function fails.
+        Raises what the transform raises, and ValueError where an index function fails or returns more than
+        a commit takes.
         """
         stored = self.stored(obj)
         indices = {}
@@ -52,7 +54,13 @@ class Caching:
             if not all(isinstance(value, str) for value in values):
                 raise ValueError(f"index {name}: bad values of {obj.key}: {values!r:.80}. Return texts.")
             indices[self.index(name)] = sorted(values)
-        return CachedObject(obj.key, obj.version, stored.raw, indices)
+        kept = CachedObject(obj.key, obj.version, stored.raw, indices)
+        if indices and kept.size > CACHED_BYTES:
+            raise ValueError(
+                f"too many values of {obj.key} for the indexers: {kept.size} bytes with the object, "
+                f"of at most {CACHED_BYTES}. Return fewer."
+            )
+        return kept
 
     def stored(self, obj: RawObject) -> StoredObject:
         """Return an object as it comes out of the cache."""

@@ -52,7 +52,6 @@ class StreamCache:
         self._timeout = timeout
         self._clock = clock
         self._found: ObjectCache | None = None
-        self._name = ""
 
     def covers(self, key: str) -> bool:
         """Return whether an object of this key is looked for here."""
@@ -103,15 +102,15 @@ class StreamCache:
 
     def _cache(self, *, partly: bool = False) -> ObjectCache:
         """Return what reads the cache, ``partly`` an incomplete one, too; CacheIncomplete without any."""
-        connection = self._queue.connection
-        if self._found is None or self._found.connection is not connection:
-            self._name = self._find()
-            if not self._name:
+        connection, found = self._queue.connection, self._found  # another thread may drop it at any moment
+        if found is None or found.connection is not connection:
+            name = self._find()
+            if not name:
                 raise CacheIncomplete(None)
-            self._found = ObjectCache(connection, self._queue.name, self._name)
+            self._found = found = ObjectCache(connection, self._queue.name, name)
         if partly:
-            return ObjectCache(connection, self._queue.name, self._name, partly=True)
-        return self._found
+            return ObjectCache(connection, self._queue.name, found.stream, partly=True)
+        return found
 
     def _find(self) -> str:
         """Return the name of the stream, "" where there is none; of two clusters' take this one's."""

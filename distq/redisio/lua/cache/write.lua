@@ -8,7 +8,8 @@ call('HLEN', cache)
 call('ZCARD', index)
 --- @include older
 --- @include cached
-local position = string.match(call('HGET', streams, stream) or '', '^%S+ (%S+) ') or ''
+local position = string.match(call('HGET', streams, stream) or '', '^%S+ (%S+) ')
+if not position then return 0 end -- whoever leads next begins with an empty cache, if anybody ever does
 local passed, listed = string.match(position, '^%d*'), string.match(position, '@(%d+)$') or ''
 local function is_there(name)
   local version, terms = read_head(call('HGET', cache, name))
