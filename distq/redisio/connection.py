@@ -27,6 +27,7 @@ from distq.redisio.keys import queues_key
 from distq.redisio.servers import OneServer, Server, Servers, servers_of
 
 Argument = str | bytes | int | float
+_NUMBERS = {int, float}
 Reply = TypeVar("Reply")
 
 _PAUSES = (0.0, 0.05, 0.2, 0.5)
@@ -318,7 +319,9 @@ def _converse(
 ) -> list[Any]:
     """Send commands and return their replies; ``asking`` is for a node that is about to get their slot."""
     prefixed = [part for command in commands for part in (("ASKING",), command)] if asking else commands
-    connection.send_packed_command(connection.pack_commands(prefixed))
+    # where a signal's handler raises while hiredis packs a number, as on Ctrl-C, the process would crash
+    texts = [[repr(part) if type(part) in _NUMBERS else part for part in command] for command in prefixed]
+    connection.send_packed_command(connection.pack_commands(texts))
     replies, refusals = [], []
     for command in commands:
         try:

@@ -119,7 +119,7 @@ class Sleeper:
 
     def _pop(self, until: Callable[[], float]) -> None:
         blocking = self._blocking or self._connect()
-        blocking.send_command("BLPOP", self._wake_key, 0)
+        blocking.send_command("BLPOP", self._wake_key, "0")
         answer = _descriptor(blocking)
         if self._rest(until, answer):
             blocking.read_response()

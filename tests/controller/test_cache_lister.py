@@ -1,5 +1,6 @@
 """A controller's lister reads what its watches cache, in every process of a fleet."""
 
+import json
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -23,6 +24,8 @@ from distq.informer.wire import RawObject
 from distq.metrics import CACHE_OVERSIZED
 from distq.redisio import limits
 from distq.redisio.connection import Connection
+from distq.redisio.keys import queue_key
+from distq.redisio.stream_store import stream_records
 from distq.workqueue.current import enter
 from distq.workqueue.interface import Request
 from distq.workqueue.memory import MemoryQueue
@@ -214,6 +217,19 @@ def test_who_waits_in_vain_learns_why(scene: Scene) -> None:
         reader.by_index("color", "red")
     with scene.leading(cached(scene), epoch="3"):
         assert names(reader.list()) == {"a"}
+
+
+@EMULATED
+def test_who_waits_may_find_anything_in_the_record(scene: Scene) -> None:
+    """Somebody else may have written there, too: what is no list of indices is none."""
+    with scene.leading(cached(scene)):
+        (name,) = stream_records(scene.connection, QUEUE)
+        watch = next(iter(caches(scene))).place.identity
+    about = {"watch": watch, "namespace": scene.namespace, "synced": True, "cached": 5}
+    record = f"1 5 batch {json.dumps(about)}"
+    scene.connection.execute("HSET", queue_key(QUEUE, "streams"), name, record)
+    with pytest.raises(CacheNotSynced, match="None keeps nothing, not color="):
+        lister(scene, timeout=0.0).get(scene.key("a"))
 
 
 @EMULATED

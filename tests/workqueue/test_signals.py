@@ -7,9 +7,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
+from redis.connection import HiredisRespSerializer
 
+from distq.errors import Empty
 from distq.redisio.connection import Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.interface import Request, Retry, Settlement
@@ -118,6 +121,32 @@ def test_a_handler_that_interrupts_the_beginning_of_a_wait_holds_up_no_turn_of_o
     monkeypatch.setattr(WaitCoordinator, "_wake_within", handler)
     queue.wait(0.01)
     assert drained == [True]
+
+
+def test_no_number_is_left_for_hiredis_to_pack(
+    redis_server: EmbeddedValkey, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal's handler that raises, as Ctrl-C does, would crash the process in the midst of that."""
+    packed: list[object] = []
+    pack = HiredisRespSerializer.pack
+
+    def noted(self: HiredisRespSerializer, *parts: Any) -> Any:
+        packed.extend(parts)
+        return pack(self, *parts)
+
+    queue = Queue("foos", Connection(redis_server.url))
+    with pytest.raises(Empty):
+        queue.get(0.01)  # it is connected
+    monkeypatch.setattr(HiredisRespSerializer, "pack", noted)
+    queue.add("a", priority=5)
+    queue.add("b", after=0.01)
+    for _ in range(2):
+        queue.settle(queue.get(30))
+    with pytest.raises(Empty):
+        queue.get(0.01)
+    queue.close()
+    assert "BLPOP" in packed
+    assert [part for part in packed if not isinstance(part, str | bytes)] == []
 
 
 # Drains and turns

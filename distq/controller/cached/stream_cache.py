@@ -142,7 +142,7 @@ class StreamCache:
         if about.get("problem"):
             return f"{leader} cannot list it: {about['problem']}"
         if about.get("synced"):
-            kept = ", ".join(map(str, about.get("cached") or ())) or "nothing"
+            kept = ", ".join(sorted(record.cached_indices() or ())) or "nothing"
             return f"{leader} keeps {kept}, not {', '.join(self.caching.kept)}. Run one version everywhere."
         return f"{leader} still lists it. Wait, or raise cache_sync_timeout."
 
