@@ -28,6 +28,8 @@ _REMEDIES = {
     410: "List again.",
     422: "Correct the object.",
 }
+_UNTYPED = "failed to create typed patch object"
+"""What is said, with status 500, of an apply whose object is not as its schema says."""
 _DENIED = re.compile(
     r'User ".*?" cannot (?P<verb>\S+) '
     r'(?:path "(?P<path>[^"]+)"|resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)")'
@@ -80,6 +82,8 @@ def _remedy(status: int, cause: str, answer: Mapping[str, Any], origin: str) -> 
         return _missing_right(cause)
     if status == 404 and details.get("kind") == "namespaces":
         return f"Create the namespace {details.get('name')}."
+    if status == 500 and cause.startswith(_UNTYPED):
+        return _REMEDIES[422]
     return _REMEDIES.get(status, "Repeat later.")
 
 

@@ -54,7 +54,7 @@ class Resource:
             or bool(namespace) != self.namespaced
             or "/" in namespace
         ):
-            shape = "namespace/name" if self.namespaced else "name"
+            shape = "namespace/name" if self.namespaced else "the name alone, it has no namespace"
             raise ConfigError(f'bad key "{key}": no object of {self} has it. Give {shape}.')
         return self.path(namespace or None, name)
 

@@ -294,10 +294,14 @@ class Manager:
 
 
 def _raise_first(*reasons: Message | None) -> None:
-    """Raise the first error among the reasons why a run ended, and log the others."""
+    """Raise the first error among the reasons why a run ended, and log the others.
+
+    What says the same is no other: both sides of one process meet the program that has their queue.
+    """
     errors = [KeyboardInterrupt() if reason is signal.SIGINT else reason for reason in reasons]
     found = [error for error in errors if isinstance(error, BaseException)]
-    for error in found[1:]:
+    others = {repr(error): error for error in found[1:] if repr(error) != repr(found[0])}
+    for error in others.values():
         _logger.error("the end had another cause, too", exc_info=error)
     if found:
         raise found[0]

@@ -60,7 +60,7 @@ def commands_of(project: Path) -> list[str]:
 @pytest.mark.first_contact(20)
 def test_its_tests_pass_and_its_checks_find_nothing(project: Path) -> None:
     """pytest, ruff and mypy, as its README says."""
-    _, checks, _ = commands_of(project)
+    _, checks, _, _ = commands_of(project)
     assert checks == "pytest && ruff check && ruff format --check && mypy .\n"
     printed = run_in(project, "bash", "-e", text=checks)
     assert re.search(r"4 passed", printed)
@@ -71,14 +71,28 @@ def test_its_tests_pass_and_its_checks_find_nothing(project: Path) -> None:
 def test_it_can_be_tried_in_a_sandbox(project: Path) -> None:
     """The block of its README, pasted as it is."""
     program("kubectl", package="kubernetes-client")
-    _, _, trial = commands_of(project)
+    _, _, trial, _ = commands_of(project)
     printed = run_in(project, "bash", "-e", text=trial)
     assert printed.endswith("crontab.stable.example.org/example condition met\nhello\n")
 
 
+def test_what_a_cluster_needs_of_it_is_printed(project: Path) -> None:
+    """Two sides, and what its reconcile function writes, by the verbs that it uses."""
+    *_, deploy = commands_of(project)
+    run_in(project, "bash", "-e", text=deploy)
+    objects = list(yaml.safe_load_all((project / "deploy.yaml").read_text()))
+    assert sum(obj["kind"] == "Deployment" for obj in objects) == 2
+    (worker,) = (
+        obj for obj in objects if obj["kind"] == "ClusterRole" and "worker" in obj["metadata"]["name"]
+    )
+    rights = {resource: rule["verbs"] for rule in worker["rules"] for resource in rule["resources"]}
+    assert rights["configmaps"] == ["get", "create", "patch"]
+    assert rights["crontabs/status"] == ["update"]
+
+
 def test_its_installation_names_what_it_needs(project: Path) -> None:
     """The module is packed, and the extras are distq's; not installed here, which takes a package index."""
-    setup, _, _ = commands_of(project)
+    setup, *_ = commands_of(project)
     assert setup.startswith("python3 -m venv .venv && . .venv/bin/activate && pip install ")
     assert setup.endswith("-e '.[dev]'\n")
     settings = tomllib.loads((project / "pyproject.toml").read_text())
@@ -112,7 +126,7 @@ def test_its_installation_takes_the_distq_that_wrote_it(
     monkeypatch.chdir(project.parent)
     done = CliRunner().invoke(command.init, ["Backup"])
     assert done.exit_code == 0, done.output
-    setup, _, _ = commands_of(project.parent / "backups")
+    setup, *_ = commands_of(project.parent / "backups")
     assert setup.endswith(f"&& pip install {arguments}-e '.[dev]'\n")
 
 

@@ -83,7 +83,7 @@ def test_a_key_of_the_wrong_shape_is_refused(client: Client, key: str) -> None:
 
 def test_a_namespaced_key_of_a_cluster_scoped_resource_is_refused(client: Client) -> None:
     """A cluster-scoped object has no namespace in its key."""
-    with pytest.raises(ConfigError, match="Give name"):
+    with pytest.raises(ConfigError, match=r"Give the name alone, it has no namespace\.$"):
         client.get("v1/Namespace", "default/web")
 
 

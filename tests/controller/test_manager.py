@@ -18,10 +18,10 @@ from distq.client.client import Client
 from distq.config import Settings
 from distq.controller.controller import Controller
 from distq.controller.mailbox import Mailbox
-from distq.controller.manager import Manager
+from distq.controller.manager import Manager, _raise_first
 from distq.controller.shutdown import ONE_REQUEST
 from distq.controller.watches import Every, For, Owns, Watch
-from distq.errors import ApiError, ConfigError, LeaseLost, NotFound, RedisUnavailable
+from distq.errors import ApiError, ConfigError, LeaseLost, NotFound, QueueTaken, RedisUnavailable
 from distq.redisio.connection import Connection
 from distq.redisio.stream_store import stream_records
 from distq.testing.embedded_valkey import EmbeddedValkey
@@ -518,3 +518,12 @@ class TestSignals:
         assert "finished 0.5" in output
         assert process.returncode == -signal.SIGINT
         assert left_over(connection, "foos") == {}
+
+
+def test_a_cause_that_both_sides_meet_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
+    """A program whose queue was taken said so twice, the second time with a traceback."""
+    taken, lost = QueueTaken("queue foos is taken"), LeaseLost("not in time")
+    with pytest.raises(QueueTaken) as raised:
+        _raise_first(taken, QueueTaken(str(taken)), lost)
+    assert raised.value is taken
+    assert [record.exc_info and record.exc_info[1] for record in caplog.records] == [lost]

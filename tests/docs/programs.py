@@ -278,24 +278,27 @@ def each_watch_gives_its_keys(text: str, reader: Reader) -> None:
 
 @runs("# shops.py")
 def a_reconcile_counts_by_index(text: str, reader: Reader) -> None:
-    """Give the Foo of the sandbox two Pods of its label, one of them running, and one of another."""
+    """Give the Foo of the sandbox two Pods of its label, one of them running; two others are not its own."""
     program = runpy.run_path(str(reader.folder / "shops.py"))
     client = reader.sandbox.client
     foo = client.get("example.com/v1/Foo", "default/web")
     assert foo is not None
     spec = {"containers": [{"name": "main", "image": "nginx"}]}
-    for name, shop in {"a": "web", "b": "web", "c": "other"}.items():
-        metadata = {"name": name, "namespace": "default", "labels": {"shop": shop}}
+    shops = {"default/a": "web", "default/b": "web", "default/c": "other", "kube-public/d": "web"}
+    for key, shop in shops.items():
+        namespace, name = key.split("/")
+        metadata = {"name": name, "namespace": namespace, "labels": {"shop": shop}}
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-        set_controller_reference(foo, pod)
+        if namespace == "default":
+            set_controller_reference(foo, pod)
         client.create(pod)
         if name != "b":
-            client.patch("v1/Pod", f"default/{name}", {"status": {"phase": "Running"}}, status=True)
+            client.patch("v1/Pod", key, {"status": {"phase": "Running"}}, status=True)
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         reader.sandbox.run_until_idle(program["controller"])
     assert "default/web: 1 of 2 pods are running" in printed.getvalue()
-    for name in "abc":
-        client.delete("v1/Pod", f"default/{name}", grace_period=0)
+    for key in shops:
+        client.delete("v1/Pod", key, grace_period=0)
 
 
 @runs("# finalizing.py")

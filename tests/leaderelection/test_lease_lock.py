@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from distq.client import Client, recorder
+from distq.client import Client
 from distq.errors import ConfigError, Conflict
 from distq.leaderelection import LeaderElectionRecord, LeaseLock
 from tests.leaderelection.participants import LEASE, LEASES, lease_of
@@ -223,7 +223,7 @@ def test_events_are_about_the_lease(lock: LeaseLock, client: Client, namespace: 
     """So that describing the Lease shows them."""
     lock.create(RECORD, timeout=5)
     lock.record_event("ada became leader")
-    assert recorder.flush(60) == 0
+    assert client.flush_events(60)
     events = [event for event in client.list("v1/Event", namespace) if event["reason"] == "LeaderElection"]
     assert [event["message"] for event in events] == ["ada became leader"]
     assert events[0]["type"] == "Normal"
@@ -283,6 +283,6 @@ def test_a_lease_is_read_before_it_is_written(lock: LeaseLock, client: Client, n
     with pytest.raises(Conflict, match="not read yet"):
         lock.update(RECORD, timeout=5)
     lock.record_event("ada became leader")
-    assert recorder.flush(60) == 0
+    assert client.flush_events(60)
     assert list(client.list("v1/Event", namespace)) == []
     assert lock.describe() == f"{namespace}/{LEASE}"
