@@ -32,8 +32,8 @@ class Schedule:
     """Minute, hour, day of the month, month and day of the week (0 is Sunday), or a word such as @daily.
 
     A field is a list of numbers, ranges and steps, of months and days of the week also their names. One of
-    the two days has to match; both have to, where there is a ``*`` in one. Raises ValueError for what is no
-    schedule, and for a day that never comes. Source: robfig/cron, which Kubernetes uses.
+    the two days has to match; both have to, where there is a ``*`` in one. Raises ValueError for a
+    wrong schedule, and for a day that never comes. Source: robfig/cron, which Kubernetes uses.
     """
 
     def __init__(self, text: str) -> None:

@@ -6,8 +6,8 @@
     kubectl apply -f workers/cronjob.yaml
 
 Source: kubebuilder's cronjob-tutorial. Different: schedules are in UTC; of any number of missed runs the
-latest is started; a run is started once, also where its Job is gone already; a schedule that is none is
-told of by an event. The defaults of the book's webhook are in the CRD.
+latest is started; a run is started once, also where its Job is gone already; a wrong schedule parks the
+CronJob and is an event about it. The defaults of the book's webhook are in the CRD.
 """
 
 import math
@@ -43,7 +43,7 @@ clock = time.time
 
 
 class UnparseableSchedule(TerminalError):
-    """The schedule is none, or never comes; the reason of an event, as in Kubernetes."""
+    """The schedule is wrong, or its day never comes; this name is the event's reason, as in Kubernetes."""
 
 
 def reconcile(request: Request) -> Result | None:
@@ -130,7 +130,7 @@ def delete(cron_job: Object, job: Object) -> None:
 
 
 def schedule_of(cron_job: Object) -> Schedule:
-    """Return the schedule; where it is none, the CronJob is parked until it changes."""
+    """Return the schedule; a wrong one parks the CronJob until it changes."""
     try:
         return Schedule(cron_job["spec"]["schedule"])
     except ValueError as error:

@@ -92,7 +92,7 @@ def test_between_two_runs_there_is_none(text: str, moment: datetime) -> None:
         ("0 0 30 2 *", "no such day"),
     ],
 )
-def test_what_is_no_schedule_is_refused(text: str, complaint: str) -> None:
+def test_a_wrong_schedule_is_refused(text: str, complaint: str) -> None:
     """The error names the field, and what it may hold."""
     with pytest.raises(ValueError, match=complaint):
         Schedule(text)
