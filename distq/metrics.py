@@ -235,6 +235,12 @@ STREAM_COMMITS = Metric(
     "Commits of the leader; one a second at least while it follows.",
     _STREAM,
 )
+STREAM_FAILURES = Metric(
+    "distq_stream_failures_total",
+    "counter",
+    "Times that a predicate, mapping or index function or a transform of a watch failed on an object.",
+    _STREAM,
+)
 
 # distq's own: cached reads
 

@@ -14,6 +14,7 @@ from distq.cli.help import command
 from distq.cli.options import with_settings
 from distq.cli.output import age, escape, note, print_json, print_table
 from distq.config import Settings
+from distq.redisio.records import UNMAPPED
 from distq.wording import counted
 
 if TYPE_CHECKING:
@@ -184,8 +185,15 @@ def _item_facts(item: "ItemInfo", now: float) -> list[tuple[str, str]]:
         lines = [escape(line) for line in textwrap.dedent(item.traceback).splitlines()]
         facts += [("", line) for line in lines]
     if item.state == "dead":
-        facts.append(("remedy", f"distq requeue {item.queue} {shlex.quote(escape(item.key))}"))
+        facts.append(("remedy", remedy(item)))
     return facts
+
+
+def remedy(item: "ItemInfo") -> str:
+    """Return what makes a dead item go on; a change of its object does so, too."""
+    if item.reason == UNMAPPED:
+        return f"mend the object, or the function and then: distq resync {item.queue}"
+    return f"distq requeue {item.queue} {shlex.quote(escape(item.key))}"
 
 
 @command("distq workers foos --json")

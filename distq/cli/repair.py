@@ -9,12 +9,13 @@ import click
 
 from distq.cli.completion import complete_key, complete_queue
 from distq.cli.help import command
-from distq.cli.look import STATES, inspector, nobody_leads_since, require_queue
+from distq.cli.look import STATES, inspector, nobody_leads_since, remedy, require_queue
 from distq.cli.options import with_settings
 from distq.cli.output import age, escape, note, print_json, rfc3339
 from distq.cli.progress import POLL_INTERVAL, Progress
 from distq.config import Settings
 from distq.errors import ConfigError
+from distq.redisio.records import UNMAPPED
 from distq.wording import counted
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ def requeue(
     require_queue(eye, queue)
     if keys:
         _require_items(eye, queue, keys)
+        _refuse_unmapped(eye, queue, keys)
     elif state and (count := eye.count(queue, state=state, match=match or "*")):
         _confirm(f"Requeue {_these(count, state, queue, match)}, forgetting their failures?", yes)
     _report("requeued", eye.requeue(queue, *keys, state=state, match=match), as_json)
@@ -213,6 +215,13 @@ def _require_items(eye: "Inspector", queue: str, keys: Sequence[str]) -> None:
     missing = [key for key in keys if eye.item(queue, key) is None]
     if missing:
         raise click.ClickException(f'no item "{missing[0]}" in {queue}: neither pending, held nor dead.')
+
+
+def _refuse_unmapped(eye: "Inspector", queue: str, keys: Sequence[str]) -> None:
+    for key in keys:
+        item = eye.item(queue, key)
+        if item and item.reason == UNMAPPED:
+            raise click.ClickException(f"cannot requeue {escape(key)}: it is no key. Instead {remedy(item)}")
 
 
 def _refuse_held(eye: "Inspector", queue: str, keys: Sequence[str]) -> None:

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from distq.client.resources import parse_resource
 from distq.controller.functions import require_keys, require_of_object
@@ -16,6 +16,8 @@ from distq.redisio.scores import validate_priority
 from distq.workqueue.rate_limiters import is_delay
 
 Object = dict[str, Any]
+
+OnError = Literal["park", "stop"]
 
 _INDEX_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
@@ -30,7 +32,8 @@ class _Watch:
     ``resource`` is "apps/v1/Deployment" or "v1/Pod"; ``namespaces`` None is all of them. ``metadata_only``
     asks the API server for nothing but metadata. ``cached`` keeps the objects in Redis, for
     ``Controller.lister``: each as the ``transform`` returns it, None for as it came, and with the values of
-    the ``indexers``, functions by name from an object to texts.
+    the ``indexers``, functions by name from an object to texts. ``on_error`` says what becomes of an object
+    that a predicate or mapping function fails on: "park" it and go on, or "stop" before it until it works.
     """
 
     resource: str = field(kw_only=False)
@@ -42,10 +45,13 @@ class _Watch:
     cached: bool = False
     indexers: Mapping[str, IndexFunc] = field(default_factory=dict)
     transform: Transform | None = strip_managed_fields
+    on_error: OnError = "park"
 
     def __post_init__(self) -> None:
         group_kind(self.resource)
         _require_cache(self)
+        if self.on_error not in ("park", "stop"):
+            raise ConfigError(f"bad on_error of {self.resource}: {self.on_error!r:.80}. Use park or stop.")
         if self.namespaces is not None:
             object.__setattr__(self, "namespaces", _namespaces(self.resource, self.namespaces))
         object.__setattr__(self, "predicates", _several(self.predicates))

@@ -1,9 +1,10 @@
 """What happened to the items of a queue, told from its trace."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from distq.inspector.info import Timestamp, TraceEvent
-from distq.redisio.keys import shown
+from distq.redisio.keys import bytes_of, shown
 from distq.redisio.records import parse_fields, words_of
 from distq.redisio.trace import TracedCall
 from distq.wording import counted, duration
@@ -74,6 +75,17 @@ def _commit(entry: TracedCall) -> Iterator[_Said]:
         return
     for item in inputs["rest"][: int(inputs["n_items"])]:
         yield item, f"added by {stream} at {position}", None, None
+    for item in _unrouted(inputs["unrouted"])[::2]:
+        yield bytes_of(item), f"a function of its watch failed: {stream} at {position}", None, None
+
+
+def _unrouted(text: bytes) -> list[str]:
+    """Return the items and why; nothing of what an older script, which had none, was asked."""
+    try:
+        words = json.loads(text)
+    except ValueError:
+        return []
+    return list(map(str, words)) if isinstance(words, list) else []
 
 
 def _turn(entry: TracedCall) -> Iterator[_Said]:

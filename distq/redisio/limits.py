@@ -10,7 +10,7 @@ COSTLY_LIMIT = 50
 """Settlements other than successes of a turn: each costs as much as ten successes."""
 
 BATCH_LIMIT = 1000
-"""Items of an add; keys, known, gone and cached objects of a commit together; objects of a page."""
+"""Items of an add; keys, known, gone, parked and cached objects of a commit together; objects of a page."""
 
 CACHED_LIMIT = 256 * 1024
 """Bytes of an object that the cache holds; of a larger one it holds only that it is there."""

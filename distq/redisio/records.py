@@ -19,6 +19,10 @@ _STREAM = re.compile(rb"(\S+) (\S+) (\S+) (.*)", re.DOTALL)
 _LATEST = 2**52 / 1e6
 UNREADABLE = "unreadable"
 """The reason of an item that was set aside."""
+UNMAPPED = "unmapped"
+"""The reason of an object that a mapping watch's functions failed on; its name is no key."""
+UNROUTED = {"routing", UNMAPPED}
+"""The reasons of objects that a watch's functions failed on."""
 
 
 @dataclass(frozen=True, slots=True)

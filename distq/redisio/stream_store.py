@@ -65,6 +65,8 @@ class StreamStore:
         keep_pending: bool = False,
         known: Mapping[str, str] | None = None,
         gone: Sequence[str] = (),
+        unrouted: Mapping[bytes, str] | None = None,
+        parked_as: str = "",
         objects: Sequence[CachedObject] = (),
         dropped: Mapping[str, str] | None = None,
         clear_cache: bool = False,
@@ -76,18 +78,23 @@ class StreamStore:
         Nothing is done unless ``after`` was the last batch, "" for the first: so a Redis that lost anything
         of the stream is noticed.
 
-        At most 1000 of keys, known, gone, objects and dropped together, and 1 MiB of objects; keys in bytes
-        are what ``validate_key`` returned. ``new`` "" removes the record and the cache. ``keep_pending``
-        leaves delayed and dead items alone. ``replaces`` names an epoch that may be higher than ours.
+        At most 1000 of keys, known, gone, unrouted, objects and dropped together, and 1 MiB of objects; keys
+        in bytes are what ``validate_key`` returned. ``new`` "" removes the record and the cache.
+        ``keep_pending`` leaves delayed and dead items alone. ``replaces`` names an epoch that may be higher
+        than ours.
+
+        ``unrouted`` are items to park, with why: objects that the watch's functions failed on. Of other known
+        and gone objects what was parked so is dropped; ``parked_as`` stands before their names there.
 
         ``objects`` are put into the cache, and what is ``dropped`` as of a version leaves it, unless what is
         there is newer; no name is in both. ``clear_cache`` empties it first.
         """
         items = list(dict.fromkeys(key if isinstance(key, bytes) else validate_key(key) for key in keys))
         priority = validate_priority(priority)
-        known = known or {}
+        known, unrouted = known or {}, unrouted or {}
         cached = records_of(objects, dropped or {})
         counts = {"keys": len(items), "known": len(known), "gone": len(gone), "cached": len(cached)}
+        counts |= {"unrouted": len(unrouted)} if unrouted else {}
         if sum(counts.values()) > BATCH_LIMIT:
             raise ValueError(f"a commit of {', '.join(f'{count} {what}' for what, count in counts.items())}")
         if (size := sum(map(len, cached.values()))) > CACHED_BYTES:
@@ -109,6 +116,8 @@ class StreamStore:
             n_known=len(known),
             n_cached=len(cached),
             clears_cache=int(clear_cache or not new),
+            unrouted=json.dumps([word for item, why in unrouted.items() for word in (item.decode(), why)]),
+            parked_as=bytes_of(parked_as),
             rest=[
                 *items,
                 *map(bytes_of, chain(chain.from_iterable(known.items()), gone)),

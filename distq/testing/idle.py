@@ -11,11 +11,15 @@ from distq.controller.watches import Every, ResourceWatch
 from distq.errors import ReconcileFailed
 from distq.inspector import Inspector, QueueInfo
 from distq.inspector.info import ItemInfo, Listing
+from distq.redisio.records import UNROUTED
 from distq.wording import counted, duration
 from distq.workqueue.interface import Park, Retry, Settlement
 
 SHOWN = 3
 """How many items of each state are named."""
+
+SEARCHED = 10_000
+"""Among how many dead items objects are looked for that a predicate or mapping function failed on."""
 
 
 class ObservedManager(Manager):
@@ -29,6 +33,7 @@ class ObservedManager(Manager):
     def __init__(self, controllers: Sequence[Controller], *, max_failures: float, **options: Any) -> None:
         super().__init__(controllers, **options)
         self._max_failures = max_failures
+        self.may_not_fail = max_failures == 0
         self._failures: Counter[tuple[str, str]] = Counter()
 
     def _settled(self, queue: str, settlement: Settlement) -> None:
@@ -48,6 +53,22 @@ class ObservedManager(Manager):
             )
             self.failure.__cause__ = outcome.cause
             self.stop()
+
+
+def failed_object(controller: Controller, inspector: Inspector, since: float) -> ReconcileFailed | None:
+    """Return that a predicate or mapping function failed on an object since then, which is parked."""
+    for item in inspector.items(controller.queue.name, state="dead", limit=SEARCHED):
+        if item.reason in UNROUTED and item.last_error_at is not None and item.last_error_at >= since:
+            failure = ReconcileFailed(
+                f"{item.queue} {item.key} is parked: {item.last_error}. "
+                'Mend that function, or let the test go on: on_failure="retry".',
+                queue=item.queue,
+                key=item.key,
+                attempt=0,
+            )
+            failure.add_note(item.traceback or "")
+            return failure
+    return None
 
 
 def what_remains(

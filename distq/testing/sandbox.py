@@ -23,7 +23,7 @@ from distq.testing.apiserver import EmulatedApiServer
 from distq.testing.apiserver.manifests import Document, Manifest, read_manifest
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.testing.guard import Guard
-from distq.testing.idle import ObservedManager, what_remains
+from distq.testing.idle import ObservedManager, failed_object, what_remains
 from distq.testing.kube_api_server import KubeApiServer, find_assets
 
 GRACE_PERIOD = 5.0
@@ -169,7 +169,8 @@ class Sandbox:
         Idle is: every watch has handed over what there is, and nothing is ready, dirty, processing, due,
         or waiting for a retry. What asked to come back later (``Result(requeue_after=...)``) and the
         parked do not count. A reconcile that fails ends it with ReconcileFailed from the function's own
-        error; with ``on_failure="retry"`` it is tried again, and fails it only once an item failed more than
+        error, and so does a predicate or mapping function, its traceback in a note; with
+        ``on_failure="retry"`` it is tried again, and fails it only once an item failed more than
         ``max_failures`` times, if that is given. Events that were recorded are sent when it returns. Raises
         TimeoutError after ``timeout`` seconds, which names what remained, from the last error of a reconcile;
         and what the run itself, or a hook, raised.
@@ -211,6 +212,7 @@ class Sandbox:
     ) -> None:
         __tracebackhide__ = True
         inspector = Inspector(self.redis)
+        since = inspector.now()
         deadline = time.monotonic() + timeout
         quiet_looks = 0
         while runner.is_alive() and manager.failure is None and quiet_looks < _QUIET_LOOKS:
@@ -220,6 +222,9 @@ class Sandbox:
                 for reason in what_remains(controller, inspector, self.client, before)
             ]
             quiet_looks = 0 if remains else quiet_looks + 1
+            if manager.may_not_fail and manager.failure is None:
+                failed = (failed_object(controller, inspector, since) for controller in controllers)
+                manager.failure = next(filter(None, failed), None)
             if time.monotonic() > deadline:
                 what = f"not idle after {timeout:g} s: {'; '.join(dict.fromkeys(remains))}."
                 raise TimeoutError(what) from manager.last_error

@@ -85,6 +85,31 @@ def test_named_items_are_requeued_at_once(distq: CommandLine, foos: Queue, redis
     foos.close()
 
 
+def test_what_a_watch_could_not_map_is_not_requeued(
+    distq: CommandLine, foos: Queue, redis: Connection
+) -> None:
+    """Its name is no key: the remedy is another one, and all that are dead are requeued but it."""
+    item = "ConfigMap foos.foos_of: prod/bad"
+    StreamStore(redis, "foos", "maps").commit(
+        epoch="1",
+        after="",
+        new="5",
+        batch="a",
+        unrouted={item.encode(): "Watches v1/ConfigMap: KeyError: 'foos'"},
+        parked_as="ConfigMap foos.foos_of: ",
+    )
+    shown = distq("items", "foos", item).stdout
+    assert "(unmapped)" in shown
+    assert "KeyError: 'foos'" in shown
+    assert "remedy    mend the object, or the function and then: distq resync foos" in shown
+    done = distq("requeue", "foos", item)
+    assert (done.returncode, "it is no key. Instead mend the object" in done.stderr) == (1, True)
+    assert distq("requeue", "foos", "--state", "dead", "--yes").stdout == "requeued 3\n"
+    assert [each.key for each in Inspector(redis).items("foos", state="dead")] == [item]
+    assert distq("delete", "foos", item, "--yes").stdout == "deleted 1\n"
+    foos.close()
+
+
 def test_many_are_asked_for(distq: CommandLine, foos: Queue, redis: Connection) -> None:
     """No changes nothing and exits 1; yes goes ahead."""
     command = ("requeue", "foos", "--state", "dead", "--match", "prod/*")

@@ -243,7 +243,7 @@ def test_a_function_that_raises_stops_its_stream_until_it_works(
             raise ValueError("a bug")
         return ["", "x"] if broken and where == "key" and name == "b" else [name]
 
-    watch = Watches(CONFIG_MAPS, keys, predicates=[raising])
+    watch = Watches(CONFIG_MAPS, keys, predicates=[raising], on_error="stop")
     with scene.leading(watch):
         pass
     for name in "abc":
@@ -271,7 +271,7 @@ def test_lag_grows_while_a_function_raises(scene: Scene) -> None:
         assert record is not None
         return float(record.about["lag"])
 
-    with scene.leading(Watches(CONFIG_MAPS, keys)) as leader:
+    with scene.leading(Watches(CONFIG_MAPS, keys, on_error="stop")) as leader:
         assert leader.stream.lag == 0
         aim(scene, "a")
         aim(scene, "b")
@@ -296,7 +296,7 @@ def test_a_function_that_raises_on_a_list_stops_the_list(scene: Scene) -> None:
         return [obj["metadata"]["name"]]
 
     aim(scene, "a")
-    leader = scene.leader(Watches(CONFIG_MAPS, keys))
+    leader = scene.leader(Watches(CONFIG_MAPS, keys, on_error="stop"))
     leader.start()
     eventually(lambda: leader.stream.failures >= 2)
     assert not leader.stream.synced

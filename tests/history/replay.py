@@ -1,5 +1,6 @@
 """Plays a trace to the specification: does it say the same of each call?"""
 
+import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -59,7 +60,7 @@ class Replay:
     ) -> Difference | None:
         items, known = int(n_items), int(n_known)
         pairs, gone = rest[items : items + 2 * known], rest[items + 2 * known :]
-        now = batch.pop("time")
+        now, unrouted = batch.pop("time"), json.loads(batch.pop("unrouted"))
         del batch["n_cached"], batch["clears_cache"]  # the cache is no part of the queue
         batch |= {"priority": int(batch["priority"]), "keep_pending": batch["keep_pending"] == "1"}
         told = self.state.streams.commit(
@@ -68,6 +69,7 @@ class Replay:
             items=rest[:items],
             known=dict(zip(pairs[::2], pairs[1::2], strict=True)),
             gone=gone,
+            unrouted=dict(zip(unrouted[::2], unrouted[1::2], strict=True)),
         )
         return _same("S11", told, _texts(entry.reply))
 

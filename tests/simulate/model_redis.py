@@ -4,6 +4,7 @@ Random tests compare the specification with the scripts (``tests/workqueue/test_
 here is true of both; a call costs a tenth.
 """
 
+import json
 import math
 import pickle
 from collections.abc import Callable, Sequence
@@ -103,7 +104,7 @@ class ModelRedis:
         n_items, n_known = inputs["n_items"], inputs["n_known"]
         n_before_cached = len(inputs["rest"]) - 2 * inputs["n_cached"]  # the cache is no part of the queue
         rest = [_text(word) for word in inputs["rest"][:n_before_cached]]
-        pairs = rest[n_items : n_items + 2 * n_known]
+        pairs, unrouted = rest[n_items : n_items + 2 * n_known], json.loads(inputs["unrouted"])
         words = {name: inputs[name] for name in ("stream", "epoch", "replaces", "after", "new", "batch")}
         answer = self.state.streams.commit(
             now=self.clock(),
@@ -114,6 +115,8 @@ class ModelRedis:
             items=rest[:n_items],
             known=dict(zip(pairs[::2], pairs[1::2], strict=True)),
             gone=rest[n_items + 2 * n_known :],
+            unrouted=dict(zip(unrouted[::2], unrouted[1::2], strict=True)),
+            parked_as=_text(inputs["parked_as"]),
         )
         return [word.encode() if isinstance(word, str) else word for word in answer]
 

@@ -106,7 +106,8 @@ class Populated:
         cached = [*("pod", b"3\nall\n\n{}"), *("old", b"101\ngone\n\n")]
         rest = ["new", "poison", "pod", "3", "old", *cached]
         counts = {"n_items": 2, "n_known": 1, "n_cached": 2}
-        batch = {"keep_pending": 0, "clears_cache": 0, "rest": rest} | counts
+        unrouted = {"unrouted": '["bad", "why"]', "parked_as": ""}
+        batch = {"keep_pending": 0, "clears_cache": 0, "rest": rest} | counts | unrouted
         record = {"epoch": "8", "replaces": "", "after": "b0", "new": "101", "batch": "b1", "about": "{}"}
         return {
             "open": _OPEN | {"nonce": "third"},

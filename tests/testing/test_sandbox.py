@@ -92,6 +92,19 @@ def test_retries_are_waited_for_and_requeue_after_is_not(sandbox: Sandbox) -> No
     assert Inspector(sandbox.redis).queues("retries")[0].delayed == 1
 
 
+def test_an_object_that_a_predicate_fails_on_ends_it(sandbox: Sandbox) -> None:
+    """It is parked, and would be overlooked; where failures belong to the test it stays so."""
+    sandbox.client.apply(_map("no-spec", app="no-spec"))
+    watch = For("v1/ConfigMap", label_selector="app=no-spec", predicates=lambda event: event.object["spec"])
+    controller = Controller("no-spec", print, watches=[watch])
+    with pytest.raises(ReconcileFailed, match=r"default/no-spec is parked: .*KeyError: 'spec'") as told:
+        sandbox.run_until_idle(controller, timeout=600)
+    assert "<lambda>" in told.value.__notes__[0]
+    again = Controller("no-spec-again", print, watches=[watch])
+    sandbox.run_until_idle(again, timeout=600, on_failure="retry")
+    assert [item.key for item in Inspector(sandbox.redis).items("no-spec-again")] == ["default/no-spec"]
+
+
 @pytest.mark.first_contact(19)
 @pytest.mark.parametrize("kind", ["plain", "async"])
 @pytest.mark.parametrize("error", [KeyError("spec"), RetryAfter(600), TerminalError("no"), SystemExit(3)])

@@ -263,6 +263,9 @@ class QueueMachine(RuleBasedStateMachine):
             replaces=any_of(False, False, False, True),
             follows=any_of(True, True, True, False),
             new=any_of("next", "same", "!", ""),
+            unrouted=any_of((), (), ITEMS[:1], ITEMS[1:3]),
+            routed=any_of((), (), ITEMS[:1], ITEMS[1:3]),
+            parked_as=any_of("", "", "Pod: "),
         ),
     )
     def commit(self, who: int, batch: Batch) -> None:

@@ -112,6 +112,13 @@ MUTANTS = [
     ),
     Mutant("no delay is one", "elseif delay == 0 then\n", "elseif false then\n"),
     Mutant("kept pending overrun", "if not (keep_pending and (due[i] or parked[i])) then", "if true then"),
+    Mutant(
+        "unrouted though pending",
+        "if now_ready[i] or later[i] or held[i] then",
+        "if later[i] or held[i] then",
+    ),
+    Mutant("unrouted for ever", "if parked[i] and string.find(", "if false and string.find("),
+    Mutant("unparked for others", "' .. reason .. ' ') then", "') then"),
     Mutant("last batch not compared", "if (last_batch or '') ~= after then", "if false then"),
     Mutant("epochs compared as text", "#a < #b or (#a == #b and a < b)", "a < b"),
     Mutant(

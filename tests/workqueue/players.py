@@ -37,6 +37,9 @@ class Batch(NamedTuple):
     replaces: bool = False
     follows: bool = True
     new: str = "next"
+    unrouted: Sequence[Item] = ()
+    routed: Sequence[Item] = ()
+    parked_as: str = ""
 
 
 @dataclass(eq=False)
@@ -255,7 +258,9 @@ class Players:
             "keep_pending": batch.keep_pending,
             "items": batch.items,
             "known": {f"pod-{self._batches % 5}": str(self._batches), "pod-7": "1"},
-            "gone": [f"pod-{self._batches * 3 % 5}"],
+            "gone": [f"pod-{self._batches * 3 % 5}", *batch.routed],
+            "unrouted": {batch.parked_as + item: f"failed\n{self._batches}" for item in batch.unrouted},
+            "parked_as": batch.parked_as,
         }
         self.seen[self.call(who, lambda: self.both.commit(**inputs))] += 1
 

@@ -1,5 +1,6 @@
 """A queue in Redis beside its specification: each call goes to both, and both must agree."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -128,6 +129,7 @@ class SideBySide:
         """Commit a batch of the stream; return whether it was taken."""
         told = self.state.streams.commit(now=self.now, stream=STREAM, **inputs)
         items, known, gone = (inputs.pop(name) for name in ("items", "known", "gone"))
+        inputs["unrouted"] = json.dumps([word for pair in inputs["unrouted"].items() for word in pair])
         flat = [text for pair in known.items() for text in pair]
         inputs["keep_pending"] = int(inputs["keep_pending"])
         reply = self._run(

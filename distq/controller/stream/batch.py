@@ -1,7 +1,7 @@
 """What one commit carries."""
 
 from distq.controller.stream.committer import Committer
-from distq.controller.stream.routing import Route
+from distq.controller.stream.routing import Route, Unrouted
 from distq.redisio.limits import BATCH_LIMIT, CACHED_BYTES
 from distq.redisio.object_cache import CachedObject
 
@@ -22,6 +22,7 @@ class Batch:
         self._keys: dict[bytes, None] = {}
         self._known: dict[str, str] = {}
         self._gone: dict[str, None] = {}
+        self._unrouted: dict[str, Unrouted] = {}
         self._objects: dict[str, CachedObject] = {}
         self._dropped: dict[str, str] = {}
         self._bytes = 0
@@ -34,12 +35,12 @@ class Batch:
         and the first has the object: no key is pending before it can be read.
         """
         keys = route.keys
-        size = route.cached.size if route.cached else 0
-        if self._size() + 2 + len(keys) > BATCH_LIMIT or self._bytes + size > CACHED_BYTES:
+        size = (route.cached.size if route.cached else 0) + (len(route.unrouted.why) if route.unrouted else 0)
+        if self._size() + 3 + len(keys) > BATCH_LIMIT or self._bytes + size > CACHED_BYTES:
             self.flush()
         self._cache(route)
         self._bytes += size
-        while self._size() + 1 + len(keys) > BATCH_LIMIT:
+        while self._size() + 2 + len(keys) > BATCH_LIMIT:
             room = BATCH_LIMIT - self._size()
             self._keys, self._version = dict.fromkeys(keys[:room]), ""
             self.flush()
@@ -48,6 +49,9 @@ class Batch:
         self._version = version
         self._known.pop(route.name, None)
         self._gone.pop(route.name, None)
+        self._unrouted.pop(route.name, None)
+        if route.unrouted is not None and route.unrouted.item:
+            self._unrouted[route.name] = route.unrouted
         if route.known is None:
             self._gone[route.name] = None
         else:
@@ -62,12 +66,13 @@ class Batch:
             keys=list(self._keys),
             known=self._known,
             gone=list(self._gone),
+            unrouted=dict(self._unrouted.values()),
             objects=list(self._objects.values()),
             dropped=self._dropped,
             priority=self._priority,
             keep_pending=self._keep_pending,
         )
-        self._keys, self._known, self._gone = {}, {}, {}
+        self._keys, self._known, self._gone, self._unrouted = {}, {}, {}, {}
         self._objects, self._dropped, self._bytes = {}, {}, 0
 
     def drop(self, name: str, version: str) -> None:
@@ -91,4 +96,4 @@ class Batch:
 
     def _size(self) -> int:
         cached = len(self._objects) + len(self._dropped)
-        return len(self._keys) + len(self._known) + len(self._gone) + cached
+        return len(self._keys) + len(self._known) + len(self._gone) + len(self._unrouted) + cached

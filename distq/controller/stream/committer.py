@@ -58,7 +58,8 @@ class Committer:
     ``about`` returns what each commit leaves for people and for the next leader. ``present_version`` asks the
     cluster for its version now: it decides whether a higher epoch is a later leader or a memory of a cluster
     that was since restored. ``committed`` is called after each commit with how many keys were not pending
-    before. ``moved`` is true where Redis stands elsewhere, until it is loaded again.
+    before. ``parked_as`` stands before the names of objects that are parked. ``moved`` is true where Redis
+    stands elsewhere, until it is loaded again.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Committer:
         about: Callable[[], Mapping[str, Any]],
         present_version: Callable[[], str],
         committed: Callable[[int], None],
+        parked_as: str = "",
     ) -> None:
         self.stream = store.stream
         self.position = ""
@@ -84,6 +86,7 @@ class Committer:
         self._about = about
         self._present_version = present_version
         self._committed = committed
+        self._parked_as = parked_as
         self._server_ahead = self._asked_time_at = 0.0
         self._nonce = uuid.uuid4().hex[:12]
         self._batches = 0
@@ -103,13 +106,14 @@ class Committer:
         keys: Sequence[bytes] = (),
         known: Mapping[str, str] | None = None,
         gone: Sequence[str] = (),
+        unrouted: Mapping[bytes, str] | None = None,
         objects: Sequence[CachedObject] = (),
         dropped: Mapping[str, str] | None = None,
         clear_cache: bool = False,
         priority: int = 0,
         keep_pending: bool = False,
     ) -> None:
-        """Enqueue keys, change what is known and cached, and move to ``new``.
+        """Enqueue keys, park what is unrouted, change what is known and cached, and move to ``new``.
 
         Raises PositionMoved when Redis stands elsewhere, LeaseLost when another leads, or the last
         RedisError when the process is to stop.
@@ -124,6 +128,8 @@ class Committer:
             keys=keys,
             known=known,
             gone=gone,
+            unrouted=unrouted,
+            parked_as=self._parked_as,
             objects=objects,
             dropped=dropped,
             clear_cache=clear_cache,

@@ -1,34 +1,49 @@
 """From what happened to an object to the keys that it means and what to remember of it."""
 
-import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import hashlib
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from distq.clock import Clock
 from distq.controller.cached import handing_over
 from distq.controller.cached.caching import Caching
 from distq.controller.event import Event, EventType
+from distq.controller.stream.failure_log import FailureLog
 from distq.controller.stream.known import Known
-from distq.controller.stream.mapping import KeysOf
-from distq.controller.watches import ResourceWatch
-from distq.errors import DistqError
+from distq.controller.stream.mapping import KeysOf, key_of_name
+from distq.controller.watches import ResourceWatch, title
+from distq.errors import ApiError, CacheNotSynced, DistqError, RedisError
 from distq.informer.objects import Metadata
 from distq.informer.wire import RawObject, WatchEvent
 from distq.redisio.object_cache import CachedObject
+from distq.workqueue.interface import Park
+from distq.workqueue.outcome import error_text, traceback_text
 
-logger = logging.getLogger(__name__)
+LONGEST_IDENTITY = 600
+"""Bytes of what tells a watch from others in the names of parked objects; a key has 1024 in all."""
 
 EVENT_TYPES: dict[str, EventType] = {"ADDED": "create", "MODIFIED": "update", "DELETED": "delete"}
 
 
 class RoutingError(DistqError):
-    """A predicate, mapping or index function or a transform raised, or returned what cannot be a key."""
+    """A program's own function failed on an object, and the stream is to stop before it."""
+
+
+class Unrouted(NamedTuple):
+    """What is parked of an object that a predicate or mapping function failed on, and why.
+
+    The item is empty where the object's name cannot be in one: then nothing is.
+    """
+
+    item: bytes
+    why: str
 
 
 class Route(NamedTuple):
     """The keys to enqueue for an object, and what is known of it from then on; None: it is gone.
 
     Where the watch is cached, ``cached`` is what is kept of the object, or it is gone as of ``gone_at``.
+    ``unrouted``: a function failed on it.
     """
 
     name: str
@@ -36,20 +51,27 @@ class Route(NamedTuple):
     known: Known | None
     cached: CachedObject | None = None
     gone_at: str = ""
+    unrouted: Unrouted | None = None
 
 
 class Router:
     """Applies a watch's predicates and mapping; ``mapped`` means that keys are others than the objects' own.
 
     A filtered event leaves the keys alone that were handed over for the object before: should it vanish
-    unseen, these are to be enqueued.
+    unseen, these are to be enqueued. An object that a function failed on counts as not handed over: whoever
+    lists tries it again. ``parked_as`` stands before its name where that is parked, see ``parked_as_of``.
     """
 
-    def __init__(self, watch: ResourceWatch, keys_of: KeysOf) -> None:
+    def __init__(
+        self, watch: ResourceWatch, keys_of: KeysOf, parked_as: str, failed: Callable[[], None], clock: Clock
+    ) -> None:
         self.failures = 0
         self.mapped = watch.mapped
-        self._resource = watch.resource
+        self._watch = watch
         self._keys_of = keys_of
+        self._parked_as = parked_as
+        self._failed = failed
+        self._log = FailureLog(title(watch), clock)
         self._predicate = watch.predicate
         self._caching = Caching.of(watch)
         self._last: dict[str, Metadata] = {}
@@ -72,7 +94,7 @@ class Router:
 
     def route_listed(self, obj: RawObject, before: Known) -> Route:
         """Return where an object leads that came with a list; raises RoutingError."""
-        kind: EventType = "create" if before.version is None else "update"
+        kind: EventType = "update" if before.version else "create"
         return self._route(Event(kind, obj, in_initial_list=True), obj, before)
 
     def unchanged(self, obj: RawObject, before: Known) -> Route | None:
@@ -80,8 +102,7 @@ class Router:
         self.remember(obj)
         if self._caching is None:
             return None
-        with self._users_code(obj):
-            return Route(obj.key, (), before, self._caching.keep(obj))
+        return Route(obj.key, (), before, self._kept(obj))
 
     def remember(self, obj: RawObject) -> None:
         """Keep the object's metadata where a predicate compares."""
@@ -98,44 +119,79 @@ class Router:
 
     def _route(self, event: Event, obj: RawObject, before: Known) -> Route:
         gone = event.type == "delete"
-        cached, keys = self._kept_and_keys(event, obj)
+        cached = None if gone or self._caching is None else self._kept(obj)
+        gone_at = obj.version if gone and self._caching else ""
+        keys, unrouted = self._keys_or_problem(event, obj, cached)
         if gone:
             self.forget(obj)
         else:
             self.remember(obj)
-        if keys is None:
+        if unrouted is not None:
+            enqueued, kept = before.keys if gone else [], before.keys
+        elif keys is None:
             enqueued, kept = [], before.keys
         elif self.mapped:
             enqueued, kept = list(dict.fromkeys([*before.keys, *keys])), keys
         else:
             enqueued, kept = keys, ()
-        known = None if gone else Known(obj.version, kept)
-        return Route(obj.key, enqueued, known, cached, obj.version if gone and self._caching else "")
+        known = None if gone else Known("" if unrouted else obj.version, kept)
+        return Route(obj.key, enqueued, known, cached, gone_at, unrouted)
 
-    def _kept_and_keys(self, event: Event, obj: RawObject) -> tuple[CachedObject | None, list[bytes] | None]:
-        """Return what is kept of the object, None for nothing, and the event's keys, None if it is filtered.
+    def _kept(self, obj: RawObject) -> CachedObject:
+        assert self._caching is not None  # noqa: S101  # asked for only then
+        try:
+            return self._caching.keep(obj)
+        except Exception as error:
+            raise self._stopped_by(error, obj) from error
+
+    def _keys_or_problem(
+        self, event: Event, obj: RawObject, cached: CachedObject | None
+    ) -> tuple[list[bytes] | None, Unrouted | None]:
+        """Return the event's keys, None if it is filtered; or what is parked, where a function fails.
 
         Predicates and mapping functions that read the cache find the object there as it is now.
         """
-        with self._users_code(obj):
-            cached = self._caching.keep(obj) if self._caching and event.type != "delete" else None
-            stream = handing_over.current()
-            if self._caching and stream:
-                stream.objects[obj.key] = cached
-            return cached, list(dict.fromkeys(self._keys_of(event))) if self._predicate(event) else None
-
-    @contextmanager
-    def _users_code(self, obj: RawObject) -> Iterator[None]:
-        """Turn what a program's own functions raise on an object into a RoutingError."""
+        stream = handing_over.current()
+        if self._caching and stream:
+            stream.objects[obj.key] = cached
         try:
-            yield
+            return list(dict.fromkeys(self._keys_of(event))) if self._predicate(event) else None, None
         except Exception as error:
-            self.failures += 1
-            logger.exception(
-                "%s: a predicate, mapping or index function, or a transform failed on %s at version %s; "
-                "the stream stands still until it works",
-                self._resource,
-                obj.key,
-                obj.version,
-            )
-            raise RoutingError(f"no keys of {obj.key}: {type(error).__name__}: {error}") from error
+            if self._watch.on_error == "stop" or _is_outage(error):
+                raise self._stopped_by(error, obj) from error
+            return None, self._parked_by(error, obj)
+
+    def _stopped_by(self, error: Exception, obj: RawObject) -> RoutingError:
+        self._count()
+        self._log.stopped(error, obj)
+        return RoutingError(f"no keys of {obj.key}: {type(error).__name__}: {error}")
+
+    def _parked_by(self, error: Exception, obj: RawObject) -> Unrouted:
+        self._count()
+        self._log.parked(error, obj)
+        why = Park(f"{title(self._watch)}: {error_text(error)}", traceback_text(error)).text
+        return Unrouted(next(iter(key_of_name(self._parked_as + obj.key)), b""), why)
+
+    def _count(self) -> None:
+        self.failures += 1
+        self._failed()
+
+
+def _is_outage(error: Exception) -> bool:
+    """Return whether a later try may succeed though the object stays as it is."""
+    if isinstance(error, ApiError):
+        return error.status in {0, 429} or error.status >= 500
+    return isinstance(error, RedisError | CacheNotSynced)
+
+
+def parked_as_of(watch: ResourceWatch, identity: str) -> str:
+    """Return what stands before the names of a watch's objects where they are parked.
+
+    Nothing where they are the queue's keys; else what no other watch has, and no key begins with.
+    """
+    if not watch.mapped:
+        return ""
+    words = " ".join(identity.split()).removeprefix("/")
+    if len(words.encode()) > LONGEST_IDENTITY:
+        words = f"{watch.resource} {hashlib.sha256(words.encode()).hexdigest()[:16]}"
+    return f"{words}: "

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from distq.client.client import Client
 from distq.clock import SYSTEM_CLOCK, Clock
 from distq.controller.stream.committer import Leadership
-from distq.metrics import ADDS, STREAM_COMMITS, MetricsProvider
+from distq.metrics import ADDS, STREAM_COMMITS, STREAM_FAILURES, MetricsProvider
 from distq.redisio.connection import Connection
 from distq.workqueue.purpose import Purpose
 
@@ -40,3 +40,8 @@ class SourceConfig:
             self.metrics.count(STREAM_COMMITS, (self.queue, resource), 1)
             if added:
                 self.metrics.count(ADDS, (self.queue, self.queue), added)
+
+    def count_failures(self, resource: str, failed: int) -> None:
+        """Count objects that a watch's functions failed on; 0 makes the metric known."""
+        if self.metrics is not None:
+            self.metrics.count(STREAM_FAILURES, (self.queue, resource), failed)

@@ -64,6 +64,7 @@ class StreamCleanup:
             about=lambda: record.about,
             present_version=self._present_version,
             committed=partial(config.count_commit, str(record.about.get("resource") or name)),
+            parked_as=_parked_as(name, record),
         )
         committer.load()
         # What is known will not be whole any more: whoever watches this again in between must list.
@@ -73,3 +74,8 @@ class StreamCleanup:
 
     def _present_version(self) -> str:
         return self._watched[0].present_version() if self._watched else ""
+
+
+def _parked_as(name: str, record: StreamRecord) -> str:
+    """Return what stands before its parked objects' names; a distq 0.1.0 does not say, and parks none."""
+    return str(record.about.get("parked_as") or (f"{name}: " if record.about.get("mapped") else ""))

@@ -10,6 +10,7 @@ import logging
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from distq.client.resources import UnknownResource
@@ -21,7 +22,7 @@ from distq.controller.stream.known import NEVER, Known
 from distq.controller.stream.mapping import keys_of
 from distq.controller.stream.relist import Replacement, Resync
 from distq.controller.stream.resync_schedule import ResyncSchedule
-from distq.controller.stream.routing import Router, RoutingError
+from distq.controller.stream.routing import Router, RoutingError, parked_as_of
 from distq.controller.stream.source_config import SourceConfig
 from distq.controller.watches import ResourceWatch
 from distq.errors import ApiError, DistqError
@@ -62,6 +63,7 @@ class StreamSource:
         self._config = config
         self._clock = config.clock
         self._place = Place(config.queue, identity, namespace)
+        self._parked_as = parked_as_of(watch, identity)
         self._caching = Caching.of(watch)
         self._cache_is_whole = False
         self._problem = ""  # why a first list cannot be had
@@ -224,7 +226,14 @@ class StreamSource:
 
     def _open(self) -> None:
         config = self._config
-        self._router = Router(self._watch, keys_of(self._watch, config.client, config.owned_by))
+        self._router = Router(
+            self._watch,
+            keys_of(self._watch, config.client, config.owned_by),
+            self._parked_as,
+            failed=partial(config.count_failures, self.resource, 1),
+            clock=self._clock,
+        )
+        config.count_failures(self.resource, 0)
         self._committer = Committer(
             StreamStore(config.connection, config.queue, self.name()),
             config.leadership,
@@ -233,6 +242,7 @@ class StreamSource:
             about=self._about,
             present_version=self._list_watch.version,
             committed=self._count,
+            parked_as=self._parked_as,
         )
         self._load()
         self._opened = True
@@ -340,6 +350,7 @@ class StreamSource:
             "leader": self._config.leadership.identity,
             "revision": self._revision,
             "mapped": self._watch.mapped,
+            **({"parked_as": self._parked_as} if self._parked_as else {}),
             "synced": self.synced,
             "resumed_at": self.resumed_at,
             "lists": self.lists,

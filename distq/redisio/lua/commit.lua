@@ -1,23 +1,28 @@
 -- Add a batch of items and move its stream to a new position, if the batch before it is the last, or do nothing.
+-- `unrouted` are the items that the watch's functions failed on, (item, why) each, in JSON; see `include/unrouted`.
 -- What it changes in the cache, (name, record) each, stands behind the objects that are gone; see `include/cached`.
 -- Returns {OK, added}, {FENCED, stored epoch} or {MISMATCH, stored position}. A resent batch answers OK again.
 local ready, dirty, processing, delayed, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local streams, known, cache, index, meta, wake = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
+local failures = KEYS[12]
 local time, stream, epoch, replaces, after, new = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local batch, about, priority, keep_pending = ARGV[7], ARGV[8], tonumber(ARGV[9]), ARGV[10] == '1'
 local n_items, n_known, n_cached, clears_cache = tonumber(ARGV[11]), tonumber(ARGV[12]), tonumber(ARGV[13]), ARGV[14]
-local rest = { unpack(ARGV, 15) }
+local unrouted, parked_as = cjson.decode(ARGV[15]), ARGV[16]
+local rest = { unpack(ARGV, 17) }
 local call = redis.call
 --- @include now
 local stamp, trace_until = unpack(call('HMGET', meta, 'stamp', 'trace'))
 traced = trace_until
 --- @include stamp
-for _, key in ipairs({ ready, dirty, processing, delayed, dead }) do call('ZCARD', key) end
+for _, key in ipairs({ ready, dirty, processing, delayed }) do call('ZCARD', key) end
+local n_dead = call('ZCARD', dead)
+call('HLEN', failures)
 call('HLEN', known)
 call('HLEN', cache)
 local n_index, tokens = call('ZCARD', index), call('LLEN', wake)
 local n_before_gone, n_before_cached = n_items + 2 * n_known, #rest - 2 * n_cached
-if traced and n_cached > 0 then args = { unpack(ARGV, 1, 14 + n_before_cached) } end -- objects may be secrets
+if traced and n_cached > 0 then args = { unpack(ARGV, 1, 16 + n_before_cached) } end -- objects may be secrets
 
 --- @include older
 local record = call('HGET', streams, stream)
@@ -30,9 +35,14 @@ end
 if (last_batch or '') ~= after then return { 'MISMATCH', position or '' } end
 
 --- @include enqueue
-local added = 0
-if n_items > 0 then
-  added = enqueue({ unpack(rest, 1, n_items) }, priority, keep_pending)
+local added, items = 0, { unpack(rest, 1, n_items) }
+if n_dead > 0 or #unrouted > 0 then
+  local objects = { unpack(rest, n_before_gone + 1, n_before_cached) }
+  for i = n_items + 1, n_before_gone, 2 do objects[#objects + 1] = rest[i] end
+  --- @include unrouted
+end
+if #items > 0 then
+  added = enqueue(items, priority, keep_pending)
   call('HSET', meta, 'stamp', stamp)
 end
 if n_known > 0 then call('HSET', known, unpack(rest, n_items + 1, n_before_gone)) end

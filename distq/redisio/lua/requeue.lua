@@ -1,6 +1,7 @@
 -- Drop delay, failure record and death of items: those that wait for later or are dead become pending now,
 -- in their order, the delayed before the dead.
--- With a state other than '', only items that are in it. Returns how many items changed.
+-- With a state other than '', only items that are in it. An object that its watch could not map stays dead: its name is
+-- no key of this queue. Returns how many items changed.
 local ready, dirty, processing, delayed, failures, dead, meta, wake =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local time, state = ARGV[1], ARGV[2]
@@ -21,7 +22,9 @@ local in_state = { ready = ready, dirty = dirty, processing = processing, delaye
 local chosen = state ~= '' and call('ZMSCORE', in_state[state], unpack(items))
 local requeued, were_delayed, were_dead = 0, {}, {}
 for i, item in ipairs(items) do
-  if not chosen or chosen[i] then
+  local failure = parked[i] and call('HGET', failures, item) or ''
+  local unmapped = string.find(failure, '^%d+ %d+ %d+ unmapped')
+  if not unmapped and (not chosen or chosen[i]) then
     local forgotten = n_failures > 0 and call('HDEL', failures, item) == 1
     if waits[i] then
       were_delayed[#were_delayed + 1] = item

@@ -222,6 +222,10 @@ class Items:
         if item not in self.pending:
             self.park(item, now, "unreadable", self.failures.get(item, FailureHistory()).text)
 
+    def is_unmapped(self, item: Item) -> bool:
+        """Return whether it is a dead object that a watch could not map."""
+        return item in self.dead and self.failures[item].reason == "unmapped"
+
     def forget(self, items: Sequence[Item]) -> int:
         """Drop the failure records of living items; return how many there were."""
         return sum(item not in self.dead and self.failures.pop(item, None) is not None for item in items)

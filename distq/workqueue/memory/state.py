@@ -232,9 +232,10 @@ class QueueState:
         """Drop delay, failure record and death; return how many items changed.
 
         Those that were delayed or dead become pending now, in their order, the delayed before the dead.
+        What a watch could not map stays dead: its name is no key.
         """
         items = self.items
-        chosen = [each for each in names if self._is_in(each, state)]
+        chosen = [each for each in names if self._is_in(each, state) and not items.is_unmapped(each)]
         delayed = [item for item in chosen if isinstance(items.pending.get(item), Later)]
         dead = [item for item in chosen if item in items.dead]
         failed = [item for item in chosen if items.failures.pop(item, None) is not None]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from distq.workqueue.memory.entries import Item, Stream
+from distq.workqueue.memory.entries import FailureHistory, Item, Stream
 from distq.workqueue.memory.items import Items
 
 
@@ -30,11 +30,14 @@ class Streams:
         items: Sequence[Item],
         known: Mapping[str, str],
         gone: Sequence[str],
+        unrouted: Mapping[Item, str] | None = None,
+        parked_as: str = "",
     ) -> list[str | int]:
         """Add a batch and move a stream from one position to the next, or do nothing.
 
         Returns OK and how many items were not pending, FENCED and the epoch stored, or MISMATCH and
         the position. An epoch of the past is fenced; the batch before this one must be the last.
+        ``unrouted`` are parked, and what was parked so of other known and gone objects is not any more.
         """
         stored = self.all.get(stream)
         if stored is not None:
@@ -44,6 +47,8 @@ class Streams:
                 return ["OK", 0]
         if after != (stored.batch if stored else ""):
             return ["MISMATCH", stored.position if stored else ""]
+        self._unpark([parked_as + name for name in (*gone, *known)], _reason(parked_as))
+        items = [*items, *self._park(now, unrouted or {}, _reason(parked_as))]
         added = self._items.enqueue(now, items, priority, keep_pending=keep_pending) if items else 0
         self.known |= known
         for name in gone:
@@ -52,3 +57,25 @@ class Streams:
         if new:
             self.all[stream] = Stream(epoch, new, batch, about)
         return ["OK", added]
+
+    def _unpark(self, names: Sequence[Item], reason: str) -> None:
+        """Let go of what the watch's functions had failed on."""
+        items = self._items
+        for item in names:
+            if item in items.dead and items.failures[item].reason == reason:
+                del items.dead[item], items.failures[item]
+
+    def _park(self, now: int, unrouted: Mapping[Item, str], reason: str) -> list[Item]:
+        """Park objects; return those that are pending or held, which get a try of their own instead."""
+        items, tried = self._items, []
+        for item, text in unrouted.items():
+            if item in items.pending or item in items.claims:
+                tried.append(item)
+            elif item not in items.dead:
+                items.dead[item] = now
+                items.failures[item] = FailureHistory(failed_at=now, reason=reason, text=text)
+        return tried
+
+
+def _reason(parked_as: str) -> str:
+    return "unmapped" if parked_as else "routing"

@@ -1,0 +1,30 @@
+  -- in: dead, delayed, failures, items, now, objects, parked_as, processing, ready, unrouted
+  -- out: nothing
+  -- What a watch's functions failed on is dead until they work on it: under its own key, or where keys are others under
+  -- a name that is no key, for the reason `unmapped`. What is pending or held has a try of its own, which sees the
+  -- object as it is: it joins `items`. What is dead for another reason keeps that.
+  local reason = parked_as == '' and 'routing' or 'unmapped'
+  local names = {}
+  for i, object in ipairs(objects) do names[i] = parked_as .. object end
+  local parked = #names > 0 and call('ZMSCORE', dead, unpack(names))
+  for i, name in ipairs(names) do
+    if parked[i] and string.find(call('HGET', failures, name) or '', '^0 0 %d+ ' .. reason .. ' ') then
+      call('ZREM', dead, name)
+      call('HDEL', failures, name)
+    end
+  end
+  local failed = {}
+  for i = 1, #unrouted, 2 do failed[#failed + 1] = unrouted[i] end
+  if #failed > 0 then
+    local now_ready, later = call('ZMSCORE', ready, unpack(failed)), call('ZMSCORE', delayed, unpack(failed))
+    local held, now_dead = call('ZMSCORE', processing, unpack(failed)), call('ZMSCORE', dead, unpack(failed))
+    local record = string.format('0 0 %.0f %s ', now, reason)
+    for i, name in ipairs(failed) do
+      if now_ready[i] or later[i] or held[i] then
+        items[#items + 1] = name
+      elseif not now_dead[i] then
+        call('ZADD', dead, now, name)
+        call('HSET', failures, name, record .. unrouted[2 * i])
+      end
+    end
+  end
