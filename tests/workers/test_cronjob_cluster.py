@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from distq import Client, Connection, Controller, Manager, Queue, key_of, owned_by
+from distq import Client, Connection, Controller, Inspector, Manager, Queue, key_of, owned_by
 from distq.config import Settings
 from distq.errors import Conflict
 from distq.testing import FakeClock
@@ -70,13 +70,19 @@ def fleet(
 
 @ON_TWO_SERVERS
 @pytest.mark.usefixtures("fleet")
-def test_jobs_come_and_go_by_the_clock(client: Client, clock: FakeClock, cron_job: dict[str, Any]) -> None:
+def test_jobs_come_and_go_by_the_clock(
+    client: Client, connection: Connection, clock: FakeClock, cron_job: dict[str, Any]
+) -> None:
     """The queue brings the CronJob back for its run; its Jobs are noted, end, and make room for others."""
     key = key_of(cron_job)
 
     def active() -> list[str] | None:
         noted = (client.get(CRON_JOB, key) or {}).get("status", {}).get("active")
         return noted and [job["name"] for job in noted]
+
+    def is_delayed() -> bool:
+        item = Inspector(connection).item("cronjobs", key)
+        return item is not None and item.state == "delayed"
 
     def jobs() -> list[str]:
         there = client.list(JOB, cron_job["metadata"]["namespace"])
@@ -88,6 +94,7 @@ def test_jobs_come_and_go_by_the_clock(client: Client, clock: FakeClock, cron_jo
         end(client, job)
 
     eventually(lambda: active() == [], "it was looked at", timeout=PATIENCE)
+    eventually(is_delayed, "it waits for its run", timeout=PATIENCE)
     assert jobs() == []
     first, second = (f"{cron_job['metadata']['name']}-{clock.now() + wait:.0f}" for wait in (1, 61))
     clock.step(1)
