@@ -1,19 +1,38 @@
 """What happened to a watched object, as predicates and mapping functions see it."""
 
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
+from distq.errors import ConfigError
 from distq.informer.objects import LazyObject, Metadata, key_of
 
 Object = dict[str, Any]
 EventType = Literal["create", "update", "delete", "generic"]
 
 
+class OldMetadata(dict[str, Any]):
+    """What an update replaced, of which the metadata alone is kept: to read more of it is an error.
+
+    It would be missing always, and a comparison with it would filter nothing, or everything.
+    """
+
+    def __missing__(self, name: str) -> NoReturn:
+        raise ConfigError(
+            f"event.old has no {name}: its metadata alone is kept. Compare the generation, as "
+            "generation_changed does, or compare in the reconcile function."
+        )
+
+    def get(self, name: str, default: Any = None) -> Any:  # noqa: ARG002 - there is no default
+        """Return a part; raise ConfigError for all but the metadata."""
+        return self[name]
+
+
 class Event:
     """A change of one object (controller-runtime ``event.TypedCreateEvent`` and its siblings).
 
     ``type`` is create, update, delete or generic. ``object`` is the whole object, for a delete its last
-    state; it is decoded when first read. ``old`` is what an update replaced, its metadata alone, and None
-    where it is unknown: it is kept only for predicates that compare, and by the process that saw it.
+    state; it is decoded when first read. ``old`` is what an update replaced, its metadata alone (to read more
+    raises ConfigError), and None where it is unknown: it is kept only for predicates that compare, and by the
+    process that saw it.
     ``in_initial_list`` is true where the object came with a list.
     """
 

@@ -1,12 +1,13 @@
 """What becomes of an object that a predicate or mapping function fails on: parked, found, tried again."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 
 from distq.controller.event import Event
+from distq.controller.predicate import Predicate
 from distq.controller.stream import failure_log
 from distq.controller.watches import For, Object, Watches
 from distq.errors import CacheNotSynced, ConfigError, RedisUnavailable
@@ -176,6 +177,28 @@ def test_an_outage_parks_nothing(scene: Scene, outage: Exception) -> None:
         assert dead(scene) == {}
         away = False
         eventually(lambda: scene.pending() == {scene.key("a"): 0})
+
+
+@ONCE
+@pytest.mark.parametrize(
+    "spec_of", [lambda old: old["data"], lambda old: old.get("data")], ids=["index", "get"]
+)
+def test_a_predicate_that_reads_more_of_the_old_object_than_is_kept_is_told(
+    scene: Scene, spec_of: Callable[[Object], Any]
+) -> None:
+    """What is missing always would filter nothing, or everything, and nobody would see it."""
+    differs = Predicate(
+        lambda event: None if event.old is None else spec_of(event.old) != event.object["data"], compares=True
+    )
+    with scene.leading(For(CONFIG_MAPS, predicates=differs)):
+        write(scene, "a", targets="x")
+        eventually(lambda: scene.take() == {scene.key("a"): 0})
+        for value in ("y", "z"):
+            write(scene, "a", targets=value)
+        eventually(lambda: dead(scene))
+        (item,) = dead(scene).values()
+        assert "event.old has no data: its metadata alone is kept" in (item.last_error or "")
+        assert scene.pending() == {}
 
 
 @ONCE

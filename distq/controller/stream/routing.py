@@ -7,7 +7,7 @@ from typing import NamedTuple
 from distq.clock import Clock
 from distq.controller.cached import handing_over
 from distq.controller.cached.caching import Caching
-from distq.controller.event import Event, EventType
+from distq.controller.event import Event, EventType, OldMetadata
 from distq.controller.stream.failure_log import FailureLog
 from distq.controller.stream.known import Known
 from distq.controller.stream.mapping import KeysOf, key_of_name
@@ -89,7 +89,7 @@ class Router:
         obj = event.object
         kind = EVENT_TYPES[event.type]
         last = self._last.get(obj.key) if kind == "update" else None
-        old = {"metadata": last} if last else None
+        old = OldMetadata(metadata=last) if last else None
         return self._route(Event(kind, obj, old), obj, before)
 
     def route_listed(self, obj: RawObject, before: Known) -> Route:
