@@ -41,6 +41,7 @@ def planned_failover_of_sentinels(stage: Stage) -> None:
     servers=("redis7", "valkey9"),
     topology="sentinels",
     forgets=True,
+    untraced=True,
 )
 def primary_of_sentinels_killed(stage: Stage) -> None:
     """Kill the primary (-9): the Sentinels promote a replica, which may miss something."""
