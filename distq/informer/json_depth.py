@@ -26,12 +26,17 @@ _STRING_OR_BRACKET = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL
 def decode(read: Callable[[Any], T], text: bytes | msgspec.Raw, what: str) -> T:
     """Read the text, or where that goes too deep what ``limit_depth`` leaves of it.
 
-    How deep a decoder may go depends on how deep its caller is already.
+    How deep a decoder may go depends on how deep its caller is already. Raises ApiError where that is too deep,
+    too.
     """
     try:
         return read(text)
     except RecursionError:
-        return read(limit_depth(bytes(text), what))
+        shallow = limit_depth(bytes(text), what)
+    try:
+        return read(shallow)
+    except RecursionError:  # what was left out was no JSON, so that the levels behind it were miscounted
+        raise _too_deep(what) from None
 
 
 def limit_depth(text: bytes, what: str) -> bytes:
@@ -51,6 +56,11 @@ def limit_depth(text: bytes, what: str) -> bytes:
             if level == MAX_DEPTH:
                 kept_from = mark.end()
     if not parts:
-        raise ApiError(f"unreadable {what}: nested too deeply. Raise Python's recursion limit.")
+        raise _too_deep(what)
     logger.error("%s: nested deeper than %d levels; what is deeper is read as null", what, MAX_DEPTH)
     return b"".join([*parts, text[kept_from:]])
+
+
+def _too_deep(what: str) -> ApiError:
+    """Return the error of a text that cannot be read at all."""
+    return ApiError(f"unreadable {what}: nested too deeply. Raise Python's recursion limit.")
