@@ -26,8 +26,7 @@ _STRING_OR_BRACKET = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL
 def decode(read: Callable[[Any], T], text: bytes | msgspec.Raw, what: str) -> T:
     """Read the text, or where that goes too deep what ``limit_depth`` leaves of it.
 
-    How deep a decoder may go depends on how deep its caller is already. Raises ApiError where that is too deep,
-    too.
+    How deep a decoder may go depends on how deep its caller is already. Raises ApiError where nothing helps.
     """
     try:
         return read(text)
