@@ -124,13 +124,16 @@ class Sentinels:
             known = [self._known(port) for port in self.ports]
             primary = self.primary()
             info = self.ask(primary, "INFO", "replication").decode()
+            others = self.servers.keys() - {primary}
+            if "role:master" not in info or any(named != primary for named, _ in known):
+                return False
+            for port in others:
+                if f"port={port}," not in info:  # it follows a former primary: Sentinels know no such replica
+                    self.ask(port, "REPLICAOF", "127.0.0.1", primary)
         except (redis.RedisError, OSError):
             return False
-        others = self.servers.keys() - {primary}
-        return (
-            all(named == primary and others <= replicas for named, replicas in known)
-            and "role:master" in info
-            and all(f"port={port},state=online" in info for port in others)
+        return all(others <= replicas for _, replicas in known) and all(
+            f"port={port},state=online" in info for port in others
         )
 
     def _known(self, port: int) -> tuple[int, set[int]]:
