@@ -65,7 +65,8 @@ class EventRecorder:
 
     def begin(self) -> None:
         """Start from nothing; in the child of a fork, too, since what the parent recorded is the parent's."""
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()  # a Condition's own ``with`` may be interrupted when it has the lock
+        self._changed = threading.Condition(self._lock)
         self._waiting: deque[RecordedEvent] = deque()
         """What is not sent yet; the first is on its way."""
         self._thread: threading.Thread | None = None
@@ -82,7 +83,7 @@ class EventRecorder:
         except Exception as error:  # noqa: BLE001 - whatever was given, the work goes on
             self._drops.add("invalid", str(error), logging.WARNING)
             return
-        with self._changed:
+        with self._lock:
             is_full = len(self._waiting) >= MOST_WAITING
             if not is_full:
                 self._last_name = max(self._last_name + 1, round(self._clock.now() * 1e9))
@@ -93,7 +94,7 @@ class EventRecorder:
 
     def flush(self, seconds: float) -> int:
         """Wait at most so many seconds until all is sent; return how many events are left."""
-        with self._changed:
+        with self._lock:
             self._in_haste = True
             self._changed.notify_all()
             self._changed.wait_for(lambda: not self._waiting, max(0.0, seconds))
@@ -101,7 +102,7 @@ class EventRecorder:
 
     def discard(self) -> None:
         """Forget what is not sent yet."""
-        with self._changed:
+        with self._lock:
             self._waiting.clear()
             self._changed.notify_all()
 
@@ -120,13 +121,13 @@ class EventRecorder:
                 self._send(recorded)
             except BaseException as error:  # noqa: BLE001 - what finds an object may raise anything
                 self._drops.add("refused", f"{type(error).__name__}: {error}", logging.WARNING)
-            with self._changed:
+            with self._lock:
                 if self._is_next(recorded):
                     self._waiting.popleft()
                 self._changed.notify_all()
 
     def _next(self) -> RecordedEvent | None:
-        with self._changed:
+        with self._lock:
             if self._waiting:
                 return self._waiting[0]
             self._thread = None
@@ -183,7 +184,7 @@ class EventRecorder:
             self._drops.add("refused", str(error), logging.INFO if error.status == 403 else logging.WARNING)
 
     def _pause(self, recorded: RecordedEvent, seconds: float) -> None:
-        with self._changed:
+        with self._lock:
             self._changed.wait_for(lambda: self._in_haste or not self._is_next(recorded), seconds)
             self._in_haste = False
 

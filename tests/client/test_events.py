@@ -1,5 +1,6 @@
 """Events are recorded beside the work, never at its cost: in order, counted and merged as client-go does."""
 
+import contextlib
 import json
 import logging
 import os
@@ -11,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -437,3 +439,25 @@ def test_a_server_that_asks_for_patience_gets_it(scene: Scene, clock: FakeClock)
     events.record(scene.about, "Synced", "well", type="Normal")
     assert events.flush(IN_TIME) == 0
     assert [event["reason"] for event in sent] == ["Synced"]
+
+
+def test_ctrl_c_while_an_event_is_recorded_blocks_nobody() -> None:
+    """Wherever it comes as the lock is taken, others record, and the end of the process waits for none."""
+    recording = EventRecorder(Client(), "tests")
+
+    def interrupt(frame: FrameType, event: str, _: object) -> Any:
+        if event == "return" and frame.f_code.co_name == "__enter__":
+            raise KeyboardInterrupt
+        return interrupt
+
+    before = sys.gettrace()
+    with contextlib.suppress(KeyboardInterrupt):
+        sys.settrace(interrupt)
+        try:
+            recording.record(POD, "Happened", "one", type="Normal")
+        finally:
+            sys.settrace(before)
+    others = threading.Thread(target=lambda: recording.flush(0), daemon=True)
+    others.start()
+    others.join(10)
+    assert not others.is_alive()
