@@ -96,8 +96,8 @@ def test_typed_api_reads_the_token_of_a_file_anew(server: RealApiServer, tmp_pat
     assert core.read_namespace("default")
 
 
-def test_exec_plugin_gives_the_token(server: RealApiServer, tmp_path: Path) -> None:
-    """A plugin is run once while its token is good, and again when the token is refused."""
+def _get_token_by_plugin(server: RealApiServer, tmp_path: Path) -> None:
+    """Write a kubeconfig with a plugin that notes each of its runs."""
     program = f"""
 import json, pathlib
 runs = pathlib.Path({str(tmp_path / "runs")!r})
@@ -108,6 +108,11 @@ print(json.dumps({{"apiVersion": version, "kind": "ExecCredential", "status": {{
 """
     user = exec_plugin(tmp_path, program)
     write_kubeconfig(tmp_path / "kubeconfig", cluster=cluster_of(server), user=user)
+
+
+def test_exec_plugin_gives_the_token(server: RealApiServer, tmp_path: Path) -> None:
+    """A plugin is run once while its token is good, and again when the token is refused."""
+    _get_token_by_plugin(server, tmp_path)
     client = Client(tmp_path / "kubeconfig")
     for _ in range(3):
         assert client.get("v1/Namespace", "default")
@@ -119,16 +124,7 @@ print(json.dumps({{"apiVersion": version, "kind": "ExecCredential", "status": {{
 
 def test_typed_api_shares_the_token_of_an_exec_plugin(server: RealApiServer, tmp_path: Path) -> None:
     """The plugin is run once for a Client and its typed API, and again when the token is refused."""
-    program = f"""
-import json, pathlib
-runs = pathlib.Path({str(tmp_path / "runs")!r})
-runs.write_text(runs.read_text() + "x" if runs.exists() else "x")
-token = json.loads(pathlib.Path({str(server.kubeconfig)!r}).read_text())["users"][0]["user"]["token"]
-version = "client.authentication.k8s.io/v1"
-print(json.dumps({{"apiVersion": version, "kind": "ExecCredential", "status": {{"token": token}}}}))
-"""
-    user = exec_plugin(tmp_path, program)
-    write_kubeconfig(tmp_path / "kubeconfig", cluster=cluster_of(server), user=user)
+    _get_token_by_plugin(server, tmp_path)
     client = Client(tmp_path / "kubeconfig")
     core = CoreV1Api(client.api_client())
     assert client.get("v1/Namespace", "default")

@@ -6,7 +6,7 @@ Source: kube-openapi pkg/validation/validate, apiextensions-apiserver pkg/apiser
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from typing import Any
 
 import msgspec
@@ -166,11 +166,7 @@ def _integers(schema: Schema, value: int | float, path: str) -> Iterator[Cause]:
 def _lists(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
     if not isinstance(value, list):
         return
-    most, least = schema.get("maxItems"), schema.get("minItems")
-    if least is not None and len(value) < least:
-        yield _bad(path, len(value), f"should have at least {least} items")
-    if most is not None and len(value) > most:
-        yield "FieldValueTooMany", path, f"Too many: {len(value)}: must have at most {most} items"
+    yield from _counts(schema, value, path, "items")
     yield from _duplicates(schema, value, path)
 
 
@@ -189,9 +185,13 @@ def _duplicates(schema: Schema, value: list[Any], path: str) -> Iterator[Cause]:
 def _sizes(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
     if not isinstance(value, dict):
         return
-    most, least = schema.get("maxProperties"), schema.get("minProperties")
+    yield from _counts(schema, value, path, "properties")
+
+
+def _counts(schema: Schema, value: Sized, path: str, what: str) -> Iterator[Cause]:
+    most, least = schema.get(f"max{what.capitalize()}"), schema.get(f"min{what.capitalize()}")
     if least is not None and len(value) < least:
-        yield _bad(path, len(value), f"should have at least {least} properties")
+        yield _bad(path, len(value), f"should have at least {least} {what}")
     if most is not None and len(value) > most:
         yield "FieldValueTooMany", path, f"Too many: {len(value)}: must have at most {most} items"
 
