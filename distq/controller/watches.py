@@ -178,6 +178,9 @@ def name_of(function: object) -> str:
 
 def _require_cache(watch: _Watch) -> None:
     """Refuse what cannot be kept of objects, and what would be kept by nobody."""
+    for name, switch in {"cached": watch.cached, "metadata_only": watch.metadata_only}.items():
+        if not isinstance(switch, bool):
+            raise ConfigError(f"bad {name} of {watch.resource}: {switch!r:.80}. Give True or False.")
     if not watch.cached and (watch.indexers or watch.transform is not strip_managed_fields):
         raise ConfigError(f"bad watch of {watch.resource}: nothing is kept to index. Add cached=True.")
     indexers: Any = watch.indexers

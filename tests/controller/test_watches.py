@@ -48,6 +48,14 @@ def test_bad_periods_are_refused(period: Any) -> None:
         Every(period, list)
 
 
+@pytest.mark.parametrize("switch", ["cached", "metadata_only"])
+@pytest.mark.parametrize("value", ["yes", "", "no", 1, 0, None, ["v1/Pod"]])
+def test_switches_are_true_or_false(switch: str, value: Any) -> None:
+    """A text that says no would count as yes."""
+    with pytest.raises(ConfigError, match=rf"bad {switch} of v1/Pod: .*\. Give True or False"):
+        For("v1/Pod", **{switch: value})
+
+
 def test_one_predicate_needs_no_list() -> None:
     """A single predicate is a list of one."""
     lonely: Any = generation_changed
