@@ -19,6 +19,7 @@ from distq.dashboard.login import local_path
 from distq.dashboard.session import Sessions, tell
 from distq.errors import ConfigError, DistqError
 from distq.inspector import Inspector, Listing, Repair
+from distq.inspector.view import glob_of
 from distq.wording import counted
 
 STEP_SECONDS = 2.0
@@ -67,7 +68,7 @@ class Chosen:
             queue=queue,
             keys=keys,
             state=cast("Listing", state),
-            match=form.get("match") or "*",
+            match=glob_of(form.get("match") or "*"),
             reason=form.get("reason", "").strip() or "parked by hand",
             total=_number("total"),
             cursor=_number("cursor"),
@@ -105,7 +106,7 @@ class Actions:
     def install(self, app: Flask) -> None:
         """Serve ``/queues/QUEUE/actions/ACTION``, to POST alone."""
         app.add_url_rule("/queues/<queue>/actions/<action>", "act", self.act, methods=["POST"])
-        app.jinja_env.globals["repairable"] = REPAIRABLE
+        app.jinja_env.globals.update(repairable=REPAIRABLE, here=_here)
 
     def act(self, queue: str, action: str) -> ResponseReturnValue:
         """Do it, or show what it would do; then lead back with a message that says what was done."""
@@ -177,12 +178,10 @@ class Actions:
         """Show how many items it is about, or how far it is, with the form that goes on."""
         if chosen.keys:
             chosen = replace(chosen, total=len(chosen.keys))
-        elif not chosen.seen:
+        elif not chosen.cursor:
             total = self._inspector.count(chosen.queue, state=chosen.state, match=chosen.match)
             chosen = replace(chosen, total=total)
-        return render_template(
-            "distq/confirm.html", action=repair, chosen=chosen, next=_back(chosen.queue), shortened=_short
-        )
+        return render_template("distq/confirm.html", action=repair, chosen=chosen, next=_back(chosen.queue))
 
     def _add(self, queue: str) -> None:
         form = request.form
@@ -249,9 +248,14 @@ def _outcome(repair: Repair, done: Chosen) -> str:
     return f"{text}; {counted(others, 'other')} had changed meanwhile." if others > 0 else f"{text}."
 
 
+def _here() -> str:
+    """Return the page that is shown, as forms lead back to it."""
+    return request.script_root + request.full_path.removesuffix("?")
+
+
 def _back(queue: str) -> str:
     """Return where the form wants people to be led, if that is here; else the queue's page."""
-    return local_path(request.form.get("next")) or url_for("rq_dashboard.queues_overview") + f"queues/{queue}"
+    return local_path(request.form.get("next")) or url_for("distq.queue", queue=queue)
 
 
 def _number(field: str) -> int:

@@ -22,7 +22,7 @@ LIFETIME = 12 * 3600.0
 """Seconds from a login, or the last message shown, to the next."""
 
 _SAFE = {"GET", "HEAD", "OPTIONS"}
-_OPEN = {"static", "rq_dashboard.static", "rq_dashboard.favicon", "login"}
+_OPEN = {"static", "rq_dashboard.static", "rq_dashboard.favicon", "distq.static", "login"}
 """Endpoints that ask nobody who they are; they tell nothing of any queue."""
 
 
@@ -63,9 +63,8 @@ class Sessions:
         app.before_request(self._come_back)
         app.before_request(self._identify)
         app.before_request(_refuse_forgeries)
-        app.jinja_env.globals.update(
-            may_repair=self.may_repair, csrf_token=csrf_token, person=lambda: g.get("person")
-        )
+        app.context_processor(lambda: {"may_repair": self.may_repair(), "person": g.get("person")})
+        app.jinja_env.globals["csrf_token"] = csrf_token
 
     def may_repair(self) -> bool:
         """Return whether who asks may change anything."""
@@ -101,7 +100,8 @@ class Sessions:
             return None
         if not self._access.asks_for_passwords:
             abort(403, "nobody whom this dashboard knows. Come by the proxy that says who you are.")
-        if request.method not in _SAFE or request.headers.get("Sec-Fetch-Dest", "document") != "document":
+        is_page = request.headers.get("Sec-Fetch-Dest", "document") == "document"
+        if request.method not in _SAFE or not is_page or "X-Live" in request.headers:
             abort(401, "your session has ended. Reload the page to log in.")
         here = request.full_path.removesuffix("?")
         return redirect(url_for("login", next=request.script_root + here))

@@ -153,8 +153,8 @@ def test_a_long_repair_goes_on_page_by_page(visitor: Visitor, inspector: Inspect
             visitor.post("/queues/foos/actions/requeue", **fields_of(pages[0]))
         answer = visitor.post("/queues/foos/actions/requeue", **fields_of(pages[-1]))
     assert len(pages) >= 2
-    assert all("data-continue" in each and "<progress" in each for each in pages)
-    counts = [int(re.findall(r"([\d,]+) changed of", each)[0].replace(",", "")) for each in pages]
+    assert all('id="onward"' in each and "<progress" in each for each in pages)
+    counts = [int(re.findall(r"([\d,]+) changed, ", each)[0].replace(",", "")) for each in pages]
     assert counts == sorted(counts)
     assert counts[0] > 0
     (said,) = [text for text in visitor.messages() if text.startswith("Requeued")][-1:]

@@ -17,6 +17,8 @@ from tests.dashboard.test_users import file_of
 from tests.dashboard.visitor import PASSWORD, Visitor
 
 HASH = hash_password(PASSWORD)
+IN, OUT = 503, 302
+"""What a page answers to who is let in, since Redis does not answer; and to who has to log in."""
 
 
 @pytest.fixture
@@ -33,7 +35,11 @@ def app(users: Path) -> Flask:
 
 CLOSED = [
     "/",
+    "/workers",
     "/0/view/workers",
+    "/queues/foos",
+    "/queues/foos/items/a",
+    "/informers",
     "/0/data/queues.json",
     "/0/data/workers.json",
     "/0/data/jobs/foos/queued/25/asc/1.json",
@@ -66,11 +72,11 @@ def test_the_form_needs_nothing_that_is_closed(app: Flask) -> None:
 def test_a_login_leads_back_and_lasts(app: Flask) -> None:
     """Name and password open all pages for this browser, and for no other."""
     visitor = Visitor(app)
-    answer = visitor.log_in("ada", next="/0/view/workers")
-    assert (answer.status_code, answer.location) == (303, "/0/view/workers")
-    assert visitor.get("/0/view/workers").status_code == 200
+    answer = visitor.log_in("ada", next="/workers")
+    assert (answer.status_code, answer.location) == (303, "/workers")
+    assert visitor.get("/workers").status_code == IN
     assert visitor.get("/login").status_code == 302, "who is in need not log in"
-    assert Visitor(app).get("/").status_code == 302
+    assert Visitor(app).get("/").status_code == OUT
 
 
 @pytest.mark.parametrize(
@@ -91,7 +97,7 @@ def test_a_wrong_password_opens_nothing(app: Flask, name: str, password: str) ->
     assert answer.status_code == 403
     assert "Name or password is wrong." in answer.text
     assert "Set-Cookie" not in answer.headers or "id" not in answer.headers["Set-Cookie"]
-    assert visitor.get("/").status_code == 302
+    assert visitor.get("/").status_code == OUT
 
 
 def test_guessing_is_slowed_down(app: Flask) -> None:
@@ -125,22 +131,22 @@ def test_a_session_ends_by_logging_out(app: Flask) -> None:
         stolen = dict(session)
     with thief.client.session_transaction() as session:
         session.update(stolen)
-    assert thief.get("/").status_code == 200
+    assert thief.get("/").status_code == IN
     assert visitor.post("/logout").status_code == 303
-    assert visitor.get("/").status_code == 302
-    assert thief.get("/").status_code == 302
+    assert visitor.get("/").status_code == OUT
+    assert thief.get("/").status_code == OUT
 
 
 def test_a_session_ends_with_its_line(app: Flask, users: Path) -> None:
     """Another password, another role and no line at all end the sessions of a name."""
     visitor = Visitor(app)
     visitor.log_in("ada")
-    assert visitor.get("/").status_code == 200
+    assert visitor.get("/").status_code == IN
     users.write_text(f"ada:see:{HASH}\nbob:see:{HASH}\n")
-    assert visitor.get("/").status_code == 302
+    assert visitor.get("/").status_code == OUT
     visitor.log_in("ada")
     users.write_text(f"ada:see:{hash_password('another')}\n")
-    assert visitor.get("/").status_code == 302
+    assert visitor.get("/").status_code == OUT
 
 
 def test_another_secret_ends_all_sessions(users: Path) -> None:
@@ -153,14 +159,14 @@ def test_another_secret_ends_all_sessions(users: Path) -> None:
     visitor = Visitor(first)
     visitor.log_in("ada")
     (cookie,) = (visitor.client._cookies or {}).values()
-    for app, status in ((second, 200), (third, 302)):
+    for app, status in ((second, IN), (third, OUT)):
         other = Visitor(app)
         other.client.set_cookie(cookie.key, cookie.value)
         other.client.set_cookie(app.session_interface.get_cookie_name(app), cookie.value)
         assert other.get("/").status_code == status
     forged = Visitor(first)
     forged.client.set_cookie(cookie.key, cookie.value[:-2])
-    assert forged.get("/").status_code == 302
+    assert forged.get("/").status_code == OUT
 
 
 def test_the_cookie_is_for_this_site_alone(app: Flask) -> None:
@@ -240,18 +246,18 @@ def test_a_trusted_proxy_says_who_it_is(behind_proxy: Flask) -> None:
     """Its word opens all pages in the role of the name; a name without a role is told so."""
     from_proxy = {"environ_base": {"REMOTE_ADDR": "10.0.0.1"}}
     ada = Visitor(behind_proxy, **{"X-Forwarded-User": "ada", "Host": "distq.example"})
-    assert ada.get("/", **from_proxy).status_code == 200
+    assert ada.get("/", **from_proxy).status_code == IN
     eve = Visitor(behind_proxy, **{"X-Forwarded-User": "eve"})
-    assert eve.get("/", **from_proxy).status_code == 302
+    assert eve.get("/", **from_proxy).status_code == OUT
     both = Visitor(behind_proxy, **{"X-Forwarded-User": "eve, ada"})
-    assert both.get("/", **from_proxy).status_code == 302
+    assert both.get("/", **from_proxy).status_code == OUT
 
 
 @pytest.mark.parametrize("peer", ["127.0.0.1", "192.0.2.1"])
 def test_nobody_else_says_who_it_is(behind_proxy: Flask, peer: str) -> None:
     """The header from any other peer is not read: not from this machine, either."""
     eve = Visitor(behind_proxy, **{"X-Forwarded-User": "ada", "X-Forwarded-For": "10.0.0.1"})
-    assert eve.get("/", environ_base={"REMOTE_ADDR": peer}).status_code == 302
+    assert eve.get("/", environ_base={"REMOTE_ADDR": peer}).status_code == OUT
 
 
 def test_logins_are_in_the_log(app: Flask, caplog: pytest.LogCaptureFixture) -> None:
