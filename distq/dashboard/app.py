@@ -13,7 +13,7 @@ from werkzeug.exceptions import HTTPException
 from werkzeug.routing import IntegerConverter
 
 from distq.dashboard import wording
-from distq.dashboard.pages import Pages, about
+from distq.dashboard.pages import WebPages, about
 from distq.dashboard.security import protect
 from distq.dashboard.views import Views, refuse
 from distq.errors import ConfigError, DistqError, InvalidKey, InvalidQueueName
@@ -44,7 +44,7 @@ def create_app(inspector: Inspector) -> Flask:
     """
     app = Flask(__name__, static_folder=rq_dashboard_blueprint.static_folder)
     app.url_map.converters["int"] = _ShortNumber
-    pages = Pages(inspector)
+    pages = WebPages(inspector)
     mount(app, rq_dashboard_blueprint, Views(inspector, pages))
     app.register_blueprint(pages.blueprint())
     wording.teach(app)
