@@ -17,7 +17,7 @@ from distq.dashboard.access import Access
 from distq.dashboard.actions import Actions
 from distq.dashboard.attempts import Attempts
 from distq.dashboard.login import Login
-from distq.dashboard.pages import Pages, about
+from distq.dashboard.pages import WebPages, about
 from distq.dashboard.proxies import Proxies
 from distq.dashboard.security import protect
 from distq.dashboard.session import Sessions
@@ -51,7 +51,7 @@ def create_app(inspector: Inspector, access: Access | None = None) -> Flask:
     access = access or Access()
     app = Flask(__name__, static_folder=rq_dashboard_blueprint.static_folder)
     app.url_map.converters["int"] = _ShortNumber
-    pages = Pages(inspector)
+    pages = WebPages(inspector)
     mount(app, rq_dashboard_blueprint, Views(inspector, pages))
     app.register_blueprint(pages.blueprint())
     wording.teach(app)

@@ -56,9 +56,7 @@ def depth(info: QueueInfo) -> Markup:
         width = max(2.0, room * count / most) if count else 0.0
         shapes += [
             _text(_LABEL - 8, y + 13, state, anchor="end"),
-            Markup(
-                '<rect class="bar bar-{}" x="{}" y="{}" width="{:.1f}" height="18" fill="url(#hatch-{})"/>'
-            ).format(state, _LABEL, y, width, state),
+            _bar(state, _LABEL, y, width, 18),
             _text(_LABEL + width + 6, y + 13, number(count), kind="value"),
         ]
     said = ", ".join(f"{number(count)} {state}" for state, count in counts.items())
@@ -143,12 +141,7 @@ def lanes(title: str, spans: Sequence[Span], begin: float, end: float, now: floa
         for span in (span for span in spans if span.lane == name):
             x = 8 + room * (span.begin - begin) / width
             wide = max(1.5, room * (span.end - span.begin) / width)
-            shapes.append(
-                Markup(
-                    '<rect class="bar bar-{}" x="{:.1f}" y="{}" width="{:.1f}" height="12" fill="url(#hatch-{})">'
-                    "<title>{}</title></rect>"
-                ).format(span.kind, x, y + 18, wide, span.kind, span.text)
-            )
+            shapes.append(_bar(span.kind, x, y + 18, wide, 12, span.text))
     shapes += [
         _text(8, height - 4, clock(begin)[:8], kind="axis"),
         _text(room + 8, height - 4, "now" if now - end < 1 else clock(end)[:8], anchor="end", kind="axis"),
@@ -275,6 +268,13 @@ def _round_up(most: float) -> float:
     while size / 10 >= most:
         size /= 10
     return next(size * part for part in (0.1, 0.2, 0.5, 1.0) if size * part >= most * 0.999)
+
+
+def _bar(kind: str, x: float, y: float, width: float, height: float, text: str = "") -> Markup:
+    title = Markup("<title>{}</title>").format(text) if text else ""
+    return Markup(
+        '<rect class="bar bar-{0}" x="{1:.1f}" y="{2}" width="{3:.1f}" height="{4}" fill="url(#hatch-{0})">{5}</rect>'
+    ).format(kind, x, y, width, height, title)
 
 
 def _text(x: float, y: float, text: str, *, anchor: str = "start", kind: str = "label") -> Markup:

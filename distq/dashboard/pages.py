@@ -11,7 +11,7 @@ from typing import Any, TypeGuard, get_args
 from flask import Blueprint, abort, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
-from distq.dashboard import charts
+from distq.dashboard import pictures
 from distq.dashboard.item_id import decoded
 from distq.inspector import Inspector, Listing, QueueView, Rows, View, Wanted
 from distq.inspector.view import LOOKED_THROUGH
@@ -33,7 +33,7 @@ _CURSOR = re.compile(r"[0-9]{1,20}", re.ASCII)
 _LONGEST_MATCH = 1024
 
 
-class Pages:
+class WebPages:
     """The pages of one Redis."""
 
     def __init__(self, inspector: Inspector) -> None:
@@ -50,12 +50,16 @@ class Pages:
 
     def queues(self) -> ResponseReturnValue:
         """Show all queues in numbers."""
-        return self._render("queues", self._inspector.view(), tab="Queues")
+        view = self._inspector.view(wanted=Wanted(past=(3600.0, 60.0)))
+        return self._render("queues", view, tab="Queues", pictures=pictures)
 
     def queue(self, queue: str) -> ResponseReturnValue:
         """Show one queue: its numbers, pictures and errors, and a page of its items."""
         rows, page = _rows()
-        view = self._inspector.view(queue, Wanted(rows=rows, errors=True))
+        stretch = request.args.get("past", "hour")
+        if stretch not in pictures.STRETCHES:
+            abort(404, "no such past.")
+        view = self._inspector.view(queue, Wanted(rows=rows, errors=True, past=pictures.STRETCHES[stretch]))
         found = _only(view, queue)
         total = getattr(found.info, rows.state)
         last = max(1, -(-total // PER_PAGE))
@@ -79,6 +83,9 @@ class Pages:
                 ("Next", page + 1 if page < last else 0),
                 ("Last", last if page < last else 0),
             ],
+            pictures=pictures.of_queue(found, view.now),
+            stretch=stretch,
+            stretches=pictures.STRETCHES,
             orders=ORDERS,
             leader=_leader(found),
             errors_shown=ERRORS_SHOWN,
@@ -115,7 +122,6 @@ class Pages:
             f"distq/{template}.html",
             view=view,
             now=view.now,
-            charts=charts,
             prefix=self._inspector.prefix,
             **shown,
         )

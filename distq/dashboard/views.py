@@ -13,7 +13,7 @@ from werkzeug.exceptions import MethodNotAllowed
 
 from distq.dashboard import rows
 from distq.dashboard.item_id import ItemId, encoded
-from distq.dashboard.pages import PER_PAGE, Pages
+from distq.dashboard.pages import PER_PAGE, WebPages
 from distq.dashboard.paging import MAX_PER_PAGE, RegistryPage
 from distq.dashboard.registries import REGISTRIES, count
 from distq.inspector import Inspector, ItemInfo, QueueInfo
@@ -24,7 +24,7 @@ _NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 class Views:
     """The endpoints that show something."""
 
-    def __init__(self, inspector: Inspector, pages: Pages) -> None:
+    def __init__(self, inspector: Inspector, pages: WebPages) -> None:
         self._inspector = inspector
         self._pages = pages
 

@@ -40,6 +40,33 @@ class QueueInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class Sample:
+    """One queue in numbers at one moment of its past.
+
+    Counts are those of QueueInfo. ``waited`` is for how many seconds the item had waited that waited longest,
+    among due items and the ten highest priorities; None where none waited. ``done`` and ``failed`` count the
+    settlements of all handles that ever were, as far as they were reported: with each heartbeat and at the
+    end. The rates are those since the sample before, None where that is not known.
+    """
+
+    queue: str
+    at: Timestamp
+    ready: int
+    delayed: int
+    processing: int
+    dirty: int
+    dead: int
+    failing: int
+    workers: int
+    waited: float | None
+    paused: bool
+    done: int
+    failed: int
+    done_per_second: float | None
+    failed_per_second: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class ItemInfo:
     """One item of a queue.
 

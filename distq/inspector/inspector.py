@@ -9,13 +9,14 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 
 from distq.errors import ConfigError, short_tracebacks
-from distq.inspector import reading
+from distq.inspector import past, reading
 from distq.inspector.info import (
     ItemInfo,
     Listing,
     QueueInfo,
     Repair,
     RepairStep,
+    Sample,
     StreamInfo,
     Timestamp,
     TraceEvent,
@@ -78,6 +79,21 @@ class Inspector:
         if queue is not None:
             validate_queue_name(queue)
         return run(self._snapshots, view(self._redis, queue, wanted))
+
+    def history(
+        self, queue: str, *, since: float | None = None, until: float | None = None, every: float = 10.0
+    ) -> list[Sample]:
+        """Return what a queue looked like from ``since``, an hour ago if None, to ``until``, now if None.
+
+        Moments are seconds since the epoch by the server's clock. A sample is kept every 10 s for a day and
+        every 5 min for a week more, while any worker or leading informer runs, and needs no other process.
+        ``every``: one in so many seconds at most; from 300 on it reads the few that it needs. Where nothing
+        ran, samples are missing. It takes one command, two where it asks for the time.
+        """
+        if since is None or until is None:
+            now = self._redis.now()
+            since, until = now - 3600 if since is None else since, now if until is None else until
+        return run(self._redis, past.samples(self._store(queue), since, until, every))
 
     def workers(self, queue: str | None = None) -> list[WorkerInfo]:
         """Describe the open handles of all queues, or of one."""

@@ -5,8 +5,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from distq.inspector import reading
-from distq.inspector.info import ItemInfo, Listing, QueueInfo, StreamInfo, Timestamp, TraceEvent, WorkerInfo
+from distq.inspector import past, reading
+from distq.inspector.info import (
+    ItemInfo,
+    Listing,
+    QueueInfo,
+    Sample,
+    StreamInfo,
+    Timestamp,
+    TraceEvent,
+    WorkerInfo,
+)
 from distq.inspector.story import events
 from distq.redisio import trace
 from distq.redisio.connection import Connection
@@ -42,13 +51,17 @@ class Rows(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """What a view is to hold beside the queues themselves."""
+    """What a view is to hold beside the queues themselves.
+
+    ``past`` is for how many seconds, and a sample in how many.
+    """
 
     rows: Rows | None = None
     key: str | None = None
     held: bool = False
     errors: bool = False
     calls: bool = False
+    past: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +96,7 @@ class QueueView:
     errors: Sequence[ErrorGroup] = ()
     errors_of: int = 0
     story: Sequence[TraceEvent] = ()
+    past: Sequence[Sample] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +125,9 @@ def _queue_view(store: QueueStore, now: float, wanted: Wanted) -> Read[QueueView
     }
     if wanted.rows:
         parts["found"] = _search(store, wanted.rows) if wanted.rows.match else _page(store, wanted.rows)
+    if wanted.past:
+        seconds, every = wanted.past
+        parts["past"] = past.samples(store, now - seconds, now, every)
     if wanted.held:
         parts["items"] = reading.page(store, ["processing"], 0, HELD_SHOWN)
     if wanted.key is not None:

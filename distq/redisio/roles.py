@@ -34,7 +34,9 @@ _KNOW = "hexists hget time "
 _COUNT = "hget hlen zcard zcount zrangebyscore time "
 _HANDLE = _KNOW + _COUNT + "hsetnx zscore "
 """What every handle of a Queue reads, and the one key that it writes by itself: its queue's name."""
-_LOOK = _COUNT + "hexists hgetall hkeys hmget hscan xrange xrevrange zmscore zrange zrevrangebyscore zscan "
+_LOOK = _COUNT + (
+    "hgetall hkeys hmget hscan xrange xrevrange zmscore zrange zrevrange zrevrangebyscore zscan "
+)
 
 ROLES = {
     "producer": Role(("add", "add_after"), _HANDLE),
@@ -48,13 +50,10 @@ ROLES = {
     "informer": Role(
         ("cache/read", "commit"), _KNOW + _COUNT + "hgetall hmget hscan hsetnx zrangebylex zrevrangebyscore"
     ),
-    "viewer": Role(("read/many",), _LOOK),
+    "viewer": Role((), _LOOK),
     "operator": Role(
-        (
-            *("add", "add_after", "commit", "delete", "park", "pause", "read/many", "requeue"),
-            *("resume", "trace"),
-        ),
-        _LOOK,
+        ("add", "add_after", "commit", "delete", "park", "pause", "requeue", "resume", "trace"),
+        _LOOK + "hexists",
     ),
     "candidate": Role(("election/write",), "hmget", elects=True),
 }

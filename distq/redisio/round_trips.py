@@ -17,14 +17,14 @@ Command = Sequence[Argument]
 Read = Generator[Sequence[Command], list[Any], T]
 
 
-class Server(Protocol):
+class Pipeline(Protocol):
     """What answers several commands in one round trip: a Connection, or Snapshots of one."""
 
     def pipeline(self, commands: Sequence[Command]) -> list[Any]:
         """Return the replies; raise the first error among them."""
 
 
-def run(connection: Server, read: Read[T]) -> T:
+def run(connection: Pipeline, read: Read[T]) -> T:
     """Run a read and return its result; raise RedisError, and what the read raises."""
     try:
         commands = next(read)

@@ -1,10 +1,13 @@
 """Queues with something of everything, as the pictures of the documentation show them."""
 
 from contextlib import ExitStack
+from math import sin
 
 from distq.errors import RetryAfter, TerminalError
 from distq.inspector import Inspector
 from distq.redisio.connection import Connection
+from distq.redisio.history import COARSE, FINE
+from distq.redisio.keys import queue_key
 from distq.redisio.stream_store import StreamStore
 from distq.workqueue.queue import Queue
 
@@ -59,3 +62,26 @@ def _fail(queue: Queue, error: Exception) -> None:
         raise error
     except Exception as failure:  # noqa: BLE001 - any of them
         queue.settle(request, failure)
+
+
+def remember(connection: Connection, queue: str, *, seconds: int, period: int) -> None:
+    """Write a past for a queue: a deploy that brings many items at once, and an outage in which some fail."""
+    now = int(connection.now())
+    ring = FINE if period == FINE.period else COARSE
+    chunks: dict[int, list[str]] = {}
+    done = failed = 0
+    for at in range((now - seconds) // period * period, now, period):
+        part = (at - now + seconds) / seconds
+        rush = max(0.0, 1 - abs(part - 0.45) * 8)
+        outage = max(0.0, 1 - abs(part - 0.75) * 12)
+        ready = round(40 + 420 * rush + 60 * sin(part * 40) ** 2 + 180 * outage)
+        done, failed = done + round((8 - 5 * outage + 6 * rush) * period), failed + round(3 * outage * period)
+        counts = (ready, 16 + round(30 * outage), round(3 + 5 * rush), 1, 2, 6 + round(24 * outage), 3)
+        line = (at, *counts, round(700 + 21_000 * rush + 9_000 * outage), 0, done, failed)
+        chunks.setdefault(at // (ring.period * ring.samples), []).append(" ".join(map(str, line)))
+    fields = [
+        word
+        for number, texts in chunks.items()
+        for word in (ring.field(number), "\n".join([str(number), *texts]))
+    ]
+    connection.execute("HSET", queue_key(queue, "history", prefix=connection.prefix), *fields)

@@ -10,7 +10,7 @@ from rq_dashboard import blueprint as rq_dashboard_blueprint
 
 from distq.dashboard import create_app
 from distq.dashboard.app import mount
-from distq.dashboard.pages import Pages
+from distq.dashboard.pages import WebPages
 from distq.dashboard.registries import REGISTRIES
 from distq.dashboard.views import Views
 from distq.errors import ConfigError
@@ -78,13 +78,13 @@ def test_an_unknown_endpoint_fails_at_start() -> None:
     with pytest.raises(
         ConfigError, match=r"rq-dashboard [\d.]+ does not fit: endpoints new_action .* Install "
     ):
-        mount(Flask("app"), blueprint, Views(OFFLINE, Pages(OFFLINE)))
+        mount(Flask("app"), blueprint, Views(OFFLINE, WebPages(OFFLINE)))
 
 
 def test_a_missing_endpoint_fails_at_start() -> None:
     """An rq-dashboard that lost an endpoint is refused: its pages would be dead."""
     with pytest.raises(ConfigError, match="does not fit: endpoints job_info "):
-        mount(Flask("app"), _copy_of_rq_dashboard(without="job_info"), Views(OFFLINE, Pages(OFFLINE)))
+        mount(Flask("app"), _copy_of_rq_dashboard(without="job_info"), Views(OFFLINE, WebPages(OFFLINE)))
 
 
 def _copy_of_rq_dashboard(*, without: str = "") -> Blueprint:
