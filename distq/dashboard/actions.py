@@ -213,7 +213,9 @@ class Actions:
             resources = [stream.resource for stream in self._inspector.streams(queue)]
             if not resources:
                 raise ConfigError(f"nothing to list: no informer feeds {queue}.")
-            return render_template("distq/resync.html", queue=queue, resources=resources, next=_back(queue))
+            return render_template(
+                "distq/resync.html", tab="Queues", queue=queue, resources=resources, next=_back(queue)
+            )
         listed = self._inspector.resync(queue)
         audit(f"resync {queue}: {counted(listed, 'resource')}", action="resync", queue=queue, changed=listed)
         tell(f"The leader lists {counted(listed, 'resource')} and enqueues every object in {queue}.")
