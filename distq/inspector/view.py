@@ -80,8 +80,8 @@ class QueueView:
 
     ``items`` are a page of it, in order, or what a search found; ``more`` is where the search goes on, ""
     at its end, and ``left_out`` how many it found beside those. ``errors`` are those of ``errors_of`` failure
-    records, the most common first. ``story`` is told from the last calls of the trace, ``traced_until`` is
-    when that ends.
+    records, the most common first. ``events`` are told from the last thousand calls of the trace, of all
+    items; ``traced_until`` is when that ends.
     """
 
     info: QueueInfo
@@ -95,7 +95,7 @@ class QueueView:
     siblings: Sequence[str] = ()
     errors: Sequence[ErrorGroup] = ()
     errors_of: int = 0
-    story: Sequence[TraceEvent] = ()
+    events: Sequence[TraceEvent] = ()
     past: Sequence[Sample] = ()
 
 
@@ -145,8 +145,7 @@ def _queue_view(store: QueueStore, now: float, wanted: Wanted) -> Read[QueueView
         read["item"] = next(iter(read["item"]), None)
     if "errors" in read:
         read["errors"], read["errors_of"] = read["errors"]
-    story = [event for event in events(calls, names) if wanted.key in {None, event.key}]
-    return QueueView(**read, story=story)
+    return QueueView(**read, events=list(events(calls, names)))
 
 
 def _traced_until(store: QueueStore, now: float) -> Read[Timestamp | None]:
