@@ -24,14 +24,16 @@ from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import FailureRecord
 from distq.redisio.round_trips import Read, gather
 
-LOOKED_THROUGH = 3 * 4000
-"""Items that one step of a search looks through, at most."""
-MOST_FOUND = 200
-"""Items that a search answers with at a time."""
 ERRORS_OF = 1000
+"""Failure records whose errors are grouped."""
 CALLS_TOLD = 1000
+"""Calls of scripts from which a story is told."""
 HELD_SHOWN = 100
 SIBLINGS_SHOWN = 20
+_FIRST_LOOK, _FURTHER_LOOK = 200, 4000
+LOOKED_THROUGH = _FIRST_LOOK + 2 * _FURTHER_LOOK
+"""Items that one step of a search looks through, at most; a look of Redis takes a millisecond or two."""
+_MOST_FOUND = 1000
 _SPECIAL = set("*?[]\\")
 
 
@@ -168,20 +170,20 @@ def _page(store: QueueStore, rows: Rows) -> Read[tuple[list[ItemInfo], str, int]
 
 def _search(store: QueueStore, rows: Rows) -> Read[tuple[list[ItemInfo], str, int]]:
     """Look through some thousands of items, from the cursor on; first of all for the one that is named so."""
-    glob = glob_of(rows.match)
-    cursor, found = rows.cursor, dict.fromkeys(named(rows.match) if rows.cursor == "0" else ())
+    glob, cursor, count = glob_of(rows.match), rows.cursor, _FIRST_LOOK
+    found: dict[bytes, None] = dict.fromkeys(named(rows.match) if cursor == "0" else ())
     for _ in range(3):
-        count = LOOKED_THROUGH // 3
         ((after, flat),) = yield store.commands(("ZSCAN", rows.state, cursor, "MATCH", glob, "COUNT", count))
         cursor = after.decode()
         found |= dict.fromkeys(flat[::2])
         if cursor == "0" or len(found) >= rows.limit:
             break
-    members = list(found)[: MOST_FOUND + 1]
-    items = yield from reading.item_infos(store, members)
+        # as many as should fill the page, if matches are as frequent there: none is to be left out
+        count = min(_FURTHER_LOOK, _FIRST_LOOK * rows.limit // max(1, len(flat) // 2))
+    items = yield from reading.item_infos(store, list(found)[:_MOST_FOUND])
     wanted = [item for item in items if rows.state in {item.state, "dirty" if item.dirty else item.state}]
-    more = "" if cursor == "0" else cursor
-    return wanted[:MOST_FOUND], more, max(0, len(found) - MOST_FOUND - 1)
+    wanted.sort(key=lambda item: item.key)
+    return wanted, "" if cursor == "0" else cursor, max(0, len(found) - _MOST_FOUND)
 
 
 def glob_of(match: str) -> str:

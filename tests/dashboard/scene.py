@@ -73,7 +73,8 @@ def _work_and_fail(queue: Queue, time: Time) -> None:
         for _ in range(1 if isinstance(error, TerminalError) else 4):
             queue.add(key)
             time.move(2.5)
-            _fail(queue.get(timeout=5), queue, error)
+            request = queue.get(timeout=5)
+            _fail(request, queue, FAILING[request.key])
             time.move(2.5)
 
 
@@ -84,8 +85,8 @@ def _be_traced(workers: Sequence[Queue], time: Time) -> None:
         worker.add("prod/checkout" if number % 9 == 4 else f"prod/shop-{number:02}", priority=50)
         request = worker.get(timeout=5)
         time.move(0.7 + number % 4)
-        if request.key == "prod/checkout":
-            _fail(request, worker, FAILING["prod/checkout"])
+        if error := FAILING.get(request.key):
+            _fail(request, worker, error)
         else:
             worker.settle(request)
 
