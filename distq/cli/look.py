@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from distq.cli.completion import complete_key, complete_queue
+from distq.cli.durations import Duration
 from distq.cli.help import command
 from distq.cli.options import with_settings
 from distq.cli.output import age, escape, note, print_json, print_table
+from distq.cli.past import print_history
 from distq.config import Settings
 from distq.redisio.records import UNMAPPED
 from distq.wording import counted
@@ -58,10 +60,27 @@ def require_queue(inspector: "Inspector", queue: str) -> "QueueInfo":
 @click.argument("queue", shell_complete=complete_queue, required=False)
 @click.option("--watch", is_flag=True, help="Look again every --interval seconds, until Ctrl-C.")
 @click.option("--interval", type=click.FloatRange(min=0.1), default=2.0, show_default=True, help="Seconds.")
+@click.option("--history", is_flag=True, help="Show how the numbers were until now.")
+@click.option(
+    "--since", type=Duration(), default="1h", show_default=True, help="How far the history goes back."
+)
 @with_settings()
-def queues(*, settings: Settings, as_json: bool, queue: str | None, watch: bool, interval: float) -> None:
+def queues(
+    *,
+    settings: Settings,
+    as_json: bool,
+    queue: str | None,
+    watch: bool,
+    interval: float,
+    history: bool,
+    since: float,
+) -> None:
     """Show all queues, or one, in numbers."""
     eye = inspector(settings)
+    if history:
+        found = [require_queue(eye, queue)] if queue else eye.queues()
+        print_history(eye, [info.name for info in found], since, as_json=as_json)
+        return
     while True:
         found = [require_queue(eye, queue)] if queue else eye.queues()
         if watch and not as_json and sys.stdout.isatty():

@@ -1,11 +1,11 @@
 """The command that shows what a queue does, call by call: trace."""
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
+from distq.cli.durations import Duration
 from distq.cli.help import command
 from distq.cli.look import inspector, require_queue
 from distq.cli.options import with_settings
@@ -15,23 +15,10 @@ from distq.config import Settings
 if TYPE_CHECKING:
     from distq.inspector import Inspector, TraceEvent
 
-_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
-
-
-class _Duration(click.ParamType):  # type: ignore[type-arg]  # newer versions of click have one
-    name = "duration"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return seconds."""
-        found = re.fullmatch(r"(\d{1,9}(?:\.\d+)?)([smh]?)", str(value))
-        if found is None:
-            self.fail(f"{value!r} is no duration. Use 90s, 10m or 1h.", param, ctx)
-        return float(found[1]) * _UNITS[found[2]]
-
 
 @command("distq trace on foos --for 10m")
 @click.argument("words", nargs=-1, required=True, metavar="[on|off] QUEUE [KEY]")
-@click.option("--for", "seconds", type=_Duration(), default="10m", show_default=True, help="How long.")
+@click.option("--for", "seconds", type=Duration(), default="10m", show_default=True, help="How long.")
 @click.option(
     "--limit",
     type=click.IntRange(1, 1_000_000),

@@ -11,6 +11,9 @@ Timestamp = NewType("Timestamp", float)
 Listing = Literal["ready", "delayed", "processing", "dead", "dirty"]
 """What can be listed: the states, and the processing items that were added again."""
 
+Repair = Literal["requeue", "delete", "park"]
+"""What people do to items of a queue."""
+
 
 @dataclass(frozen=True, slots=True)
 class QueueInfo:
@@ -34,6 +37,33 @@ class QueueInfo:
     workers: int
     oldest_ready: Timestamp | None
     done_per_second: float
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One queue in numbers at one moment of its past.
+
+    Counts are those of QueueInfo. ``waited`` is for how many seconds the item had waited that waited longest,
+    among due items and the ten highest priorities; None where none waited. ``done`` and ``failed`` count the
+    settlements of all handles that ever were, as far as they were reported: with each heartbeat and at the
+    end. The rates are those since the sample before, None where that is not known.
+    """
+
+    queue: str
+    at: Timestamp
+    ready: int
+    delayed: int
+    processing: int
+    dirty: int
+    dead: int
+    failing: int
+    workers: int
+    waited: float | None
+    paused: bool
+    done: int
+    failed: int
+    done_per_second: float | None
+    failed_per_second: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +91,20 @@ class ItemInfo:
     last_error_at: Timestamp | None
     reason: str | None
     traceback: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RepairStep:
+    """What one bounded step of a repair of many items did.
+
+    ``chosen`` items were in the state and matched, and of these ``changed`` were changed: the others had left
+    the state before the script looked, or cannot be repaired so. ``cursor`` is where the next step begins,
+    None when all were looked at.
+    """
+
+    chosen: int
+    changed: int
+    cursor: int | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,14 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 
 from distq.errors import ConfigError, short_tracebacks
-from distq.inspector import reading
+from distq.inspector import past, reading
 from distq.inspector.info import (
     ItemInfo,
     Listing,
     QueueInfo,
+    Repair,
+    RepairStep,
+    Sample,
     StreamInfo,
     Timestamp,
     TraceEvent,
@@ -27,6 +30,7 @@ from distq.redisio.queue_reads import State
 from distq.redisio.queue_store import QueueStore, queue_names
 from distq.redisio.round_trips import gather, run
 from distq.redisio.stream_store import StreamStore, stream_records
+from distq.workqueue.queue import Queue
 
 REASON_BYTES = 256
 
@@ -57,6 +61,21 @@ class Inspector:
         """Describe all queues by name, or one; a queue that does not exist is left out."""
         stores, now = self._stores(queue), self._redis.now()
         return run(self._redis, gather(reading.queue_info(store, now) for store in stores))
+
+    def history(
+        self, queue: str, *, since: float | None = None, until: float | None = None, every: float = 10.0
+    ) -> list[Sample]:
+        """Return what a queue looked like from ``since``, an hour ago if None, to ``until``, now if None.
+
+        Moments are seconds since the epoch by the server's clock. A sample is kept every 10 s for a day and
+        every 5 min for a week more, while any worker or leading informer runs, and needs no other process.
+        ``every``: one in so many seconds at most; from 300 on it reads the few that it needs. Where nothing
+        ran, samples are missing. It takes one command, two where it asks for the time.
+        """
+        if since is None or until is None:
+            now = self._redis.now()
+            since, until = now - 3600 if since is None else since, now if until is None else until
+        return run(self._redis, past.samples(self._store(queue), since, until, every))
 
     def workers(self, queue: str | None = None) -> list[WorkerInfo]:
         """Describe the open handles of all queues, or of one."""
@@ -95,6 +114,14 @@ class Inspector:
             return run(self._redis, reading.page(store, [state] if state else _STATES, offset, limit))
         return list(islice(self._scan_items(store, state, match, failing), offset, offset + limit))
 
+    def add(self, queue: str, *keys: str, priority: int = 0, after: float | None = None) -> int:
+        """Make keys pending, now or ``after`` seconds; return how many were not pending before.
+
+        Otherwise as ``Queue.add``. Raises InvalidKey, InvalidPriority, InvalidDelay, and ConfigError where
+        there is no such queue.
+        """
+        return Queue(self._existing(queue).name, self._redis).add(*keys, priority=priority, after=after)
+
     def requeue(self, queue: str, *keys: str, state: Listing | None = None, match: str | None = None) -> int:
         """Make delayed and dead items pending now, forgetting their failures; return how many changed.
 
@@ -112,10 +139,7 @@ class Inspector:
         goes. Raises ConfigError for neither, for ``state="processing"``, and where there is no such queue.
         """
         _check_choice(keys, state, match)
-        if state == "processing":
-            raise ConfigError(
-                "cannot delete processing items: their workers hold them. Stop the workers first."
-            )
+        _refuse_to_delete(state)
         store = self._existing(queue)
         return sum(store.delete(batch, state=state) for batch in _chosen(store, keys, state, match))
 
@@ -138,6 +162,34 @@ class Inspector:
         _check_reason(reason)
         store = self._existing(queue)
         return sum(store.park(batch, reason) for batch in _chosen(store, keys, state, match))
+
+    def repair_some(
+        self,
+        repair: Repair,
+        queue: str,
+        *,
+        state: Listing,
+        match: str = "*",
+        cursor: int = 0,
+        reason: str = "parked by hand",
+    ) -> RepairStep:
+        """Requeue, delete or park some 500 of the items in a state that match, from ``cursor`` on.
+
+        For who wants to tell how far it is, or to stop: one round trip to find them, and a script for each
+        500 of them; a step may find none. Raises what ``requeue``, ``delete`` and ``park`` raise.
+        """
+        _check_state(state)
+        _check_reason(reason)
+        if repair == "delete":
+            _refuse_to_delete(state)
+        store = self._existing(queue)
+        onward, found = queue_reads.scan_from(store, state, cursor, match)
+        items = list(dict(found))  # a scan may name one twice
+        if repair == "park":
+            changed = store.park(items, reason)
+        else:
+            changed = (store.requeue if repair == "requeue" else store.delete)(items, state=state)
+        return RepairStep(len(items), changed, onward)
 
     def pause(self, queue: str) -> bool:
         """Stop claims until ``resume``; return False where they were stopped already.
@@ -257,6 +309,11 @@ def _check_choice(keys: tuple[str, ...], state: str | None, match: str | None) -
 def _check_state(state: str | None) -> None:
     if state is not None and state not in {*_STATES, "dirty"}:
         raise ConfigError(f'no state "{state}": use {", ".join(sorted(_STATES))} or dirty.')
+
+
+def _refuse_to_delete(state: str | None) -> None:
+    if state == "processing":
+        raise ConfigError("cannot delete processing items: their workers hold them. Stop the workers first.")
 
 
 def _check_reason(reason: str) -> None:

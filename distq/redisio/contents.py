@@ -31,7 +31,7 @@ def findings(connection: Connection) -> Iterator[str]:
 
 
 def _of_queue(store: QueueStore) -> Iterator[str]:
-    yield from _of_structures(store, [*_MAKES_SENSE, "meta", "wake", "trace"])
+    yield from _of_structures(store, [*_MAKES_SENSE, "meta", "history", "wake", "trace"])
     if store.read(("TYPE", "streams")) != [b"hash"]:
         return
     for stream in run(store.connection, queue_reads.streams(store)):
@@ -43,7 +43,8 @@ def _of_structures(store: QueueStore, structures: Sequence[str]) -> Iterator[str
     for structure, found in zip(structures, types, strict=True):
         key = store.key(structure)
         if found not in {"none", type_of(key)}:
-            yield f"FAIL  {key} is a {found}, where distq keeps a {type_of(key)}: nothing goes on. RENAME it."
+            which, grave = ("WARN", "none is kept") if structure == "history" else ("FAIL", "nothing goes on")
+            yield f"{which}  {key} is a {found}, where distq keeps a {type_of(key)}: {grave}. RENAME it."
         elif structure == "cache":
             yield from _of_cache(store)
         elif structure in _MAKES_SENSE:

@@ -17,6 +17,7 @@ one cluster slot. The prefix is ``distq`` unless the settings say another; no ke
     cache:S     HASH  object -> version, terms and bytes of it, where the stream S is cached
     index:S     ZSET  "term NUL object", all of score 0: what finds it in cache:S
     meta        HASH  layout, clocks, paused, cover, emptying, buckets, session records, trace
+    history     HASH  the queue in numbers, every ten seconds and every five minutes; see ``history``
     wake        LIST  at most one token, which wakes a sleeper; it owns nothing
     trace       STREAM  what each script did, while somebody wants to know; see ``trace``
 

@@ -22,9 +22,10 @@ from distq.redisio.connection import Connection
 from distq.testing.apiserver import EmulatedApiServer
 from distq.testing.apiserver.manifests import Document, Manifest, read_manifest
 from distq.testing.embedded_valkey import EmbeddedValkey
+from distq.testing.envtest import find_assets
 from distq.testing.guard import Guard
 from distq.testing.idle import ObservedManager, failed_object, what_remains
-from distq.testing.kube_api_server import KubeApiServer, find_assets
+from distq.testing.kube_api_server import KubeApiServer
 
 GRACE_PERIOD = 5.0
 """Seconds that reconciles get where a run ends before they do."""
@@ -46,8 +47,9 @@ class Sandbox:
     find the sandbox.
 
     ``server`` is "emulated", or "kube-apiserver" for a real one with its etcd: their programs are found by
-    ``KUBEBUILDER_ASSETS``, as envtest does. It takes 10 s to start, and no controllers run in it, not even
-    the garbage collector. Raises ConfigError where they are not found or do not start.
+    ``KUBEBUILDER_ASSETS``, as envtest does, or where ``python -m distq.testing.envtest`` built them. It takes
+    10 s to start, and no controllers run in it, not even the garbage collector. Raises ConfigError where they
+    are not found or do not start.
     """
 
     redis: Connection

@@ -90,6 +90,7 @@ class RedisSession:
             self.deadline,
             max_clock_step=self.max_clock_step,
             open_session=self._open,
+            describe=lambda: self.worker.describe(self.clock),
             may_claim=self._may_claim,
             on_lost=self._lose,
             on_went_back=self._compare,
@@ -351,7 +352,8 @@ class RedisSession:
             self._client.resolve_doubt()
             held += self._ledger.cancel_all(why)  # what the turn in doubt brought
             self._client.release(held)
-            if self.id and not store.run("close", session=self.id):
+            worker = self.worker.describe(self.clock)
+            if self.id and not store.run("close", session=self.id, worker=worker):
                 self._lost.add(self.id, self._ledger.lose())
                 self._lost.forgive(store)
         finally:  # without an answer it lapses

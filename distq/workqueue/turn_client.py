@@ -34,7 +34,8 @@ class SentTurn:
 class TurnClient:
     """Makes the turns of one session, one at a time, and records them in its ledger.
 
-    ``open_session`` returns the name of a new session, and ``may_claim`` whether what is open may claim;
+    ``open_session`` returns the name of a new session, ``describe`` what its process says of itself, and
+    ``may_claim`` whether what is open may claim;
     ``on_lost`` is called with its name once Redis has it no longer. ``on_went_back`` is called once Redis
     shows an older turn of it than the last: it compares the claims, and returns what is unknown here, to be
     released.
@@ -50,6 +51,7 @@ class TurnClient:
         *,
         max_clock_step: int,
         open_session: Callable[[], str],
+        describe: Callable[[], str],
         may_claim: Callable[[], bool],
         on_lost: Callable[[str], None],
         on_went_back: Callable[[], Sequence[Request]],
@@ -61,6 +63,7 @@ class TurnClient:
         self._deadline = deadline
         self._max_clock_step = max_clock_step
         self._open_session = open_session
+        self._describe = describe
         self._may_claim = may_claim
         self._on_lost = on_lost
         self._on_went_back = on_went_back
@@ -115,7 +118,7 @@ class TurnClient:
         session, self.session = self.session, ""
         if session:
             with suppress(RedisError):  # then it lapses
-                self.store.run("close", session=session)
+                self.store.run("close", session=session, worker=self._describe())
 
     def _send_part(self, entries: Sequence[Entry], want: int) -> float:
         if not self.session:

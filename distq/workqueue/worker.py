@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from distq.clock import Clock
 from distq.workqueue.engine import TurnSettings
-from distq.workqueue.interface import Disposition, Outcome, Park, Retry
+from distq.workqueue.interface import Disposition, Outcome, Park, Release, Retry
 
 _HALF_LIFE = 2.0
 """Seconds in which the rate shown comes half as close to that since the last heartbeat."""
@@ -42,12 +42,12 @@ class Worker:
         }
 
     def count(self, outcome: Outcome, disposition: Disposition) -> None:
-        """Count one settlement: done, failed, or refused."""
+        """Count one settlement: done, failed, or refused; what is put back is none of them."""
         if disposition.kind == "refused":
             self.refused += 1
         elif isinstance(outcome, Retry | Park):
             self.failed += 1
-        else:
+        elif not isinstance(outcome, Release):
             self.done += 1
 
     def has_news(self) -> bool:

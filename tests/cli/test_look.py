@@ -245,3 +245,47 @@ def test_a_prefix_chooses_the_installation(distq: CommandLine, redis: Connection
     refused = distq("queues", "--prefix", "a:b")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert refused.stderr.startswith("distq: bad prefix: 'a:b'. Use ")
+
+
+def test_the_history_of_a_queue_is_a_line_of_blocks_for_each_number(
+    distq: CommandLine, redis: Connection
+) -> None:
+    """Least, most and last beside them; numbers that were always 0 are left out, gaps stay gaps."""
+    queue = Queue("foos", redis)
+    queue.add("a", "b")
+    queue.get()
+    now = int(redis.now()) // 10 * 10
+    for at, waiting in ((now - 1800, 4), (now, 1)):
+        chunk = f"{at // 300}\n{at} {waiting} 0 1 0 0 0 1 500 0 7 2\n"
+        redis.execute("HSET", "distq:{foos}:history", f"10s {at // 300 % 289}", chunk)
+    header, *rows = distq("queues", "--history", "--since", "2h").stdout.splitlines()
+    assert header.split()[:5] == ["QUEUE", "NUMBER", "LEAST", "MOST", "LAST"]
+    assert header.endswith("2h0m AGO TO NOW")
+    numbers = {row.split()[1]: row.split()[2:5] for row in rows}
+    assert numbers["ready"] == ["1", "4", "1"]
+    assert numbers["oldest"] == ["0.5s", "0.5s", "0.5s"]
+    assert "dead" not in numbers
+    ready = next(row for row in rows if row.split()[1] == "ready")
+    assert re.search(r"█ +▃$", ready)
+    samples = _json(distq("queues", "foos", "--history", "--since", "1h", "--json").stdout)
+    assert [(sample["queue"], sample["ready"]) for sample in samples][-1] == ("foos", 1)
+    assert samples[-1]["at"].endswith("Z")
+    queue.close()
+
+
+def test_a_queue_without_a_history_says_so(distq: CommandLine, redis: Connection) -> None:
+    """Beside the table, and that is no error."""
+    Queue("foos", redis).add("a")
+    done = distq("queues", "--history")
+    assert (done.stdout, done.returncode) == ("", 0)
+    assert done.stderr == "no history of foos in the last 1h0m: neither a worker nor an informer ran\n"
+
+
+def test_a_history_in_letters_where_the_terminal_has_no_blocks(distq: CommandLine, redis: Connection) -> None:
+    """Nobody is shown a traceback."""
+    queue = Queue("foos", redis)
+    queue.add("a")
+    now = int(redis.now())
+    chunk = f"{now // 300}\n{now} 3 0 0 0 0 0 1 - 0 0 0\n"
+    redis.execute("HSET", "distq:{foos}:history", f"10s {now // 300 % 289}", chunk)
+    assert "#" in distq("queues", "--history", PYTHONIOENCODING="ascii", PYTHONUTF8="0").stdout

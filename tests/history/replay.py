@@ -63,7 +63,7 @@ class Replay:
         now, unrouted = batch.pop("time"), json.loads(batch.pop("unrouted"))
         del batch["n_cached"], batch["clears_cache"]  # the cache is no part of the queue
         batch |= {"priority": int(batch["priority"]), "keep_pending": batch["keep_pending"] == "1"}
-        told = self.state.streams.commit(
+        told = self.state.commit(
             now=now,
             **batch,
             items=rest[:items],
@@ -104,7 +104,7 @@ class Replay:
         worker: str,
     ) -> Difference | None:
         before = self._taken()
-        told = self.state.sessions.heartbeat(
+        told = self.state.heartbeat(
             time,
             *_session(session),
             worker,
@@ -115,9 +115,9 @@ class Replay:
         answer = None if reply == "LOST" else tuple(reply)
         return _same("S2", told, answer) or self._same_taken(before, entry)
 
-    def _close(self, entry: TracedCall, *, session: str, time: int) -> Difference | None:
+    def _close(self, entry: TracedCall, *, session: str, worker: str, time: int) -> Difference | None:
         del time
-        return _same("S2", self.state.sessions.close(*_session(session)), entry.reply)
+        return _same("S2", self.state.sessions.close(*_session(session), worker), entry.reply)
 
     def _forgive(self, entry: TracedCall, *, time: int, session: str, held: list[str]) -> Difference | None:
         claims = [(held[at], int(held[at + 1])) for at in range(0, len(held), 2)]

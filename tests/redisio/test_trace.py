@@ -76,7 +76,7 @@ def test_an_entry_says_what_else_came_about(populated: Populated) -> None:
     """A turn names the items whose delay ended, and those of sessions that are no more."""
     mine = populated.session
     other = populated.open("other")
-    populated.run("close", session=mine)
+    populated.run("close", session=mine, worker="")
     populated.time += 120_000_000
     populated.turn("first", [], want=9, session=other)
     *_, turn = entries(populated.store)

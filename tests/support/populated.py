@@ -34,7 +34,7 @@ class Populated:
         other = self.open("other")
         self.turn("third", [], want=9, session=other)
         self.turn("fourth", [("poison", self.fence_of("poison"), "park", "", "", "no")], 0, session=other)
-        self.run("close", session=other)
+        self.run("close", session=other, worker="{}")
         connection.execute("HSET", self.store.key("failures"), "poison", "1 3 7 crashes@5,6,7 no")
         StreamStore(connection, "foos", STREAM).commit(
             epoch="7",
@@ -113,7 +113,7 @@ class Populated:
             "open": _OPEN | {"nonce": "third"},
             "heartbeat": session
             | {"claim_duration": 90 * SECOND, "max_clock_step": 10 * SECOND, "worker": "me"},
-            "close": session,
+            "close": session | {"worker": '{"done": 3, "failed": 1}'},
             "add": pending | {"items": ["new", "again", "later", "poison"]},
             "add_after": pending | {"items": ["new", "ready", "later", "poison"], "delay": SECOND},
             "turn": self._turn("fifth", self.session) | {"n_ok": 1, "settlements": settlements, "want": 5},

@@ -131,7 +131,7 @@ class Fleet:
     def close(self, consumer: Consumer) -> None:
         """Let a consumer say goodbye, whatever woke it meanwhile."""
         self.kill(consumer)
-        self._run("close", session=consumer.session)
+        self._run("close", session=consumer.session, worker="")
 
     def coverer(self) -> Consumer | None:
         """Return who watches over the next due time."""

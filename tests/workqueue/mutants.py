@@ -147,6 +147,24 @@ MUTANTS = [
     ),
     Mutant("sessions lapse at once", "clock + claim_duration, number", "clock + 0, number"),
     Mutant("set aside for no reason", "now_text, 'unreadable', text,", "now_text, '-', text,"),
+    Mutant(
+        "sampled with each heartbeat",
+        "if last and math.floor(last / 10)",
+        "if false and math.floor(last / 10)",
+    ),
+    Mutant("sampled once for ever", "math.floor(last / 10) == math.floor(at / 10)", "true"),
+    Mutant(
+        "a chunk out of date kept",
+        "if string.sub(kept, 1, #begins) ~= begins then kept",
+        "if kept == '' then kept",
+    ),
+    Mutant(
+        "sampled twice in one period", "if before and math.floor(before / period) >=", "if false and 0 >="
+    ),
+    Mutant("who waits at a lower level not seen", "for _ = 1, 10 do", "for _ = 1, 1 do"),
+    Mutant("what is due does not wait", "local since = due[2] and", "local since = false and"),
+    Mutant("settled counted anew", "math.max(0, after - before)", "after"),
+    Mutant("settled and lost with the session", "pcall(count_settled)\nreturn 1", "return 1"),
     Mutant("set aside though pending", "if not pending and park(item) then", "if park(item) then"),
     Mutant("unreadable forgotten", "if outcome == 'unreadable' then", "if false then"),
     Mutant("unbounded take-back", "local at_most = 100", "local at_most = 1000", many=True),

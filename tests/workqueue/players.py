@@ -1,5 +1,6 @@
 """Several processes that share a queue and its specification: they die, come late and repeat themselves."""
 
+import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -53,6 +54,13 @@ class Player:
     last_turn: str = "- -"
     held: dict[Item, int] = field(default_factory=dict)
     repeat: Callable[[], object] | None = None
+
+    def describe(self) -> str:
+        """Return what its process says of itself; now and then it cannot be read, or it stops."""
+        if self.turns % 7 == 0:
+            return f"worker {self.turns}"
+        about = {"done": 2 * self.turns, "failed": self.turns // 3}
+        return json.dumps(about | ({} if self.turns % 5 else {"stopping": True}))
 
 
 class Players:
@@ -179,7 +187,7 @@ class Players:
     def beat(self, who: int) -> None:
         """Send a heartbeat."""
         player = self.all[who]
-        worker = f"worker {player.turns}" if player.turns % 5 else '{"stopping": true}'
+        worker = player.describe()
         told = self.call(
             who, lambda: self.both.heartbeat(player.number, player.nonce, worker, player.claim_duration)
         )
@@ -203,7 +211,7 @@ class Players:
     def leave(self, who: int) -> None:
         """Close the session, whatever is held, and open another."""
         player = self.all[who]
-        ended = self.call(who, lambda: self.both.close(player.number, player.nonce))
+        ended = self.call(who, lambda: self.both.close(player.number, player.nonce, player.describe()))
         self.seen["closed"] += ended
         self.die(who)
 
@@ -280,7 +288,9 @@ class Players:
             both.compare()
         both.compare_trace()
         for player in self.all:
-            assert both.close(player.number, player.nonce) == 1, "an open session is not there"
+            assert both.close(player.number, player.nonce, player.describe()) == 1, (
+                "an open session is not there"
+            )
         both.compare()
         left = {name: both.store.read((command, name))[0] for name, command in _SIZES.items()}
         dead = left.pop("dead")

@@ -18,12 +18,13 @@ from distq.workqueue.memory.entries import (
     Session,
     Stream,
 )
+from distq.workqueue.memory.history import Line
 from distq.workqueue.memory.state import QueueState
 
 _ORDERED = ("ready", "dirty", "processing", "delayed", "dead", "sessions")
 READS = (
     *[("ZRANGE", name, 0, -1, "WITHSCORES") for name in _ORDERED],
-    *[("HGETALL", name) for name in ("claims", "failures", "workers", "streams", "meta", "known")],
+    *[("HGETALL", name) for name in ("claims", "failures", "workers", "streams", "meta", "known", "history")],
     ("LLEN", "wake"),
 )
 
@@ -71,6 +72,7 @@ class RedisState:
     streams: Pairs
     meta: Pairs
     known: Pairs
+    history: Pairs
     tokens: int
 
     @classmethod
@@ -103,7 +105,23 @@ class RedisState:
         state.buckets.tokens |= self._buckets()
         for name, text in self.streams.items():
             state.streams.all[name] = Stream(*text.decode(errors="surrogateescape").split(" ", 3))
+        self._specify_history(state)
         return state
+
+    def _specify_history(self, state: QueueState) -> None:
+        past = state.history
+        past.last = int(self.history["last"]) if "last" in self.history else None
+        past.done, past.failed = map(int, self.history.get("totals", b"0 0").split())
+        past.chunks |= self._chunks()
+
+    def _chunks(self) -> dict[tuple[str, int], tuple[int, list[Line]]]:
+        found = {}
+        for field, chunk in self.history.items():
+            ring, _, place = field.partition(" ")
+            if place:
+                number, *lines = chunk.decode().splitlines()
+                found[ring, int(place)] = int(number), [_line(line) for line in lines]
+        return found
 
     def _session(self, number: str) -> Session:
         session = Session("", float(self.sessions[number]), self.workers.get(number, b"").decode())
@@ -143,6 +161,7 @@ class RedisState:
         _same("dead", {item: int(at) for item, at in self.dead.items()}, items.dead)
         self._compare_sessions(state)
         self._compare_meta(state)
+        self._compare_history(state)
         streams = {name: " ".join(stream).encode() for name, stream in state.streams.all.items()}
         _same("streams", self.streams, streams)
         _same("known", self.known, {name: text.encode() for name, text in state.streams.known.items()})
@@ -173,6 +192,13 @@ class RedisState:
         assert emptying == state.emptying, f"emptying: {emptying} instead of {state.emptying}"
         _same("buckets", self._buckets(), state.buckets.tokens)
 
+    def _compare_history(self, state: QueueState) -> None:
+        past = state.history
+        totals = b"%d %d" % (past.done, past.failed)
+        assert self.history.get("totals", b"0 0") == totals, f"{self.history} instead of {totals!r}"
+        assert self.history.get("last") == (None if past.last is None else b"%d" % past.last)
+        _same("history", self._chunks(), past.chunks)
+
     def _paused(self) -> int | None:
         return int(self.meta["paused"]) if "paused" in self.meta else None
 
@@ -199,6 +225,10 @@ def answer_of(reply: Sequence[Any]) -> Answer:
     return Answer(
         int(fence), bool(alone), places, list(map(_name, dispositions or [])), claimed, failures, promoted
     )
+
+
+def _line(text: str) -> Line:
+    return tuple(word if word == "-" else int(word) for word in text.split())
 
 
 def _pairs(flat: Sequence[bytes]) -> Pairs:

@@ -50,14 +50,14 @@ class SideBySide:
         """Send a heartbeat; return the number of claims and the last turn, None where the session is lost."""
         times = {"claim_duration": claim_duration, "max_clock_step": max_clock_step_of(claim_duration)}
         reply = self._run("heartbeat", session=f"{number}-{nonce}", worker=worker, **times)
-        told = self.state.sessions.heartbeat(self.now, number, nonce, worker, **times)
+        told = self.state.heartbeat(self.now, number, nonce, worker, **times)
         assert (None if reply == b"LOST" else (reply[0], reply[1].decode())) == told
         return told
 
-    def close(self, number: int, nonce: str) -> int:
+    def close(self, number: int, nonce: str, worker: str) -> int:
         """End a session."""
-        ended = self.state.sessions.close(number, nonce)
-        assert self._run("close", session=f"{number}-{nonce}") == ended
+        ended = self.state.sessions.close(number, nonce, worker)
+        assert self._run("close", session=f"{number}-{nonce}", worker=worker) == ended
         return ended
 
     def add(self, items: Sequence[Item], priority: int, max_length: int | None) -> None:
@@ -127,7 +127,7 @@ class SideBySide:
 
     def commit(self, **inputs: Any) -> str:
         """Commit a batch of the stream; return whether it was taken."""
-        told = self.state.streams.commit(now=self.now, stream=STREAM, **inputs)
+        told = self.state.commit(now=self.now, stream=STREAM, **inputs)
         items, known, gone = (inputs.pop(name) for name in ("items", "known", "gone"))
         inputs["unrouted"] = json.dumps([word for pair in inputs["unrouted"].items() for word in pair])
         flat = [text for pair in known.items() for text in pair]

@@ -10,7 +10,7 @@ from distq.client.objects import Object
 from distq.client.resources import Resource
 from distq.controller.watches import ResourceWatch, name_of
 from distq.informer.indexer import IndexFunc, values_of
-from distq.informer.stored_object import StoredObject, Transform, store_raw
+from distq.informer.stored_object import StoredObject, Transform, store_raw, strip_managed_fields
 from distq.informer.wire import RawObject, raw_object
 from distq.redisio.limits import CACHED_BYTES
 from distq.redisio.object_cache import CachedObject
@@ -61,6 +61,19 @@ class Caching:
                 f"of at most {CACHED_BYTES}. Return fewer."
             )
         return kept
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether nothing but managedFields is left out."""
+        return self.transform in (None, strip_managed_fields)
+
+    def whole(self, obj: CachedObject) -> StoredObject:
+        """Return a whole object of the cache without managedFields."""
+        stored = StoredObject(obj.name, obj.version, obj.data)
+        if self.transform is None:
+            stripped = strip_managed_fields(stored.decode())
+            stored = StoredObject(obj.name, obj.version, msgspec.json.encode(stripped))
+        return stored
 
     def stored(self, obj: RawObject) -> StoredObject:
         """Return an object as it comes out of the cache."""

@@ -7,13 +7,13 @@ from typing import NamedTuple
 from distq.clock import Clock
 from distq.controller.cached import handing_over
 from distq.controller.cached.caching import Caching
-from distq.controller.event import Event, EventType, OldMetadata
+from distq.controller.event import Event, EventType
 from distq.controller.stream.failure_log import FailureLog
 from distq.controller.stream.known import Known
+from distq.controller.stream.last_seen import LastSeen
 from distq.controller.stream.mapping import KeysOf, key_of_name
 from distq.controller.watches import ResourceWatch, title
 from distq.errors import ApiError, CacheNotSynced, DistqError, RedisError
-from distq.informer.objects import Metadata
 from distq.informer.wire import RawObject, WatchEvent
 from distq.redisio.object_cache import CachedObject
 from distq.workqueue.interface import Park
@@ -74,7 +74,7 @@ class Router:
         self._log = FailureLog(title(watch), clock)
         self._predicate = watch.predicate
         self._caching = Caching.of(watch)
-        self._last: dict[str, Metadata] = {}
+        self.last_seen = LastSeen(self._predicate.compared)
 
     @property
     def cached(self) -> bool:
@@ -88,8 +88,7 @@ class Router:
         """
         obj = event.object
         kind = EVENT_TYPES[event.type]
-        last = self._last.get(obj.key) if kind == "update" else None
-        old = OldMetadata(metadata=last) if last else None
+        old = self.last_seen.old(obj) if kind == "update" else None
         return self._route(Event(kind, obj, old), obj, before)
 
     def route_listed(self, obj: RawObject, before: Known) -> Route:
@@ -99,23 +98,10 @@ class Router:
 
     def unchanged(self, obj: RawObject, before: Known) -> Route | None:
         """Return what remains to be done of an object that was handed over: it belongs into the cache."""
-        self.remember(obj)
+        self.last_seen.remember(obj)
         if self._caching is None:
             return None
         return Route(obj.key, (), before, self._kept(obj))
-
-    def remember(self, obj: RawObject) -> None:
-        """Keep the object's metadata where a predicate compares."""
-        if self._predicate.compares:
-            self._last[obj.key] = obj.metadata
-
-    def forget(self, obj: RawObject) -> None:
-        """Drop the object's metadata: an event that is still to come would be compared with itself."""
-        self._last.pop(obj.key, None)
-
-    def forget_all(self) -> None:
-        """Drop all metadata, for the same reason."""
-        self._last.clear()
 
     def _route(self, event: Event, obj: RawObject, before: Known) -> Route:
         gone = event.type == "delete"
@@ -123,9 +109,9 @@ class Router:
         gone_at = obj.version if gone and self._caching else ""
         keys, unrouted = self._keys_or_problem(event, obj, cached)
         if gone:
-            self.forget(obj)
-        else:
-            self.remember(obj)
+            self.last_seen.forget(obj)
+        elif unrouted is None:  # else what was handed over before it is still what the next is compared with
+            self.last_seen.remember(obj)
         if unrouted is not None:
             enqueued, kept = before.keys if gone else [], before.keys
         elif keys is None:

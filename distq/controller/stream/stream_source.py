@@ -145,7 +145,7 @@ class StreamSource:
             with handing_over(self._place, self._stop):
                 self._hand_over(events)
         except BaseException:
-            self._router.forget_all()
+            self._router.last_seen.forget_all()
             raise
         self._oldest = None
         self._probe()
@@ -290,7 +290,7 @@ class StreamSource:
 
     def _lose_touch(self) -> None:
         self.synced, self.resumed_at, self._connected_at, self._bookmark = False, "", "", ""
-        self._router.forget_all()
+        self._router.last_seen.forget_all()
         self._resyncs.interrupt()
 
     def _resync(self) -> bool:
@@ -301,6 +301,7 @@ class StreamSource:
         return Resync(self._list_watch, self._committer, self._router)
 
     def _hand_over(self, events: Sequence[WatchEvent]) -> None:
+        self._recall(events)
         batch, known = Batch(self._committer), self._known_before(events)
         for event in events:
             if event.type == "BOOKMARK":
@@ -316,6 +317,14 @@ class StreamSource:
             batch.add(route, event.version)
             known[name] = route.known or NEVER
         batch.flush()
+
+    def _recall(self, events: Sequence[WatchEvent]) -> None:
+        """Let predicates compare with what the leader before this one handed over, where the cache has it."""
+        if self._caching is None or not self._caching.is_whole:
+            return
+        unknown = self._router.last_seen.unknown(events)
+        for last in self._committer.handed_over(list(unknown)):
+            self._router.last_seen.recall(self._caching.whole(last), unknown[last.name])
 
     def _known_before(self, events: Sequence[WatchEvent]) -> dict[str, Known]:
         """Return what is known of the objects; nothing is looked up where keys are the objects' own."""

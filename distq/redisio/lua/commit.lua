@@ -1,10 +1,11 @@
 -- Add a batch of items and move its stream to a new position, if the batch before it is the last, or do nothing.
 -- `unrouted` are the items that the watch's functions failed on, (item, why) each, in JSON; see `include/unrouted`.
 -- What it changes in the cache, (name, record) each, stands behind the objects that are gone; see `include/cached`.
+-- It notes the queue in its history, too, so that this goes on where no worker is left.
 -- Returns {OK, added}, {FENCED, stored epoch} or {MISMATCH, stored position}. A resent batch answers OK again.
 local ready, dirty, processing, delayed, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local streams, known, cache, index, meta, wake = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
-local failures = KEYS[12]
+local failures, workers, history = KEYS[12], KEYS[13], KEYS[14]
 local time, stream, epoch, replaces, after, new = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local batch, about, priority, keep_pending = ARGV[7], ARGV[8], tonumber(ARGV[9]), ARGV[10] == '1'
 local n_items, n_known, n_cached, clears_cache = tonumber(ARGV[11]), tonumber(ARGV[12]), tonumber(ARGV[13]), ARGV[14]
@@ -59,4 +60,6 @@ if new == '' then
 else
   call('HSET', streams, stream, table.concat({ epoch, new, batch, about }, ' '))
 end
+--- @include sample
+pcall(sample) -- it is for people: where it cannot be written, the queue goes on
 return { 'OK', added }

@@ -1,7 +1,8 @@
--- Keep a session alive and describe its worker; let the claim clock run. Costs the same whatever is held.
+-- Keep a session alive and describe its worker; let the claim clock run, and note the queue in its history. Costs the
+-- same whatever is held.
 -- Returns {number of claims held, the session's last turn as `op fence`}, for the client to compare, or LOST.
 local ready, dirty, processing, claims, delayed, failures = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local dead, sessions, workers, meta, wake = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
+local dead, sessions, workers, meta, wake, history = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
 local time, session, claim_duration, max_clock_step, worker = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local call = redis.call
 --- @include now
@@ -14,6 +15,7 @@ call('HLEN', workers)
 if not record or string.match(record, '^%S+') ~= nonce then return 'LOST' end
 --- @include clock
 call('ZADD', sessions, clock + claim_duration, number)
+local said = call('HGET', workers, number)
 call('HSET', workers, number, worker)
 -- The token for what is pending may have died with who took it: ten times a second at most another is given.
 if ticks and tokens == 0 and not paused then
@@ -21,4 +23,9 @@ if ticks and tokens == 0 and not paused then
   local overdue = first[2] and split_due(tonumber(first[2])) <= now
   if overdue or call('ZCARD', ready) > 0 then call('RPUSH', wake, '1') end
 end
+-- It is for people: where it cannot be written, the queue goes on.
+--- @include count_settled
+--- @include sample
+pcall(count_settled)
+pcall(sample)
 return { call('ZCOUNT', processing, number, number), string.match(record, '^%S+ (%S+ %S+)') or '' }

@@ -91,17 +91,19 @@ class Api:
         if target.resource == ACCESS_REVIEWS:
             return await self._review(request)
         match request.method, bool(target.name):
-            case "GET", True:
+            case "GET", True if target.subresource != "finalize":
                 return await self._get(request, target)
             case "GET", False:
                 return await self._read_collection(request, target)
             case "POST", False if target.namespace or not target.resource.namespaced:
                 return await self._write(request, target)
-            case "PUT" | "PATCH", True:
+            case "PATCH", True if target.subresource != "finalize":
+                return await self._write(request, target)
+            case "PUT", True:
                 return await self._write(request, target)
             case "DELETE", True if not target.subresource:
                 return await self._delete(request, target)
-            case "DELETE", False:
+            case "DELETE", False if "deletecollection" in target.resource.verbs:
                 return await self._delete_collection(request, target)
         raise method_not_allowed()
 

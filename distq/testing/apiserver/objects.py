@@ -23,8 +23,8 @@ _SUBDOMAIN_RULE = (
     "start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
     "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
 )
-_QUALIFIED = re.compile(r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
-_QUALIFIED_RULE = (
+QUALIFIED = re.compile(r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
+QUALIFIED_RULE = (
     "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
     "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
     "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
@@ -35,10 +35,10 @@ _LABEL_VALUE_RULE = (
     "start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used "
     "for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
 )
-_STANDARD_FINALIZERS = {"foregroundDeletion", "orphan", "kubernetes"}
+STANDARD_FINALIZERS = {"foregroundDeletion", "orphan", "kubernetes"}
 _STRICT = {"", "apps", "batch"}
 """The groups of kinds whose finalizers need a domain."""
-_FINALIZER_RULE = "name is neither a standard finalizer name nor is it fully qualified"
+FINALIZER_RULE = "name is neither a standard finalizer name nor is it fully qualified"
 _OWNER_RULES = {
     "apiVersion": "version must not be empty",
     "kind": "must not be empty",
@@ -153,13 +153,13 @@ def _validate_metadata(resource: ServedResource, metadata: dict[str, Any]) -> No
         if not owner.get(field)
     ]
     for key, value in metadata.get("labels", {}).items():
-        if not _QUALIFIED.match(key):
-            causes.append(("metadata.labels", key, _QUALIFIED_RULE))
+        if not QUALIFIED.match(key):
+            causes.append(("metadata.labels", key, QUALIFIED_RULE))
         if not _LABEL_VALUE.match(value):
             causes.append(("metadata.labels", value, _LABEL_VALUE_RULE))
     for index, finalizer in enumerate(metadata.get("finalizers", ())):
-        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS and resource.group in _STRICT:
-            causes.append((f"metadata.finalizers[{index}]", finalizer, _FINALIZER_RULE))
+        if "/" not in finalizer and finalizer not in STANDARD_FINALIZERS and resource.group in _STRICT:
+            causes.append((f"metadata.finalizers[{index}]", finalizer, FINALIZER_RULE))
     if causes:
         listed = [
             ("FieldValueInvalid", path, f'Invalid value: "{bad}": {rule}') for path, bad, rule in causes

@@ -74,7 +74,7 @@ def locate(catalogue: Catalogue, path: str) -> Target | None:
         return None
     has_namespace = bool(parts.namespace)
     misplaced = has_namespace != resource.namespaced and (has_namespace or bool(parts.name))
-    unknown = parts.subresource and not (parts.subresource == "status" and resource.status)
+    unknown = parts.subresource not in ("", *resource.subresources)
     if misplaced or unknown:
         raise no_such_resource()
     return Target(resource, parts.namespace, parts.name, parts.subresource)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from distq.testing.apiserver.built_in_schemas import Schema, schema_of
 
+ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 ANY_FIELD = ("metadata.name", "metadata.namespace")
 
 
@@ -37,6 +38,8 @@ class ServedResource:
     """Whether DELETE leaves dependents where it does not say what becomes of them."""
     custom: bool = False
     """Whether a CustomResourceDefinition made it."""
+    verbs: tuple[str, ...] = ALL_VERBS
+    """What can be asked of it."""
     fields: tuple[str, ...] = ANY_FIELD
     """What field selectors may name."""
     schema: Schema = field(default_factory=dict, compare=False)
@@ -51,6 +54,12 @@ class ServedResource:
     def qualified(self) -> str:
         """Return the name that messages use, ``deployments.apps``."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def subresources(self) -> tuple[str, ...]:
+        """Return the names of its subresources."""
+        names = ("finalize",) if self == NAMESPACES else ()
+        return (*names, "status") if self.status else names
 
     @property
     def identity(self) -> tuple[str, str]:
@@ -103,6 +112,7 @@ NAMESPACES = _resource(
     namespaced=False,
     status=True,
     returns_deleted=True,
+    verbs=tuple(each for each in ALL_VERBS if each != "deletecollection"),
     fields=(*ANY_FIELD, "status.phase"),
 )
 LEASES = _resource("coordination.k8s.io/v1", "Lease", create_on_update=True, unconditional_update=False)
@@ -116,25 +126,28 @@ DEFINITIONS = _resource(
     generation=True,
     unconditional_update=False,
 )
+PODS = _resource(
+    "v1",
+    "Pod",
+    short="po",
+    categories=("all",),
+    status=True,
+    generation=True,
+    graceful=True,
+    returns_deleted=True,
+    fields=(*ANY_FIELD, *_POD_FIELDS),
+)
 EVENTS = _resource("v1", "Event", short="ev", create_on_update=True, fields=(*ANY_FIELD, *_EVENT_FIELDS))
 DEPLOYMENTS = _resource(
     "apps/v1", "Deployment", short="deploy", status=True, generation=True, categories=("all",)
 )
-ACCESS_REVIEWS = _resource("authorization.k8s.io/v1", "SelfSubjectAccessReview", namespaced=False)
+ACCESS_REVIEWS = _resource(
+    "authorization.k8s.io/v1", "SelfSubjectAccessReview", namespaced=False, verbs=("create",)
+)
 
 BUILT_IN: tuple[ServedResource, ...] = (
     NAMESPACES,
-    _resource(
-        "v1",
-        "Pod",
-        short="po",
-        categories=("all",),
-        status=True,
-        generation=True,
-        graceful=True,
-        returns_deleted=True,
-        fields=(*ANY_FIELD, *_POD_FIELDS),
-    ),
+    PODS,
     _resource(
         "v1",
         "Service",

@@ -20,6 +20,7 @@ from distq.testing.apiserver.definitions import Definitions
 from distq.testing.apiserver.garbage import GarbageCollector
 from distq.testing.apiserver.handlers import Api
 from distq.testing.apiserver.manifests import Document, Manifest, read_manifest
+from distq.testing.apiserver.namespaces import NamespaceController
 from distq.testing.apiserver.registry import Registry
 from distq.testing.apiserver.requests import RecordedRequest
 from distq.testing.apiserver.resources import NAMESPACES, Catalogue
@@ -39,7 +40,7 @@ class EmulatedApiServer:
     events of each resource that watches can resume from (fewer once they are older
     than 75 s, as in the real one); ``bookmark_period`` is in seconds. Every token
     is accepted, there is no TLS, and of the controllers only the garbage collector
-    runs. Source of the semantics: kube-apiserver 1.36.
+    and that of namespaces run. Source of the semantics: kube-apiserver 1.36.
     """
 
     def __init__(
@@ -158,7 +159,10 @@ class EmulatedApiServer:
         self._store = Store(self._history, (resource.identity for resource in self._catalogue))
         self._registry = Registry(self._store)
         Definitions(self._store, self._catalogue)
-        collector = asyncio.create_task(GarbageCollector(self._store, self._catalogue, self._registry).run())
+        controllers = [
+            asyncio.create_task(kind(self._store, self._catalogue, self._registry).run())
+            for kind in (GarbageCollector, NamespaceController)
+        ]
         for name in _NAMESPACES:
             self._registry.create(NAMESPACES, {"metadata": {"name": name}})
         api = Api(self._store, self._catalogue, self._registry, bookmark_period=self._bookmark_period)
@@ -167,7 +171,8 @@ class EmulatedApiServer:
         ready.set_result(None)
         await self._stopping.wait()
         self._restart_watches()
-        collector.cancel()
+        for controller in controllers:
+            controller.cancel()
         await runner.cleanup()
 
     def _web_server(self, api: Api) -> web.Server:

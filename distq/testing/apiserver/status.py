@@ -111,6 +111,18 @@ def forbidden(resource: ServedResource, name: str, cause: str) -> StatusError:
     return StatusError(403, "Forbidden", message, details=_details(resource, name))
 
 
+def terminating(resource: ServedResource, name: str, namespace: str) -> StatusError:
+    """Return the answer for a create in a namespace that is being deleted."""
+    cause = f"unable to create new content in namespace {namespace} because it is being terminated"
+    message = f'{resource.qualified} "{name}" is forbidden: {cause}'
+    told = {
+        "reason": "NamespaceTerminating",
+        "message": f"namespace {namespace} is being terminated",
+        "field": "metadata.namespace",
+    }
+    return StatusError(403, "Forbidden", message, details=_details(resource, name) | {"causes": [told]})
+
+
 def invalid(group: str, kind: str, name: str, *causes: tuple[str, str, str]) -> StatusError:
     """Return the answer for an object that breaks rules; causes are (reason, field, message)."""
     listed = [f"{field}: {message}" for _, field, message in causes]

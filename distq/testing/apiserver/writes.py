@@ -129,7 +129,7 @@ class Writer:
             target.namespace,
             target.name,
             change,
-            status=target.subresource == "status",
+            subresource=target.subresource,
             create=create,
         )
 

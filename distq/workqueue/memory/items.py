@@ -145,6 +145,19 @@ class Items:
         delays = [entry.due_ms * 1000 for entry in self.pending.values() if isinstance(entry, Later)]
         return min(delays, default=None)
 
+    def due(self, now: int) -> int | None:
+        """Return since when the first delayed item is due, µs; None where none is."""
+        due = self.next_due()
+        return due if due is not None and due // 1000 <= now // 1000 else None
+
+    def levels(self) -> dict[int, int]:
+        """Return since when the first ready item of each priority waits, µs."""
+        found: dict[int, int] = {}
+        for item, entry in self.pending.items():
+            if isinstance(entry, Now) and item not in self.claims:
+                found[entry.priority] = min(entry.since, found.get(entry.priority, entry.since))
+        return found
+
     def held_by(self, session: int) -> list[Item]:
         """Return what a session holds, sorted."""
         return sorted(item for item, claim in self.claims.items() if claim.session == session)

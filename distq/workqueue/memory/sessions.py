@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from distq.workqueue.memory.entries import Item, Session
+from distq.workqueue.memory.history import History
 from distq.workqueue.memory.items import Items
 
 STOPPING = '"stopping": true'
@@ -19,8 +20,9 @@ class Sessions:
     time, so that neither silence nor a step of the server's clock expires anybody.
     """
 
-    def __init__(self, items: Items) -> None:
+    def __init__(self, items: Items, history: History) -> None:
         self._items = items
+        self._history = history
         self.all: dict[int, Session] = {}
         self.clock = 0
         self.seen: int | None = None
@@ -40,15 +42,17 @@ class Sessions:
         session = self.live(number, nonce)
         if session is None:
             return None
+        self._history.count_settled(session.worker, worker)
         session.deadline, session.worker = self.clock + claim_duration, worker
         return len(self._items.held_by(number)), session.last_turn
 
-    def close(self, number: int, nonce: str) -> int:
-        """End a session; what it holds is taken back without a crash."""
+    def close(self, number: int, nonce: str, worker: str = "") -> int:
+        """End a session, described for the last time; what it holds is taken back without a crash."""
         session = self.live(number, nonce)
         if session is None:
             return 0
-        session.ended, session.deadline = True, 0
+        self._history.count_settled(session.worker, worker)
+        session.ended, session.deadline, session.worker = True, 0, ""
         if not self._items.held_by(number):
             del self.all[number]
         return 1

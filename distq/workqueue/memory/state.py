@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from distq.workqueue.memory.entries import (
     Answer,
@@ -15,6 +16,7 @@ from distq.workqueue.memory.entries import (
     Session,
     WentBack,
 )
+from distq.workqueue.memory.history import History, Line, waits_since
 from distq.workqueue.memory.items import Items
 from distq.workqueue.memory.limiter import Buckets
 from distq.workqueue.memory.sessions import Sessions
@@ -32,7 +34,8 @@ class QueueState:
 
     def __init__(self) -> None:
         self.items = Items()
-        self.sessions = Sessions(self.items)
+        self.history = History()
+        self.sessions = Sessions(self.items, self.history)
         self.buckets = Buckets()
         self.streams = Streams(self.items)
         self.paused: int | None = None
@@ -205,6 +208,36 @@ class QueueState:
             self.items.defer(now, ending.item, now + delay, priority)
         else:
             self._added += self.items.enqueue(now, [ending.item], priority)
+
+    # What is noted for people
+
+    def heartbeat(
+        self, now: int, number: int, nonce: str, worker: str, *, claim_duration: float, max_clock_step: int
+    ) -> tuple[int, str] | None:
+        """Keep a session alive, see ``Sessions.heartbeat``, and note the queue in its history."""
+        told = self.sessions.heartbeat(
+            now, number, nonce, worker, claim_duration=claim_duration, max_clock_step=max_clock_step
+        )
+        if told is not None:
+            self.history.sample(now, lambda: self._numbers(now))
+        return told
+
+    def commit(self, *, now: int, stream: str, batch: str, **inputs: Any) -> list[str | int]:
+        """Commit a batch, see ``Streams.commit``, and note the queue in its history."""
+        stored = self.streams.all.get(stream)
+        told = self.streams.commit(now=now, stream=stream, batch=batch, **inputs)
+        if told[0] == "OK" and not (stored and stored.batch == batch):
+            self.history.sample(now, lambda: self._numbers(now))
+        return told
+
+    def _numbers(self, now: int) -> Line:
+        states = ("ready", "delayed", "processing", "dirty", "dead")
+        known = {*self.items.pending, *self.items.claims, *self.items.dead}
+        counts = [sum(self._is_in(item, state) for item in known) for state in states]
+        workers = sum(bool(session.worker) for session in self.sessions.all.values())
+        since = waits_since(self.items.levels(), self.items.due(now))
+        waited: int | str = "-" if since is None else max(0, (now - since) // 1000)
+        return (*counts, len(self.items.failures), workers, waited, int(self.paused is not None))
 
     # What people do
 

@@ -1,0 +1,84 @@
+"""How the history of queues is shown: a line of blocks for each number, or a JSON object for each sample."""
+
+import math
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from distq.cli.output import age, note, print_json, print_table
+
+if TYPE_CHECKING:
+    from distq.inspector import Inspector, Sample
+
+WIDTH = 60
+"""Blocks of a line."""
+
+_DAY = 86_400
+"""Seconds for which there are samples every ten seconds."""
+
+_BLOCKS, _LETTERS = "▁▂▃▄▅▆▇█", "_.-:=+*#"
+_ALWAYS = {"ready", "processing", "done_per_second", "workers"}
+_NUMBERS = ["ready", "delayed", "processing", "dirty", "dead", "failing"]
+_NUMBERS += ["waited", "done_per_second", "failed_per_second", "workers"]
+_HEADERS = ["QUEUE", "NUMBER", "LEAST", "MOST", "LAST"]
+
+
+def print_history(eye: "Inspector", queues: Sequence[str], seconds: float, *, as_json: bool) -> None:
+    """Print what queues looked like over so many seconds."""
+    until = eye.now()
+    since, rows = max(0.0, until - seconds), list[list[str]]()
+    for queue in queues:
+        found = eye.history(
+            queue, since=since, until=until, every=10.0 if as_json or seconds <= _DAY else 300.0
+        )
+        if as_json:
+            for sample in found:
+                print_json(sample)
+        elif found:
+            rows += _rows(queue, found, since, seconds / WIDTH)
+        else:
+            note(f"no history of {queue} in the last {age(seconds)}: neither a worker nor an informer ran")
+    if rows:
+        print_table([*_HEADERS, f"{age(seconds)} AGO TO NOW"], rows)
+
+
+def _rows(queue: str, found: "Sequence[Sample]", since: float, step: float) -> list[list[str]]:
+    """Return a row for each number that was ever another than 0, and for those that one looks for."""
+    rows = []
+    for name in _NUMBERS:
+        values = [(sample.at, float(getattr(sample, name) or 0)) for sample in found]
+        if name in _ALWAYS or any(value for _, value in values):
+            highest = max(value for _, value in values)
+            numbers = [min(value for _, value in values), highest, values[-1][1]]
+            blocks = _blocks(
+                [(min(int((at - since) // step), WIDTH - 1), value) for at, value in values], highest
+            )
+            rows.append([queue, _TITLES.get(name, name), *(_number(name, each) for each in numbers), blocks])
+    return rows
+
+
+_TITLES = {"done_per_second": "done/s", "failed_per_second": "failed/s", "waited": "oldest"}
+
+
+def _number(name: str, value: float) -> str:
+    if name == "waited":
+        return age(value)
+    return f"{value:.1f}" if name.endswith("second") else f"{value:.0f}"
+
+
+def _blocks(values: Sequence[tuple[int, float]], highest: float) -> str:
+    """Return a block as high as the highest of the values at each place, a gap where there is none."""
+    blocks = _BLOCKS if _can_print(_BLOCKS) else _LETTERS
+    tops: dict[int, float] = {}
+    for place, value in values:
+        tops[place] = max(value, tops.get(place, 0.0))
+    heights = {place: math.ceil(value / highest * 7) if highest else 0 for place, value in tops.items()}
+    return "".join(blocks[heights[place]] if place in heights else " " for place in range(WIDTH))
+
+
+def _can_print(text: str) -> bool:
+    try:
+        text.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,100 @@
+"""The history of a queue: its numbers every ten seconds for a day, and every five minutes for a week more.
+
+Whichever heartbeat or commit finds that nobody has in these ten seconds notes a sample
+(``lua/include/sample.lua``). ``history`` is a hash of
+
+    10s N, 5m N  a chunk of samples: its number since 1970, then a line for each sample. N is that number by
+                 the length of the ring, so that a chunk takes the place of the one that went out of date.
+    last         when the last sample was noted, in seconds since the epoch
+    totals       how many reconciles succeeded and failed, by all sessions that ever were
+
+A line is ``at ready delayed processing dirty dead failing workers waits paused done failed``: seconds since
+the epoch, counts, how many ms the longest waiting item has waited or ``-``, 1 while the queue is paused, and
+the totals then.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from distq.redisio.queue_store import QueueStore
+from distq.redisio.round_trips import Read
+
+_NUMBER = rb"\d{1,16}"
+_LINE = re.compile(rb" ".join([_NUMBER] * 8 + [rb"(?:\d{1,16}|-)"] + [_NUMBER] * 3))
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """Chunks of as many samples, a sample each ``period`` seconds; only as many chunks are kept."""
+
+    name: str
+    period: int
+    samples: int
+    chunks: int
+
+    def numbers(self, since: float, until: float) -> range:
+        """Return the numbers of the chunks of that time that may be there still."""
+        seconds = self.period * self.samples
+        last = int(until // seconds)
+        return range(max(int(since // seconds), last - self.chunks + 1), last + 1)
+
+    def field(self, number: int) -> str:
+        """Return the field of a chunk."""
+        return f"{self.name} {number % self.chunks}"
+
+
+FINE = Ring("10s", 10, 30, 289)
+COARSE = Ring("5m", 300, 12, 193)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSample:
+    """A queue in numbers at one moment, in seconds since the epoch; ``waited_ms`` of who waited longest."""
+
+    at: int
+    ready: int
+    delayed: int
+    processing: int
+    dirty: int
+    dead: int
+    failing: int
+    workers: int
+    waited_ms: int | None
+    paused: int
+    done: int
+    failed: int
+
+
+def samples(store: QueueStore, since: float, until: float, *, every: float) -> Read[list[StoredSample]]:
+    """Return the samples between two moments, in their order, ``every`` so many seconds at the most.
+
+    Of what is older than a day there is one in five minutes.
+    """
+    fine = FINE.numbers(since, until) if every < COARSE.period else range(0)
+    fine_from = fine.start * FINE.period * FINE.samples if fine else until + 1
+    coarse = COARSE.numbers(since, fine_from) if since < fine_from else range(0)
+    rings = [(COARSE, number) for number in coarse] + [(FINE, number) for number in fine]
+    if not rings:
+        return []
+    (chunks,) = yield store.commands(("HMGET", "history", *(ring.field(number) for ring, number in rings)))
+    found: dict[int, StoredSample] = {}
+    for (_, number), chunk in zip(rings, chunks, strict=True):
+        found |= {sample.at: sample for sample in _parse(chunk, number)}
+    return _thinned([found[at] for at in sorted(found) if since <= at <= until], every)
+
+
+def _parse(chunk: bytes | None, number: int) -> Iterator[StoredSample]:
+    """Yield the samples of a chunk; none of one that went out of date, nor of what cannot be read."""
+    first, *lines = (chunk or b"").split(b"\n")
+    if first != b"%d" % number:
+        return
+    for line in lines:
+        if _LINE.fullmatch(line):
+            yield StoredSample(*(None if word == b"-" else int(word) for word in line.split()))  # type: ignore[arg-type]  # only the one may be none
+
+
+def _thinned(found: Sequence[StoredSample], every: float) -> list[StoredSample]:
+    """Return the first sample of each ``every`` seconds."""
+    firsts = {sample.at // every: sample for sample in reversed(found)}
+    return [firsts[slot] for slot in sorted(firsts)]

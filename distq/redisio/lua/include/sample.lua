@@ -1,0 +1,53 @@
+-- in: dead, delayed, dirty, failures, history, meta, now, processing, ready, workers
+-- out: sample
+-- Note the queue in numbers where nobody has yet in these 10 s: a line of `history`, kept for a day, and of every five
+-- minutes one for a week more. Lines stand in chunks, and chunks in rings: each takes the place of one that is as old
+-- as its ring is long, so nothing is ever trimmed, and no step of the clock leaves anything behind.
+local function sample()
+  local at = math.floor(now / 1000000)
+  local last = tonumber(call('HGET', history, 'last'))
+  if last and math.floor(last / 10) == math.floor(at / 10) then return end
+  --- @include due
+  local function waits_since()
+    local edge = math.floor(now / 1000) * 2048 + 2047
+    local due = call('ZRANGEBYSCORE', delayed, '-inf', edge, 'WITHSCORES', 'LIMIT', '0', '1')
+    local since = due[2] and split_due(tonumber(due[2]))
+    -- orders begin at 2^-848 and end before 2^953; from each level it goes to the next below, through ten at most
+    local from = '5.327993384780537e-256'
+    for _ = 1, 10 do
+      local head = call('ZRANGEBYSCORE', ready, from, '(7.61352657140625e+286', 'WITHSCORES', 'LIMIT', '0', '1')
+      if not head[2] then break end
+      local mantissa, exponent = math.frexp(tonumber(head[2]))
+      since = math.min(since or now, mantissa * 2 ^ 53 - 2 ^ 52)
+      from = string.format('%.17g', math.ldexp(1, exponent))
+    end
+    return since
+  end
+  local line
+  local function keep(ring, period, lines, chunks)
+    local chunk = math.floor(at / (period * lines))
+    local field, begins = string.format('%s %d', ring, chunk % chunks), string.format('%d\n', chunk)
+    local kept = call('HGET', history, field) or ''
+    if string.sub(kept, 1, #begins) ~= begins then kept = begins end
+    local before = tonumber(string.match(string.sub(kept, -250), '\n(%d+) [^\n]*\n$'))
+    if before and math.floor(before / period) >= math.floor(at / period) then return end
+    call('HSET', history, field, kept .. line .. '\n')
+  end
+  local since = waits_since()
+  line = table.concat({
+    string.format('%d', at),
+    call('ZCARD', ready),
+    call('ZCARD', delayed),
+    call('ZCARD', processing),
+    call('ZCARD', dirty),
+    call('ZCARD', dead),
+    call('HLEN', failures),
+    call('HLEN', workers),
+    since and math.max(0, math.floor((now - since) / 1000)) or '-',
+    call('HEXISTS', meta, 'paused'),
+    string.match(call('HGET', history, 'totals') or '', '^%d+ %d+$') or '0 0',
+  }, ' ')
+  call('HSET', history, 'last', at)
+  keep('10s', 10, 30, 289)
+  keep('5m', 300, 12, 193)
+end

@@ -1,0 +1,200 @@
+"""The history: samples by whichever heartbeat or commit comes first, bounded, in nobody's way."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from distq.errors import ConfigError, RedisRefused
+from distq.inspector import Inspector, Sample
+from distq.redisio.connection import Connection
+from distq.redisio.contents import findings
+from distq.redisio.history import COARSE, FINE
+from distq.redisio.stream_store import StreamStore
+from distq.testing.embedded_valkey import EmbeddedValkey
+from tests.contents.garbage import TEXTS
+from tests.support.counting_connection import CountingConnection
+from tests.support.populated import NOW, SECOND, Populated, key
+
+DAY = 24 * 3600
+
+
+class Past:
+    """A populated queue whose heartbeats and commits come when the test says so."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.queue = Populated(connection)
+        connection.execute("DEL", key("history"))
+        self.now = float(NOW // SECOND // 300 * 300 + 900)
+        self.session = self.queue.session
+        self.counts = {"done": 0, "failed": 0}
+        self.batch = "b0"
+
+    def beat(self, seconds: float = 0, **counts: int) -> bytes | list[object]:
+        """Send a heartbeat so much later, of a process that counted so much."""
+        self.pass_time(seconds)
+        self.counts |= counts
+        inputs = {"claim_duration": 90 * SECOND, "max_clock_step": 10 * SECOND}
+        reply: bytes | list[object] = self.queue.store.run(
+            "heartbeat", session=self.session, worker=json.dumps(self.counts), **inputs
+        )
+        return reply
+
+    def commit(self, seconds: float) -> None:
+        """Commit nothing so much later, as a leader does each second."""
+        self.pass_time(seconds)
+        after, self.batch = self.batch, f"{self.batch}+"
+        StreamStore(self.connection, "foos", "pods").commit(
+            epoch="7", after=after, new="101", batch=self.batch
+        )
+
+    def pass_time(self, seconds: float) -> None:
+        """Let the server's clock go on, or back."""
+        self.now += seconds
+        self.connection.server_time = round(self.now * SECOND)
+
+    def samples(self, back: float = 3600, every: float = 10) -> list[Sample]:
+        """Return what people see."""
+        return Inspector(self.connection).history(
+            "foos", since=self.now - back, until=self.now + 9, every=every
+        )
+
+
+@pytest.fixture
+def past(connection: Connection) -> Past:
+    """Begin a history."""
+    return Past(connection)
+
+
+def test_a_sample_has_the_numbers_of_the_queue(past: Past) -> None:
+    """As the Inspector counts them; who waited longest; paused or not."""
+    past.queue.run("pause")
+    past.beat(30)
+    (sample,) = past.samples()
+    (info,) = Inspector(past.connection).queues()
+    for name in ("ready", "delayed", "processing", "dirty", "dead", "failing", "workers", "paused"):
+        assert getattr(sample, name) == getattr(info, name), name
+    assert (sample.ready, sample.dead, sample.paused) == (1, 1, True)
+    assert float(sample.at) == past.now // 1
+    assert info.oldest_ready is not None
+    assert sample.waited == pytest.approx(past.now - info.oldest_ready, abs=0.001)
+
+
+def test_the_first_of_ten_seconds_notes_it_for_all(past: Past) -> None:
+    """Whoever that is: a worker, or where none is left the leading informer."""
+    for seconds in (0, 3, 3, 3.9):
+        past.beat(seconds)
+    assert len(past.samples()) == 1
+    past.commit(0.2)
+    past.commit(1)
+    past.beat(8)
+    assert len(past.samples()) == 2
+    past.commit(10)
+    assert len(past.samples()) == 3
+
+
+def test_what_is_settled_outlives_its_session(past: Past) -> None:
+    """Totals grow by what each session reports, with its last word, and once where that is repeated."""
+    past.beat(10, done=7, failed=1)  # all that a session had before it is known here is another's
+    past.beat(10, done=9, failed=1)
+    past.beat(0, done=9, failed=1)
+    past.queue.store.run("close", session=past.session, worker='{"done": 14, "failed": 3}')
+    past.queue.store.run("close", session=past.session, worker='{"done": 14, "failed": 3}')
+    past.commit(10)
+    first, second, third = past.samples()
+    assert [(each.done, each.failed) for each in (first, second, third)] == [(0, 0), (2, 0), (7, 2)]
+    assert (second.done_per_second, second.failed_per_second) == (0.2, 0.0)
+    assert (third.done_per_second, third.failed_per_second) == (0.5, 0.2)
+    assert first.done_per_second is None
+
+
+def test_a_day_is_kept_by_tens_of_seconds_and_a_week_more_by_five_minutes(past: Past) -> None:
+    """And nothing beyond: the oldest gives way, whatever the queue does."""
+    for _ in range(10 * DAY // 300):
+        past.beat(290)
+        past.beat(10)
+    (fields,) = past.queue.store.read(("HLEN", "history"))
+    assert fields <= FINE.chunks + COARSE.chunks + 2
+    samples = past.samples(back=20 * DAY)
+    assert 8 * DAY < past.now - samples[0].at <= 8 * DAY + 3600
+    last_day = [sample for sample in samples if past.now - sample.at < DAY]
+    assert len(last_day) == 2 * DAY // 300
+    by_the_hour = past.samples(back=20 * DAY, every=3600)
+    assert len(by_the_hour) == pytest.approx(8 * 24, abs=2)
+
+
+def test_a_chunk_has_as_many_lines_as_it_has_room_for(past: Past) -> None:
+    """Thirty of ten seconds, however often somebody looks."""
+    for _ in range(3 * 300 // 3):
+        past.beat(3)
+    chunks = past.connection.execute("HGETALL", key("history"))
+    fine = [value for name, value in zip(chunks[::2], chunks[1::2], strict=True) if name.startswith(b"10s ")]
+    assert max(chunk.count(b"\n") - 1 for chunk in fine) == 30
+
+
+@pytest.mark.parametrize("step", [-20, -3600, -3 * DAY, 3600, 400 * DAY])
+def test_a_clock_that_jumps_leaves_a_history(past: Past, step: float) -> None:
+    """Back or ahead: one sample in ten seconds, and nothing of another time is shown."""
+    for _ in range(12):
+        past.beat(10)
+    past.pass_time(step)
+    for _ in range(12):
+        past.beat(10)
+    found = past.samples(back=600 if step < 0 else 110)
+    slots = [sample.at // 10 for sample in found]
+    assert slots == sorted(set(slots))
+    assert found[-1].at >= past.now - 30
+
+
+def test_any_time_is_read_by_one_command(past: Past, redis_server: EmbeddedValkey) -> None:
+    """An hour, a day or all of it."""
+    past.beat(10)
+    counting = CountingConnection(redis_server.url)
+    eye = Inspector(counting)
+    for count, back in enumerate((3600, DAY, 9 * DAY), 1):
+        assert eye.history("foos", since=past.now - back, until=past.now)
+        assert counting.round_trips == count
+    counting.close()
+
+
+def _of_a_wrong_type(past: Past) -> None:
+    past.connection.execute("DEL", key("history"))
+    past.connection.execute("SET", key("history"), "by hand")
+
+
+def _full_of_garbage(past: Past) -> None:
+    for text in TEXTS:
+        past.connection.execute("HSET", key("history"), text, text)
+    for place, name in enumerate(past.connection.execute("HKEYS", key("history"))):
+        past.connection.execute("HSET", key("history"), name, TEXTS[place % len(TEXTS)])
+
+
+@pytest.mark.parametrize("spoil", [_of_a_wrong_type, _full_of_garbage])
+def test_a_history_that_is_spoilt_stops_nothing(past: Past, spoil: Callable[[Past], None]) -> None:
+    """The queue goes on, and so does the history once it is a history again."""
+    past.beat(10)
+    spoil(past)
+    assert past.beat(10, done=3) != b"LOST"
+    past.commit(10)
+    if spoil is _of_a_wrong_type:
+        assert list(findings(past.connection)) == [
+            f"WARN  {key('history')} is a string, where distq keeps a hash: none is kept. RENAME it."
+        ]
+        with pytest.raises(RedisRefused, match=f"WRONGTYPE {key('history')} is a string"):
+            past.samples()
+        past.connection.execute("DEL", key("history"))
+    past.beat(10)
+    assert float(past.samples()[-1].at) == past.now // 1
+    past.queue.store.run("close", session=past.session, worker='{"done": 9}')
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "every"), [(5, 4, 10), (-1, 4, 10), (float("nan"), 4, 10), (1, 4, 0), (1, 1e12, 10)]
+)
+def test_a_time_that_is_none_is_refused(
+    connection: Connection, since: float, until: float, every: float
+) -> None:
+    """Before anything is read."""
+    with pytest.raises(ConfigError, match="bad history from"):
+        Inspector(connection).history("foos", since=since, until=until, every=every)
