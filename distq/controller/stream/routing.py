@@ -13,7 +13,8 @@ from distq.controller.stream.known import Known
 from distq.controller.stream.last_seen import LastSeen
 from distq.controller.stream.mapping import KeysOf, key_of_name
 from distq.controller.watches import ResourceWatch, title
-from distq.errors import ApiError, CacheNotSynced, DistqError, RedisError
+from distq.errors import ApiError, CacheNotSynced, DistqError, LeaseLost, RedisError
+from distq.informer.sink import PositionMoved
 from distq.informer.wire import RawObject, WatchEvent
 from distq.redisio.object_cache import CachedObject
 from distq.workqueue.interface import Park
@@ -139,9 +140,11 @@ class Router:
         """
         stream = handing_over.current()
         if self._caching and stream:
-            stream.objects[obj.key] = cached
+            stream.begin(obj.key, cached, obj.version)
         try:
             return list(dict.fromkeys(self._keys_of(event))) if self._predicate(event) else None, None
+        except (PositionMoved, LeaseLost):
+            raise  # the stream's own: the object was to be shown
         except Exception as error:
             if self._watch.on_error == "stop" or _is_outage(error):
                 raise self._stopped_by(error, obj) from error
