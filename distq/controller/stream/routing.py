@@ -13,7 +13,8 @@ from distq.controller.stream.known import Known
 from distq.controller.stream.last_seen import LastSeen
 from distq.controller.stream.mapping import KeysOf, key_of_name
 from distq.controller.watches import ResourceWatch, title
-from distq.errors import ApiError, CacheNotSynced, DistqError, RedisError
+from distq.errors import ApiError, CacheNotSynced, DistqError, LeaseLost, RedisError
+from distq.informer.sink import PositionMoved
 from distq.informer.wire import RawObject, WatchEvent
 from distq.redisio.object_cache import CachedObject
 from distq.workqueue.interface import Park
@@ -136,11 +137,13 @@ class Router:
         """
         stream = handing_over.current()
         if self._caching and stream:
-            stream.objects[obj.key] = kept.object if kept else None
+            stream.begin(obj.key, kept.object if kept else None, obj.version)
         if kept and kept.problem:
             return None, self._unrouted_by(kept.problem, obj)
         try:
             return list(dict.fromkeys(self._keys_of(event))) if self._predicate(event) else None, None
+        except (PositionMoved, LeaseLost):
+            raise  # the stream's own: the object was to be shown
         except Exception as error:  # noqa: BLE001 - the program's own functions
             return None, self._unrouted_by(error, obj)
 
