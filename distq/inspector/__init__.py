@@ -1,6 +1,7 @@
 """See and repair queues: what the command line and the dashboard are made of."""
 
 from distq.inspector.info import (
+    Happening,
     ItemInfo,
     Listing,
     QueueInfo,
@@ -16,6 +17,7 @@ from distq.inspector.inspector import Inspector
 from distq.redisio.queue_reads import State
 
 __all__ = [
+    "Happening",
     "Inspector",
     "ItemInfo",
     "Listing",
