@@ -25,7 +25,6 @@ class LoginPages:
         """Serve ``/login`` and ``/logout``."""
         app.add_url_rule("/login", "login", self.log_in, methods=["GET", "POST"])
         app.add_url_rule("/logout", "logout", self.log_out, methods=["POST"])
-        app.jinja_env.globals["asks_for_passwords"] = self._gate.asks_for_passwords
 
     def log_in(self) -> ResponseReturnValue:
         """Show the form, or take it: then lead to where the person wanted to go."""
