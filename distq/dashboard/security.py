@@ -4,7 +4,6 @@ Keys and error texts are written by anyone who may add to a queue, so templates 
 runs that this process did not write (the policy with a nonce).
 """
 
-import ipaddress
 import re
 import secrets
 from urllib.parse import urlsplit
@@ -12,8 +11,14 @@ from urllib.parse import urlsplit
 from flask import Flask, Response, abort, g, request
 from jinja2.ext import Extension
 
+from distq.dashboard.access import Access
+
+LARGEST_BODY = 1024 * 1024
+"""Bytes of a request: a page of the longest keys, all of them selected, takes 600 KiB."""
+
 _HEADERS = {
     "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
@@ -22,7 +27,7 @@ _HEADERS = {
 _POLICY = (
     "default-src 'none'; "
     "script-src 'nonce-{nonce}'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 
 
@@ -43,32 +48,26 @@ class NonceExtension(Extension):
         return source.replace("<script ", '<script nonce="{{ csp_nonce() }}" ')
 
 
-def is_loopback(host: str) -> bool:
-    """Return whether the host, a name or an address without port, is this machine's own."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def protect(app: Flask) -> None:
-    """Check the Host of every request and send the security headers with every answer."""
+def protect(app: Flask, access: Access) -> None:
+    """Check host and size of every request and send the security headers with every answer."""
+    app.config.update(MAX_CONTENT_LENGTH=LARGEST_BODY, MAX_FORM_MEMORY_SIZE=LARGEST_BODY)
     app.jinja_env.add_extension(NonceExtension)
     app.jinja_env.globals["csp_nonce"] = _nonce
-    app.before_request(_check_host)
+    app.before_request(lambda: _check_host(access))
     app.after_request(_add_headers)
 
 
-def _check_host() -> None:
+def _check_host(access: Access) -> None:
     """Refuse names that merely resolve to this machine: another site's script may use one (DNS rebinding)."""
     try:
         hostname = urlsplit(f"//{request.host}").hostname or ""
     except ValueError:
         hostname = ""
-    if not is_loopback(hostname):
-        abort(421, "the dashboard answers to localhost only. Use a port-forward.")
+    if not access.answers_to(hostname):
+        abort(
+            421,
+            "the dashboard answers to localhost only, unless an allowed host is given. Use a port-forward.",
+        )
 
 
 def _add_headers(response: Response) -> Response:

@@ -98,7 +98,7 @@ def refuse(**_: str) -> NoReturn:
     """Refuse an action, which rq-dashboard would also take by GET."""
     if request.method != "POST":
         raise MethodNotAllowed(["POST"], "actions are no links.")
-    abort(403, 'this dashboard is read-only. Repair with "distq requeue" and "distq delete".')
+    abort(403, "rq-dashboard's own actions are refused here. Repair on the page of the queue.")
 
 
 def _page(queue: str, registry: str, per_page: int | str, order: str, number: int | str) -> RegistryPage:

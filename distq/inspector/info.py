@@ -11,6 +11,9 @@ Timestamp = NewType("Timestamp", float)
 Listing = Literal["ready", "delayed", "processing", "dead", "dirty"]
 """What can be listed: the states, and the processing items that were added again."""
 
+Repair = Literal["requeue", "delete", "park"]
+"""What people do to items of a queue."""
+
 
 @dataclass(frozen=True, slots=True)
 class QueueInfo:
@@ -88,6 +91,20 @@ class ItemInfo:
     last_error_at: Timestamp | None
     reason: str | None
     traceback: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RepairStep:
+    """What one bounded step of a repair of many items did.
+
+    ``chosen`` items were in the state and matched, and of these ``changed`` were changed: the others had left
+    the state before the script looked, or cannot be repaired so. ``cursor`` is where the next step begins,
+    None when all were looked at.
+    """
+
+    chosen: int
+    changed: int
+    cursor: int | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,8 @@ from distq.inspector.info import (
     ItemInfo,
     Listing,
     QueueInfo,
+    Repair,
+    RepairStep,
     Sample,
     StreamInfo,
     Timestamp,
@@ -30,6 +32,7 @@ from distq.redisio.queue_store import QueueStore, queue_names
 from distq.redisio.round_trips import gather, run
 from distq.redisio.snapshots import Snapshots
 from distq.redisio.stream_store import StreamStore, stream_records
+from distq.workqueue.queue import Queue
 
 REASON_BYTES = 256
 
@@ -129,6 +132,14 @@ class Inspector:
             return run(self._redis, reading.page(store, [state] if state else _STATES, offset, limit))
         return list(islice(self._scan_items(store, state, match, failing), offset, offset + limit))
 
+    def add(self, queue: str, *keys: str, priority: int = 0, after: float | None = None) -> int:
+        """Make keys pending, now or ``after`` seconds; return how many were not pending before.
+
+        Otherwise as ``Queue.add``. Raises InvalidKey, InvalidPriority, InvalidDelay, and ConfigError where
+        there is no such queue.
+        """
+        return Queue(self._existing(queue).name, self._redis).add(*keys, priority=priority, after=after)
+
     def requeue(self, queue: str, *keys: str, state: Listing | None = None, match: str | None = None) -> int:
         """Make delayed and dead items pending now, forgetting their failures; return how many changed.
 
@@ -146,10 +157,7 @@ class Inspector:
         goes. Raises ConfigError for neither, for ``state="processing"``, and where there is no such queue.
         """
         _check_choice(keys, state, match)
-        if state == "processing":
-            raise ConfigError(
-                "cannot delete processing items: their workers hold them. Stop the workers first."
-            )
+        _refuse_to_delete(state)
         store = self._existing(queue)
         return sum(store.delete(batch, state=state) for batch in _chosen(store, keys, state, match))
 
@@ -172,6 +180,34 @@ class Inspector:
         _check_reason(reason)
         store = self._existing(queue)
         return sum(store.park(batch, reason) for batch in _chosen(store, keys, state, match))
+
+    def repair_some(
+        self,
+        repair: Repair,
+        queue: str,
+        *,
+        state: Listing,
+        match: str = "*",
+        cursor: int = 0,
+        reason: str = "parked by hand",
+    ) -> RepairStep:
+        """Requeue, delete or park some 500 of the items in a state that match, from ``cursor`` on.
+
+        For who wants to tell how far it is, or to stop: one round trip to find them, and a script for each
+        500 of them; a step may find none. Raises what ``requeue``, ``delete`` and ``park`` raise.
+        """
+        _check_state(state)
+        _check_reason(reason)
+        if repair == "delete":
+            _refuse_to_delete(state)
+        store = self._existing(queue)
+        onward, found = queue_reads.scan_from(store, state, cursor, match)
+        items = list(dict(found))  # a scan may name one twice
+        if repair == "park":
+            changed = store.park(items, reason)
+        else:
+            changed = (store.requeue if repair == "requeue" else store.delete)(items, state=state)
+        return RepairStep(len(items), changed, onward)
 
     def pause(self, queue: str) -> bool:
         """Stop claims until ``resume``; return False where they were stopped already.
@@ -291,6 +327,11 @@ def _check_choice(keys: tuple[str, ...], state: str | None, match: str | None) -
 def _check_state(state: str | None) -> None:
     if state is not None and state not in {*_STATES, "dirty"}:
         raise ConfigError(f'no state "{state}": use {", ".join(sorted(_STATES))} or dirty.')
+
+
+def _refuse_to_delete(state: str | None) -> None:
+    if state == "processing":
+        raise ConfigError("cannot delete processing items: their workers hold them. Stop the workers first.")
 
 
 def _check_reason(reason: str) -> None:

@@ -218,15 +218,20 @@ def scan(
 
     In no order, and one may come twice (Redis SCAN); a round trip for about ``count`` of them.
     """
-    command = "HSCAN" if structure in _HASHES else "ZSCAN"
-    cursor = b"0"
-    while True:
-        ((cursor, flat),) = store.read((command, structure, cursor, "MATCH", match, "COUNT", count))
-        pairs = list(zip(flat[::2], flat[1::2], strict=True))
+    cursor: int | None = 0
+    while cursor is not None:
+        cursor, pairs = scan_from(store, structure, cursor, match, count=count)
         for start in range(0, len(pairs), count):  # a small structure comes whole, whatever was asked for
             yield pairs[start : start + count]
-        if cursor == b"0":
-            return
+
+
+def scan_from(
+    store: QueueStore, structure: str, cursor: int, match: str = "*", *, count: int = SCAN_COUNT
+) -> tuple[int | None, list[tuple[bytes, bytes]]]:
+    """Return where the scan goes on, None at its end, and what of this round trip matches; it begins at 0."""
+    command = "HSCAN" if structure in _HASHES else "ZSCAN"
+    ((onward, flat),) = store.read((command, structure, cursor, "MATCH", match, "COUNT", count))
+    return int(onward) or None, list(zip(flat[::2], flat[1::2], strict=True))
 
 
 # Workers

@@ -16,7 +16,7 @@ from distq.errors import (
     ShutDown,
     TerminalError,
 )
-from distq.inspector import Inspector, ItemInfo, Rows, Timestamp, Wanted
+from distq.inspector import Inspector, ItemInfo, RepairStep, Rows, Timestamp, Wanted
 from distq.redisio.connection import Connection
 from distq.redisio.keys import queue_key
 from distq.testing.embedded_valkey import EmbeddedValkey
@@ -434,6 +434,43 @@ def test_a_state_is_looked_at_again_where_the_item_is(connection: Connection, in
     assert inspector.delete("foos", "revived", "dead", state="dead") == 1
     assert _item(inspector, "revived").state == "ready"
     queue.close()
+
+
+def test_a_repair_in_steps_reaches_every_item_once(connection: Connection, inspector: Inspector) -> None:
+    """Steps, each from where the last one ended, change all that match, and say what was chosen in vain."""
+    queue = _queue(connection)
+    queue.add(*(f"prod/{n}" for n in range(1500)), *(f"test/{n}" for n in range(1500)), after=1000)
+    steps: list[RepairStep] = []
+    cursor = 0
+    while not steps or steps[-1].cursor is not None:
+        steps.append(inspector.repair_some("requeue", "foos", state="delayed", match="prod/*", cursor=cursor))
+        cursor = steps[-1].cursor or 0
+    assert len(steps) > 3
+    assert max(step.chosen for step in steps) <= 1000, "a step is bounded"
+    assert sum(step.changed for step in steps) == 1500
+    assert inspector.count("foos", state="delayed") == 1500
+    queue.add("held")
+    request = queue.get()
+    step = inspector.repair_some("park", "foos", state="processing")
+    assert (step.chosen, step.changed, step.cursor) == (1, 0, None), "who is held is left alone"
+    assert queue.settle(request)
+    with pytest.raises(ConfigError, match="cannot delete processing items"):
+        inspector.repair_some("delete", "foos", state="processing")
+    with pytest.raises(ConfigError, match="no queue"):
+        inspector.repair_some("requeue", "bars", state="dead")
+    queue.close()
+
+
+def test_an_add_by_a_person_makes_no_queue(connection: Connection, inspector: Inspector) -> None:
+    """An add has the priority and the delay that were asked for; a typo in the queue adds nowhere."""
+    _queue(connection).add("a")
+    assert inspector.add("foos", "a", "b", priority=7) == 1
+    assert _item(inspector, "b").priority == 7
+    assert inspector.add("foos", "later", after=100) == 1
+    assert _item(inspector, "later").state == "delayed"
+    with pytest.raises(ConfigError, match="no queue"):
+        inspector.add("fools", "a")
+    assert [queue.name for queue in inspector.queues()] == ["foos"]
 
 
 def test_repairs_run_while_workers_work(connection: Connection, inspector: Inspector) -> None:

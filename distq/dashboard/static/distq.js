@@ -4,6 +4,7 @@
 (() => {
   const PERIOD = 2000;
   const PATIENCE = 10000;
+  const PAUSE = 300;
   const live = document.getElementById("live");
   const trouble = document.getElementById("trouble");
   let timer = 0;
@@ -107,6 +108,11 @@
     await look();
     timer = setTimeout(round, PERIOD);
   }
+
+  // a repair of many items goes on by itself; a page that asks something stays as it is
+  const onward = document.getElementById("onward");
+  if (onward) { setTimeout(() => onward.requestSubmit(), PAUSE); }
+  if (!document.querySelector("main[data-live]")) { return; }
 
   document.addEventListener("visibilitychange", () => { if (!document.hidden) { round(); } });
   timer = setTimeout(round, PERIOD);
