@@ -11,12 +11,14 @@ from markupsafe import Markup, escape
 
 from distq.dashboard.wording import age, clock, number
 from distq.inspector import QueueInfo
+from distq.wording import counted
 
 STATES = ("ready", "delayed", "processing", "dirty", "dead")
 
 _WIDTH, _HEIGHT = 400, 150
 _LEFT, _RIGHT, _TOP, _BOTTOM = 6, 78, 12, 20
 _ROW, _LABEL, _VALUE = 26, 84, 62
+_LANE = 34
 _APART = 12.0
 
 
@@ -56,7 +58,7 @@ def depth(info: QueueInfo) -> Markup:
         width = max(2.0, room * count / most) if count else 0.0
         shapes += [
             _text(_LABEL - 8, y + 13, state, anchor="end"),
-            _bar(state, _LABEL, y, width, 18),
+            _bar(state, _LABEL, y, width=width, height=18),
             _text(_LABEL + width + 6, y + 13, number(count), kind="value"),
         ]
     said = ", ".join(f"{number(count)} {state}" for state, count in counts.items())
@@ -92,7 +94,7 @@ def lines(
         last = next(value for value in reversed(each.values) if value is not None)
         ends.append((_TOP + height * (1 - last / top), each, last))
     for y, (_, each, last) in zip(
-        _spread([y for y, _, _ in ends]), sorted(ends, key=lambda found: found[0]), strict=True
+        spread([y for y, _, _ in ends]), sorted(ends, key=lambda found: found[0]), strict=True
     ):
         said = f"{each.label or each.name} {written(last, unit)}"
         shapes.append(_text(_WIDTH - _RIGHT + 6, y + 4, said, kind=f"end end-{each.name}"))
@@ -125,33 +127,40 @@ def sparkline(title: str, values: Sequence[float]) -> Markup:
     ).format(said, points)
 
 
-def lanes(title: str, spans: Sequence[Span], begin: float, end: float, now: float) -> Markup:
-    """Draw who had what when: a lane a name, a bar a span."""
+def lanes(title: str, spans: Sequence[Span], *, now: float) -> Markup:
+    """Draw who had what when: a lane a name, a bar a span; its table has the last fifty."""
     names = sorted({span.lane for span in spans})
-    room = _WIDTH * 2 - 16
-    height = 34 * len(names) + _BOTTOM
-    width = (end - begin) or 1.0
+    begin, end = min(span.begin for span in spans), max(span.end for span in spans)
+    room, height = _WIDTH * 2 - 16, _LANE * len(names) + _BOTTOM
+    scale = room / ((end - begin) or 1.0)
     shapes = [_hatches()]
     for place, name in enumerate(names):
-        y = place * 34
-        shapes.append(_text(8, y + 12, name))
-        shapes.append(
-            Markup('<line class="grid" x1="8" x2="{}" y1="{}" y2="{}"/>').format(room + 8, y + 24.5, y + 24.5)
-        )
-        for span in (span for span in spans if span.lane == name):
-            x = 8 + room * (span.begin - begin) / width
-            wide = max(1.5, room * (span.end - span.begin) / width)
-            shapes.append(_bar(span.kind, x, y + 18, wide, 12, span.text))
+        y = place * _LANE
+        grid = Markup('<line class="grid" x1="8" x2="{0}" y1="{1}" y2="{1}"/>').format(room + 8, y + 24.5)
+        shapes += [_text(8, y + 12, name), grid]
+        shapes += [
+            _bar(
+                span.kind,
+                8 + scale * (span.begin - begin),
+                y + 18,
+                width=max(1.5, scale * (span.end - span.begin)),
+                height=12,
+                text=span.text,
+            )
+            for span in spans
+            if span.lane == name
+        ]
     shapes += [
-        _text(8, height - 4, clock(begin)[:8], kind="axis"),
-        _text(room + 8, height - 4, "now" if now - end < 1 else clock(end)[:8], anchor="end", kind="axis"),
+        _text(8, height - 4, clock(begin), kind="axis"),
+        _text(room + 8, height - 4, "now" if now - end < 1 else clock(end), anchor="end", kind="axis"),
     ]
-    rows = [(span.lane, clock(span.begin), age(span.end - span.begin), span.text) for span in spans]
-    said = f"{len(spans)} claims of {len(names)} workers"
-    heads = ["Worker", "Claimed (UTC)", "Held for", "What"]
-    return _figure(
-        "lanes", title, said, Markup().join(shapes), Table(heads, rows), height=height, width=_WIDTH * 2
-    )
+    rows = [
+        (span.lane, clock(span.begin), written(span.end - span.begin, "s"), span.text)
+        for span in reversed(spans[-50:])
+    ]
+    table = Table(["Worker", "Claimed (UTC)", "Held for", "What"], rows)
+    said = f"{counted(len(spans), 'claim')} of {counted(len(names), 'worker')}"
+    return _figure("lanes", title, said, Markup().join(shapes), table, height=height, width=_WIDTH * 2)
 
 
 def written(value: float | None, unit: str = "") -> str:
@@ -200,6 +209,8 @@ def _hatches() -> Markup:
         "processing": '<path d="M0 0H8M0 4H8"/>',
         "dirty": '<path d="M0 8 8 0M0 0 8 8"/>',
         "dead": '<path d="M0 0V8M4 0V8"/>',
+        "this": '<rect width="8" height="8"/>',
+        "other": '<path d="M0 8 8 0M-2 2 2 -2M6 10 10 6"/>',
     }
     pattern = Markup(
         '<pattern id="hatch-{0}" class="hatch-{0}" width="8" height="8" patternUnits="userSpaceOnUse">{1}'
@@ -251,13 +262,13 @@ def _stretches(times: Sequence[float], values: Sequence[float | None]) -> Iterab
         yield stretch
 
 
-def _spread(places: Sequence[float]) -> list[float]:
+def spread(places: Sequence[float]) -> list[float]:
     """Return the places in their order, moved apart so that no text stands on another."""
-    spread: list[float] = []
+    moved: list[float] = []
     for place in sorted(places):
-        spread.append(max(place, spread[-1] + _APART) if spread else place)
-    over = max(0.0, spread[-1] - (_HEIGHT - _BOTTOM)) if spread else 0.0
-    return [place - over for place in spread]
+        moved.append(max(place, moved[-1] + _APART) if moved else place)
+    over = max(0.0, moved[-1] - (_HEIGHT - _BOTTOM)) if moved else 0.0
+    return [place - over for place in moved]
 
 
 def _round_up(most: float) -> float:
@@ -270,10 +281,11 @@ def _round_up(most: float) -> float:
     return next(size * part for part in (0.1, 0.2, 0.5, 1.0) if size * part >= most * 0.999)
 
 
-def _bar(kind: str, x: float, y: float, width: float, height: float, text: str = "") -> Markup:
+def _bar(kind: str, x: float, y: float, *, width: float, height: float, text: str = "") -> Markup:
     title = Markup("<title>{}</title>").format(text) if text else ""
     return Markup(
-        '<rect class="bar bar-{0}" x="{1:.1f}" y="{2}" width="{3:.1f}" height="{4}" fill="url(#hatch-{0})">{5}</rect>'
+        '<rect class="bar bar-{0}" x="{1:.1f}" y="{2}" width="{3:.1f}" height="{4}" '
+        'fill="url(#hatch-{0})">{5}</rect>'
     ).format(kind, x, y, width, height, title)
 
 

@@ -19,6 +19,7 @@ from distq.workqueue.worker import VERSION
 
 PER_PAGE = 50
 ERRORS_SHOWN = 10
+EVENTS_SHOWN = 100
 ORDERS = {
     "ready": ("next first", "last first"),
     "delayed": ("due first", "due last"),
@@ -107,6 +108,8 @@ class WebPages:
             key=key,
             item=found.item,
             namespace=namespace,
+            story=[event for event in found.events if event.key == key][-EVENTS_SHOWN:],
+            claims=pictures.claims(found.events, key, view.now),
         )
 
     def workers(self) -> ResponseReturnValue:

@@ -1,12 +1,12 @@
 """Which pictures the pages show of a queue's present and past."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from markupsafe import Markup
 
 from distq.dashboard import charts
-from distq.dashboard.charts import Series
-from distq.inspector import QueueView, Sample
+from distq.dashboard.charts import Series, Span
+from distq.inspector import QueueView, Sample, TraceEvent
 
 STRETCHES = {"hour": (3600.0, 10.0), "day": (86_400.0, 300.0), "week": (7 * 86_400.0, 3600.0)}
 """How far back a queue's pictures go, and for how many seconds a sample stands there."""
@@ -48,6 +48,29 @@ def of_queue(found: QueueView, now: float) -> list[Markup]:
         ),
     ]
     return drawn
+
+
+def claims(events: Sequence[TraceEvent], key: str, now: float) -> Markup:
+    """Draw the claims of the whole queue as far as its trace tells of them; those of the key stand out."""
+    began: dict[str, TraceEvent] = {}
+    spans: list[Span] = []
+
+    def end(claim: TraceEvent, at: float, how: str) -> None:
+        kind = "this" if claim.key == key else "other"
+        spans.append(Span(claim.worker or "?", claim.at, at, kind, f"{claim.key}: {how}"))
+
+    for event in events:
+        if event.key is None:
+            continue
+        claim = began.get(event.key)
+        if event.event.startswith("claimed"):
+            began[event.key] = event
+        elif claim and (event.fence == claim.fence or event.event.startswith("taken back")):
+            end(began.pop(event.key), event.at, event.event)
+    for claim in began.values():
+        end(claim, max(now, claim.at), "held")
+    spans.sort(key=lambda span: span.begin)
+    return charts.lanes("Claims of all workers, as traced", spans, now=now) if spans else Markup("")
 
 
 def spark(found: QueueView) -> Markup:

@@ -24,14 +24,16 @@ from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import FailureRecord
 from distq.redisio.round_trips import Read, gather
 
-LOOKED_THROUGH = 3 * 4000
-"""Items that one step of a search looks through, at most."""
-MOST_FOUND = 200
-"""Items that a search answers with at a time."""
 ERRORS_OF = 1000
+"""Failure records whose errors are grouped."""
 CALLS_TOLD = 1000
+"""Calls of scripts from which a story is told."""
 HELD_SHOWN = 100
 SIBLINGS_SHOWN = 20
+_FIRST_LOOK, _FURTHER_LOOK = 200, 4000
+LOOKED_THROUGH = _FIRST_LOOK + 2 * _FURTHER_LOOK
+"""Items that one step of a search looks through, at most; a look of Redis takes a millisecond or two."""
+_MOST_FOUND = 1000
 _SPECIAL = set("*?[]\\")
 
 
@@ -80,8 +82,8 @@ class QueueView:
 
     ``items`` are a page of it, in order, or what a search found; ``more`` is where the search goes on, ""
     at its end, and ``left_out`` how many it found beside those. ``errors`` are those of ``errors_of`` failure
-    records, the most common first. ``story`` is told from the last calls of the trace, ``traced_until`` is
-    when that ends.
+    records, the most common first. ``events`` are told from the last thousand calls of the trace, of all
+    items; ``traced_until`` is when that ends.
     """
 
     info: QueueInfo
@@ -95,7 +97,7 @@ class QueueView:
     siblings: Sequence[str] = ()
     errors: Sequence[ErrorGroup] = ()
     errors_of: int = 0
-    story: Sequence[TraceEvent] = ()
+    events: Sequence[TraceEvent] = ()
     past: Sequence[Sample] = ()
 
 
@@ -145,8 +147,7 @@ def _queue_view(store: QueueStore, now: float, wanted: Wanted) -> Read[QueueView
         read["item"] = next(iter(read["item"]), None)
     if "errors" in read:
         read["errors"], read["errors_of"] = read["errors"]
-    story = [event for event in events(calls, names) if wanted.key in {None, event.key}]
-    return QueueView(**read, story=story)
+    return QueueView(**read, events=list(events(calls, names)))
 
 
 def _traced_until(store: QueueStore, now: float) -> Read[Timestamp | None]:
@@ -169,20 +170,20 @@ def _page(store: QueueStore, rows: Rows) -> Read[tuple[list[ItemInfo], str, int]
 
 def _search(store: QueueStore, rows: Rows) -> Read[tuple[list[ItemInfo], str, int]]:
     """Look through some thousands of items, from the cursor on; first of all for the one that is named so."""
-    glob = glob_of(rows.match)
-    cursor, found = rows.cursor, dict.fromkeys(named(rows.match) if rows.cursor == "0" else ())
+    glob, cursor, count = glob_of(rows.match), rows.cursor, _FIRST_LOOK
+    found: dict[bytes, None] = dict.fromkeys(named(rows.match) if cursor == "0" else ())
     for _ in range(3):
-        count = LOOKED_THROUGH // 3
         ((after, flat),) = yield store.commands(("ZSCAN", rows.state, cursor, "MATCH", glob, "COUNT", count))
         cursor = after.decode()
         found |= dict.fromkeys(flat[::2])
         if cursor == "0" or len(found) >= rows.limit:
             break
-    members = list(found)[: MOST_FOUND + 1]
-    items = yield from reading.item_infos(store, members)
+        # as many as should fill the page, if matches are as frequent there: none is to be left out
+        count = min(_FURTHER_LOOK, _FIRST_LOOK * rows.limit // max(1, len(flat) // 2))
+    items = yield from reading.item_infos(store, list(found)[:_MOST_FOUND])
     wanted = [item for item in items if rows.state in {item.state, "dirty" if item.dirty else item.state}]
-    more = "" if cursor == "0" else cursor
-    return wanted[:MOST_FOUND], more, max(0, len(found) - MOST_FOUND - 1)
+    wanted.sort(key=lambda item: item.key)
+    return wanted, "" if cursor == "0" else cursor, max(0, len(found) - _MOST_FOUND)
 
 
 def glob_of(match: str) -> str:

@@ -47,6 +47,10 @@ class Browser:
         self._ask("Page.navigate", url=url)
         self.until(f"document.readyState === 'complete' && location.href === {json.dumps(url)}")
 
+    def scripts(self, *, allowed: bool) -> None:
+        """Let pages run their scripts or not; ``run`` works all the same."""
+        self._ask("Emulation.setScriptExecutionDisabled", value=not allowed)
+
     def run(self, script: str) -> Any:
         """Return the value of an expression in the page, of a promise when it is kept."""
         answer = self._ask(

@@ -10,15 +10,8 @@ from distq.redisio.connection import Connection
 from distq.workqueue.queue import Queue
 from tests.dashboard.chromium import Browser, browser
 from tests.dashboard.conftest import HOSTILE_KEYS, NOWHERE, dashboard_of
-from tests.support.parts import program
 
 ONE_SERVER = pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True, scope="session")
-
-
-@pytest.fixture(scope="session")
-def chromium() -> str:
-    """Find the browser's program; skip, or fail in CI, where this machine has none."""
-    return program("chromium", "chromium-browser", "google-chrome", package="chromium")
 
 
 @pytest.fixture
