@@ -94,7 +94,7 @@ def lines(
         last = next(value for value in reversed(each.values) if value is not None)
         ends.append((_TOP + height * (1 - last / top), each, last))
     for y, (_, each, last) in zip(
-        _spread([y for y, _, _ in ends]), sorted(ends, key=lambda found: found[0]), strict=True
+        spread([y for y, _, _ in ends]), sorted(ends, key=lambda found: found[0]), strict=True
     ):
         said = f"{each.label or each.name} {written(last, unit)}"
         shapes.append(_text(_WIDTH - _RIGHT + 6, y + 4, said, kind=f"end end-{each.name}"))
@@ -262,13 +262,13 @@ def _stretches(times: Sequence[float], values: Sequence[float | None]) -> Iterab
         yield stretch
 
 
-def _spread(places: Sequence[float]) -> list[float]:
+def spread(places: Sequence[float]) -> list[float]:
     """Return the places in their order, moved apart so that no text stands on another."""
-    spread: list[float] = []
+    moved: list[float] = []
     for place in sorted(places):
-        spread.append(max(place, spread[-1] + _APART) if spread else place)
-    over = max(0.0, spread[-1] - (_HEIGHT - _BOTTOM)) if spread else 0.0
-    return [place - over for place in spread]
+        moved.append(max(place, moved[-1] + _APART) if moved else place)
+    over = max(0.0, moved[-1] - (_HEIGHT - _BOTTOM)) if moved else 0.0
+    return [place - over for place in moved]
 
 
 def _round_up(most: float) -> float:
