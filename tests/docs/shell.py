@@ -66,7 +66,7 @@ def on_call_commands_work(text: str, reader: Reader) -> None:
     queue.close()
     for words in commands(text):
         if words[1] == "dashboard":
-            parses(words)  # serves until it is stopped: tests/cli/test_run.py runs it
+            parses(words)  # serves until it is stopped: tests/cli/test_dashboard.py runs it
             continue
         output = reader.run(*words, *["--yes"] if {"dead", "resync"} & {*words} else [])
         if words[1] == "items":
@@ -91,7 +91,7 @@ def the_containers_are_there(text: str, reader: Reader) -> None:
             named = [word.partition("=")[0] for word in words[3:] if not word.startswith("--")]
             assert set(named) <= set(services)
     assert any("http://127.0.0.1:9181/" in page.prose for page in PAGES)
-    assert "127.0.0.1:9181" in services["dashboard"]["command"]
+    assert "127.0.0.1:9181:9181" in services["dashboard"]["ports"]
 
 
 @runs(".venv/bin/ruff")
