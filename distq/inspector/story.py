@@ -98,6 +98,8 @@ def _turn(entry: TracedCall) -> Iterator[_Said]:
     yield from _settled(inputs, refused, dispositions or [], session)
     for item in entry.due:
         yield item, "its delay ended", None, None
+    for item in entry.revived:
+        yield item, "revived: it was dead for long enough", None, None
     for item in popped[::2]:
         yield item, "claimed alone" if alone else "claimed", session, int(fence)
 

@@ -1,6 +1,6 @@
 local call = redis.call
 local meta, trace = KEYS.meta, KEYS.trace
-local at, due_items, taken_back, args
+local at, due_items, revived_items, taken_back, args
 local traced = call('HGET', meta, 'trace')
 local function run()
 --- @script
@@ -11,11 +11,13 @@ local reply = run()
 if traced and traced ~= '' then
   local ends, limit, longest = string.match(traced, '^(%d+) (%d+) (%d+)$')
   local moved = { call = 'NAME', at = at and string.format('%.0f', at), due = due_items, taken_back = taken_back }
+  moved.revived = revived_items
   local function append()
     moved.args, moved.reply = args or ARGV, reply
     local entry = cjson.encode(moved)
     if #entry > tonumber(longest) then
-      moved.args, moved.reply, moved.due, moved.taken_back, moved.cut = nil, nil, nil, nil, #entry
+      moved.args, moved.reply, moved.due, moved.taken_back = nil, nil, nil, nil
+      moved.revived, moved.cut = nil, #entry
       entry = cjson.encode(moved)
     end
     local xadd = { 'XADD', trace, 'MAXLEN', '~', limit, '*', 'entry', entry }
