@@ -18,6 +18,7 @@ Happening = Literal[
     "added",
     "raised",
     "promoted",
+    "revived",
     "claimed",
     "settled",
     "failed",

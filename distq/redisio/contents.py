@@ -12,7 +12,7 @@ from distq.redisio.object_cache import is_record
 from distq.redisio.queue_store import QueueStore, queue_names
 from distq.redisio.records import ClaimRecord, FailureRecord, StreamRecord, parse_fields
 from distq.redisio.round_trips import run
-from distq.redisio.scores import NO_SCORE, decode_due, decode_order, decode_time
+from distq.redisio.scores import NO_SCORE, decode_due, decode_order, decode_parked, decode_time
 from distq.redisio.stream_keys import StreamKeys
 from distq.wording import counted
 
@@ -87,7 +87,7 @@ _MAKES_SENSE: Mapping[str, Callable[[bytes, bytes], bool]] = {
     "dirty": lambda item, order: _is_item(item) and decode_order(order) != NO_SCORE,
     "delayed": lambda item, due: _is_item(item) and decode_due(due) != NO_SCORE,
     "processing": lambda item, session: _is_item(item) and session.isdigit(),
-    "dead": lambda item, parked_at: _is_item(item) and decode_time(parked_at) is not None,
+    "dead": lambda item, score: _is_item(item) and decode_parked(score) is not None,
     "claims": lambda item, text: _is_item(item) and ClaimRecord.parse(text).session != 0,
     "failures": lambda item, text: _is_item(item) and FailureRecord.parse(text).readable,
     "sessions": lambda number, deadline: number.isdigit() and decode_time(deadline) is not None,

@@ -9,7 +9,7 @@ one cluster slot. The prefix is ``distq`` unless the settings say another; no ke
     claims      HASH  item -> "session fence order"
     delayed     ZSET  item -> due time and priority. Disjoint from ready and dirty.
     failures    HASH  item -> "count crashes failed_at reason text"; of live or dead items only
-    dead        ZSET  item -> parked at, µs. Nothing trims it.
+    dead        ZSET  item -> parked at, µs, and 2**52 where time may mend why. Nothing trims it.
     sessions    ZSET  session number -> deadline on the claim clock
     workers     HASH  session number -> JSON, gone with the session
     streams     HASH  stream -> "epoch position batch JSON"

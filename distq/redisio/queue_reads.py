@@ -13,7 +13,15 @@ from distq.redisio.keys import shown
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import ClaimRecord, FailureRecord, StreamRecord, parse_fields
 from distq.redisio.round_trips import Command, Read, run
-from distq.redisio.scores import ORDERS, decode_due, decode_order, decode_time, due_by, orders_of
+from distq.redisio.scores import (
+    ORDERS,
+    decode_due,
+    decode_order,
+    decode_parked,
+    decode_time,
+    due_by,
+    orders_of,
+)
 from distq.redisio.trace import ends_at
 
 State = Literal["ready", "delayed", "processing", "dead"]
@@ -190,7 +198,7 @@ def _item(found: Sequence[bytes | None]) -> StoredItem | None:
     if delayed is not None:
         return StoredItem("delayed", due_priority, None, due_us, failure=failure)
     if dead is not None:
-        return StoredItem("dead", 0, decode_time(dead), failure=failure)
+        return StoredItem("dead", 0, decode_parked(dead), failure=failure)
     return None
 
 

@@ -133,7 +133,12 @@ class Populated:
         }
 
     def _turn(self, op: str, session: str) -> dict[str, Any]:
-        policy = {"max_retries": 3, "limiter": "exp 5000 1000000000", "fleet_concurrency": ""}
+        policy = {
+            "max_retries": 3,
+            "revive_after": 900 * SECOND,
+            "limiter": "exp 5000 1000000000",
+            "fleet_concurrency": "",
+        }
         return {"session": session, "op": op, "after": "", "max_clock_step": 10 * SECOND, "n_ok": 0} | policy
 
 
