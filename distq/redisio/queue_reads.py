@@ -20,7 +20,7 @@ State = Literal["ready", "delayed", "processing", "dead"]
 
 SCAN_COUNT = 500
 
-_HASHES = {"cache", "claims", "failures", "known", "streams", "workers"}
+_HASHES = {"cache", "claims", "failures", "known", "streams", "terms", "workers"}
 _LONGEST_NUMBER = 16
 
 
