@@ -249,6 +249,9 @@ STREAM_FAILURES = Metric(
 
 # distq's own: cached reads
 
+CACHED_OBJECTS = Metric(
+    "distq_cached_objects", "gauge", "Objects that Redis holds for cached reads.", _STREAM
+)
 CACHE_OVERSIZED = Metric(
     "distq_cache_oversized_reads_total",
     "counter",

@@ -37,7 +37,7 @@ _QUEUES = [
 ]
 _ITEMS = ["KEY", "STATE", "PRIORITY", "FAILURES", "SINCE", "DUE", "WORKER", "LAST ERROR"]
 _WORKERS = ["WORKER", "QUEUE", "HOST", "PID", "VERSION", "UP", "HEARTBEAT", "PROCESSING", "DONE", "FAILED"]
-_STREAMS = ["QUEUE", "RESOURCE", "LEADER", "EPOCH", "VERSION", "SYNCED", "LAG"]
+_STREAMS = ["QUEUE", "RESOURCE", "LEADER", "EPOCH", "VERSION", "SYNCED", "LAG", "CACHED"]
 
 
 def inspector(settings: Settings) -> "Inspector":
@@ -279,6 +279,7 @@ def leader(*, settings: Settings, as_json: bool, queue: str | None) -> None:
             stream.version or "-",
             "yes" if stream.synced else "no" if stream.gone_since is None else "-",
             "-" if stream.lag is None else age(stream.lag),
+            "-" if stream.cached is None else str(stream.cached),
         ]
         for stream in found
     ]

@@ -14,7 +14,8 @@ one cluster slot. The prefix is ``distq`` unless the settings say another; no ke
     workers     HASH  session number -> JSON, gone with the session
     streams     HASH  stream -> "epoch position batch JSON"
     known:S     HASH  object -> what was last handed over of it by the stream S
-    cache:S     HASH  object -> version, terms and bytes of it, where the stream S is cached
+    cache:S     HASH  object -> version and bytes of it, where the stream S is cached
+    terms:S     HASH  object -> version of it, and the terms that find it, or "gone"
     index:S     ZSET  "term NUL object", all of score 0: what finds it in cache:S
     meta        HASH  layout, clocks, paused, cover, emptying, buckets, session records, trace
     history     HASH  the queue in numbers, every ten seconds and every five minutes; see ``history``

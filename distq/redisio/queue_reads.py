@@ -5,7 +5,7 @@ returns is as of its round trip: two answers may differ by what happened in betw
 """
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -29,7 +29,7 @@ State = Literal["ready", "delayed", "processing", "dead"]
 
 SCAN_COUNT = 500
 
-_HASHES = {"cache", "claims", "failures", "known", "streams", "workers"}
+_HASHES = {"cache", "claims", "failures", "known", "streams", "terms", "workers"}
 _LONGEST_NUMBER = 16
 
 
@@ -304,6 +304,15 @@ def streams(store: QueueStore) -> Read[dict[str, StreamRecord]]:
         shown(name): StreamRecord.parse(text) for name, text in zip(flat[::2], flat[1::2], strict=True)
     }
     return {name: record for name, record in records.items() if record is not None}
+
+
+def cached_counts(store: QueueStore, streams: Mapping[str, StreamRecord]) -> Read[dict[str, int]]:
+    """Return how many objects the cache of each of these streams holds, of those that have one."""
+    names = [name for name, record in streams.items() if "watch" in record.about]
+    if not names:
+        return {}
+    numbers = yield [("HLEN", store.key(f"cache:{name}")) for name in names]
+    return dict(zip(names, numbers, strict=True))
 
 
 # What client-go's queue answers about itself

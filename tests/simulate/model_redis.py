@@ -102,7 +102,7 @@ class ModelRedis:
 
     def _commit(self, inputs: Inputs) -> list[Any]:
         n_items, n_known = inputs["n_items"], inputs["n_known"]
-        n_before_cached = len(inputs["rest"]) - 2 * inputs["n_cached"]  # the cache is no part of the queue
+        n_before_cached = len(inputs["rest"]) - 3 * inputs["n_cached"]  # the cache is no part of the queue
         rest = [_text(word) for word in inputs["rest"][:n_before_cached]]
         pairs, unrouted = rest[n_items : n_items + 2 * n_known], json.loads(inputs["unrouted"])
         words = {name: inputs[name] for name in ("stream", "epoch", "replaces", "after", "new", "batch")}
