@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
 from functools import cache
+from itertools import islice
 from typing import Any, get_args, get_type_hints
 
 import click
@@ -20,6 +21,9 @@ import click
 _NUMBERS = {"READY", "DELAYED", "PROCESSING", "DIRTY", "DEAD", "FAILING", "OLDEST", "DONE/S", "WORKERS"}
 _NUMBERS |= {"PRIORITY", "FAILURES", "PID", "UP", "HEARTBEAT", "DONE", "FAILED", "LAG"}
 _COLOURS = {"dead": "red", "processing": "green", "delayed": "yellow"}
+_ALIGNED = 500
+"""Rows that are aligned with each other."""
+
 _UNPRINTABLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
@@ -53,20 +57,35 @@ def rfc3339(seconds: float) -> str:
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print aligned columns, those of numbers to the right; on a terminal errors are cut to its width."""
-    lines = [[escape(cell) for cell in row] for row in rows]
-    if headers[-1] == "LAST ERROR":
-        _cut(headers, lines)
-    columns = list(zip(headers, *lines, strict=True))
-    widths = [max(map(len, column)) for column in columns]
+    """Print aligned columns, those of numbers to the right; on a terminal errors are cut to its width.
+
+    Rows are taken some at a time: the columns of a long table grow wider where later rows need it.
+    """
+    rest, widths, is_first = iter(rows), [0] * len(headers), True
+    while (page := list(islice(rest, _ALIGNED))) or is_first:
+        lines = [[escape(cell) for cell in row] for row in page]
+        if headers[-1] == "LAST ERROR":
+            _cut(headers, lines)
+        shown = [headers, *lines] if is_first else lines
+        columns = zip(headers, *lines, strict=True)
+        widths = [max(width, *map(len, column)) for width, column in zip(widths, columns, strict=True)]
+        _print_lines(headers, shown, widths, begins=is_first)
+        is_first = False
+
+
+def _print_lines(
+    headers: Sequence[str], lines: Sequence[Sequence[str]], widths: Sequence[int], *, begins: bool
+) -> None:
     right = [header in _NUMBERS for header in headers]
-    for number, line in enumerate([headers, *lines]):
+    for number, line in enumerate(lines):
         cells = (
             cell.rjust(width) if is_right else cell.ljust(width)
             for cell, width, is_right in zip(line, widths, right, strict=True)
         )
         text = "  ".join(cells).rstrip()
-        click.echo(styled(text, bold=True) if number == 0 else styled(text, fg=_colour(headers, line)))
+        click.echo(
+            styled(text, bold=True) if begins and number == 0 else styled(text, fg=_colour(headers, line))
+        )
 
 
 def _cut(headers: Sequence[str], lines: list[list[str]]) -> None:
