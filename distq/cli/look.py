@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from distq.inspector import Inspector, ItemInfo, QueueInfo, StreamInfo
 
 STATES = click.Choice(["ready", "delayed", "processing", "dead", "dirty"])
-_QUEUES = [
+QUEUE_COLUMNS = [
     "QUEUE",
     "READY",
     "DELAYED",
@@ -36,7 +36,7 @@ _QUEUES = [
     "DONE/S",
     "WORKERS",
 ]
-_ITEMS = ["KEY", "STATE", "PRIORITY", "FAILURES", "SINCE", "DUE", "WORKER", "LAST ERROR"]
+ITEM_COLUMNS = ["KEY", "STATE", "PRIORITY", "FAILURES", "SINCE", "DUE", "WORKER", "LAST ERROR"]
 _WORKERS = ["WORKER", "QUEUE", "HOST", "PID", "VERSION", "UP", "HEARTBEAT", "PROCESSING", "DONE", "FAILED"]
 _STREAMS = ["QUEUE", "RESOURCE", "LEADER", "EPOCH", "VERSION", "SYNCED", "LAG"]
 
@@ -103,11 +103,12 @@ def _print_queues(found: "Sequence[QueueInfo]", now: float, as_json: bool) -> No
             print_json(info)
     else:
         is_special = any(info.paused or info.traced_until for info in found)
-        headers = [*_QUEUES, *([""] if is_special else [])]
-        print_table(headers, [_queue_row(info, now)[: len(headers)] for info in found])
+        headers = [*QUEUE_COLUMNS, *([""] if is_special else [])]
+        print_table(headers, [queue_row(info, now)[: len(headers)] for info in found])
 
 
-def _queue_row(info: "QueueInfo", now: float) -> list[str]:
+def queue_row(info: "QueueInfo", now: float) -> list[str]:
+    """Return a queue as a row of the table; the last cell, which has no title, is what people did to it."""
     counts = (info.ready, info.delayed, info.processing, info.dirty, info.dead, info.failing)
     return [
         info.name,
@@ -165,13 +166,14 @@ def items(
             print_json(item)
         return
     now = eye.now()
-    rows = (_item_row(item, now) for item in tally)
+    rows = (item_row(item, now) for item in tally)
     if (first := next(rows, None)) is not None:
-        print_table(_ITEMS, chain([first], rows))
+        print_table(ITEM_COLUMNS, chain([first], rows))
     note(tally.said())
 
 
-def _item_row(item: "ItemInfo", now: float) -> list[str]:
+def item_row(item: "ItemInfo", now: float) -> list[str]:
+    """Return an item as a row of the table."""
     return [
         item.key,
         item.state + ("*" if item.dirty else ""),

@@ -73,19 +73,26 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         is_first = False
 
 
+def aligned(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the headers and rows as lines whose columns are aligned."""
+    widths = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
+    return [_line(headers, cells, widths) for cells in (headers, *rows)]
+
+
 def _print_lines(
     headers: Sequence[str], lines: Sequence[Sequence[str]], widths: Sequence[int], *, begins: bool
 ) -> None:
-    right = [header in _NUMBERS for header in headers]
     for number, line in enumerate(lines):
-        cells = (
-            cell.rjust(width) if is_right else cell.ljust(width)
-            for cell, width, is_right in zip(line, widths, right, strict=True)
-        )
-        text = "  ".join(cells).rstrip()
-        click.echo(
-            styled(text, bold=True) if begins and number == 0 else styled(text, fg=_colour(headers, line))
-        )
+        text = _line(headers, line, widths)
+        is_title = begins and number == 0
+        click.echo(styled(text, bold=True) if is_title else styled(text, fg=_colour(headers, line)))
+
+
+def _line(headers: Sequence[str], cells: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join(
+        cell.rjust(width) if header in _NUMBERS else cell.ljust(width)
+        for header, cell, width in zip(headers, cells, widths, strict=True)
+    ).rstrip()
 
 
 def _cut(headers: Sequence[str], lines: list[list[str]]) -> None:
