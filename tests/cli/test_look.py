@@ -304,3 +304,22 @@ def test_a_history_in_letters_where_the_terminal_has_no_blocks(distq: CommandLin
     chunk = f"{now // 300}\n{now} 3 0 0 0 0 0 1 - 0 0 0\n"
     redis.execute("HSET", "distq:{foos}:history", f"10s {now // 300 % 289}", chunk)
     assert "#" in distq("queues", "--history", PYTHONIOENCODING="ascii", PYTHONUTF8="0").stdout
+
+
+@pytest.mark.parametrize("how", [[], ["--match", "key-*"]])
+def test_all_items_of_a_long_queue_are_shown_as_they_are_read(
+    distq: CommandLine, redis: Connection, how: list[str]
+) -> None:
+    """Each once, under one header, and as JSON lines; nobody has to know how many there are."""
+    queue, keys = Queue("many", redis), [f"key-{number:04}" for number in range(1203)]
+    queue.add(*keys[:1000])
+    queue.add(*keys[1000:], priority=-1)
+    done = distq("items", "many", "--all", *how)
+    header, *rows = done.stdout.splitlines()
+    assert header.startswith("KEY ")
+    shown = [row.split()[0] for row in rows]
+    assert sorted(shown) == keys
+    assert how or shown == keys
+    assert done.stderr == "1203 items\n"
+    lines = _json(distq("items", "many", "--all", "--json", "--offset", "1200", *how).stdout)
+    assert len(lines) == 3
