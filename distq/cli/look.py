@@ -4,7 +4,7 @@ import shlex
 import sys
 import textwrap
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -101,7 +101,8 @@ def _print_queues(found: "Sequence[QueueInfo]", now: float, as_json: bool) -> No
         for info in found:
             print_json(info)
     else:
-        headers = [*_QUEUES, *([""] if any(info.paused for info in found) else [])]
+        is_special = any(info.paused or info.traced_until for info in found)
+        headers = [*_QUEUES, *([""] if is_special else [])]
         print_table(headers, [_queue_row(info, now)[: len(headers)] for info in found])
 
 
@@ -113,8 +114,16 @@ def _queue_row(info: "QueueInfo", now: float) -> list[str]:
         _age_since(info.oldest_ready, now),
         f"{info.done_per_second:.1f}",
         str(info.workers),
-        "" if info.paused_since is None else f"paused {_age_since(info.paused_since, now)}",
+        ", ".join(_special(info, now)),
     ]
+
+
+def _special(info: "QueueInfo", now: float) -> Iterator[str]:
+    """Yield what people did to the queue that lasts."""
+    if info.paused_since is not None:
+        yield f"paused {_age_since(info.paused_since, now)}"
+    if info.traced_until is not None:
+        yield f"traced for {age(info.traced_until - now)} more"
 
 
 @command("distq items foos --state dead")

@@ -14,6 +14,22 @@ Listing = Literal["ready", "delayed", "processing", "dead", "dirty"]
 Repair = Literal["requeue", "delete", "park"]
 """What people do to items of a queue."""
 
+Happening = Literal[
+    "added",
+    "raised",
+    "promoted",
+    "claimed",
+    "settled",
+    "failed",
+    "taken back",
+    "forgiven",
+    "parked",
+    "refused",
+    "repaired",
+    "queue",
+]
+"""What kinds of events a trace tells of; *queue* is one that concerns no item."""
+
 
 @dataclass(frozen=True, slots=True)
 class QueueInfo:
@@ -21,7 +37,8 @@ class QueueInfo:
 
     ``depth`` is what waits now (ready, dirty, and delayed items that are due), ``failing`` counts the
     items with a failure record, the dead included, ``workers`` the open handles. ``paused_since`` is
-    when somebody stopped the claims, None while they go on.
+    when somebody stopped the claims, None while they go on; ``traced_until`` when the trace ends, None
+    where there is none.
     """
 
     name: str
@@ -37,6 +54,7 @@ class QueueInfo:
     workers: int
     oldest_ready: Timestamp | None
     done_per_second: float
+    traced_until: Timestamp | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,12 +171,15 @@ class StreamInfo:
 class TraceEvent:
     """What happened to an item, or with ``key`` None to the queue, while it was traced.
 
-    ``worker`` is the handle that did it; None for adds, for people and for what time does. ``fence`` is the
-    claim's.
+    ``event`` tells it in words, ``kind`` in one word. ``worker`` is the handle that did it; None for adds,
+    for people and for what time does. ``fence`` is the claim's. Where the event ends a claim, ``since`` is
+    when that began; else it is None.
     """
 
     at: Timestamp
     key: str | None
+    kind: Happening
     event: str
     worker: str | None
     fence: int | None
+    since: Timestamp | None

@@ -41,6 +41,7 @@ def queue_info(store: QueueStore, now: float) -> Read[QueueInfo]:
         workers=len(workers),
         oldest_ready=_timestamp(min(waiting_since, default=None)),
         done_per_second=round(done_per_second, 3),
+        traced_until=Timestamp(ends) if (ends := counts.traced_until) is not None and ends > now else None,
     )
 
 

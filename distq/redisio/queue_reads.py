@@ -14,6 +14,7 @@ from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import ClaimRecord, FailureRecord, StreamRecord, parse_fields
 from distq.redisio.round_trips import Command, Read, run
 from distq.redisio.scores import ORDERS, decode_due, decode_order, decode_time, due_by, orders_of
+from distq.redisio.trace import ends_at
 
 State = Literal["ready", "delayed", "processing", "dead"]
 """Where an item is; *dirty* is a flag of processing."""
@@ -31,9 +32,11 @@ class Counts:
     ``paused_us`` is when somebody stopped the claims, 0 where that cannot be read. ``due`` counts the delayed
     items whose time has come; ``first_due`` has the priority and the due time, in µs, of the first of them.
     ``failing`` counts the failure records, those of dead items included, ``workers`` the open handles.
+    ``traced_until`` is when the last trace ends or ended, seconds since the epoch.
     """
 
     paused_us: int | None
+    traced_until: float | None
     first_due: Sequence[tuple[int, int]]
     ready: int
     delayed: int
@@ -53,8 +56,8 @@ class Counts:
 def counts(store: QueueStore, now: float, *, first_due: int = 1) -> Read[Counts]:
     """Count what is there at ``now``, the server's time in seconds; with the first so many that are due."""
     due = ("-inf", f"({due_by(now)}")
-    paused, first, *numbers = yield store.commands(
-        ("HGET", "meta", "paused"),
+    (paused, traced), first, *numbers = yield store.commands(
+        ("HMGET", "meta", "paused", "trace"),
         ("ZRANGEBYSCORE", "delayed", *due, "WITHSCORES", "LIMIT", 0, first_due),
         ("ZCARD", "ready"),
         ("ZCARD", "delayed"),
@@ -66,7 +69,7 @@ def counts(store: QueueStore, now: float, *, first_due: int = 1) -> Read[Counts]
         ("ZCOUNT", "delayed", *due),
     )
     paused_us = None if paused is None else decode_time(paused) or 0
-    return Counts(paused_us, [decode_due(score) for score in first[1::2]], *numbers)
+    return Counts(paused_us, ends_at(traced), [decode_due(score) for score in first[1::2]], *numbers)
 
 
 # Priorities

@@ -14,12 +14,12 @@ from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
 
 FAILING = {
+    "prod/billing": TerminalError("spec.image: no such image: registry.example/billing:v4"),
+    "team-a/cron": TerminalError("spec.schedule: cannot read '61 * * * *'"),
+    "staging/web": RetryAfter(900, "quota of the project is used up"),
     "prod/checkout": TimeoutError("POST https://dns.example/v1/records: no answer within 10 s"),
     "prod/search": TimeoutError("POST https://dns.example/v1/records: no answer within 10 s"),
     "prod/mail": TimeoutError("POST https://dns.example/v1/records: no answer within 10 s"),
-    "staging/web": RetryAfter(900, "quota of the project is used up"),
-    "prod/billing": TerminalError("spec.image: no such image: registry.example/billing:v4"),
-    "team-a/cron": TerminalError("spec.schedule: cannot read '61 * * * *'"),
 }
 
 
@@ -71,7 +71,7 @@ class Time:
 def _work_and_fail(queue: Queue, time: Time) -> None:
     for key, error in FAILING.items():
         for _ in range(1 if isinstance(error, TerminalError) else 4):
-            queue.add(key)
+            queue.add(key, priority=100)
             time.move(2.5)
             request = queue.get(timeout=5)
             _fail(request, queue, FAILING[request.key])

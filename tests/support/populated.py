@@ -127,7 +127,8 @@ class Populated:
             "pause": {},
             "resume": {},
             "park": {"why": "by hand", "items": ["ready", "later", "held", "poison"]},
-            "trace": {"duration": 60 * SECOND, "limit": 1000, "longest": 9000, "kept": 60 * SECOND},
+            "trace": {"duration": 60 * SECOND, "limit": 1000, "longest": 9000, "kept": 60 * SECOND}
+            | {"max_bytes": 10**6, "match": "*"},
             "delete": {"state": "", "items": ["ready", "again", "later", "poison"]},
         }
 
