@@ -3,6 +3,7 @@
 import os
 import re
 import runpy
+import shlex
 from pathlib import Path
 
 import click
@@ -36,6 +37,28 @@ def the_block_can_be_pasted(text: str, reader: Reader) -> None:
     output = reader.run("bash", "-e", text=text, **reader.bare)
     assert "example.com/web patched" in output
     assert output.endswith("deployment.apps/web condition met\n")
+
+
+@runs("distq sandbox --manifest examples/")
+def the_example_can_be_tried(text: str, reader: Reader) -> None:
+    """Run it until its object is reconciled, and print its manifests."""
+    program("kubectl", package="kubernetes-client")
+    tried, printed = text.splitlines()
+    sandbox, _, run = tried.partition(" distq run ")
+    look = "kubectl get clustersecret registry --output yaml"
+    script = (
+        f"distq run {run} & until {look} | grep -q 'reason: Synced'; do sleep 0.1; done; kill $!; wait $!"
+    )
+    reader.run("bash", "-c", f"cd {ROOT} && {sandbox} bash -c {shlex.quote(script)}", **reader.bare)
+    the_manifests_of_an_example_are_printed(printed, reader)
+
+
+@runs("distq manifests examples.")
+def the_manifests_of_an_example_are_printed(text: str, reader: Reader) -> None:
+    """Print them; tests/examples/test_fleets.py uses them."""
+    command, _, file = text.rstrip().partition(" > ")
+    assert file
+    assert "kind: ClusterRole" in reader.run("bash", "-c", f"cd {ROOT} && {command}", **reader.bare)
 
 
 @runs("python3 -m venv .venv && .venv/bin/pip install -q -e '.[demo]'")

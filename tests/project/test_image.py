@@ -75,7 +75,7 @@ def image(tmp_path: Path, redis_server: EmbeddedValkey) -> Iterator[Image]:
         pytest.skip("no podman, or not root: the image is not tried")
     mounted = subprocess.run([podman, "image", "mount", IMAGE], capture_output=True, text=True, check=False)
     if mounted.returncode:
-        pytest.skip("no image distq in podman's storage: podman build -t distq .")
+        pytest.skip("no image distq in podman's storage: .ci/image")
     kubeconfig = tmp_path / "kubeconfig"
     image = Image(mounted.stdout.strip(), kubeconfig, redis_server.url)
     write_kubeconfig(kubeconfig, cluster={"server": f"http://127.0.0.1:{image.ports['8001']}"}, user={})
