@@ -22,6 +22,7 @@ INFO = QueueInfo(
     workers=1,
     oldest_ready=None,
     done_per_second=0.0,
+    traced_until=None,
     **COUNTS,
 )
 NOW = 1_795_000_000.0

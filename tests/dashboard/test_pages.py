@@ -239,7 +239,7 @@ def test_an_item_has_its_story_while_it_is_traced(
     queue.get(timeout=5)
     page = read(browser, "/queues/foos/items/ns~2Fweb")
     events = [text for text in page.texts if text.startswith(("added", "claimed", "failed for good"))]
-    assert [event.split()[0].strip(":;") for event in events] == ["added", "claimed", "failed"]
+    assert [event.split()[0].strip(":;,") for event in events] == ["added", "claimed", "failed"]
     bars = [attributes["class"] for tag, attributes in page.tags if tag == "rect" and "class" in attributes]
     assert bars == ["bar bar-this", "bar bar-other"]
 

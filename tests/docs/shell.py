@@ -98,6 +98,24 @@ def on_call_commands_work(text: str, reader: Reader) -> None:
             assert output == "requeued 1\n"
 
 
+@runs("distq dashboard")
+def the_dashboard_takes_the_options(text: str, reader: Reader) -> None:
+    """Parse each line, which serves until it is stopped or asks: tests/cli/test_dashboard.py runs them."""
+    for words in commands(text):
+        main.commands["dashboard"].make_context("dashboard", words[2:], resilient_parsing=True)
+        options = {option for each in main.commands["dashboard"].params for option in each.opts}
+        assert {word for word in words if word.startswith("--")} <= options
+
+
+@runs("10:21:07 ada")
+def the_audit_is_written_so(text: str, reader: Reader) -> None:
+    """Find how each line is written in the code; tests/dashboard reads it from the log."""
+    for line in text.splitlines():
+        assert re.fullmatch(
+            r"[\d:]{8} \w+ from [\d.]+: (logged in|\w+ .* of foos.*: \d+ of \d+ changed)", line
+        )
+
+
 @runs("docker compose")
 def the_containers_are_there(text: str, reader: Reader) -> None:
     """Compare it with the compose file; not run, since it needs a container engine and pulls images."""

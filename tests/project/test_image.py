@@ -50,8 +50,8 @@ class Image:
         inside = ["chroot", "--userspec=1000:1000", self._root, "env", "-i", "-C", "/srv", *given]
         mounted = ["mount", "--bind", str(self.kubeconfig), self._root + SOME_FILE]
         users = ["mount", "--bind", str(ROOT / "deploy" / "compose-users"), self._root + OTHER_FILE]
-        script = f"{shlex.join(mounted)} && {shlex.join(users)} && exec {shlex.join([*inside, *map(self._here, words)])}"
-        return ["unshare", "--mount", "sh", "-c", script]
+        steps = [mounted, users, ["exec", *inside, *map(self._here, words)]]
+        return ["unshare", "--mount", "sh", "-c", " && ".join(map(shlex.join, steps))]
 
     def _here(self, word: str) -> str:
         """Return a word with this machine's ports and places."""
