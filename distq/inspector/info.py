@@ -130,7 +130,8 @@ class RepairStep:
 class WorkerInfo:
     """One open handle of a queue in one process; ``done`` and ``failed`` count since it was opened.
 
-    ``resource`` is what its Controller reconciles, None where it does not say.
+    ``done_per_second`` is what it settled lately, failures included. ``resource`` is what its Controller
+    reconciles, None where it does not say.
     """
 
     name: str
@@ -143,6 +144,7 @@ class WorkerInfo:
     processing: int
     done: int
     failed: int
+    done_per_second: float
     resource: str | None
 
 

@@ -67,6 +67,7 @@ def worker_infos(store: QueueStore) -> Read[list[WorkerInfo]]:
             processing=processing,
             done=count_of(about.get("done")),
             failed=count_of(about.get("failed")),
+            done_per_second=moment_of(about.get("done_per_second")) or 0.0,
             resource=purpose.resource if (purpose := Purpose.parse(about)) else None,
         )
         for (session, about), processing in zip(workers.items(), held, strict=True)
