@@ -187,9 +187,8 @@ class Client(RawClient):
         """Read the object, let ``change`` change it in place, and return it as stored; NotFound without one.
 
         Nothing is written where nothing differs. Where somebody else was faster it is read and changed again,
-        5 times in all; the last Conflict is raised. ``status`` writes the status alone, which a
-        change of a status that is a subresource needs: ConfigError before anything is written.
-        Source: client-go retry.RetryOnConflict.
+        5 times in all; the last Conflict is raised. ``status`` writes the status alone; a change of a
+        status that is a subresource is a ConfigError without it. Source: client-go retry.RetryOnConflict.
         """
         return changes.modify(self, resource, key, change, status=status)
 
