@@ -78,6 +78,27 @@ def test_wait_for_a_definition(kubectl: Kubectl, widget_definition: str) -> None
     assert "condition met" in kubectl("wait", "--for=condition=established", "--timeout=20s", f"crd/{name}")
 
 
+def test_explain(kubectl: Kubectl, widgets: str) -> None:
+    """The fields of built-in and custom kinds, with their types."""
+    assert widgets
+    assert "replicas <integer>" in " ".join(kubectl("explain", "deployment.spec.replicas").split())
+    assert "containers <[]Container> -required-" in " ".join(kubectl("explain", "pod.spec").split())
+    assert "metadata <ObjectMeta>" in " ".join(kubectl("explain", "widgets").split())
+
+
+def test_apply_of_a_built_in_kind(kubectl: Kubectl, api: Api, deployments: str) -> None:
+    """It merges containers by their names, and leaves out what it applied before."""
+    apply = ("apply", "-f", "-")
+    assert kubectl(*apply, body=deployment("web", web="web:1", log="log:1")) == "deployment.apps/web created"
+    again = kubectl(*apply, body=deployment("web", web="web:1", log="log:1"))
+    assert again == "deployment.apps/web unchanged"
+    strategic = {"spec": {"template": {"spec": {"containers": [{"name": "other", "image": "other:1"}]}}}}
+    kubectl("patch", "deployment", "web", "-p", json.dumps(strategic))
+    assert kubectl(*apply, body=deployment("web", web="web:2")) == "deployment.apps/web configured"
+    containers = api.get(f"{deployments}/web")["spec"]["template"]["spec"]["containers"]
+    assert sorted(each["image"] for each in containers) == ["other:1", "web:2"]
+
+
 def test_scale(kubectl: Kubectl, api: Api, deployments: str) -> None:
     """By kind and name, and only from the count that is expected."""
     api.create(deployments, deployment("web", web="web:1"))

@@ -4,16 +4,24 @@ Source: kubernetes pkg/printers/internalversion/printers.go.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-from distq.testing.apiserver.durations import age, between
-from distq.testing.apiserver.pod_columns import pod_cells
+from distq.testing.apiserver.cells import (
+    Cells,
+    Column,
+    Columns,
+    age_of,
+    columns,
+    labels_text,
+    name_of,
+    selector_text,
+    value_at,
+)
+from distq.testing.apiserver.durations import age
 from distq.testing.apiserver.resources import ServedResource
-from distq.testing.apiserver.selectors import text_of_label_selector
 from distq.testing.apiserver.store import Content
+from distq.testing.apiserver.workload_columns import WORKLOADS
 
-Cells = list[Any]
-_TYPES = {"#": "integer", "?": "boolean"}
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _CLASS = "volume.beta.kubernetes.io/storage-class"
 _ACCESS_MODES = {
@@ -22,26 +30,6 @@ _ACCESS_MODES = {
     "ReadWriteMany": "RWX",
     "ReadWriteOncePod": "RWOP",
 }
-_WIDTH = 16
-"""So much of a load balancer's addresses is shown."""
-
-
-class Column(NamedTuple):
-    """A column of a table (metav1.TableColumnDefinition)."""
-
-    name: str
-    type: str = "string"
-    format: str = ""
-    description: str = ""
-    priority: int = 0
-    """Above 0 it is shown by ``-o wide`` alone."""
-
-
-class Columns(NamedTuple):
-    """The columns of a kind, and what makes an object's cells."""
-
-    definitions: list[Column]
-    cells: Callable[[Content], Cells]
 
 
 def columns_of(resource: ServedResource) -> Columns | None:
@@ -49,53 +37,17 @@ def columns_of(resource: ServedResource) -> Columns | None:
     return None if resource.group == "events.k8s.io" else _OF_KIND.get(resource.kind)
 
 
-def _columns(names: str, cells: Callable[[Content], Cells]) -> Columns:
-    """Read names between bars: behind ``*`` shown where there is room, before ``#`` and ``?`` no text."""
-    definitions = []
-    for text in names.split("|"):
-        kind = _TYPES.get(text[-1], "string")
-        name = text.strip("*#?")
-        form = "name" if name == "Name" else ""
-        definitions.append(Column(name, kind, form, priority=int(text.startswith("*"))))
-    return Columns(definitions, cells)
-
-
-def _at(content: Content, path: str, absent: Any = None) -> Any:
-    value: Any = content
-    for step in path.split("."):
-        value = value.get(step) if isinstance(value, dict) else None
-    return absent if value is None else value
-
-
-def _name(content: Content) -> str:
-    name: str = content["metadata"]["name"]
-    return name
-
-
-def _age(content: Content) -> str:
-    return age(content["metadata"].get("creationTimestamp"))
-
-
 def _created(content: Content) -> Cells:
-    return [_name(content), content["metadata"].get("creationTimestamp")]
+    return [name_of(content), content["metadata"].get("creationTimestamp")]
 
 
 def _plain(*paths: str) -> Callable[[Content], Cells]:
     """Return what makes the cells of name, fields and age."""
-    return lambda content: [_name(content), *(_at(content, path, "") for path in paths), _age(content)]
-
-
-def _labels(labels: Mapping[str, str] | None) -> str:
-    return ",".join(f"{name}={value}" for name, value in sorted((labels or {}).items())) or "<none>"
-
-
-def _selector(selector: Mapping[str, Any] | None) -> str:
-    return text_of_label_selector(selector or {}) or "<none>"
-
-
-def _containers(template: Content) -> Cells:
-    containers = _at(template, "spec.containers", [])
-    return [",".join(each[field] for each in containers) for field in ("name", "image")]
+    return lambda content: [
+        name_of(content),
+        *(value_at(content, path, "") for path in paths),
+        age_of(content),
+    ]
 
 
 def _entries(content: Content, *fields: str) -> int:
@@ -103,115 +55,24 @@ def _entries(content: Content, *fields: str) -> int:
 
 
 def _config_map(content: Content) -> Cells:
-    return [_name(content), _entries(content, "data", "binaryData"), _age(content)]
+    return [name_of(content), _entries(content, "data", "binaryData"), age_of(content)]
 
 
 def _secret(content: Content) -> Cells:
-    return [_name(content), content.get("type", ""), _entries(content, "data"), _age(content)]
-
-
-def _deployment(content: Content) -> Cells:
-    ready = f"{_at(content, 'status.readyReplicas', 0)}/{_at(content, 'spec.replicas', 0)}"
-    counts = (_at(content, f"status.{name}", 0) for name in ("updatedReplicas", "availableReplicas"))
-    spec = content["spec"]
-    return [
-        _name(content),
-        ready,
-        *counts,
-        _age(content),
-        *_containers(spec["template"]),
-        _selector(spec["selector"]),
-    ]
-
-
-def _replica_set(content: Content) -> Cells:
-    counts = [_at(content, path, 0) for path in ("spec.replicas", "status.replicas", "status.readyReplicas")]
-    spec = content["spec"]
-    return [
-        _name(content),
-        *counts,
-        _age(content),
-        *_containers(spec["template"]),
-        _selector(spec["selector"]),
-    ]
-
-
-def _stateful_set(content: Content) -> Cells:
-    ready = f"{_at(content, 'status.readyReplicas', 0)}/{_at(content, 'spec.replicas', 0)}"
-    return [_name(content), ready, _age(content), *_containers(content["spec"]["template"])]
-
-
-_SCHEDULED = (
-    *("desiredNumberScheduled", "currentNumberScheduled", "numberReady"),
-    *("updatedNumberScheduled", "numberAvailable"),
-)
-
-
-def _daemon_set(content: Content) -> Cells:
-    spec = content["spec"]
-    return [
-        _name(content),
-        *(_at(content, f"status.{name}", 0) for name in _SCHEDULED),
-        _labels(_at(spec, "template.spec.nodeSelector")),
-        _age(content),
-        *_containers(spec["template"]),
-        _selector(spec["selector"]),
-    ]
-
-
-def _job(content: Content) -> Cells:
-    spec, status = content["spec"], content.get("status", {})
-    done, parallelism = status.get("succeeded", 0), spec.get("parallelism", 0)
-    completions = f"{done}/{spec.get('completions', 1)}"
-    if "completions" not in spec and parallelism > 1:
-        completions = f"{done}/1 of {parallelism}"
-    return [
-        _name(content),
-        _job_status(content),
-        completions,
-        between(status.get("startTime"), status.get("completionTime")),
-        _age(content),
-        *_containers(spec["template"]),
-        _selector(spec.get("selector")),
-    ]
-
-
-def _job_status(content: Content) -> str:
-    conditions = _at(content, "status.conditions", [])
-    true = [each["type"] for each in conditions if each["status"] == "True"]
-    if "deletionTimestamp" in content["metadata"]:
-        true.append("Terminating")
-    ordered = ("Complete", "Failed", "Terminating", "Suspended", "FailureTarget", "SuccessCriteriaMet")
-    return next((each for each in ordered if each in true), "Running")
-
-
-def _cron_job(content: Content) -> Cells:
-    spec, last = content["spec"], _at(content, "status.lastScheduleTime")
-    job = spec["jobTemplate"]["spec"]
-    return [
-        _name(content),
-        spec["schedule"],
-        spec.get("timeZone", "<none>"),
-        str(spec.get("suspend", "<unset>")),
-        len(_at(content, "status.active", ())),
-        age(last) if last else "<none>",
-        _age(content),
-        *_containers(job["template"]),
-        _selector(job.get("selector")),
-    ]
+    return [name_of(content), content.get("type", ""), _entries(content, "data"), age_of(content)]
 
 
 def _service(content: Content) -> Cells:
     spec = content["spec"]
     addresses, ports = spec.get("clusterIPs", ()), spec.get("ports", ())
     return [
-        _name(content),
+        name_of(content),
         spec["type"],
         addresses[0] if addresses else "<none>",
         _external_addresses(content),
         ",".join(map(_port, ports)) or "<none>",
-        _age(content),
-        _labels(spec.get("selector")),
+        age_of(content),
+        labels_text(spec.get("selector")),
     ]
 
 
@@ -232,7 +93,7 @@ def _external_addresses(content: Content) -> str:
 
 
 def _balancers(content: Content) -> str:
-    found = _at(content, "status.loadBalancer.ingress", [])
+    found = value_at(content, "status.loadBalancer.ingress", [])
     return ",".join(sorted({each.get("ip") or each.get("hostname", "") for each in found} - {""}))
 
 
@@ -242,12 +103,12 @@ def _ingress(content: Content) -> Cells:
     more = len(spec.get("rules", ())) - 3
     listed = ",".join(hosts) or "*"
     return [
-        _name(content),
+        name_of(content),
         spec.get("ingressClassName", "<none>"),
         f"{listed} + {more} more..." if more > 0 and hosts else listed,
         _balancers(content),
         "80, 443" if spec.get("tls") else "80",
-        _age(content),
+        age_of(content),
     ]
 
 
@@ -256,28 +117,30 @@ def _modes(modes: list[str]) -> str:
 
 
 def _phase(content: Content) -> str:
-    return "Terminating" if "deletionTimestamp" in content["metadata"] else _at(content, "status.phase", "")
+    return (
+        "Terminating" if "deletionTimestamp" in content["metadata"] else value_at(content, "status.phase", "")
+    )
 
 
 def _class(content: Content) -> str:
-    annotated: str | None = _at(content, "metadata.annotations", {}).get(_CLASS)
-    return annotated or _at(content, "spec.storageClassName", "")
+    annotated: str | None = value_at(content, "metadata.annotations", {}).get(_CLASS)
+    return annotated or value_at(content, "spec.storageClassName", "")
 
 
 def _volume(content: Content) -> Cells:
     spec = content["spec"]
     claim = spec.get("claimRef")
     return [
-        _name(content),
-        _at(spec, "capacity.storage", "0"),
+        name_of(content),
+        value_at(spec, "capacity.storage", "0"),
         _modes(spec.get("accessModes", [])),
         spec.get("persistentVolumeReclaimPolicy", ""),
         _phase(content),
         f"{claim.get('namespace', '')}/{claim.get('name', '')}" if claim else "",
         _class(content),
         spec.get("volumeAttributesClassName", "<unset>"),
-        _at(content, "status.reason", ""),
-        _age(content),
+        value_at(content, "status.reason", ""),
+        age_of(content),
         spec.get("volumeMode", "<unset>"),
     ]
 
@@ -286,46 +149,46 @@ def _claim(content: Content) -> Cells:
     spec = content["spec"]
     bound = bool(spec.get("volumeName"))
     return [
-        _name(content),
+        name_of(content),
         _phase(content),
         spec.get("volumeName", ""),
-        _at(content, "status.capacity.storage", "0") if bound else "",
-        _modes(_at(content, "status.accessModes", [])) if bound else "",
+        value_at(content, "status.capacity.storage", "0") if bound else "",
+        _modes(value_at(content, "status.accessModes", [])) if bound else "",
         _class(content),
         spec.get("volumeAttributesClassName", "<unset>"),
-        _age(content),
+        age_of(content),
         spec.get("volumeMode", "<unset>"),
     ]
 
 
 def _storage_class(content: Content) -> Cells:
-    default = _at(content, "metadata.annotations", {}).get(_DEFAULT_CLASS) == "true"
+    default = value_at(content, "metadata.annotations", {}).get(_DEFAULT_CLASS) == "true"
     return [
-        f"{_name(content)} (default)" if default else _name(content),
+        f"{name_of(content)} (default)" if default else name_of(content),
         content["provisioner"],
         content.get("reclaimPolicy", "Delete"),
         content.get("volumeBindingMode", "Immediate"),
         content.get("allowVolumeExpansion", False),
-        _age(content),
+        age_of(content),
     ]
 
 
 def _budget(content: Content) -> Cells:
-    bounds = [str(_at(content, f"spec.{name}", "N/A")) for name in ("minAvailable", "maxUnavailable")]
-    return [_name(content), *bounds, _at(content, "status.disruptionsAllowed", 0), _age(content)]
+    bounds = [str(value_at(content, f"spec.{name}", "N/A")) for name in ("minAvailable", "maxUnavailable")]
+    return [name_of(content), *bounds, value_at(content, "status.disruptionsAllowed", 0), age_of(content)]
 
 
 def _priority_class(content: Content) -> Cells:
     given = content.get("value", 0), content.get("globalDefault", False)
-    return [_name(content), *given, _age(content), content.get("preemptionPolicy", "")]
+    return [name_of(content), *given, age_of(content), content.get("preemptionPolicy", "")]
 
 
 def _webhooks(content: Content) -> Cells:
-    return [_name(content), len(content.get("webhooks", ())), _age(content)]
+    return [name_of(content), len(content.get("webhooks", ())), age_of(content)]
 
 
 def _network_policy(content: Content) -> Cells:
-    return [_name(content), _selector(_at(content, "spec.podSelector")), _age(content)]
+    return [name_of(content), selector_text(value_at(content, "spec.podSelector")), age_of(content)]
 
 
 def _binding(content: Content) -> Cells:
@@ -335,7 +198,7 @@ def _binding(content: Content) -> Cells:
         ", ".join(text.format(**{"namespace": "", **each}) for each in subjects if each["kind"] == kind)
         for kind, text in names.items()
     ]
-    return [_name(content), f"{role['kind']}/{role['name']}", _age(content), *listed]
+    return [name_of(content), f"{role['kind']}/{role['name']}", age_of(content), *listed]
 
 
 def _event(content: Content) -> Cells:
@@ -358,56 +221,44 @@ def _event(content: Content) -> Cells:
         content.get("message", "").strip(),
         age(first),
         count,
-        _name(content),
+        name_of(content),
     ]
 
 
-_WORKLOAD = "|Age|*Containers|*Images"
-_WEBHOOKS = _columns("Name|Webhooks#|Age", _webhooks)
-_BINDINGS = _columns("Name|Role|Age|*Users|*Groups|*ServiceAccounts", _binding)
+_WEBHOOKS = columns("Name|Webhooks#|Age", _webhooks)
+_BINDINGS = columns("Name|Role|Age|*Users|*Groups|*ServiceAccounts", _binding)
 _BY_TIME = Columns([Column("Name", format="name"), Column("Created At", "date")], _created)
 _OF_KIND: Mapping[str, Columns] = {
+    **WORKLOADS,
     "ClusterRole": _BY_TIME,
     "ClusterRoleBinding": _BINDINGS,
-    "ConfigMap": _columns("Name|Data|Age", _config_map),
-    "CronJob": _columns(
-        "Name|Schedule|Timezone|Suspend?|Active#|Last Schedule" + _WORKLOAD + "|*Selector", _cron_job
-    ),
+    "ConfigMap": columns("Name|Data|Age", _config_map),
     "CustomResourceDefinition": _BY_TIME,
-    "DaemonSet": _columns(
-        "Name|Desired#|Current#|Ready#|Up-to-date#|Available#|Node Selector" + _WORKLOAD + "|*Selector",
-        _daemon_set,
-    ),
-    "Deployment": _columns("Name|Ready|Up-to-date|Available" + _WORKLOAD + "|*Selector", _deployment),
-    "Event": _columns(
+    "Event": columns(
         "Last Seen|Type|Reason|Object|*Subobject|*Source|Message|*First Seen|*Count|*Name", _event
     ),
-    "Ingress": _columns("Name|Class|Hosts|Address|Ports|Age", _ingress),
-    "Job": _columns("Name|Status|Completions|Duration" + _WORKLOAD + "|*Selector", _job),
-    "Lease": _columns("Name|Holder|Age", _plain("spec.holderIdentity")),
+    "Ingress": columns("Name|Class|Hosts|Address|Ports|Age", _ingress),
+    "Lease": columns("Name|Holder|Age", _plain("spec.holderIdentity")),
     "LimitRange": _BY_TIME,
     "MutatingWebhookConfiguration": _WEBHOOKS,
-    "Namespace": _columns("Name|Status|Age", _plain("status.phase")),
-    "NetworkPolicy": _columns("Name|Pod-Selector|Age", _network_policy),
-    "PersistentVolume": _columns(
+    "Namespace": columns("Name|Status|Age", _plain("status.phase")),
+    "NetworkPolicy": columns("Name|Pod-Selector|Age", _network_policy),
+    "PersistentVolume": columns(
         "Name|Capacity|Access Modes|Reclaim Policy|Status|Claim|StorageClass|VolumeAttributesClass|Reason|Age"
         "|*VolumeMode",
         _volume,
     ),
-    "PersistentVolumeClaim": _columns(
+    "PersistentVolumeClaim": columns(
         "Name|Status|Volume|Capacity|Access Modes|StorageClass|VolumeAttributesClass|Age|*VolumeMode", _claim
     ),
-    "Pod": _columns("Name|Ready|Status|Restarts|Age|*IP|*Node|*Nominated Node|*Readiness Gates", pod_cells),
-    "PodDisruptionBudget": _columns("Name|Min Available|Max Unavailable|Allowed Disruptions#|Age", _budget),
-    "PriorityClass": _columns("Name|Value#|Global-Default?|Age|PreemptionPolicy", _priority_class),
-    "ReplicaSet": _columns("Name|Desired#|Current#|Ready#" + _WORKLOAD + "|*Selector", _replica_set),
+    "PodDisruptionBudget": columns("Name|Min Available|Max Unavailable|Allowed Disruptions#|Age", _budget),
+    "PriorityClass": columns("Name|Value#|Global-Default?|Age|PreemptionPolicy", _priority_class),
     "Role": _BY_TIME,
     "RoleBinding": _BINDINGS,
-    "Secret": _columns("Name|Type|Data|Age", _secret),
-    "Service": _columns("Name|Type|Cluster-IP|External-IP|Port(s)|Age|*Selector", _service),
-    "ServiceAccount": _columns("Name|Age", _plain()),
-    "StatefulSet": _columns("Name|Ready" + _WORKLOAD, _stateful_set),
-    "StorageClass": _columns(
+    "Secret": columns("Name|Type|Data|Age", _secret),
+    "Service": columns("Name|Type|Cluster-IP|External-IP|Port(s)|Age|*Selector", _service),
+    "ServiceAccount": columns("Name|Age", _plain()),
+    "StorageClass": columns(
         "Name|Provisioner|ReclaimPolicy|VolumeBindingMode|AllowVolumeExpansion|Age", _storage_class
     ),
     "ValidatingWebhookConfiguration": _WEBHOOKS,
