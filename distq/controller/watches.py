@@ -33,7 +33,8 @@ class _Watch:
     asks the API server for nothing but metadata. ``cached`` keeps the objects in Redis, for
     ``Controller.lister``: each as the ``transform`` returns it, None for as it came, and with the values of
     the ``indexers``, functions by name from an object to texts. ``on_error`` says what becomes of an object
-    that a predicate or mapping function fails on: "park" it and go on, or "stop" before it until it works.
+    that one of these functions, a predicate or ``keys`` fails on: "park" it and go on, or "stop" before it
+    until it works.
     """
 
     resource: str = field(kw_only=False)

@@ -11,7 +11,7 @@ from distq.redisio.keys import shown
 from distq.redisio.queue_reads import Holder, StoredItem
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import ClaimRecord, FailureRecord, StreamRecord, count_of, moment_of, words_of
-from distq.redisio.round_trips import Read
+from distq.redisio.round_trips import Read, gather
 from distq.workqueue.purpose import Purpose
 
 _NO_FAILURE = FailureRecord(0, 0, 0, "", "", "")
@@ -19,9 +19,12 @@ _NO_FAILURE = FailureRecord(0, 0, 0, "", "", "")
 
 def queue_info(store: QueueStore, now: float) -> Read[QueueInfo]:
     """Describe a queue at the server's time ``now``."""
-    counts = yield from queue_reads.counts(store, now)
-    heads = yield from queue_reads.heads(store, "ready")
-    workers = yield from queue_reads.worker_records(store)
+    asked: list[Read[Any]] = [
+        queue_reads.counts(store, now),
+        queue_reads.heads(store, "ready"),
+        queue_reads.worker_records(store),
+    ]
+    counts, heads, workers = yield from gather(asked)
     waiting_since = [*heads.values(), *(due_us for _, due_us in counts.first_due if due_us)]
     done_per_second = sum((moment_of(about.get("done_per_second")) or 0.0 for about in workers.values()), 0.0)
     return QueueInfo(

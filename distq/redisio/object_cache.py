@@ -22,8 +22,8 @@ _ALL, _GONE = b"all", b"gone"
 class CachedObject(NamedTuple):
     """An object in the cache: its key, version, and JSON; and the values under which each index finds it.
 
-    ``data`` is empty where the object is too large to be cached: it is there, and the API server has it. Of
-    what is read ``indices`` are empty.
+    ``data`` is empty where the object is too large to be cached, or its transform failed: it is there, and
+    the API server has it. Of what is read ``indices`` are empty.
     """
 
     name: str

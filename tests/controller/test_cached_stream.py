@@ -263,22 +263,6 @@ def many_keys(obj: Object) -> list[str]:
     return [f"{obj['metadata']['name']}-{number}" for number in range(25)]
 
 
-def test_values_that_no_commit_takes_are_a_failure_of_their_object(scene: Scene) -> None:
-    """It is counted as such, and what happened before it is handed over."""
-    with scene.leading(cached(scene, indexers={"color": many_shades})) as leader:
-        client = leader.client
-        client.create(config_map(scene.namespace, "a", color="red"))
-        client.create(config_map(scene.namespace, "b", color="all"))
-        eventually(lambda: leader.stream.failures)
-        assert scene.key("a") in scene.pending()
-
-
-def many_shades(obj: Object) -> list[str]:
-    """Return a color, or a mebibyte of them."""
-    color = obj["data"]["color"]
-    return [f"{number:01000}" for number in range(1100)] if color == "all" else [color]
-
-
 def test_pages_of_a_list_are_cached_as_they_come(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lists of several pages, first and second ones, leave a whole cache."""
     monkeypatch.setattr(pager_module, "PAGE_SIZE", 2)

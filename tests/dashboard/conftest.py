@@ -15,6 +15,7 @@ from distq.inspector import Inspector
 from distq.redisio.connection import Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.queue import Queue
+from tests.support.parts import program
 
 NOWHERE = "redis://127.0.0.1:1/0"
 HOSTILE_KEYS = [
@@ -68,6 +69,12 @@ def browser(connection: Connection) -> FlaskClient:
 def offline() -> FlaskClient:
     """Give an HTTP client of a dashboard whose Redis does not answer."""
     return create_app(Inspector(NOWHERE)).test_client()
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """Find the browser's program; skip, or fail in CI, where this machine has none."""
+    return program("chromium", "chromium-browser", "google-chrome", package="chromium")
 
 
 SERVE = """

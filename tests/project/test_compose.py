@@ -15,7 +15,7 @@ import yaml
 from distq.cli.program import main as distq
 from distq.cli.target import load_controllers
 from distq.config import Settings
-from distq.dashboard.security import is_loopback
+from distq.dashboard.access import is_loopback
 from distq.redisio.connection import Connection
 from distq.testing.apiserver.__main__ import main as emulator
 from distq.testing.embedded_valkey import EmbeddedValkey

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from distq.clock import Clock
 from distq.controller.cached import handing_over
-from distq.controller.cached.caching import Caching
+from distq.controller.cached.caching import Caching, Kept
 from distq.controller.event import Event, EventType
 from distq.controller.stream.failure_log import FailureLog
 from distq.controller.stream.known import Known
@@ -31,7 +31,7 @@ class RoutingError(DistqError):
 
 
 class Unrouted(NamedTuple):
-    """What is parked of an object that a predicate or mapping function failed on, and why.
+    """What is parked of an object that a function of the watch failed on, and why.
 
     The item is empty where the object's name cannot be in one: then nothing is.
     """
@@ -102,37 +102,34 @@ class Router:
         self.last_seen.remember(obj)
         if self._caching is None:
             return None
-        return Route(obj.key, (), before, self._kept(obj))
+        kept = self._caching.keep(obj)
+        if kept.problem is None:
+            return Route(obj.key, (), before, kept.object)
+        unrouted = self._unrouted_by(kept.problem, obj)
+        return Route(obj.key, (), Known("", before.keys), kept.object, unrouted=unrouted)
 
     def _route(self, event: Event, obj: RawObject, before: Known) -> Route:
         gone = event.type == "delete"
-        cached = None if gone or self._caching is None else self._kept(obj)
+        kept = None if gone or self._caching is None else self._caching.keep(obj)
         gone_at = obj.version if gone and self._caching else ""
-        keys, unrouted = self._keys_or_problem(event, obj, cached)
+        keys, unrouted = self._keys_or_problem(event, obj, kept)
         if gone:
             self.last_seen.forget(obj)
         elif unrouted is None:  # else what was handed over before it is still what the next is compared with
             self.last_seen.remember(obj)
         if unrouted is not None:
-            enqueued, kept = before.keys if gone else [], before.keys
+            enqueued, meant = before.keys if gone else [], before.keys
         elif keys is None:
-            enqueued, kept = [], before.keys
+            enqueued, meant = [], before.keys
         elif self.mapped:
-            enqueued, kept = list(dict.fromkeys([*before.keys, *keys])), keys
+            enqueued, meant = list(dict.fromkeys([*before.keys, *keys])), keys
         else:
-            enqueued, kept = keys, ()
-        known = None if gone else Known("" if unrouted else obj.version, kept)
-        return Route(obj.key, enqueued, known, cached, gone_at, unrouted)
-
-    def _kept(self, obj: RawObject) -> CachedObject:
-        assert self._caching is not None  # noqa: S101  # asked for only then
-        try:
-            return self._caching.keep(obj)
-        except Exception as error:
-            raise self._stopped_by(error, obj) from error
+            enqueued, meant = keys, ()
+        known = None if gone else Known("" if unrouted else obj.version, meant)
+        return Route(obj.key, enqueued, known, kept.object if kept else None, gone_at, unrouted)
 
     def _keys_or_problem(
-        self, event: Event, obj: RawObject, cached: CachedObject | None
+        self, event: Event, obj: RawObject, kept: Kept | None
     ) -> tuple[list[bytes] | None, Unrouted | None]:
         """Return the event's keys, None if it is filtered; or what is parked, where a function fails.
 
@@ -140,15 +137,21 @@ class Router:
         """
         stream = handing_over.current()
         if self._caching and stream:
-            stream.begin(obj.key, cached, obj.version)
+            stream.begin(obj.key, kept.object if kept else None, obj.version)
+        if kept and kept.problem:
+            return None, self._unrouted_by(kept.problem, obj)
         try:
             return list(dict.fromkeys(self._keys_of(event))) if self._predicate(event) else None, None
         except (PositionMoved, LeaseLost):
             raise  # the stream's own: the object was to be shown
-        except Exception as error:
-            if self._watch.on_error == "stop" or _is_outage(error):
-                raise self._stopped_by(error, obj) from error
-            return None, self._parked_by(error, obj)
+        except Exception as error:  # noqa: BLE001 - the program's own functions
+            return None, self._unrouted_by(error, obj)
+
+    def _unrouted_by(self, error: Exception, obj: RawObject) -> Unrouted:
+        """Return what is parked, or raise RoutingError where the stream is to stop."""
+        if self._watch.on_error == "stop" or _is_outage(error):
+            raise self._stopped_by(error, obj) from error
+        return self._parked_by(error, obj)
 
     def _stopped_by(self, error: Exception, obj: RawObject) -> RoutingError:
         self._count()
@@ -168,6 +171,8 @@ class Router:
 
 def _is_outage(error: Exception) -> bool:
     """Return whether a later try may succeed though the object stays as it is."""
+    if isinstance(error, ValueError) and isinstance(error.__cause__, Exception):  # of an index function
+        error = error.__cause__
     if isinstance(error, ApiError):
         return error.status in {0, 429} or error.status >= 500
     return isinstance(error, RedisError | CacheNotSynced)

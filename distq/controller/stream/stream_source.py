@@ -120,7 +120,7 @@ class StreamSource:
 
     @property
     def failures(self) -> int:
-        """Return how often a predicate or mapping function failed since the start."""
+        """Return how often a function of the watch failed since the start."""
         return self._router.failures if self._opened else 0
 
     # The sink: called by the Reflector, in one thread.

@@ -7,7 +7,7 @@ the server claims to.
 
 from typing import Any
 
-from distq.testing.apiserver.resources import Catalogue, ServedResource
+from distq.testing.apiserver.resources import OF_SUBRESOURCES, SUBRESOURCE_VERBS, Catalogue, ServedResource
 
 VERSION = {
     "major": "1",
@@ -20,7 +20,6 @@ VERSION = {
     "compiler": "emulated by distq",
     "platform": "linux/amd64",
 }
-_SUBRESOURCE_VERBS = {"finalize": ["update"], "status": ["get", "patch", "update"]}
 
 
 def core_versions() -> dict[str, Any]:
@@ -108,10 +107,13 @@ def _entries(resource: ServedResource) -> list[dict[str, Any]]:
 
 
 def _subresource(resource: ServedResource, name: str) -> dict[str, Any]:
+    shown = OF_SUBRESOURCES.get(name)
+    place = {} if shown is None else {"group": shown.group, "version": shown.version}
     return {
         "name": f"{resource.plural}/{name}",
         "singularName": "",
         "namespaced": resource.namespaced,
-        "kind": resource.kind,
-        "verbs": _SUBRESOURCE_VERBS[name],
+        **place,
+        "kind": (shown or resource).kind,
+        "verbs": list(SUBRESOURCE_VERBS[name]),
     }

@@ -7,10 +7,9 @@ Source: kubernetes pkg/controller/namespace/deletion.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from distq.testing.apiserver.backlog import Backlog
-from distq.testing.apiserver.objects import timestamp
+from distq.testing.apiserver.conditions import with_condition
 from distq.testing.apiserver.registry import DeleteOptions, Registry
 from distq.testing.apiserver.resources import NAMESPACES, PODS, Catalogue, ServedResource
 from distq.testing.apiserver.store import Collection, Content, Store, Stored, StoreEvent
@@ -85,10 +84,11 @@ class NamespaceController:
         return list(collection.scan(f"{namespace}/"))
 
     def _report(self, namespace: Stored, left: Mapping[ServedResource, list[Stored]]) -> Stored:
-        wrong = dict(_what_is_left(left))
-        status = namespace.content["status"]
-        conditions = [_condition(status, each, wrong.get(each)) for each in _FINE]
-        return self._update(namespace, "status", status=status | {"conditions": conditions})
+        wrong, status = dict(_what_is_left(left)), namespace.content["status"]
+        for kind, fine in _FINE.items():
+            reason, message = wrong.get(kind, fine)
+            status = with_condition(status, kind, str(kind in wrong), reason=reason, message=message)
+        return self._update(namespace, "status", status=status)
 
     def _update(self, namespace: Stored, subresource: str, **fields: Content) -> Stored:
         new = namespace.content | {"metadata": dict(namespace.metadata)} | fields
@@ -122,13 +122,3 @@ def _what_is_left(left: Mapping[ServedResource, list[Stored]]) -> Iterator[tuple
         "NamespaceFinalizersRemaining",
         ("SomeFinalizersRemain", f"Some content in the namespace has finalizers remaining: {listed}"),
     )
-
-
-def _condition(status: Content, kind: str, wrong: tuple[str, str] | None) -> dict[str, Any]:
-    """Return a condition, with the time at which its status changed."""
-    reason, message = wrong or _FINE[kind]
-    condition = {"type": kind, "status": str(bool(wrong)), "reason": reason, "message": message}
-    before = next((each for each in status.get("conditions", ()) if each["type"] == kind), None)
-    unchanged = before is not None and before["status"] == condition["status"]
-    since = before["lastTransitionTime"] if before and unchanged else timestamp()
-    return condition | {"lastTransitionTime": since}

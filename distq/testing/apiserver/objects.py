@@ -15,6 +15,7 @@ from distq.testing.apiserver import typed
 from distq.testing.apiserver.resources import ServedResource
 from distq.testing.apiserver.status import bad_request, conflict, invalid
 from distq.testing.apiserver.store import Content, Stored
+from distq.testing.apiserver.structural import same_value
 
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _SUBDOMAIN = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
@@ -232,11 +233,5 @@ def check_uid(
 
 def same(new: Content, stored: Stored) -> bool:
     """Return whether a write changes nothing."""
-    old = stored.content
     new["metadata"]["resourceVersion"] = stored.metadata["resourceVersion"]
-    # == takes True for 1, so equal dicts are compared as JSON too
-    return new == old and _canonical(new) == _canonical(old)
-
-
-def _canonical(content: Content) -> bytes:
-    return msgspec.json.encode(content, order="deterministic")
+    return same_value(new, stored.content)

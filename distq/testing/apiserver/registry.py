@@ -105,7 +105,7 @@ class Registry:
         existing = collection.get(key)
         if existing is None:
             raise not_found(resource, key.rpartition("/")[2])
-        self._check_preconditions(resource, existing, options)
+        self.check_preconditions(resource, existing, options)
         if resource == NAMESPACES and existing.name in _PERMANENT_NAMESPACES:
             raise forbidden(resource, existing.name, "this namespace may not be deleted")
         finalizers = _finalizers(resource, existing, options)
@@ -186,9 +186,8 @@ class Registry:
             return Stored(existing.key, new, existing.revision)  # under the old version, as the real one
         return self._store.put(collection, existing.key, new)
 
-    def _check_preconditions(
-        self, resource: ServedResource, existing: Stored, options: DeleteOptions
-    ) -> None:
+    def check_preconditions(self, resource: ServedResource, existing: Stored, options: DeleteOptions) -> None:
+        """Refuse to delete another object, or version of it, than the options name."""
         checks: list[tuple[str, Any, Any, str]] = [
             ("UID", options.uid, existing.metadata["uid"], "deleted and then recreated"),
             ("ResourceVersion", options.resource_version, existing.metadata["resourceVersion"], "modified"),

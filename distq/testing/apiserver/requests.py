@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 import msgspec
 import yaml
 
-from distq.testing.apiserver.resources import Catalogue, ServedResource
+from distq.testing.apiserver.resources import OF_SUBRESOURCES, Catalogue, ServedResource
 from distq.testing.apiserver.status import (
     StatusError,
     bad_request,
@@ -18,8 +18,8 @@ from distq.testing.apiserver.status import (
     unsupported_media_type,
 )
 
-_NAMESPACE_SUBRESOURCES = {"status", "finalize"}
-_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_NAMESPACE_SUBRESOURCES = {"finalize", "status"}
+VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
 class Path(NamedTuple):
@@ -57,6 +57,11 @@ class Target:
     namespace: str
     name: str
     subresource: str
+
+    @property
+    def shown(self) -> ServedResource:
+        """Return what is read and written there: objects of the resource, or of a subresource's own kind."""
+        return OF_SUBRESOURCES.get(self.subresource, self.resource)
 
 
 def locate(catalogue: Catalogue, path: str) -> Target | None:
@@ -103,7 +108,7 @@ class RecordedRequest:
     def verb(self) -> str:
         """The verb as audit logs and RBAC name it: get, list, watch, create, update, patch, delete..."""
         if self.method != "GET":
-            verb = _VERBS.get(self.method, self.method.lower())
+            verb = VERBS.get(self.method, self.method.lower())
             return "deletecollection" if verb == "delete" and not self.name else verb
         if is_set(self.query, "watch"):
             return "watch"

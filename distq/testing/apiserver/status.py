@@ -51,15 +51,14 @@ class StatusError(Exception):
         return status | {"code": self.code}
 
 
-def success(resource: ServedResource, name: str, uid: str) -> dict[str, Any]:
+def success() -> dict[str, Any]:
+    """Return the Status object of a request that succeeded and has no object to answer."""
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+
+
+def deleted(resource: ServedResource, name: str, uid: str) -> dict[str, Any]:
     """Return the Status object that answers a finished delete."""
-    return {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Success",
-        "details": _details(resource, name) | {"uid": uid},
-    }
+    return success() | {"details": _details(resource, name) | {"uid": uid}}
 
 
 def not_found(resource: ServedResource, name: str) -> StatusError:
@@ -121,6 +120,15 @@ def terminating(resource: ServedResource, name: str, namespace: str) -> StatusEr
         "field": "metadata.namespace",
     }
     return StatusError(403, "Forbidden", message, details=_details(resource, name) | {"causes": [told]})
+
+
+def disruption(message: str, *, retry_after: int = 0) -> StatusError:
+    """Return the answer for an eviction that a PodDisruptionBudget does not allow, and why."""
+    details: dict[str, Any] = {"causes": [{"reason": "DisruptionBudget", "message": message}]}
+    if retry_after:
+        details["retryAfterSeconds"] = retry_after
+    text = "Cannot evict pod as it would violate the pod's disruption budget."
+    return StatusError(429, "TooManyRequests", text, details=details)
 
 
 def invalid(group: str, kind: str, name: str, *causes: tuple[str, str, str]) -> StatusError:

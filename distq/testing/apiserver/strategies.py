@@ -12,6 +12,7 @@ from distq.testing.apiserver import admission, typed
 from distq.testing.apiserver.definitions import established, with_defaults
 from distq.testing.apiserver.immutable import changes_of_immutable
 from distq.testing.apiserver.resources import DEFINITIONS, DEPLOYMENTS, LEASES, NAMESPACES, ServedResource
+from distq.testing.apiserver.scale import violations_of_scale
 from distq.testing.apiserver.schema_validation import violations
 from distq.testing.apiserver.status import invalid
 from distq.testing.apiserver.store import Content
@@ -103,6 +104,7 @@ def _require_schema(resource: ServedResource, new: Content, old: Content | None 
     spoken = {"apiVersion": resource.api_version, "kind": resource.kind}
     if resource.custom:
         causes = list(violations(resource.schema, spoken | new, old and spoken | old))
+        causes += violations_of_scale(resource, new)
     else:
         causes = list(built_in_violations(resource.schema, new))
         causes += [] if old is None else list(changes_of_immutable(resource, new, old))
