@@ -14,7 +14,7 @@ from distq.config import Settings
 from distq.errors import ConfigError
 
 if TYPE_CHECKING:
-    from distq.dashboard.access import Access
+    from distq.dashboard.gate import Gate
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -46,7 +46,7 @@ _CHOICES = [
         callback=_hash_a_password,
         help="Print the hash of a password, asked for or read from stdin, and exit.",
     ),
-    click.option("--secret", type=_FILE, help="Signs sessions; without it a restart ends them."),
+    click.option("--secret", type=_FILE, help="Signs logins; without it a restart ends them."),
     click.option("--trusted-header", metavar="NAME", help="Who it is, by a proxy: say, X-Forwarded-User."),
     click.option(
         "--trusted-proxy",
@@ -67,7 +67,7 @@ _CHOICES = [
 ]
 
 
-def _choosing_access(command: Any) -> Any:
+def _choosing_gate(command: Any) -> Any:
     """Let the command take who gets in."""
     for choice in reversed(_CHOICES):
         command = choice(command)
@@ -75,21 +75,21 @@ def _choosing_access(command: Any) -> Any:
 
 
 @command("distq dashboard --bind 127.0.0.1:8080")
-@_choosing_access
+@_choosing_gate
 @with_settings()
 def dashboard(*, settings: Settings, as_json: bool, bind: str, **choices: Any) -> None:  # noqa: ARG001 - of all commands
     """Serve queues, items and workers as web pages: to this machine, or to who logs in."""
     from distq.dashboard import serve
 
-    access = _access(**choices)
+    gate = _gate(**choices)
     host, port = _split(bind)
-    access.require_bindable(host)
+    gate.require_bindable(host)
     eye = inspector(settings)
     eye.queues()  # a Redis that refuses us is reported now, not by a page
-    serve(eye, access, host=host, port=port)
+    serve(eye, gate, host=host, port=port)
 
 
-def _access(
+def _gate(
     *,
     actions: bool,
     read_only: bool,
@@ -100,12 +100,12 @@ def _access(
     role: Any,
     allowed_host: Sequence[str],
     url_prefix: str,
-) -> "Access":
-    from distq.dashboard.access import Access
+) -> "Gate":
+    from distq.dashboard.gate import Gate
     from distq.dashboard.proxies import parse_network
     from distq.dashboard.users import Users
 
-    return Access(
+    return Gate(
         actions=actions,
         read_only=read_only,
         users=None if users is None else Users(users),

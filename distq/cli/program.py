@@ -25,6 +25,7 @@ from distq.cli.pausing import pause, resume
 from distq.cli.repair import add, delete, park, requeue, resync
 from distq.cli.run import informer, run, worker
 from distq.cli.sandbox import sandbox
+from distq.cli.top.command import top
 from distq.cli.tracing import trace
 from distq.errors import DistqError, LeaseLost, NoSlotLeft, Unsettled
 
@@ -118,6 +119,7 @@ for _command in (
     informer,
     worker,
     queues,
+    top,
     items,
     workers,
     leader,

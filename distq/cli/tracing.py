@@ -26,8 +26,11 @@ if TYPE_CHECKING:
     show_default=True,
     help="Entries that are kept.",
 )
+@click.option("--match", default="", help="Only what names such a key; * stands for any text.")
 @with_settings()
-def trace(*, settings: Settings, as_json: bool, words: Sequence[str], seconds: float, limit: int) -> None:
+def trace(
+    *, settings: Settings, as_json: bool, words: Sequence[str], seconds: float, limit: int, match: str
+) -> None:
     """Let QUEUE note what is done to it, or show what was done to all its items or to KEY."""
     eye = inspector(settings)
     switch = words[0] if len(words) > 1 and words[0] in {"on", "off"} else None
@@ -36,11 +39,11 @@ def trace(*, settings: Settings, as_json: bool, words: Sequence[str], seconds: f
         raise click.UsageError(f"Got unexpected extra argument ({keys[-1]})")
     require_queue(eye, queue)
     if switch == "on":
-        eye.trace_on(queue, seconds=seconds, limit=limit)
+        eye.trace_on(queue, seconds=seconds, limit=limit, match=match)
     elif switch == "off":
         eye.trace_off(queue)
     else:
-        for event in eye.trace(queue, keys[0] if keys else None):
+        for event in eye.trace(queue, keys[0] if keys else None, match=match):
             _print(event, as_json)
     _tell(eye, queue, as_json=as_json and switch is not None)
 

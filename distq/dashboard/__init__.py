@@ -7,8 +7,8 @@ of rq ever talks to Redis. Without a login it is only reachable from its own mac
 from distq.errors import ConfigError
 
 try:
-    from distq.dashboard.access import Access
     from distq.dashboard.app import create_app
+    from distq.dashboard.gate import Gate
     from distq.dashboard.server import create_server, serve
 except ModuleNotFoundError as missing:
     if str(missing.name).startswith("distq"):
@@ -17,4 +17,4 @@ except ModuleNotFoundError as missing:
         f'no dashboard: no module "{missing.name}". Run pip install "distq[dashboard]".'
     ) from missing
 
-__all__ = ["Access", "create_app", "create_server", "serve"]
+__all__ = ["Gate", "create_app", "create_server", "serve"]

@@ -15,8 +15,8 @@ from flask.typing import ResponseReturnValue
 
 from distq.clock import SYSTEM_CLOCK, Clock
 from distq.dashboard.audit import audit
-from distq.dashboard.login import local_path
-from distq.dashboard.session import Sessions, tell
+from distq.dashboard.logins import Logins, tell
+from distq.dashboard.onward import here, local_path
 from distq.errors import ConfigError, DistqError
 from distq.inspector import Inspector, Listing, Repair
 from distq.inspector.view import glob_of
@@ -89,9 +89,9 @@ class Chosen:
 class Actions:
     """Takes the forms of those who may repair."""
 
-    def __init__(self, inspector: Inspector, sessions: Sessions, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(self, inspector: Inspector, logins: Logins, clock: Clock = SYSTEM_CLOCK) -> None:
         self._inspector = inspector
-        self._sessions = sessions
+        self._logins = logins
         self._clock = clock
         self._actions: dict[str, Callable[[str], ResponseReturnValue | None]] = {
             **{repair: self._repairing(repair) for repair in get_args(Repair)},
@@ -106,12 +106,12 @@ class Actions:
     def install(self, app: Flask) -> None:
         """Serve ``/queues/QUEUE/actions/ACTION``, to POST alone."""
         app.add_url_rule("/queues/<queue>/actions/<action>", "act", self.act, methods=["POST"])
-        app.jinja_env.globals.update(repairable=REPAIRABLE, here=_here)
+        app.jinja_env.globals.update(repairable=REPAIRABLE, here=here)
 
     def act(self, queue: str, action: str) -> ResponseReturnValue:
         """Do it, or show what it would do; then lead back with a message that says what was done."""
         act = self._actions.get(action) or abort(404, f"no action {action!r:.40}.")
-        if not self._sessions.may_repair():
+        if not self._logins.may_repair():
             audit(f"refused to {action} in {queue}", action=action, queue=queue)
             abort(403, "you may look, and not repair. Nothing was changed.")
         try:
@@ -248,11 +248,6 @@ def _outcome(repair: Repair, done: Chosen) -> str:
     text = f"{_DONE[repair]} {counted(done.changed, 'item')}"
     others = done.seen - done.changed
     return f"{text}; {counted(others, 'other')} had changed meanwhile." if others > 0 else f"{text}."
-
-
-def _here() -> str:
-    """Return the page that is shown, as forms lead back to it."""
-    return request.script_root + request.full_path.removesuffix("?")
 
 
 def _back(queue: str) -> str:

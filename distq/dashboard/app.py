@@ -13,14 +13,14 @@ from werkzeug.exceptions import HTTPException
 from werkzeug.routing import IntegerConverter
 
 from distq.dashboard import wording
-from distq.dashboard.access import Access
 from distq.dashboard.actions import Actions
 from distq.dashboard.attempts import Attempts
-from distq.dashboard.login import Login
+from distq.dashboard.gate import Gate
+from distq.dashboard.login_pages import LoginPages
+from distq.dashboard.logins import Logins
 from distq.dashboard.pages import WebPages, about
 from distq.dashboard.proxies import Proxies
 from distq.dashboard.security import protect
-from distq.dashboard.session import Sessions
 from distq.dashboard.views import Views, refuse
 from distq.errors import ConfigError, DistqError, InvalidKey, InvalidQueueName
 from distq.inspector import Inspector
@@ -43,12 +43,12 @@ class _ShortNumber(IntegerConverter):
     regex = r"[0-9]{1,9}"  # so that no number in a URL is too long for int()
 
 
-def create_app(inspector: Inspector, access: Access | None = None) -> Flask:
-    """Return the dashboard as a WSGI application, for whom ``access`` lets in: without it all may look.
+def create_app(inspector: Inspector, gate: Gate | None = None) -> Flask:
+    """Return the dashboard as a WSGI application, for whom ``gate`` lets in: without it all may look.
 
     Raises ConfigError where the installed rq-dashboard has other endpoints than those that we know.
     """
-    access = access or Access()
+    gate = gate or Gate()
     app = Flask(__name__, static_folder=rq_dashboard_blueprint.static_folder)
     app.url_map.converters["int"] = _ShortNumber
     pages = WebPages(inspector)
@@ -56,12 +56,12 @@ def create_app(inspector: Inspector, access: Access | None = None) -> Flask:
     app.register_blueprint(pages.blueprint())
     wording.teach(app)
     app.context_processor(about)
-    protect(app, access)
-    sessions = Sessions(access)
-    sessions.install(app)
-    Login(access, sessions, Attempts()).install(app)
-    Actions(inspector, sessions).install(app)
-    app.wsgi_app = Proxies(app.wsgi_app, access.trusted_proxies, access.trusted_header)  # type: ignore[method-assign]  # Flask's way
+    protect(app, gate)
+    logins = Logins(gate)
+    logins.install(app)
+    LoginPages(gate, logins, Attempts()).install(app)
+    Actions(inspector, logins).install(app)
+    app.wsgi_app = Proxies(app.wsgi_app, gate.trusted_proxies, gate.trusted_header)  # type: ignore[method-assign]  # Flask's way
     app.register_error_handler(HTTPException, _http_error)
     app.register_error_handler(DistqError, _distq_error)
     return app

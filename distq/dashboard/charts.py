@@ -20,6 +20,8 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 6, 78, 12, 20
 _ROW, _LABEL, _VALUE = 26, 84, 62
 _LANE = 34
 _APART = 12.0
+_SECONDS = (2, 4, 10, 20, 60, 120, 240, 600, 1200, 3600, 7200, 14_400, 43_200, 86_400, 172_800, 604_800)
+"""Of which the half is a round duration, too."""
 
 
 class Series(NamedTuple):
@@ -77,7 +79,7 @@ def lines(
     """
     shown = [each for each in series if any(value is not None for value in each.values)]
     most = max((value for each in shown for value in each.values if value is not None), default=0.0)
-    top = _round_up(most)
+    top = _round_up(most, _SECONDS if unit == "s" else ())
     begin, end = (times[0], times[-1]) if times else (now - 1, now)
     span = (end - begin) or 1.0
     room, height = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
@@ -94,7 +96,7 @@ def lines(
         last = next(value for value in reversed(each.values) if value is not None)
         ends.append((_TOP + height * (1 - last / top), each, last))
     for y, (_, each, last) in zip(
-        _spread([y for y, _, _ in ends]), sorted(ends, key=lambda found: found[0]), strict=True
+        spread([y for y, _, _ in ends]), sorted(ends, key=lambda found: found[0]), strict=True
     ):
         said = f"{each.label or each.name} {written(last, unit)}"
         shapes.append(_text(_WIDTH - _RIGHT + 6, y + 4, said, kind=f"end end-{each.name}"))
@@ -262,17 +264,19 @@ def _stretches(times: Sequence[float], values: Sequence[float | None]) -> Iterab
         yield stretch
 
 
-def _spread(places: Sequence[float]) -> list[float]:
+def spread(places: Sequence[float]) -> list[float]:
     """Return the places in their order, moved apart so that no text stands on another."""
-    spread: list[float] = []
+    moved: list[float] = []
     for place in sorted(places):
-        spread.append(max(place, spread[-1] + _APART) if spread else place)
-    over = max(0.0, spread[-1] - (_HEIGHT - _BOTTOM)) if spread else 0.0
-    return [place - over for place in spread]
+        moved.append(max(place, moved[-1] + _APART) if moved else place)
+    over = max(0.0, moved[-1] - (_HEIGHT - _BOTTOM)) if moved else 0.0
+    return [place - over for place in moved]
 
 
-def _round_up(most: float) -> float:
-    """Return the next of 1, 2, 5, 10, 20, ... of any size; 1 of nothing."""
+def _round_up(most: float, steps: Sequence[float]) -> float:
+    """Return the next step, or the next of 1, 2, 5, 10, 20, ... of any size; 1 of nothing."""
+    if most >= 1 and (fitting := [step for step in steps if step >= most]):
+        return fitting[0]
     if most <= 0:
         return 1.0
     size = 10.0 ** len(str(int(most))) if most >= 1 else 1.0

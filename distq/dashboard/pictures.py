@@ -52,25 +52,24 @@ def of_queue(found: QueueView, now: float) -> list[Markup]:
 
 def claims(events: Sequence[TraceEvent], key: str, now: float) -> Markup:
     """Draw the claims of the whole queue as far as its trace tells of them; those of the key stand out."""
-    began: dict[str, TraceEvent] = {}
+    held: dict[str, TraceEvent] = {}
     spans: list[Span] = []
-
-    def end(claim: TraceEvent, at: float, how: str) -> None:
-        kind = "this" if claim.key == key else "other"
-        spans.append(Span(claim.worker or "?", claim.at, at, kind, f"{claim.key}: {how}"))
-
     for event in events:
         if event.key is None:
             continue
-        claim = began.get(event.key)
-        if event.event.startswith("claimed"):
-            began[event.key] = event
-        elif claim and (event.fence == claim.fence or event.event.startswith("taken back")):
-            end(began.pop(event.key), event.at, event.event)
-    for claim in began.values():
-        end(claim, max(now, claim.at), "held")
+        if event.kind == "claimed":
+            held[event.key] = event
+        elif event.since is not None:
+            held.pop(event.key, None)
+            spans.append(_span(event, event.since, event.at, key))
+    spans += [_span(event, event.at, max(now, event.at), key) for event in held.values()]
     spans.sort(key=lambda span: span.begin)
     return charts.lanes("Claims of all workers, as traced", spans, now=now) if spans else Markup("")
+
+
+def _span(event: TraceEvent, begin: float, end: float, key: str) -> Span:
+    kind = "this" if event.key == key else "other"
+    return Span(event.worker or "?", begin, end, kind, f"{event.key}: {event.event}")
 
 
 def spark(found: QueueView) -> Markup:

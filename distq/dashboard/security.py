@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from flask import Flask, Response, abort, g, request
 from jinja2.ext import Extension
 
-from distq.dashboard.access import Access
+from distq.dashboard.gate import Gate
 
 LARGEST_BODY = 1024 * 1024
 """Bytes of a request: a page of the longest keys, all of them selected, takes 600 KiB."""
@@ -48,22 +48,22 @@ class NonceExtension(Extension):
         return source.replace("<script ", '<script nonce="{{ csp_nonce() }}" ')
 
 
-def protect(app: Flask, access: Access) -> None:
+def protect(app: Flask, gate: Gate) -> None:
     """Check host and size of every request and send the security headers with every answer."""
     app.config.update(MAX_CONTENT_LENGTH=LARGEST_BODY, MAX_FORM_MEMORY_SIZE=LARGEST_BODY)
     app.jinja_env.add_extension(NonceExtension)
     app.jinja_env.globals["csp_nonce"] = _nonce
-    app.before_request(lambda: _check_host(access))
+    app.before_request(lambda: _check_host(gate))
     app.after_request(_add_headers)
 
 
-def _check_host(access: Access) -> None:
+def _check_host(gate: Gate) -> None:
     """Refuse names that merely resolve to this machine: another site's script may use one (DNS rebinding)."""
     try:
         hostname = urlsplit(f"//{request.host}").hostname or ""
     except ValueError:
         hostname = ""
-    if not access.answers_to(hostname):
+    if not gate.answers_to(hostname):
         abort(
             421,
             "the dashboard answers to localhost only, unless an allowed host is given. Use a port-forward.",

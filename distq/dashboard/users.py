@@ -75,7 +75,7 @@ class Users:
         return entry.person if entry else None
 
     def mark(self, name: str) -> str:
-        """Return what stands for somebody's line in a session, which another password or role ends."""
+        """Return what stands for somebody's line in a login, which another password or role ends."""
         entry = self._current().get(name)
         return hashlib.sha256(repr(entry).encode()).hexdigest()[:32] if entry else ""
 

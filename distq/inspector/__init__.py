@@ -1,6 +1,7 @@
 """See and repair queues: what the command line and the dashboard are made of."""
 
 from distq.inspector.info import (
+    Happening,
     ItemInfo,
     Listing,
     QueueInfo,
@@ -18,6 +19,7 @@ from distq.redisio.queue_reads import State
 
 __all__ = [
     "ErrorGroup",
+    "Happening",
     "Inspector",
     "ItemInfo",
     "Listing",

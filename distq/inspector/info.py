@@ -14,6 +14,23 @@ Listing = Literal["ready", "delayed", "processing", "dead", "dirty"]
 Repair = Literal["requeue", "delete", "park"]
 """What people do to items of a queue."""
 
+Happening = Literal[
+    "added",
+    "raised",
+    "promoted",
+    "revived",
+    "claimed",
+    "settled",
+    "failed",
+    "taken back",
+    "forgiven",
+    "parked",
+    "refused",
+    "repaired",
+    "queue",
+]
+"""What kinds of events a trace tells of; *queue* is one that concerns no item."""
+
 
 @dataclass(frozen=True, slots=True)
 class QueueInfo:
@@ -21,7 +38,8 @@ class QueueInfo:
 
     ``depth`` is what waits now (ready, dirty, and delayed items that are due), ``failing`` counts the
     items with a failure record, the dead included, ``workers`` the open handles. ``paused_since`` is
-    when somebody stopped the claims, None while they go on.
+    when somebody stopped the claims, None while they go on; ``traced_until`` when the trace ends, None
+    where there is none.
     """
 
     name: str
@@ -37,6 +55,7 @@ class QueueInfo:
     workers: int
     oldest_ready: Timestamp | None
     done_per_second: float
+    traced_until: Timestamp | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +130,8 @@ class RepairStep:
 class WorkerInfo:
     """One open handle of a queue in one process; ``done`` and ``failed`` count since it was opened.
 
-    ``resource`` is what its Controller reconciles, None where it does not say.
+    ``done_per_second`` is what it settled lately, failures included. ``resource`` is what its Controller
+    reconciles, None where it does not say.
     """
 
     name: str
@@ -124,6 +144,7 @@ class WorkerInfo:
     processing: int
     done: int
     failed: int
+    done_per_second: float
     resource: str | None
 
 
@@ -134,7 +155,7 @@ class StreamInfo:
     ``leader`` is who committed last, ``gone_since`` since when it leads no more: None while it does, and
     where a distq 0.1.0 led. ``version`` is the checkpoint, None during a full list; ``lists`` counts the
     full lists that this leader made; ``lag`` is the age in seconds of its oldest event that is not yet
-    committed.
+    committed; ``cached`` counts the objects in Redis, None where the watch is not cached.
     """
 
     queue: str
@@ -147,18 +168,22 @@ class StreamInfo:
     synced: bool
     lists: int
     lag: float | None
+    cached: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class TraceEvent:
     """What happened to an item, or with ``key`` None to the queue, while it was traced.
 
-    ``worker`` is the handle that did it; None for adds, for people and for what time does. ``fence`` is the
-    claim's.
+    ``event`` tells it in words, ``kind`` in one word. ``worker`` is the handle that did it; None for adds,
+    for people and for what time does. ``fence`` is the claim's. Where the event ends a claim, ``since`` is
+    when that began; else it is None.
     """
 
     at: Timestamp
     key: str | None
+    kind: Happening
     event: str
     worker: str | None
     fence: int | None
+    since: Timestamp | None

@@ -26,7 +26,7 @@ from distq.inspector.story import events
 from distq.inspector.view import View, Wanted, view
 from distq.redisio import queue_reads, trace
 from distq.redisio.connection import Connection, shared_connection
-from distq.redisio.keys import named, validate_key, validate_queue_name
+from distq.redisio.keys import bytes_of, named, validate_key, validate_queue_name
 from distq.redisio.queue_reads import State
 from distq.redisio.queue_store import QueueStore, queue_names
 from distq.redisio.round_trips import gather, run
@@ -38,6 +38,7 @@ REASON_BYTES = 256
 
 _TRACE_AT_MOST = 86_400.0
 _ENTRIES_AT_MOST = 1_000_000
+_LONGEST_MATCH = 256
 
 _STATES: tuple[State, ...] = ("processing", "ready", "delayed", "dead")
 
@@ -132,6 +133,27 @@ class Inspector:
             return run(self._redis, reading.page(store, [state] if state else _STATES, offset, limit))
         return list(islice(self._scan_items(store, state, match, failing), offset, offset + limit))
 
+    def each_item(
+        self, queue: str, *, state: Listing | None = None, match: str = "*", failing: bool = False
+    ) -> Iterator[ItemInfo]:
+        """Yield all items as ``items`` lists them, in bounded memory, a few round trips for each 500.
+
+        Without ``match`` and ``failing`` that is by rank: while items leave and come, one may be missed or
+        come twice, as in a list that is read page by page.
+        """
+        _check_state(state)
+        store = self._store(queue)
+        if match != "*" or failing:
+            yield from self._scan_items(store, state, match, failing)
+            return
+        states, offset = [state] if state else _STATES, 0
+        while True:
+            members = run(self._redis, queue_reads.page(store, states, offset, queue_reads.SCAN_COUNT))
+            yield from run(self._redis, reading.item_infos(store, members))
+            offset += len(members)
+            if len(members) < queue_reads.SCAN_COUNT:
+                return
+
     def add(self, queue: str, *keys: str, priority: int = 0, after: float | None = None) -> int:
         """Make keys pending, now or ``after`` seconds; return how many were not pending before.
 
@@ -224,18 +246,24 @@ class Inspector:
         """
         return self._existing(queue).resume()
 
-    def trace_on(self, queue: str, *, seconds: float = 600.0, limit: int = trace.LIMIT) -> Timestamp:
+    def trace_on(
+        self, queue: str, *, seconds: float = 600.0, limit: int = trace.LIMIT, match: str = ""
+    ) -> Timestamp:
         """Let every script leave an entry for so long, at most a day; return when that ends.
 
-        About ``limit`` entries are kept, of at most 16 KiB each, for a day after the end. Raises ConfigError
-        for other numbers, and where there is no such queue.
+        The newest are kept, ``limit`` of them or 16 MiB, of at most 16 KiB each, for a day after the end.
+        With ``match``, a key in which ``*`` stands for any text, those that name no such key leave none,
+        apart from what concerns the whole queue. Raises ConfigError for other numbers, for a match of more
+        than 256 bytes or of several lines, and where there is no such queue.
         """
+        if not (match.isprintable() and len(match.encode(errors="replace")) <= _LONGEST_MATCH):
+            raise ConfigError(f"bad match {match!r:.80}. Use at most {_LONGEST_MATCH} printable bytes.")
         if not 0 < seconds <= _TRACE_AT_MOST or not 0 < limit <= _ENTRIES_AT_MOST:
             raise ConfigError(
                 f"bad trace of {seconds} s, {limit} entries. Use at most {_TRACE_AT_MOST:.0f} s and "
                 f"{_ENTRIES_AT_MOST} entries, more than none."
             )
-        return Timestamp(trace.switch_on(self._existing(queue), seconds=seconds, limit=limit))
+        return Timestamp(trace.switch_on(self._existing(queue), seconds=seconds, limit=limit, match=match))
 
     def trace_off(self, queue: str) -> None:
         """Let scripts leave no more entries. Raises ConfigError where there is no such queue."""
@@ -247,11 +275,17 @@ class Inspector:
         ends = trace.ends_at(value)
         return Timestamp(ends) if ends is not None and ends > self._redis.now() else None
 
-    def trace(self, queue: str, key: str | None = None) -> Iterator[TraceEvent]:
-        """Yield what happened to all items, or to one, in its order, as far as the trace goes back."""
+    def trace(self, queue: str, key: str | None = None, *, match: str = "") -> Iterator[TraceEvent]:
+        """Yield what happened to all items, to one, or to those that match, in its order.
+
+        As far as the trace goes back. ``match`` is as for ``trace_on``.
+        """
         store = self._store(queue)
         workers = run(self._redis, reading.worker_names(store))
         told = events(trace.entries(store), workers)
+        if match:
+            pattern = bytes_of(match)
+            told = (each for each in told if each.key is None or trace.matches(bytes_of(each.key), pattern))
         return told if key is None else (event for event in told if event.key == key)
 
     def resync(self, queue: str) -> int:

@@ -2,81 +2,203 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from distq.inspector.info import Timestamp, TraceEvent
+from distq.inspector.info import Happening, Timestamp, TraceEvent
 from distq.redisio.keys import bytes_of, shown
 from distq.redisio.records import parse_fields, words_of
+from distq.redisio.scores import NO_SCORE, decode_order
 from distq.redisio.trace import TracedCall
 from distq.wording import counted, duration
 
-_Said = tuple[bytes | None, str, int | None, int | None]
-"""An item or none, what happened, the session that did it or none, the fence or none."""
+
+class _Said(NamedTuple):
+    """What happened to an item, or to the queue; by which session, and under which fence."""
+
+    item: bytes | None
+    kind: Happening
+    text: str
+    session: int | None = None
+    fence: int | None = None
+
 
 _ENDS = {"success": "succeeded", "done": "done", "retry": "failed", "park": "failed for good"}
-_ENDS |= {"after": "succeeded, comes back", "keep": "comes back", "release": "released"}
+_ENDS |= {"after": "succeeded", "keep": "ended", "release": "released"}
 _ENDS |= {"unreadable": "unreadable", "limit": "failure counted"}
 
 
 def events(entries: Iterable[TracedCall], workers: Mapping[int, str]) -> Iterator[TraceEvent]:
     """Yield what happened, in its order; ``workers`` are the names of sessions that are open still."""
-    names = dict(workers)
+    names, story = dict(workers), _Story()
     for entry in entries:
         if entry.script == "open" and isinstance(entry.reply, bytes):
             number = int(entry.reply.partition(b"-")[0])
             names[number] = words_of(parse_fields(entry.inputs["worker"]).get("id")) or str(number)
-        for item, text, session, fence in _said(entry):
+        for said in story.of(entry):
+            if said.item is not None and not entry.tells_of(said.item):
+                continue
+            ended = said.kind in {"settled", "taken back"} and said.fence
             yield TraceEvent(
                 at=Timestamp(entry.moment),
-                key=None if item is None else shown(item),
-                event=text,
-                worker=None if session is None else names.get(session, str(session)),
-                fence=fence,
+                key=None if said.item is None else shown(said.item),
+                kind=said.kind,
+                event=said.text,
+                worker=None if said.session is None else names.get(said.session, str(said.session)),
+                fence=said.fence,
+                since=Timestamp(said.fence / 1e6) if ended and said.fence else None,
             )
 
 
-def _said(entry: TracedCall) -> Iterator[_Said]:
-    for item, session, how in entry.taken_back:
-        yield item, f"taken back, {how}", session, None
-    if entry.cut:
-        yield None, f"{entry.script}: an entry of {entry.cut} bytes was cut", None, None
-    elif entry.script == "turn":
-        yield from _turn(entry)
-    elif entry.script in {"add", "add_after"}:
-        yield from _add(entry)
-    elif entry.script == "commit":
-        yield from _commit(entry)
-    elif entry.script in {"forget", "requeue", "delete", "park"}:
+class _Story:
+    """Tells one call after another; knows what is pending and held, as far as the trace has told."""
+
+    def __init__(self) -> None:
+        self._priorities: dict[bytes, int | None] = {}
+        """Of what is pending now; None where the trace does not tell."""
+        self._claims: dict[bytes, int] = {}
+        """Fences of what is held."""
+
+    def of(self, entry: TracedCall) -> Iterator[_Said]:
+        """Tell what one call did."""
+        for item, session, how in entry.taken_back:
+            fence = self._claims.pop(item, None)
+            held = f" after {_since(fence, entry)}" if fence else ""
+            yield _Said(item, "taken back", f"taken back{held}, {how}", session, fence)
+            if how != "parked":
+                self._priorities.setdefault(item, None)
+        if entry.cut:
+            yield _Said(None, "queue", f"{entry.script}: an entry of {entry.cut} bytes was cut")
+            self._claims.clear()
+            self._priorities.clear()
+        elif entry.script == "turn":
+            yield from self._turn(entry)
+        elif entry.script in {"add", "add_after"}:
+            yield from self._add(entry)
+        elif entry.script == "commit":
+            yield from self._commit(entry)
+        elif entry.script in {"forget", "requeue", "delete", "park"}:
+            yield from self._repair(entry)
+        elif entry.script == "forgive":
+            for item in entry.inputs["held"][::2]:
+                session = _number(entry.inputs["session"])
+                yield _Said(item, "forgiven", "its worker lives, so no crash counts", session)
+        elif entry.script in {"open", "close"} and entry.reply:
+            words = entry.reply if entry.script == "open" else entry.inputs["session"]
+            yield _Said(None, "queue", f"session {entry.script}", _number(words))
+        elif entry.script in {"pause", "resume", "trace"}:
+            yield _Said(None, "queue", entry.script)
+
+    # Producers
+
+    def _add(self, entry: TracedCall) -> Iterator[_Said]:
+        inputs = entry.inputs
+        delay = int(inputs["delay"]) / 1e6 if "delay" in inputs else 0.0
+        fitted = entry.reply[1]
+        for place, item in enumerate(inputs["items"]):
+            if place >= fitted:
+                yield _Said(item, "refused", "not added: the queue is full")
+            elif delay and item not in self._priorities:
+                yield _Said(item, "added", f"added, to wait {duration(delay)}")
+            else:
+                yield self._added(item, int(inputs["priority"]), "")
+
+    def _commit(self, entry: TracedCall) -> Iterator[_Said]:
+        inputs, answer = entry.inputs, entry.reply[0].decode()
+        stream, position = shown(inputs["stream"]), shown(inputs["new"])
+        leader = words_of(parse_fields(inputs["about"]).get("leader"))
+        by = f" by {stream} at {position}" + (f" of {leader}" if leader else "")
+        if answer != "OK":
+            yield _Said(None, "queue", f"commit{by} refused: {answer} {shown(entry.reply[1])}")
+            return
+        for item in inputs["rest"][: int(inputs["n_items"])]:
+            yield self._added(item, int(inputs["priority"]), by)
+        for text in _unrouted(inputs["unrouted"])[::2]:
+            yield _Said(bytes_of(text), "parked", f"a function of its watch failed:{by.removeprefix(' by')}")
+
+    def _added(self, item: bytes, priority: int, by: str) -> _Said:
+        """Tell of an add what it meant: a place in the queue, a higher one, or nothing new."""
+        is_pending, before = item in self._priorities, self._priorities.get(item)
+        self._priorities[item] = priority if before is None else max(priority, before)
+        level = f" at priority {priority}" if priority else ""
+        if is_pending and before is not None and priority > before:
+            return _Said(item, "raised", f"raised from priority {before} to {priority}{by}")
+        if is_pending and before is not None:
+            return _Said(item, "added", f"added{level}{by}, and was pending")
+        again = ", to run again" if item in self._claims else ""
+        return _Said(item, "added", f"added{level}{by}{again}")
+
+    # Workers
+
+    def _turn(self, entry: TracedCall) -> Iterator[_Said]:
+        inputs = entry.inputs
+        session = _number(inputs["session"])
+        if not isinstance(entry.reply, list):
+            yield _Said(None, "refused", f"turn refused: {shown(entry.reply)}", session)
+            return
+        fence, _, alone, refused, dispositions, popped, *_ = entry.reply
+        yield from self._settled(entry, refused, dispositions or [], session)
+        for item in entry.revived:
+            self._priorities[item] = 0
+            yield _Said(item, "revived", "revived: it was dead for long enough")
+        for item in entry.due:
+            self._priorities.setdefault(item, None)
+            yield _Said(item, "promoted", "its delay ended")
+        for item, order in zip(popped[::2], popped[1::2], strict=True):
+            self._priorities.pop(item, None)
+            self._claims[item] = int(fence)
+            found = decode_order(order)
+            waited = f", waited {_since(found[1], entry)}" if found != NO_SCORE else ""
+            said = f"claimed{' alone' if alone else ''}{waited}"
+            yield _Said(item, "claimed", said, session, int(fence))
+
+    def _settled(
+        self, entry: TracedCall, refused: bytes | None, dispositions: Sequence[bytes], session: int
+    ) -> Iterator[_Said]:
+        words, n_ok = entry.inputs["settlements"], int(entry.inputs["n_ok"])
+        refusals = {int(place) for place in (refused or b"").split(b",") if place}
+        ends = [(words[2 * n], words[2 * n + 1], "success", b"") for n in range(n_ok)]
+        others = [words[at : at + 6] for at in range(2 * n_ok, len(words), 6)]
+        places = [b""] * n_ok + list(dispositions)
+        ends += [(item, fence, outcome.decode(), text) for item, fence, outcome, _, _, text in others]
+        for place, ((item, claim, outcome, text), stands) in enumerate(zip(ends, places, strict=True), 1):
+            fence = int(claim or 0) or None
+            if place in refusals:
+                yield _Said(item, "refused", "refused: its claim had ended", session, fence)
+                continue
+            if outcome != "limit":
+                self._claims.pop(item, None)
+            if stands == b"pending":
+                self._priorities.setdefault(item, None)
+            kind: Happening = "failed" if outcome == "limit" else "settled"
+            yield _Said(item, kind, _end(entry, outcome, fence, stands, text), session, fence)
+
+    # People
+
+    def _repair(self, entry: TracedCall) -> Iterator[_Said]:
         items = entry.inputs["items"]
         for item in items:
-            yield item, f"{entry.script} by hand, {entry.reply} of {counted(len(items), 'item')}", None, None
-    elif entry.script == "forgive":
-        for item in entry.inputs["held"][::2]:
-            yield item, "its worker lives, so no crash counts", _number(entry.inputs["session"]), None
-    elif entry.script in {"open", "close"} and entry.reply:
-        words = entry.reply if entry.script == "open" else entry.inputs["session"]
-        yield None, f"session {entry.script}", _number(words), None
-    elif entry.script in {"pause", "resume", "trace"}:
-        yield None, entry.script, None, None
+            if entry.script == "requeue":
+                self._priorities.setdefault(item, None)
+            elif entry.script != "forget":
+                self._priorities.pop(item, None)
+            changed = f"{entry.reply} of {counted(len(items), 'item')}"
+            yield _Said(item, "repaired", f"{entry.script} by hand, {changed}")
 
 
-def _add(entry: TracedCall) -> Iterator[_Said]:
-    inputs = entry.inputs
-    delay = f", to wait {duration(int(inputs['delay']) / 1e6)}" if "delay" in inputs else ""
-    fitted = entry.reply[1]
-    for place, item in enumerate(inputs["items"]):
-        yield item, f"added{delay}" if place < fitted else "not added: the queue is full", None, None
+def _end(entry: TracedCall, outcome: str, fence: int | None, stands: bytes, text: bytes) -> str:
+    """Tell how a claim ended, after how long, with what error, and what became of the item."""
+    said = _ENDS.get(outcome, outcome)
+    if fence:
+        said += f" after {_since(fence, entry)}"
+    if error := shown(text.partition(b"\n")[0]):
+        said += f": {error}"
+    if stands.isdigit():
+        return f"{said}; back in {duration(int(stands) / 1000 - entry.moment)}"
+    return f"{said}; parked" if stands == b"parked" else said
 
 
-def _commit(entry: TracedCall) -> Iterator[_Said]:
-    inputs, answer = entry.inputs, entry.reply[0].decode()
-    stream, position = shown(inputs["stream"]), shown(inputs["new"])
-    if answer != "OK":
-        yield None, f"commit of {stream} refused: {answer} {shown(entry.reply[1])}", None, None
-        return
-    for item in inputs["rest"][: int(inputs["n_items"])]:
-        yield item, f"added by {stream} at {position}", None, None
-    for item in _unrouted(inputs["unrouted"])[::2]:
-        yield bytes_of(item), f"a function of its watch failed: {stream} at {position}", None, None
+def _since(microseconds: int, entry: TracedCall) -> str:
+    return duration(entry.moment - microseconds / 1e6)
 
 
 def _unrouted(text: bytes) -> list[str]:
@@ -86,45 +208,6 @@ def _unrouted(text: bytes) -> list[str]:
     except ValueError:
         return []
     return list(map(str, words)) if isinstance(words, list) else []
-
-
-def _turn(entry: TracedCall) -> Iterator[_Said]:
-    inputs = entry.inputs
-    session = _number(inputs["session"])
-    if not isinstance(entry.reply, list):
-        yield None, f"turn refused: {shown(entry.reply)}", session, None
-        return
-    fence, _, alone, refused, dispositions, popped, *_ = entry.reply
-    yield from _settled(inputs, refused, dispositions or [], session)
-    for item in entry.due:
-        yield item, "its delay ended", None, None
-    for item in popped[::2]:
-        yield item, "claimed alone" if alone else "claimed", session, int(fence)
-
-
-def _settled(
-    inputs: Mapping[str, Sequence[bytes]], refused: bytes | None, dispositions: Sequence[bytes], session: int
-) -> Iterator[_Said]:
-    words, n_ok = inputs["settlements"], int(inputs["n_ok"])  # type: ignore[call-overload]  # text is a sequence
-    refusals = {int(place) for place in (refused or b"").split(b",") if place}
-    ends = [(words[2 * n], words[2 * n + 1], b"success", b"") for n in range(n_ok)]
-    others = [words[at : at + 6] for at in range(2 * n_ok, len(words), 6)]
-    places = [b""] * n_ok + list(dispositions)
-    ends += [(item, fence, outcome, text) for item, fence, outcome, _, _, text in others]
-    for place, ((item, fence, outcome, text), stands) in enumerate(zip(ends, places, strict=True), 1):
-        if place in refusals:
-            yield item, "refused: its claim had ended", session, int(fence or 0)
-        else:
-            yield item, _end(outcome.decode(), stands, text), session, int(fence or 0) or None
-
-
-def _end(outcome: str, stands: bytes, text: bytes) -> str:
-    said = _ENDS.get(outcome, outcome)
-    if error := shown(text.partition(b"\n")[0]):
-        said += f": {error}"
-    if stands.isdigit():
-        return f"{said}; pending from {int(stands) / 1000:.3f}"
-    return f"{said}; parked" if stands == b"parked" else said
 
 
 def _number(session: bytes) -> int:

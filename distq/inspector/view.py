@@ -83,13 +83,12 @@ class QueueView:
     ``items`` are a page of it, in order, or what a search found; ``more`` is where the search goes on, ""
     at its end, and ``left_out`` how many it found beside those. ``errors`` are those of ``errors_of`` failure
     records, the most common first. ``events`` are told from the last thousand calls of the trace, of all
-    items; ``traced_until`` is when that ends.
+    items.
     """
 
     info: QueueInfo
     workers: Sequence[WorkerInfo]
     streams: Sequence[StreamInfo]
-    traced_until: Timestamp | None
     items: Sequence[ItemInfo] = ()
     more: str = ""
     left_out: int = 0
@@ -123,7 +122,6 @@ def _queue_view(store: QueueStore, now: float, wanted: Wanted) -> Read[QueueView
         "info": reading.queue_info(store, now),
         "workers": reading.worker_infos(store),
         "streams": reading.stream_infos(store, now),
-        "traced_until": _traced_until(store, now),
     }
     if wanted.rows:
         parts["found"] = _search(store, wanted.rows) if wanted.rows.match else _page(store, wanted.rows)
@@ -148,12 +146,6 @@ def _queue_view(store: QueueStore, now: float, wanted: Wanted) -> Read[QueueView
     if "errors" in read:
         read["errors"], read["errors_of"] = read["errors"]
     return QueueView(**read, events=list(events(calls, names)))
-
-
-def _traced_until(store: QueueStore, now: float) -> Read[Timestamp | None]:
-    (value,) = yield store.commands(("HGET", "meta", "trace"))
-    ends = trace.ends_at(value)
-    return Timestamp(ends) if ends is not None and ends > now else None
 
 
 def _calls(store: QueueStore) -> Read[list[trace.TracedCall]]:

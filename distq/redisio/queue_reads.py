@@ -5,7 +5,7 @@ returns is as of its round trip: two answers may differ by what happened in betw
 """
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,14 +13,23 @@ from distq.redisio.keys import shown
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import ClaimRecord, FailureRecord, StreamRecord, parse_fields
 from distq.redisio.round_trips import Command, Read, run
-from distq.redisio.scores import ORDERS, decode_due, decode_order, decode_time, due_by, orders_of
+from distq.redisio.scores import (
+    ORDERS,
+    decode_due,
+    decode_order,
+    decode_parked,
+    decode_time,
+    due_by,
+    orders_of,
+)
+from distq.redisio.trace import ends_at
 
 State = Literal["ready", "delayed", "processing", "dead"]
 """Where an item is; *dirty* is a flag of processing."""
 
 SCAN_COUNT = 500
 
-_HASHES = {"cache", "claims", "failures", "known", "streams", "workers"}
+_HASHES = {"cache", "claims", "failures", "known", "streams", "terms", "workers"}
 _LONGEST_NUMBER = 16
 
 
@@ -31,9 +40,11 @@ class Counts:
     ``paused_us`` is when somebody stopped the claims, 0 where that cannot be read. ``due`` counts the delayed
     items whose time has come; ``first_due`` has the priority and the due time, in µs, of the first of them.
     ``failing`` counts the failure records, those of dead items included, ``workers`` the open handles.
+    ``traced_until`` is when the last trace ends or ended, seconds since the epoch.
     """
 
     paused_us: int | None
+    traced_until: float | None
     first_due: Sequence[tuple[int, int]]
     ready: int
     delayed: int
@@ -53,8 +64,8 @@ class Counts:
 def counts(store: QueueStore, now: float, *, first_due: int = 1) -> Read[Counts]:
     """Count what is there at ``now``, the server's time in seconds; with the first so many that are due."""
     due = ("-inf", f"({due_by(now)}")
-    paused, first, *numbers = yield store.commands(
-        ("HGET", "meta", "paused"),
+    (paused, traced), first, *numbers = yield store.commands(
+        ("HMGET", "meta", "paused", "trace"),
         ("ZRANGEBYSCORE", "delayed", *due, "WITHSCORES", "LIMIT", 0, first_due),
         ("ZCARD", "ready"),
         ("ZCARD", "delayed"),
@@ -66,7 +77,7 @@ def counts(store: QueueStore, now: float, *, first_due: int = 1) -> Read[Counts]
         ("ZCOUNT", "delayed", *due),
     )
     paused_us = None if paused is None else decode_time(paused) or 0
-    return Counts(paused_us, [decode_due(score) for score in first[1::2]], *numbers)
+    return Counts(paused_us, ends_at(traced), [decode_due(score) for score in first[1::2]], *numbers)
 
 
 # Priorities
@@ -187,7 +198,7 @@ def _item(found: Sequence[bytes | None]) -> StoredItem | None:
     if delayed is not None:
         return StoredItem("delayed", due_priority, None, due_us, failure=failure)
     if dead is not None:
-        return StoredItem("dead", 0, decode_time(dead), failure=failure)
+        return StoredItem("dead", 0, decode_parked(dead), failure=failure)
     return None
 
 
@@ -293,6 +304,15 @@ def streams(store: QueueStore) -> Read[dict[str, StreamRecord]]:
         shown(name): StreamRecord.parse(text) for name, text in zip(flat[::2], flat[1::2], strict=True)
     }
     return {name: record for name, record in records.items() if record is not None}
+
+
+def cached_counts(store: QueueStore, streams: Mapping[str, StreamRecord]) -> Read[dict[str, int]]:
+    """Return how many objects the cache of each of these streams holds, of those that have one."""
+    names = [name for name, record in streams.items() if "watch" in record.about]
+    if not names:
+        return {}
+    numbers = yield [("HLEN", store.key(f"cache:{name}")) for name in names]
+    return dict(zip(names, numbers, strict=True))
 
 
 # What client-go's queue answers about itself

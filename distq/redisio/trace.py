@@ -8,8 +8,10 @@ order of the entries is that of what happened. An entry is JSON:
     args        what it was asked, in the order in which the script names it
     reply       what it answered
     due         items whose delay was found to have ended
+    revived     items that had been dead for long enough
     taken_back  [item, session, how] of items of lapsed sessions: released, crashed or parked
     cut         how many bytes it would have had, in place of what was asked and answered
+    match       of which items alone something was to be noted
 
 It is plain JSON with one exception: bytes that are no UTF-8 stand in it as they are.
 """
@@ -21,14 +23,15 @@ from typing import Any, NamedTuple
 from distq.redisio import scripts
 from distq.redisio.keys import bytes_of, text_of
 from distq.redisio.queue_store import QueueStore
-from distq.redisio.records import parse_fields
+from distq.redisio.records import parse_fields, words_of
 
 KEPT = 24 * 3600.0
 """Seconds for which entries stay once the trace has ended."""
 
 LIMIT = 10_000
 LONGEST = 16_384
-"""How many entries a trace keeps, and how many bytes each may have, unless it is said otherwise."""
+BYTES = 2**24
+"""How many entries a trace keeps, how many bytes each may have, and all, unless it is said otherwise."""
 
 _PAGE = 500
 
@@ -43,7 +46,10 @@ class TakenBack(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TracedCall:
-    """One call of a script. ``at_us`` None: it asked for no time. ``cut``: all but these was too long."""
+    """One call of a script. ``at_us`` None: it asked for no time. ``cut``: all but these was too long.
+
+    With a ``match`` it names others beside the items that match, of which nothing else is noted.
+    """
 
     id: str
     script: str
@@ -51,8 +57,10 @@ class TracedCall:
     args: Sequence[bytes]
     reply: Any
     due: Sequence[bytes]
+    revived: Sequence[bytes]
     taken_back: Sequence[TakenBack]
     cut: int
+    match: str = ""
 
     @classmethod
     def parse(cls, entry_id: bytes, text: bytes) -> "TracedCall":
@@ -66,14 +74,20 @@ class TracedCall:
             args=_in_bytes(fields.get("args") or []),
             reply=_in_bytes(fields.get("reply")),
             due=_in_bytes(fields.get("due") or []),
+            revived=_in_bytes(fields.get("revived") or []),
             taken_back=[TakenBack(item, int(who), how.decode()) for item, who, how in taken_back],
             cut=int(fields.get("cut", 0)),
+            match=words_of(fields.get("match")) or "",
         )
 
     @property
     def moment(self) -> float:
         """Return when it happened, seconds since the epoch by the server's clock."""
         return self.at_us / 1e6 if self.at_us is not None else int(self.id.partition("-")[0]) / 1e3
+
+    def tells_of(self, item: bytes) -> bool:
+        """Return whether what is noted of an item is all that there was."""
+        return not self.match or matches(item, bytes_of(self.match))
 
     @property
     def inputs(self) -> Mapping[str, Any]:
@@ -85,15 +99,44 @@ class TracedCall:
         return dict(zip(names, self.args, strict=False)) | {last: self.args[len(names) :]}
 
 
-def switch_on(store: QueueStore, *, seconds: float, limit: int = LIMIT, longest: int = LONGEST) -> float:
-    """Let scripts leave entries for so long; return when that ends, seconds since the epoch."""
+def switch_on(
+    store: QueueStore,
+    *,
+    seconds: float,
+    limit: int = LIMIT,
+    longest: int = LONGEST,
+    max_bytes: int = BYTES,
+    match: str = "",
+) -> float:
+    """Let scripts leave entries for so long; return when that ends, seconds since the epoch.
+
+    Of at most ``longest`` bytes each, and ``limit`` entries or ``max_bytes`` together, the newest. ``match``
+    restricts it to items, see ``matches``.
+    """
     microseconds = {"duration": round(seconds * 1e6), "kept": round(KEPT * 1e6)}
-    return int(store.run("trace", limit=limit, longest=longest, **microseconds)) / 1e6
+    bounds = {"limit": limit, "longest": longest, "max_bytes": max_bytes}
+    return int(store.run("trace", match=match, **bounds, **microseconds)) / 1e6
+
+
+def matches(item: bytes, match: bytes) -> bool:
+    """Return whether an item is what ``match`` says, in which ``*`` stands for any bytes, in linear time."""
+    first, *rest = match.split(b"*")
+    if not rest:
+        return item == match
+    *inner, last = rest
+    if not item.startswith(first):
+        return False
+    at = len(first)
+    for piece in inner:
+        if (found := item.find(piece, at)) < 0:
+            return False
+        at = found + len(piece)
+    return len(item) - len(last) >= at and item.endswith(last)
 
 
 def switch_off(store: QueueStore) -> None:
     """Let scripts leave no more entries; those that are there stay for a day."""
-    store.run("trace", duration=0, limit=0, longest=0, kept=0)
+    store.run("trace", duration=0, limit=0, longest=0, kept=0, max_bytes=0, match="")
 
 
 def entries(store: QueueStore, since: str = "-") -> Iterator[TracedCall]:

@@ -327,6 +327,26 @@ def test_policies_let_pods_speak_with_redis_and_nobody_with_the_dashboard() -> N
     assert {"informer", "worker"} == set(policies["process"]["podSelector"]["matchExpressions"][0]["values"])
 
 
+def test_the_dashboard_asks_who_it_is() -> None:
+    """It listens to others by its Secret's users alone, which the first lines say how to make."""
+    done = run("backups", "--image", "a", "--dashboard")
+    assert "generic --namespace default distq-backups-dashboard --from-literal=users=" in done.stdout
+    (deployment,) = (
+        each
+        for each in of_kind(list(yaml.safe_load_all(done.stdout)), "Deployment")
+        if each["metadata"]["name"] == "distq-backups-dashboard"
+    )
+    pod = deployment["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    choices = main.commands["dashboard"].make_context("dashboard", container["args"][1:]).params
+    (mount,) = container["volumeMounts"]
+    assert choices["bind"] == f"0.0.0.0:{container['ports'][0]['containerPort']}"
+    assert (str(choices["users"]), str(choices["secret"])) == ("/etc/distq/users", "/etc/distq/secret")
+    assert mount == {"name": "login", "mountPath": "/etc/distq", "readOnly": True}
+    assert pod["volumes"] == [{"name": "login", "secret": {"secretName": "distq-backups-dashboard"}}]
+    assert "distq-backups-dashboard" not in run("backups", "--image", "a").stdout
+
+
 def test_prometheus_finds_the_pods_in_one_way() -> None:
     """By annotations, or by a ServiceMonitor that selects the Service, not by both."""
     assert of_kind(printed("backups"), "ServiceMonitor") == []

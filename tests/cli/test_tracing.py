@@ -1,6 +1,7 @@
 """``distq trace``: what was done to a queue, from one's own terminal."""
 
 import json
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -30,9 +31,9 @@ def test_the_story_of_an_item_is_told(distq: CommandLine, queue: Queue) -> None:
     lines = distq("trace", "foos", "a").stdout.splitlines()
     added, claimed, failed = (line.split("  ", 2)[2] for line in lines)
     worker = queue._session.worker_name
-    assert added == "added"
-    assert claimed.startswith(f"claimed  by {worker}, fence ")
-    assert failed.startswith("failed: ValueError: no luck; pending from ")
+    assert added == "added at priority 1"
+    assert re.match(rf"claimed, waited \S+ \w+  by {worker}, fence \d+$", claimed)
+    assert re.match(r"failed after \S+ \w+: ValueError: no luck; back in \d(\.\d)? ms  by ", failed)
     assert "  b  added" in distq("trace", "foos").stdout
 
 
@@ -56,7 +57,8 @@ def test_programs_read_json(distq: CommandLine, queue: Queue, redis: Connection)
     assert until.endswith("Z")
     queue.add("a")
     _, added = map(json.loads, distq("trace", "foos", "--json").stdout.splitlines())
-    assert added.keys() == {"at", "key", "event", "worker", "fence"}
+    assert added.keys() == {"at", "key", "kind", "event", "worker", "fence", "since"}
+    assert (added["kind"], added["since"]) == ("added", None)
     assert (added["key"], added["event"], added["worker"], added["fence"]) == ("a", "added", None, None)
     assert json.loads(distq("trace", "off", "foos", "--json").stdout) == {"traced_until": None}
     assert Inspector(redis).traced_until("foos") is None

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from flask import Flask
 
-from distq.dashboard import Access, actions, create_app
+from distq.dashboard import Gate, actions, create_app
 from distq.errors import TerminalError
 from distq.inspector import Inspector
 from distq.redisio.connection import Connection
@@ -25,7 +25,7 @@ def inspector(connection: Connection) -> Inspector:
 @pytest.fixture
 def app(inspector: Inspector) -> Flask:
     """Make a dashboard in which everybody may repair."""
-    return create_app(inspector, Access(actions=True))
+    return create_app(inspector, Gate(actions=True))
 
 
 @pytest.fixture
@@ -292,7 +292,7 @@ def test_an_action_leads_back_to_its_page(visitor: Visitor, every_state: Queue) 
 
 def test_a_redis_that_is_away_is_told() -> None:
     """An action that Redis does not answer leads back with its error; nobody is told that it was done."""
-    visitor = Visitor(create_app(Inspector(NOWHERE), Access(actions=True)))
+    visitor = Visitor(create_app(Inspector(NOWHERE), Gate(actions=True)))
     (said,) = act(visitor, "pause")
     assert said.startswith("pause failed: ")
     assert "127.0.0.1:1" in said

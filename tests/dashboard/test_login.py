@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from flask import Flask
 
-from distq.dashboard import Access, create_app
+from distq.dashboard import Gate, create_app
 from distq.dashboard.attempts import BURST
-from distq.dashboard.login import local_path
+from distq.dashboard.onward import local_path
 from distq.dashboard.proxies import parse_network
 from distq.dashboard.users import Users, hash_password
 from distq.inspector import Inspector
@@ -30,7 +30,7 @@ def users(tmp_path: Path) -> Path:
 @pytest.fixture
 def app(users: Path) -> Flask:
     """Make a dashboard that asks for a login, on a Redis that does not answer."""
-    return create_app(Inspector(NOWHERE), Access(users=Users(users)))
+    return create_app(Inspector(NOWHERE), Gate(users=Users(users)))
 
 
 CLOSED = [
@@ -153,7 +153,7 @@ def test_another_secret_ends_all_sessions(users: Path) -> None:
     """A cookie that another dashboard signed, or nobody, is none; one of the same secret outlives it."""
     secret = b"sixteen bytes or more"
     first, second, third = (
-        create_app(Inspector(NOWHERE), Access(users=Users(users), **secrets))  # type: ignore[arg-type]  # as given
+        create_app(Inspector(NOWHERE), Gate(users=Users(users), **secrets))  # type: ignore[arg-type]  # as given
         for secrets in ({"secret": secret}, {"secret": secret}, {})
     )
     visitor = Visitor(first)
@@ -233,7 +233,7 @@ def behind_proxy(users: Path) -> Flask:
     """Make a dashboard whose people are named by a proxy on 10.0.0.0/8."""
     return create_app(
         Inspector(NOWHERE),
-        Access(
+        Gate(
             users=Users(users),
             trusted_header="X-Forwarded-User",
             trusted_proxies=[parse_network("10.0.0.0/8")],

@@ -1,10 +1,6 @@
 """What somebody on call does, in a real browser, on a wide and on a narrow screen."""
 
 import contextlib
-import os
-import re
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,6 +15,7 @@ from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.queue import Queue
 from tests import ROOT
 from tests.dashboard.chromium import Browser, browser
+from tests.dashboard.conftest import dashboard
 from tests.dashboard.test_login import HASH
 from tests.dashboard.test_users import file_of
 from tests.dashboard.visitor import PASSWORD
@@ -34,24 +31,6 @@ def window(tmp_path: Path) -> Iterator[Browser]:
     chromium = program("chromium", "chromium-browser", "google-chrome", package="chromium")
     with browser(chromium, tmp_path / "profile") as opened:
         yield opened
-
-
-@contextlib.contextmanager
-def dashboard(redis: EmbeddedValkey, *arguments: str) -> Iterator[str]:
-    """Run ``distq dashboard`` as people do; give its URL."""
-    own = {name: value for name, value in os.environ.items() if not name.startswith("DISTQ_")}
-    command = [sys.executable, "-m", "distq", "dashboard", "--bind", "127.0.0.1:0", *arguments]
-    settings = own | {"DISTQ_REDIS_URL": redis.url}
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=settings) as process:
-        assert process.stderr
-        try:
-            line = process.stderr.readline()
-            url = re.search(r"http://[0-9.:]+[^ ]*", line)
-            assert url, line + process.stderr.read()
-            yield url[0].rstrip("/")
-        finally:
-            process.terminate()
-            process.wait(timeout=30)
 
 
 @pytest.fixture

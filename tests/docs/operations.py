@@ -219,10 +219,7 @@ def the_trace_tells_that(text: str, reader: Reader) -> None:
 
 def _events(told: str) -> list[str]:
     """Return the lines without their times, and without what names a worker or a claim."""
-    lines = (
-        re.sub(r"^\S+Z |pending from \S+|by \S+-[0-9a-f]{4}\b|fence \d+", "", line)
-        for line in told.splitlines()
-    )
+    lines = (re.sub(r"^\S+Z |by \S+-[0-9a-f]{4}\b|fence \d+", "", line) for line in told.splitlines())
     return [" ".join(line.split()) for line in lines if line]
 
 

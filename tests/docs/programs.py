@@ -48,6 +48,12 @@ def the_users_test_passes(text: str, reader: Reader) -> None:
     reader.test("test_foos.py")
 
 
+@runs("# test_certificates.py")
+def the_kinds_that_a_test_names_are_served(text: str, reader: Reader) -> None:
+    """Run the test as its author would."""
+    reader.test("test_certificates.py")
+
+
 @runs("# conftest.py")
 def the_users_own_sandbox_is_taken(text: str, reader: Reader) -> None:
     """Run a test with it; tests/testing/test_sandbox.py has the real server."""

@@ -89,13 +89,31 @@ def on_call_commands_work(text: str, reader: Reader) -> None:
     queue.close()
     for words in commands(text):
         if words[1] == "dashboard":
-            parses(words)  # serves until it is stopped: tests/cli/test_run.py runs it
+            parses(words)  # serves until it is stopped: tests/cli/test_dashboard.py runs it
             continue
         output = reader.run(*words, *["--yes"] if {"dead", "resync"} & {*words} else [])
         if words[1] == "items":
             assert "TerminalError: image missing" in output
         if words[1] == "requeue":
             assert output == "requeued 1\n"
+
+
+@runs("distq dashboard")
+def the_dashboard_takes_the_options(text: str, reader: Reader) -> None:
+    """Parse each line, which serves until it is stopped or asks: tests/cli/test_dashboard.py runs them."""
+    for words in commands(text):
+        main.commands["dashboard"].make_context("dashboard", words[2:], resilient_parsing=True)
+        options = {option for each in main.commands["dashboard"].params for option in each.opts}
+        assert {word for word in words if word.startswith("--")} <= options
+
+
+@runs("10:21:07 ada")
+def the_audit_is_written_so(text: str, reader: Reader) -> None:
+    """Find how each line is written in the code; tests/dashboard reads it from the log."""
+    for line in text.splitlines():
+        assert re.fullmatch(
+            r"[\d:]{8} \w+ from [\d.]+: (logged in|\w+ .* of foos.*: \d+ of \d+ changed)", line
+        )
 
 
 @runs("docker compose")
@@ -114,7 +132,7 @@ def the_containers_are_there(text: str, reader: Reader) -> None:
             named = [word.partition("=")[0] for word in words[3:] if not word.startswith("--")]
             assert set(named) <= set(services)
     assert any("http://127.0.0.1:9181/" in page.prose for page in PAGES)
-    assert "127.0.0.1:9181" in services["dashboard"]["command"]
+    assert "127.0.0.1:9181:9181" in services["dashboard"]["ports"]
 
 
 @runs(".venv/bin/ruff")

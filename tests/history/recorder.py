@@ -10,7 +10,8 @@ from tests.history.records import Segment
 from tests.workqueue.redis_state import READS, RedisState
 
 _CENTURY = 100 * 365 * 86400 * 1_000_000
-_SWITCH_ON = {"duration": _CENTURY, "limit": 10_000_000, "longest": 2**30, "kept": 0}
+_SWITCH_ON: dict[str, int | str] = {"duration": _CENTURY, "kept": 0, "match": ""}
+_SWITCH_ON |= {"limit": 10_000_000, "longest": 2**30, "max_bytes": 2**40}
 
 Line = tuple[bytes, bytes]
 """The id of an entry and its text."""

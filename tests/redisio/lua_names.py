@@ -14,8 +14,8 @@ LUA = Path(distq.redisio.__file__).parent / "lua"
 GLOBALS = frozenset(
     {
         *("redis", "KEYS", "ARGV", "call", "math", "string", "table"),
-        *("unpack", "ipairs", "pairs", "pcall", "cjson", "tonumber", "true", "false", "nil"),
-        *("traced", "at", "due_items", "taken_back", "args"),
+        *("unpack", "ipairs", "pairs", "pcall", "cjson", "tonumber", "type", "true", "false", "nil"),
+        *("traced", "at", "due_items", "revived_items", "taken_back", "args", "switched_off"),
     }
 )
 """What every script may use; ``call`` is a local of each, and the last are of what is around each

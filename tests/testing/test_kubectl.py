@@ -86,3 +86,32 @@ def test_scale(kubectl: Kubectl, api: Api, deployments: str) -> None:
     scaled = kubectl("scale", "deployment/web", "--current-replicas=3", "--replicas=0")
     assert scaled == "deployment.apps/web scaled"
     assert api.get(f"{deployments}/web")["spec"]["replicas"] == 0
+
+
+def test_auth_can_i(kubectl: Kubectl) -> None:
+    """An administrator may do everything."""
+    assert kubectl("auth", "can-i", "create", "pods") == "yes"
+
+
+def test_get_shows_the_columns_of_a_kind(kubectl: Kubectl, api: Api, deployments: str) -> None:
+    """As wide as it is asked to, and while it watches."""
+    api.create(deployments, deployment("web", web="web:1"))
+    header, row = (line.split() for line in kubectl("get", "deployments", "-o", "wide").splitlines())
+    assert header == ["NAME", "READY", "UP-TO-DATE", "AVAILABLE", "AGE", "CONTAINERS", "IMAGES", "SELECTOR"]
+    assert row[:4] + row[5:] == ["web", "0/1", "0", "0", "web", "web:1", "app=web"]
+    watched = kubectl("get", "deployment", "web", "--watch", "--request-timeout=2s").splitlines()
+    assert [line.split()[:2] for line in watched] == [["NAME", "READY"], ["web", "0/1"]]
+
+
+@pytest.mark.parametrize("api_server", ["emulator"], indirect=True, scope="session")
+def test_protobuf_is_refused_with_what_works(api_server: ApiServer, tmp_path: Path) -> None:
+    """In one line; the real server reads it."""
+    path = program("kubectl", package="kubernetes-client")
+    command = [path, f"--kubeconfig={api_server.kubeconfig}", f"--cache-dir={tmp_path}", "create"]
+    for words in "configmap a --from-literal=a=b", "namespace a", "deployment a --image=a":
+        done = subprocess.run(
+            [*command, *words.split()], capture_output=True, text=True, check=False, timeout=60
+        )
+        (line,) = done.stderr.splitlines()
+        assert done.returncode == 1
+        assert line.endswith("kubectl create ... --dry-run=client -o yaml | kubectl apply -f -")

@@ -71,7 +71,7 @@ class Definitions:
                 "%s.%s has rules in CEL: the emulated API server does not evaluate them.", *identity[::-1]
             )
         self._catalogue.remove(identity)
-        for resource in _resources(definition):
+        for resource in resources_of(definition):
             self._catalogue.add(resource)
         collection = self._store.collection(identity)
         if changed:
@@ -91,7 +91,8 @@ def _identity(definition: Content) -> tuple[str, str]:
     return definition["spec"]["group"], definition["spec"]["names"]["plural"]
 
 
-def _resources(definition: Content) -> Iterator[ServedResource]:
+def resources_of(definition: Content) -> Iterator[ServedResource]:
+    """Yield the resource of a definition at each version that is served."""
     spec = definition["spec"]
     names = spec["names"]
     for version in spec["versions"]:
@@ -113,6 +114,7 @@ def _resources(definition: Content) -> Iterator[ServedResource]:
             generation=True,
             unconditional_update=False,
             custom=True,
+            columns=tuple(version.get("additionalPrinterColumns") or ()),
             fields=(*ANY_FIELD, *selectable),
             schema=_schema(version),
         )

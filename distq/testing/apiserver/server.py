@@ -16,7 +16,7 @@ from aiohttp import web
 
 from distq.errors import ConfigError
 from distq.testing.apiserver import objects
-from distq.testing.apiserver.definitions import Definitions
+from distq.testing.apiserver.definitions import Definitions, resources_of
 from distq.testing.apiserver.garbage import GarbageCollector
 from distq.testing.apiserver.handlers import Api
 from distq.testing.apiserver.manifests import Document, Manifest, read_manifest
@@ -26,6 +26,7 @@ from distq.testing.apiserver.requests import RecordedRequest
 from distq.testing.apiserver.resources import NAMESPACES, Catalogue
 from distq.testing.apiserver.status import StatusError
 from distq.testing.apiserver.store import Store
+from distq.testing.kind import Kind
 
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _MAX_REQUESTS = 1_000_000
@@ -115,6 +116,10 @@ class EmulatedApiServer:
         path.write_bytes(msgspec.json.format(msgspec.json.encode(config), indent=2))
         return path
 
+    def serve(self, *kinds: Kind) -> None:
+        """Serve kinds that it does not have, without a schema; those that it has stay as they are."""
+        self._call(partial(self._serve_kinds, kinds))
+
     def load(self, *manifests: Manifest) -> None:
         """Create the objects of manifests, in order; what names no namespace goes to default."""
         for manifest in manifests:
@@ -127,6 +132,12 @@ class EmulatedApiServer:
     def restart_watches(self) -> None:
         """End all streams and forget what they could resume from, as a restart of the server does."""
         self._call(self._restart_watches)
+
+    def _serve_kinds(self, kinds: Iterable[Kind]) -> None:
+        for kind in kinds:
+            if self._catalogue.find_kind(kind.api_version, kind.name) is None:
+                for resource in resources_of(kind.definition()):
+                    self._catalogue.add(resource)
 
     def _compact(self) -> None:
         for collection in self._store:

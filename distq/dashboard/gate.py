@@ -27,15 +27,15 @@ def is_loopback(host: str) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Access:
+class Gate:
     """How people get in, and what they may do.
 
     Without ``users`` and ``trusted_header`` there is no login: who reaches the loopback address may look, and
     with ``actions`` repair. ``read_only`` keeps everybody from repairing. ``trusted_header`` names people, in
     requests of ``trusted_proxies`` alone; ``header_role`` is the role of those whom ``users`` does not know.
     ``allowed_hosts`` are names beside this machine's own by which the dashboard may be asked for,
-    ``url_prefix`` is what its URLs begin with, as ``/distq``. ``secret`` signs sessions: who restarts it with
-    another one ends them. Raises ConfigError where these do not go together.
+    ``url_prefix`` is what its URLs begin with, as ``/distq``. ``secret`` signs logins: another one at
+    the next start ends them. Raises ConfigError where these do not go together.
     """
 
     actions: bool = False

@@ -1,0 +1,167 @@
+"""The story of an item, told from its trace on each kind of Redis."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from distq.errors import ConfigError, TerminalError
+from distq.inspector import Inspector, TraceEvent
+from distq.redisio.connection import Connection
+from distq.redisio.stream_store import StreamStore
+from distq.workqueue.interface import Result
+from distq.workqueue.queue import Queue
+
+NOW = 1_795_000_000_000_000
+SECOND = 1_000_000
+
+
+class Play:
+    """A traced queue, whose time goes on by the second."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        connection.server_time = NOW
+        self.eye = Inspector(connection)
+        self.queue, self.other = Queue("foos", connection), Queue("foos", connection)
+        self.queue.add("first")
+        self.queue.settle(self.queue.get(0))
+
+    def later(self, seconds: float) -> None:
+        """Let time pass."""
+        self.connection.server_time += round(seconds * SECOND)
+
+    def told(self, key: str | None) -> list[TraceEvent]:
+        """Return the story of an item."""
+        return [event for event in self.eye.trace("foos") if event.key == key]
+
+    def words(self, key: str) -> list[str]:
+        """Return it in words."""
+        return [event.event for event in self.told(key)]
+
+
+@pytest.fixture
+def play(connection: Connection) -> Iterator[Play]:
+    """Trace a queue."""
+    play = Play(connection)
+    play.eye.trace_on("foos", seconds=3600)
+    yield play
+    play.queue.close()
+    play.other.close()
+
+
+def test_a_story_says_how_long_each_part_took(play: Play) -> None:
+    """Since when an item waited when it was claimed, and for how long it was held."""
+    play.queue.add("a")
+    play.later(2)
+    request = play.queue.get(0)
+    play.later(1.5)
+    play.queue.settle(request, ValueError("no luck"))
+    play.later(3)
+    play.queue.settle(play.queue.get(0), TerminalError("no use"))
+    added, claimed, failed, due, again, parked = play.told("a")
+    assert [each.event for each in (added, claimed, due)] == [
+        "added",
+        "claimed, waited 2 s",
+        "its delay ended",
+    ]
+    assert failed.event == "failed after 1.5 s: ValueError: no luck; back in 5 ms"
+    assert again.event == "claimed, waited 3 s"
+    assert parked.event == "failed for good after 0 µs: TerminalError: no use; parked"
+    kinds = [each.kind for each in (added, claimed, failed, due, again, parked)]
+    assert kinds == ["added", "claimed", "settled", "promoted", "claimed", "settled"]
+    assert failed.since == claimed.at == request.fence / 1e6
+    assert (failed.at - failed.since, failed.worker) == (1.5, claimed.worker)
+    assert (added.since, claimed.since, added.worker) == (None, None, None)
+
+
+def test_a_story_says_what_an_add_meant(play: Play) -> None:
+    """A place in the queue, a higher one, nothing new, or one more run."""
+    for priority in (0, 0, 3, 1):
+        play.queue.add("a", priority=priority)
+    request = play.queue.get(0)
+    play.queue.add("a")
+    play.queue.settle(request, Result(requeue_after=60))
+    assert play.words("a")[:4] == [
+        "added",
+        "added, and was pending",
+        "raised from priority 0 to 3",
+        "added at priority 1, and was pending",
+    ]
+    assert play.words("a")[5:] == ["added, to run again", "succeeded after 0 µs"]
+    play.queue.add("b", after=60)
+    assert play.words("b") == ["added, to wait 1m0s"]
+    assert play.told("a")[2].kind == "raised"
+
+
+def test_a_story_names_the_informer_and_its_version(play: Play) -> None:
+    """What the commit says of its stream and leader."""
+    StreamStore(play.connection, "foos", "v1/Pod").commit(
+        epoch="7",
+        after="",
+        new="4711",
+        batch="b",
+        keys=["a"],
+        priority=-100,
+        about={"leader": "informer-1"},
+        unrouted={b"bad": "why"},
+    )
+    assert play.words("a") == ["added at priority -100 by v1/Pod at 4711 of informer-1"]
+    assert play.words("bad") == ["a function of its watch failed: v1/Pod at 4711 of informer-1"]
+
+
+def test_a_story_says_from_whom_an_item_was_taken_back(play: Play) -> None:
+    """The claim of a worker that died ends there, as it does in the picture."""
+    play.queue.add("a")
+    request = play.queue.get(0)
+    for _ in range(5):
+        play.later(10)
+        play.other.turn([], 0)
+    claimed, taken = play.told("a")[-2:]
+    assert re.match(r"taken back after [345]0 s, (crashed|released)$", taken.event)
+    assert (taken.kind, taken.worker, taken.fence) == ("taken back", claimed.worker, request.fence)
+    assert taken.since == pytest.approx(claimed.at, abs=1e-4)  # a fence may be ahead of the time
+
+
+def test_a_story_says_what_people_did(play: Play) -> None:
+    """And to how many of those that they named."""
+    play.queue.add("a")
+    play.eye.park("foos", "a", "none")
+    play.eye.requeue("foos", "a")
+    play.eye.delete("foos", "a")
+    assert [text for text in play.words("a") if "by hand" in text] == [
+        "park by hand, 1 of 2 items",
+        "requeue by hand, 1 of 1 item",
+        "delete by hand, 1 of 1 item",
+    ]
+    play.queue.add("a")
+    assert play.words("a")[-1] == "added"
+
+
+def test_a_trace_of_some_items_tells_of_them_alone(play: Play) -> None:
+    """Nobody is told half a story of the others, though they share calls with these."""
+    play.eye.trace_on("foos", seconds=600, match="prod/*")
+    play.queue.add("prod/web", "test/web")
+    play.queue.add("test/db")
+    play.queue.settle(play.queue.get(0))
+    assert play.words("prod/web")[0] == "added"
+    assert play.words("prod/web")[-1].startswith("succeeded after ")
+    assert (play.words("test/web"), play.words("test/db")) == ([], [])
+
+
+def test_who_looks_sees_until_when_a_queue_is_traced(play: Play) -> None:
+    """It ends by itself, or when somebody ends it."""
+    (info,) = play.eye.queues()
+    assert info.traced_until == NOW / 1e6 + 3600
+    play.later(3600)
+    assert play.eye.queues()[0].traced_until is None
+
+
+@pytest.mark.parametrize("match", ["two\nlines", "x" * 257, "\u20ac" * 100, "\ud800"])
+def test_a_match_that_is_none_is_refused(connection: Connection, match: str) -> None:
+    """Before anything is traced."""
+    queue = Queue("foos", connection)
+    queue.add("a")
+    with pytest.raises(ConfigError, match="bad match"):
+        Inspector(connection).trace_on("foos", match=match)
+    assert Inspector(connection).traced_until("foos") is None
