@@ -247,7 +247,7 @@ STREAM_FAILURES = Metric(
 CACHE_OVERSIZED = Metric(
     "distq_cache_oversized_reads_total",
     "counter",
-    "Objects that a lister read from the API server, since they are too large for Redis.",
+    "Objects that a lister read from the API server, since they are too large for Redis, say.",
     _STREAM,
 )
 CACHE_UNWRITTEN = Metric(

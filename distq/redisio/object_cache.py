@@ -22,8 +22,8 @@ _ALL, _GONE = b"all", b"gone"
 class CachedObject(NamedTuple):
     """An object in the cache: its key, version, and JSON; and the values under which each index finds it.
 
-    ``data`` is empty where the object is too large to be cached: it is there, and the API server has it. Of
-    what is read ``indices`` are empty.
+    ``data`` is empty where the object is too large to be cached, or its transform failed: it is there, and
+    the API server has it. Of what is read ``indices`` are empty.
     """
 
     name: str
@@ -64,7 +64,7 @@ class ObjectCache:
         # the stream's record last: what it says of the cache was then true of what was read
         record, stream = self._store.read(("HGET", "cache", field), ("HGET", "streams", self.stream))
         self._require(stream)
-        return _object_of(field, record)
+        return object_of(field, record)
 
     def pages(self, namespace: str | None = None) -> Iterator[list[CachedObject]]:
         """Yield all objects, or those of a namespace, in the order of their names, some at a time.
@@ -116,7 +116,7 @@ class ObjectCache:
             )
             self._require(stream, index)
             pairs = zip(flat[::2], flat[1::2], strict=True)
-            yield [found for name, record in pairs if (found := _object_of(name, record, term))]
+            yield [found for name, record in pairs if (found := object_of(name, record, term))]
             if not resume:
                 return
             start = b"(" + resume
@@ -174,7 +174,7 @@ def is_record(text: bytes) -> bool:
     return bool(ends) and head.partition(b"\n")[0].isdigit()
 
 
-def _object_of(name: bytes, record: bytes | None, term: bytes = _ALL) -> CachedObject | None:
+def object_of(name: bytes, record: bytes | None, term: bytes = _ALL) -> CachedObject | None:
     """Return the object that a term found; what somebody else wrote there is for the API server to tell."""
     if record is None:
         return None

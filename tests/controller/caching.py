@@ -72,7 +72,7 @@ def kept(scene: Scene, obj: Object) -> CachedObject:
     """Return what the cache keeps of an object that a Client got."""
     caching = Caching.of(cached(scene))
     assert caching is not None
-    return caching.keep(caching.raw(obj, scene.leader().client.resolve(CONFIG_MAPS)))
+    return caching.keep(caching.raw(obj, scene.leader().client.resolve(CONFIG_MAPS))).object
 
 
 def object_cache(scene: Scene) -> ObjectCache:

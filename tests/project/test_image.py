@@ -50,8 +50,8 @@ class Image:
         inside = ["chroot", "--userspec=1000:1000", self._root, "env", "-i", "-C", "/srv", *given]
         mounted = ["mount", "--bind", str(self.kubeconfig), self._root + SOME_FILE]
         users = ["mount", "--bind", str(ROOT / "deploy" / "compose-users"), self._root + OTHER_FILE]
-        script = f"{shlex.join(mounted)} && {shlex.join(users)} && exec {shlex.join([*inside, *map(self._here, words)])}"
-        return ["unshare", "--mount", "sh", "-c", script]
+        steps = [mounted, users, ["exec", *inside, *map(self._here, words)]]
+        return ["unshare", "--mount", "sh", "-c", " && ".join(map(shlex.join, steps))]
 
     def _here(self, word: str) -> str:
         """Return a word with this machine's ports and places."""
@@ -75,7 +75,7 @@ def image(tmp_path: Path, redis_server: EmbeddedValkey) -> Iterator[Image]:
         pytest.skip("no podman, or not root: the image is not tried")
     mounted = subprocess.run([podman, "image", "mount", IMAGE], capture_output=True, text=True, check=False)
     if mounted.returncode:
-        pytest.skip("no image distq in podman's storage: podman build -t distq .")
+        pytest.skip("no image distq in podman's storage: .ci/image")
     kubeconfig = tmp_path / "kubeconfig"
     image = Image(mounted.stdout.strip(), kubeconfig, redis_server.url)
     write_kubeconfig(kubeconfig, cluster={"server": f"http://127.0.0.1:{image.ports['8001']}"}, user={})

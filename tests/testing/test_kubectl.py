@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.api_servers import ApiServer
 from tests.support.parts import program
-from tests.testing.conftest import Api, config_map, widget
+from tests.testing.conftest import Api, config_map, deployment, widget
 
 Kubectl = Callable[..., str]
 
@@ -76,3 +76,13 @@ def test_wait_for_a_definition(kubectl: Kubectl, widget_definition: str) -> None
     """Wait sees that the definition is established."""
     name = widget_definition.rpartition("/")[2]
     assert "condition met" in kubectl("wait", "--for=condition=established", "--timeout=20s", f"crd/{name}")
+
+
+def test_scale(kubectl: Kubectl, api: Api, deployments: str) -> None:
+    """By kind and name, and only from the count that is expected."""
+    api.create(deployments, deployment("web", web="web:1"))
+    assert kubectl("scale", "deployment", "web", "--replicas=3") == "deployment.apps/web scaled"
+    assert api.get(f"{deployments}/web")["spec"]["replicas"] == 3
+    scaled = kubectl("scale", "deployment/web", "--current-replicas=3", "--replicas=0")
+    assert scaled == "deployment.apps/web scaled"
+    assert api.get(f"{deployments}/web")["spec"]["replicas"] == 0

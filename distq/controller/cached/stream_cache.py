@@ -62,6 +62,9 @@ class StreamCache:
 
         Raises CacheNotSynced where that takes longer than the timeout, and RedisError.
         """
+        stream = handing_over.current()
+        if stream and stream.place != self.place:
+            stream.show()
         try:
             return ask(self._cache())
         except CacheIncomplete as incomplete:

@@ -12,6 +12,7 @@ from distq.testing.apiserver.built_in_schemas import Schema, definition
 from distq.testing.apiserver.field_sets import ListItem, Path, differences, fields_of, text_of, without
 from distq.testing.apiserver.merging import merged, problems
 from distq.testing.apiserver.resources import ServedResource
+from distq.testing.apiserver.scale import has_replicas, replicas_path
 from distq.testing.apiserver.status import StatusError, apply_conflicts, invalid
 from distq.testing.apiserver.store import Collection, Content, Store, StoreEvent
 
@@ -76,6 +77,21 @@ class FieldManagers:
             _withdraw(managed, changed | gone)
             last = managed[manager].fields if manager in managed else frozenset()
             managed[manager] = Managed((last - gone) | changed, resource.api_version)
+
+    def scaled(self, resource: ServedResource, old: Content, new: Content, manager: FieldManager) -> None:
+        """Note who changed an object's replicas by its Scale.
+
+        Replicas that nobody managed stay nobody's. A manager by other writes that has more than the replicas
+        loses these, even where they stay the same: it is split in two, of which one is forgotten.
+        """
+        managed, path = self._of(new["metadata"]["uid"]), replicas_path(resource)
+        changed = path in _changes(resource, old, new)[0]
+        owners = [each for each in managed if path in managed[each].fields]
+        for each in owners:
+            if changed or (each.operation == "Update" and len(managed[each].fields) > 1):
+                managed[each] = Managed(managed[each].fields - {path}, managed[each].version)
+        if owners and changed and has_replicas(resource, new):
+            managed[manager] = Managed(frozenset({path}), resource.api_version)
 
     def apply(
         self,

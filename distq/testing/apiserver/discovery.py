@@ -7,7 +7,7 @@ the server claims to.
 
 from typing import Any
 
-from distq.testing.apiserver.resources import Catalogue, ServedResource
+from distq.testing.apiserver.resources import OF_SUBRESOURCES, SUBRESOURCE_VERBS, Catalogue, ServedResource
 
 VERSION = {
     "major": "1",
@@ -20,8 +20,6 @@ VERSION = {
     "compiler": "emulated by distq",
     "platform": "linux/amd64",
 }
-_VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
-_STATUS_VERBS = ["get", "patch", "update"]
 
 
 def core_versions() -> dict[str, Any]:
@@ -99,19 +97,23 @@ def _entries(resource: ServedResource) -> list[dict[str, Any]]:
         "singularName": resource.singular,
         "namespaced": resource.namespaced,
         "kind": resource.kind,
-        "verbs": ["create"] if resource.kind == "SelfSubjectAccessReview" else _VERBS,
+        "verbs": list(resource.verbs),
     }
     if resource.short_names:
         entry["shortNames"] = list(resource.short_names)
     if resource.categories:
         entry["categories"] = list(resource.categories)
-    if not resource.status:
-        return [entry]
-    status = {
-        "name": f"{resource.plural}/status",
+    return [entry, *(_subresource(resource, name) for name in resource.subresources)]
+
+
+def _subresource(resource: ServedResource, name: str) -> dict[str, Any]:
+    shown = OF_SUBRESOURCES.get(name)
+    place = {} if shown is None else {"group": shown.group, "version": shown.version}
+    return {
+        "name": f"{resource.plural}/{name}",
         "singularName": "",
         "namespaced": resource.namespaced,
-        "kind": resource.kind,
-        "verbs": _STATUS_VERBS,
+        **place,
+        "kind": (shown or resource).kind,
+        "verbs": list(SUBRESOURCE_VERBS[name]),
     }
-    return [entry, status]

@@ -1,4 +1,4 @@
-"""Go modules among the tests, whose programs are built once, into a cache beside the tree.
+"""Go modules whose programs tests run: they are built once, into a cache of the user's.
 
 The folder of a build is named by what it was built from; nothing is built unasked.
 """
@@ -12,6 +12,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from distq.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -28,11 +30,6 @@ class GoModule:
         """Return the name of its folder."""
         return self.source.name
 
-    @property
-    def build_command(self) -> str:
-        """Return what builds it."""
-        return f"python3 -m tests.go {self.name}"
-
     def cached(self) -> Path:
         """Return the folder of the cache that belongs to these sources, built or not."""
         digest = hashlib.sha256(repr(self.flags).encode())
@@ -46,12 +43,15 @@ class GoModule:
         return all((folder / program).is_file() for program in self.programs)
 
     def build(self) -> Path:
-        """Build all programs, unless they are; return their folder. A killed build leaves no half of one."""
+        """Build all programs, unless they are; return their folder. A killed build leaves no half of one.
+
+        Raises ConfigError where Go is not installed, or fails.
+        """
         folder = self.cached()
         if self.is_in(folder):
             return folder
         if shutil.which("go") is None:
-            sys.exit(f"no {self.name}: go is not installed. Install it.")
+            raise ConfigError(f"no {self.name}: go is not installed. Install it: https://go.dev/dl")
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".building-") as temporary:
             unfinished = Path(temporary) / folder.name
@@ -75,8 +75,10 @@ class GoModule:
     def _go(self, *arguments: str) -> None:
         environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -buildvcs=false"}
         try:
-            subprocess.run(["go", *arguments], cwd=self.source, env=environment, check=True)
-        except subprocess.CalledProcessError as error:
-            sys.exit(
-                f"no {self.name}: go {arguments[0]} ended with {error.returncode}. See its output above."
+            # what it says is progress, beside the answer of the program that builds
+            subprocess.run(
+                ["go", *arguments], cwd=self.source, env=environment, stdout=sys.stderr, check=True
             )
+        except subprocess.CalledProcessError as error:
+            ending = f"go {arguments[0]} ended with {error.returncode}"
+            raise ConfigError(f"no {self.name}: {ending}. See its output above.") from None

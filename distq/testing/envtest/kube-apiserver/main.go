@@ -1,4 +1,4 @@
-// Command kube-apiserver is Kubernetes' API server, unchanged, built for the tests.
+// Command kube-apiserver is Kubernetes' API server, unchanged, for tests.
 package main
 
 import (

@@ -1,4 +1,4 @@
-module distq/tests/envtest
+module distq/testing/envtest
 
 go 1.26.0
 

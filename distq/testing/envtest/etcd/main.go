@@ -1,4 +1,4 @@
-// Command etcd is etcd's server, unchanged, built for the tests.
+// Command etcd is etcd's server, unchanged, for tests.
 package main
 
 import (
