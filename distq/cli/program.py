@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from distq.cli.bench import bench
 from distq.cli.check import check
 from distq.cli.completion import completion
 from distq.cli.dashboard import dashboard
@@ -132,6 +133,7 @@ for _command in (
     resync,
     trace,
     check,
+    bench,
     manifests,
     dashboard,
     completion,
