@@ -15,7 +15,7 @@ _FLAGS = [
     *("--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"),
     *("--remote-debugging-pipe", "--hide-scrollbars", "--force-color-profile=srgb"),
 ]
-_PATIENCE = 60.0
+_PATIENCE = 30.0
 
 
 class Browser:
