@@ -1,4 +1,4 @@
-# distq with its extras, and the controllers of workers/. It runs any command of distq:
+# distq with its extras, and the controllers of workers/ and examples/. It runs any command of distq:
 #   docker build -t distq . && docker run --rm distq --help
 # Your own controllers: FROM distq, COPY foos.py /srv/, and run "worker foos".
 ARG BASE=python:3.11-slim
@@ -18,6 +18,7 @@ RUN /build/bin/pip wheel --no-index --no-deps --no-build-isolation -w /wheels . 
 FROM ${BASE}
 COPY --from=build /venv /venv
 COPY workers /srv/workers
+COPY examples /srv/examples
 WORKDIR /srv
 ENV PATH=/venv/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 USER 1000:1000

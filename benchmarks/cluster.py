@@ -19,7 +19,7 @@ import msgspec
 from distq.client import Client
 from distq.errors import ApiError, ConfigError, Expired
 from distq.informer import ListWatch
-from tests.go.envtest import MODULE, assets
+from distq.testing import envtest
 from tests.support.api_servers import RealApiServer
 
 WRITERS = 4
@@ -34,9 +34,9 @@ def cluster() -> Iterator[Path]:
     if given := os.environ.get("KUBECONFIG"):
         yield Path(given)
         return
-    programs = assets()
+    programs = envtest.assets()
     if programs is None:
-        raise ConfigError(f"no cluster: KUBECONFIG is not set. Set it, or run: {MODULE.build_command}")
+        raise ConfigError(f"no cluster: KUBECONFIG is not set. Set it, or run: {envtest.COMMAND}")
     with RealApiServer(programs) as server:
         yield server.kubeconfig
 

@@ -105,7 +105,7 @@ def _list_subjects(kubeconfig: Path, pods: Pods) -> Mapping[str, Child | str]:
 
 def _client_go(kubeconfig: Path, namespace: str) -> Child | str:
     if not MODULE.is_in(MODULE.cached()):
-        return f"not built: {MODULE.build_command}"
+        return f"not built: python3 -m tests.go {MODULE.name}"
     flags = f"-kubeconfig={kubeconfig}", f"-namespace={namespace}", "-resource=v1/pods", "-typed"
     return Child([MODULE.cached() / "informer", *flags])
 

@@ -1,4 +1,9 @@
-"""The command that serves rq-dashboard's pages over distq's queues."""
+"""The command that serves the dashboard."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -8,19 +13,116 @@ from distq.cli.options import with_settings
 from distq.config import Settings
 from distq.errors import ConfigError
 
+if TYPE_CHECKING:
+    from distq.dashboard.gate import Gate
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+def _hash_a_password(context: click.Context, parameter: click.Parameter, asked: bool) -> None:  # noqa: ARG001 - click's
+    """Print what stands for a password in a users file, and exit."""
+    if not asked or context.resilient_parsing:
+        return
+    from distq.dashboard.users import hash_password
+
+    if sys.stdin.isatty():
+        password = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+    else:
+        password = sys.stdin.readline().rstrip("\n")
+    click.echo(hash_password(password))
+    context.exit()
+
+
+_CHOICES = [
+    click.option("--bind", default="127.0.0.1:9181", show_default=True, metavar="ADDRESS[:PORT]"),
+    click.option("--actions", is_flag=True, help="Without a login: let everybody here repair, too."),
+    click.option("--read-only", is_flag=True, help="Let nobody repair, whatever their role."),
+    click.option("--users", type=_FILE, help="Who may log in: lines of name:role:hash; see or repair."),
+    click.option(
+        "--hash-password",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_hash_a_password,
+        help="Print the hash of a password, asked for or read from stdin, and exit.",
+    ),
+    click.option("--secret", type=_FILE, help="Signs logins; without it a restart ends them."),
+    click.option("--trusted-header", metavar="NAME", help="Who it is, by a proxy: say, X-Forwarded-User."),
+    click.option(
+        "--trusted-proxy",
+        multiple=True,
+        metavar="NETWORK",
+        help="The addresses of proxies, such as 10.0.0.0/8; several times for more.",
+    ),
+    click.option("--role", type=click.Choice(["see", "repair"]), help="Of whom --users does not know."),
+    click.option(
+        "--allowed-host",
+        multiple=True,
+        metavar="NAME",
+        help="Another name of the dashboard than localhost; several times for more.",
+    ),
+    click.option(
+        "--url-prefix", default="", metavar="PATH", help="What its URLs begin with, such as /distq."
+    ),
+]
+
+
+def _choosing_gate(command: Any) -> Any:
+    """Let the command take who gets in."""
+    for choice in reversed(_CHOICES):
+        command = choice(command)
+    return command
+
 
 @command("distq dashboard --bind 127.0.0.1:8080")
-@click.option("--bind", default="127.0.0.1:9181", show_default=True, metavar="ADDRESS[:PORT]")
-@click.option("--read-only", is_flag=True, help="Refuse actions; for now the dashboard always does.")
+@_choosing_gate
 @with_settings()
-def dashboard(*, settings: Settings, as_json: bool, bind: str, read_only: bool) -> None:  # noqa: ARG001 - one mode yet
-    """Serve queues, items and workers as web pages, to this machine alone."""
+def dashboard(*, settings: Settings, as_json: bool, bind: str, **choices: Any) -> None:  # noqa: ARG001 - of all commands
+    """Serve queues, items and workers as web pages: to this machine, or to who logs in."""
     from distq.dashboard import serve
 
+    gate = _gate(**choices)
     host, port = _split(bind)
+    gate.require_bindable(host)
     eye = inspector(settings)
     eye.queues()  # a Redis that refuses us is reported now, not by a page
-    serve(eye, host=host, port=port)
+    serve(eye, gate, host=host, port=port)
+
+
+def _gate(
+    *,
+    actions: bool,
+    read_only: bool,
+    users: Path | None,
+    secret: Path | None,
+    trusted_header: str | None,
+    trusted_proxy: Sequence[str],
+    role: Any,
+    allowed_host: Sequence[str],
+    url_prefix: str,
+) -> "Gate":
+    from distq.dashboard.gate import Gate
+    from distq.dashboard.proxies import parse_network
+    from distq.dashboard.users import Users
+
+    return Gate(
+        actions=actions,
+        read_only=read_only,
+        users=None if users is None else Users(users),
+        trusted_header=trusted_header,
+        trusted_proxies=[parse_network(text) for text in trusted_proxy],
+        header_role=role,
+        allowed_hosts=frozenset(map(str.lower, allowed_host)),
+        url_prefix=url_prefix.rstrip("/"),
+        **({} if secret is None else {"secret": _read(secret)}),
+    )
+
+
+def _read(secret: Path) -> bytes:
+    try:
+        return secret.read_bytes().strip()
+    except OSError as error:
+        raise ConfigError(f"cannot read secret {secret}: {error.strerror}.") from None
 
 
 def _split(bind: str) -> tuple[str, int]:

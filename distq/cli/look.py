@@ -38,7 +38,7 @@ QUEUE_COLUMNS = [
 ]
 ITEM_COLUMNS = ["KEY", "STATE", "PRIORITY", "FAILURES", "SINCE", "DUE", "WORKER", "LAST ERROR"]
 _WORKERS = ["WORKER", "QUEUE", "HOST", "PID", "VERSION", "UP", "HEARTBEAT", "PROCESSING", "DONE", "FAILED"]
-_STREAMS = ["QUEUE", "RESOURCE", "LEADER", "EPOCH", "VERSION", "SYNCED", "LAG"]
+_STREAMS = ["QUEUE", "RESOURCE", "LEADER", "EPOCH", "VERSION", "SYNCED", "LAG", "CACHED"]
 
 
 def inspector(settings: Settings) -> "Inspector":
@@ -313,6 +313,7 @@ def leader(*, settings: Settings, as_json: bool, queue: str | None) -> None:
             stream.version or "-",
             "yes" if stream.synced else "no" if stream.gone_since is None else "-",
             "-" if stream.lag is None else age(stream.lag),
+            "-" if stream.cached is None else str(stream.cached),
         ]
         for stream in found
     ]

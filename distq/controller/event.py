@@ -4,21 +4,22 @@ from typing import Any, Literal, NoReturn
 
 from distq.errors import ConfigError
 from distq.informer.objects import LazyObject, Metadata, key_of
+from distq.informer.stored_object import StoredObject
 
 Object = dict[str, Any]
 EventType = Literal["create", "update", "delete", "generic"]
 
 
 class OldMetadata(dict[str, Any]):
-    """What an update replaced, of which the metadata alone is kept: to read more of it is an error.
+    """What an update replaced, of which the metadata alone was kept: to read more of it is an error.
 
     It would be missing always, and a comparison with it would filter nothing, or everything.
     """
 
     def __missing__(self, name: str) -> NoReturn:
         raise ConfigError(
-            f"event.old has no {name}: its metadata alone is kept. Compare the generation, as "
-            "generation_changed does, or compare in the reconcile function."
+            f"event.old has no {name}: its metadata alone is kept. Add cached=True to the watch, and let the "
+            'predicate say that it compares="object".'
         )
 
     def get(self, name: str, default: Any = None) -> Any:  # noqa: ARG002 - there is no default
@@ -30,23 +31,23 @@ class Event:
     """A change of one object (controller-runtime ``event.TypedCreateEvent`` and its siblings).
 
     ``type`` is create, update, delete or generic. ``object`` is the whole object, for a delete its last
-    state; it is decoded when first read. ``old`` is what an update replaced, its metadata alone (to read more
-    raises ConfigError), and None where it is unknown: it is kept only for predicates that compare, and by the
-    process that saw it.
+    state; it is decoded when first read. ``old`` is what an update replaced, and None where that is unknown:
+    it is kept only for predicates that say so. For one that compares objects it is the whole object without
+    managedFields, for others its metadata alone: to read more raises ConfigError.
     ``in_initial_list`` is true where the object came with a list.
     """
 
-    __slots__ = ("_object", "in_initial_list", "old", "type")
+    __slots__ = ("_object", "_old", "in_initial_list", "type")
 
     def __init__(
         self,
         type: EventType,  # noqa: A002 - the API server's word
         object: Object | LazyObject,  # noqa: A002 - the API server's word
-        old: Object | None = None,
+        old: Object | StoredObject | None = None,
         in_initial_list: bool = False,
     ) -> None:
         self.type = type
-        self.old = old
+        self._old = old
         self.in_initial_list = in_initial_list
         self._object = object
 
@@ -56,6 +57,13 @@ class Event:
         if not isinstance(self._object, dict):
             self._object = self._object.decode()
         return self._object
+
+    @property
+    def old(self) -> Object | None:
+        """Return what an update replaced, None where that is unknown."""
+        if isinstance(self._old, StoredObject):
+            self._old = self._old.decode()
+        return self._old
 
     @property
     def key(self) -> str:

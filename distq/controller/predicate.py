@@ -6,11 +6,17 @@ negated: a reconcile too many is harmless, one too few is not. So they answer ye
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
 from distq.controller.event import Event
 from distq.controller.functions import require_predicate
+from distq.errors import ConfigError
+from distq.informer.objects import Metadata
 from distq.informer.selectors import label_selector
+
+Compared = Literal["", "metadata", "object"]
+"""What a predicate reads of the old object: nothing, its metadata, or any part."""
 
 
 @dataclass(frozen=True)
@@ -18,11 +24,23 @@ class Predicate:
     """A test of events, combined with ``&``, ``|`` and ``~``.
 
     The test returns whether the event matters, or None where it cannot tell; then it passes. ``compares``
-    means that it reads ``event.old``: only then the leader keeps the last metadata of every object.
+    says what it reads of ``event.old``, which the leader then keeps of every object: "metadata", also as
+    True, or "object", of which a watch needs ``cached=True``. Raises ConfigError for another word.
     """
 
     test: Callable[[Event], bool | None]
-    compares: bool = False
+    compares: Compared | bool = ""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.compares, bool) and self.compares not in ("", "metadata", "object"):
+            raise ConfigError(f"bad compares of a predicate: {self.compares!r:.80}. Use metadata or object.")
+
+    @property
+    def compared(self) -> Compared:
+        """Return what it reads of the old object."""
+        if isinstance(self.compares, bool):
+            return "metadata" if self.compares else ""
+        return self.compares
 
     def __call__(self, event: Event) -> bool:
         """Return whether the event passes."""
@@ -31,9 +49,8 @@ class Predicate:
     def __and__(self, other: "Predicate | Callable[[Event], bool]") -> "Predicate":
         """Pass what both pass."""
         both = self, predicate_of(other)
-        return Predicate(
-            lambda event: _and(*(one.test(event) for one in both)), any(one.compares for one in both)
-        )
+        most: Compared = max((one.compared for one in both), key=("", "metadata", "object").index)
+        return Predicate(lambda event: _and(*(one.test(event) for one in both)), most)
 
     def __or__(self, other: "Predicate | Callable[[Event], bool]") -> "Predicate":
         """Pass what one of them passes."""
@@ -84,7 +101,31 @@ def _changed(part: Callable[[Mapping[str, Any]], Any]) -> Predicate:
             return None
         return bool(part(event.metadata) != part(event.old["metadata"]))
 
-    return Predicate(test, compares=True)
+    return Predicate(test, compares="metadata")
+
+
+def changed(*paths: str) -> Predicate:
+    """Drop updates that left all these parts alone, such as ``"status.phase"``: field names, joined by dots.
+
+    What is not there is as null, and a list is compared whole. Parts of the metadata are compared on any
+    watch, others need ``cached=True``. Raises ConfigError for a bad path; one that leads into a list or text
+    raises it as soon as an object shows that.
+    """
+    if not paths:
+        raise ConfigError('changed() of nothing filters all updates. Give paths, as "status.phase".')
+    parts = [partial(_part, _fields(path)) for path in paths]
+    if all(path.startswith("metadata.") for path in paths):
+        return _changed(lambda metadata: [part({"metadata": metadata}) for part in parts])
+
+    def test(event: Event) -> bool | None:
+        if event.type != "update":
+            return True
+        if event.old is None:
+            return None
+        new, old = event.object, event.old
+        return any(part(new) != part(old) for part in parts)
+
+    return Predicate(test, compares="object")
 
 
 generation_changed = _changed(lambda metadata: metadata.get("generation"))
@@ -108,3 +149,29 @@ def matches_labels(selector: str | Mapping[str, str]) -> Predicate:
     """
     matches = label_selector(selector)
     return Predicate(lambda event: matches(event.labels))
+
+
+def _fields(path: object) -> list[str]:
+    fields = path.split(".") if isinstance(path, str) else []
+    if not all(fields) or not fields:
+        raise ConfigError(f'bad path {path!r:.80} of changed(). Give field names, as "status.phase".')
+    if fields[0] == "metadata" and (len(fields) == 1 or fields[1] not in Metadata.__annotations__):
+        kept = ", ".join(sorted(Metadata.__annotations__))
+        raise ConfigError(f"bad path {path!r:.80} of changed(): of metadata are kept {kept}.")
+    return fields
+
+
+def _part(fields: Iterable[str], obj: Any) -> Any:
+    """Return what stands at a path, None where nothing does."""
+    way: list[str] = []
+    for field in fields:
+        if obj is None:
+            return None
+        if not isinstance(obj, Mapping):
+            raise ConfigError(
+                f'changed("{".".join((*way, field))}") leads into a {type(obj).__name__}. '
+                f'Compare it whole: changed("{".".join(way)}").'
+            )
+        way.append(field)
+        obj = obj.get(field)
+    return obj

@@ -33,7 +33,8 @@ class _Watch:
     asks the API server for nothing but metadata. ``cached`` keeps the objects in Redis, for
     ``Controller.lister``: each as the ``transform`` returns it, None for as it came, and with the values of
     the ``indexers``, functions by name from an object to texts. ``on_error`` says what becomes of an object
-    that a predicate or mapping function fails on: "park" it and go on, or "stop" before it until it works.
+    that one of these functions, a predicate or ``keys`` fails on: "park" it and go on, or "stop" before it
+    until it works.
     """
 
     resource: str = field(kw_only=False)
@@ -55,7 +56,7 @@ class _Watch:
         if self.namespaces is not None:
             object.__setattr__(self, "namespaces", _namespaces(self.resource, self.namespaces))
         object.__setattr__(self, "predicates", _several(self.predicates))
-        all_of(_several(self.predicates))
+        _require_old_objects(self)
 
     @property
     def predicate(self) -> Predicate:
@@ -178,6 +179,9 @@ def name_of(function: object) -> str:
 
 def _require_cache(watch: _Watch) -> None:
     """Refuse what cannot be kept of objects, and what would be kept by nobody."""
+    for name, switch in {"cached": watch.cached, "metadata_only": watch.metadata_only}.items():
+        if not isinstance(switch, bool):
+            raise ConfigError(f"bad {name} of {watch.resource}: {switch!r:.80}. Give True or False.")
     if not watch.cached and (watch.indexers or watch.transform is not strip_managed_fields):
         raise ConfigError(f"bad watch of {watch.resource}: nothing is kept to index. Add cached=True.")
     indexers: Any = watch.indexers
@@ -195,6 +199,22 @@ def _require_cache(watch: _Watch) -> None:
         require_of_object(f"index {name} of {watch.resource}", function)
     if watch.transform is not None:
         require_of_object(f"transform of {watch.resource}", watch.transform)
+
+
+def _require_old_objects(watch: _Watch) -> None:
+    """Refuse to compare objects of which nobody would keep the old one: all would pass, or nothing."""
+    if watch.predicate.compared != "object":
+        return
+    if watch.metadata_only:
+        raise ConfigError(
+            f"bad predicates of {watch.resource}: they compare whole objects, and metadata_only asks for "
+            "metadata alone. Leave it out."
+        )
+    if not watch.cached:
+        raise ConfigError(
+            f"bad predicates of {watch.resource}: they compare whole objects, of which a cached watch alone "
+            "keeps the old one. Add cached=True."
+        )
 
 
 def _several(tests: EventTest | Sequence[EventTest]) -> tuple[EventTest, ...]:

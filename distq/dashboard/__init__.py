@@ -1,13 +1,14 @@
 """distq's queues in rq-dashboard's pages, for people on call.
 
 rq-dashboard gives URLs, templates and scripts; what they show comes from an Inspector alone, and no code
-of rq ever talks to Redis. For now the dashboard only looks, and is only reachable from its own machine.
+of rq ever talks to Redis. Without a login it is only reachable from its own machine.
 """
 
 from distq.errors import ConfigError
 
 try:
     from distq.dashboard.app import create_app
+    from distq.dashboard.gate import Gate
     from distq.dashboard.server import create_server, serve
 except ModuleNotFoundError as missing:
     if str(missing.name).startswith("distq"):
@@ -16,4 +17,4 @@ except ModuleNotFoundError as missing:
         f'no dashboard: no module "{missing.name}". Run pip install "distq[dashboard]".'
     ) from missing
 
-__all__ = ["create_app", "create_server", "serve"]
+__all__ = ["Gate", "create_app", "create_server", "serve"]

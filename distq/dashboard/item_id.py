@@ -12,6 +12,23 @@ from urllib.parse import quote, unquote
 from distq.dashboard.registries import LISTED_STATES
 
 
+def encoded(key: str) -> str:
+    """Return a key as it stands in URLs: letters, digits, ``-``, ``.``, ``_`` and ``~``."""
+    text = quote(key, safe="").replace("~", "%7E")
+    if key in {".", ".."}:
+        text = text.replace(".", "%2E")  # a browser would take these for folders
+    return text.replace("%", "~")
+
+
+def decoded(text: str) -> str | None:
+    """Return the key that was encoded so; None for what no key is encoded to."""
+    try:
+        key = unquote(text.replace("~", "%"), errors="strict")
+        return key if encoded(key) == text else None
+    except UnicodeError:
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class ItemId:
     """One item as a list shows it; an empty key means the list itself."""
@@ -22,17 +39,13 @@ class ItemId:
 
     def __str__(self) -> str:
         """Return the id: letters, digits, ``-``, ``.``, ``_``, ``~`` and two colons."""
-        encoded = quote(self.key, safe="").replace("~", "%7E").replace("%", "~")
-        return f"{self.queue}:{self.state}:{encoded}"
+        return f"{self.queue}:{self.state}:{encoded(self.key)}"
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
         """Read an id back; None for anything that no item is named."""
         queue, _, rest = text.partition(":")
-        state, _, encoded = rest.partition(":")
-        try:
-            key = unquote(encoded.replace("~", "%"), errors="strict")
-            found = cls(queue, state, key)
-            return found if state in LISTED_STATES and str(found) == text else None
-        except UnicodeError:
-            return None
+        state, _, rest = rest.partition(":")
+        key = decoded(rest)
+        found = None if key is None or state not in LISTED_STATES else cls(queue, state, key)
+        return found if str(found) == text else None

@@ -11,7 +11,8 @@ from waitress.channel import HTTPChannel
 from waitress.server import BaseWSGIServer
 
 from distq.dashboard.app import create_app
-from distq.dashboard.security import is_loopback
+from distq.dashboard.gate import Gate
+from distq.dashboard.security import LARGEST_BODY
 from distq.errors import ConfigError
 from distq.inspector import Inspector
 
@@ -32,23 +33,24 @@ class _Channel(HTTPChannel):  # type: ignore[misc]  # waitress has no types
         super().__init__(server, *args, **named)
 
 
-def create_server(inspector: Inspector, *, host: str = "127.0.0.1", port: int = 9181) -> BaseWSGIServer:
-    """Listen on a loopback address; port 0 takes a free one. Call its ``run()`` to serve.
+def create_server(
+    inspector: Inspector, gate: Gate | None = None, *, host: str = "127.0.0.1", port: int = 9181
+) -> BaseWSGIServer:
+    """Listen on an address; port 0 takes a free one. Call its ``run()`` to serve.
 
-    Raises ConfigError for any other address: the dashboard asks for no login yet.
+    Raises ConfigError for an address other than loopback where nobody has to log in.
     """
-    if not is_loopback(host):
-        raise ConfigError(
-            f'cannot bind the dashboard to "{host}": it has no login, loopback only. '
-            "Bind 127.0.0.1 and use kubectl port-forward, or a proxy with a login."
-        )
+    gate = gate or Gate()
+    gate.require_bindable(host)
     server = waitress.create_server(
-        create_app(inspector),
+        create_app(inspector, gate),
         sockets=[_listen(host, port)],
         threads=8,
         ident=None,
+        url_prefix=gate.url_prefix,
+        clear_untrusted_proxy_headers=False,  # the application does, by network and not by one address
         max_request_header_size=32768,  # an id of the longest key takes 3 KiB
-        max_request_body_size=65536,
+        max_request_body_size=LARGEST_BODY,
         connection_limit=2 * MOST_CONNECTIONS,  # at which it would take nobody: there is room before
         channel_timeout=30,
     )
@@ -56,12 +58,15 @@ def create_server(inspector: Inspector, *, host: str = "127.0.0.1", port: int = 
     return server
 
 
-def serve(inspector: Inspector, *, host: str = "127.0.0.1", port: int = 9181) -> None:
+def serve(
+    inspector: Inspector, gate: Gate | None = None, *, host: str = "127.0.0.1", port: int = 9181
+) -> None:
     """Serve the dashboard from the main thread and log its URL; return at SIGTERM.
 
     Raises KeyboardInterrupt at Ctrl-C.
     """
-    server = create_server(inspector, host=host, port=port)
+    gate = gate or Gate()
+    server = create_server(inspector, gate, host=host, port=port)
     shown = f"[{host}]" if ":" in host else host
     received: list[int] = []
 
@@ -72,7 +77,8 @@ def serve(inspector: Inspector, *, host: str = "127.0.0.1", port: int = 9181) ->
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         with suppress(SystemExit):
-            logger.info("http://%s:%s/  (read-only, no login: loopback only)", shown, server.effective_port)
+            url = f"http://{shown}:{server.effective_port}{gate.url_prefix}/"
+            logger.info("%s  (%s)", url, gate)
             server.run()
     finally:
         server.close()

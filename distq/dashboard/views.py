@@ -5,17 +5,17 @@ answer 404; reading changes nothing.
 """
 
 import re
-from importlib.metadata import version
 from typing import Any, NoReturn
 
-from flask import abort, redirect, render_template, request, url_for
+from flask import abort, redirect, request, url_for
 from flask.typing import ResponseReturnValue
 from werkzeug.exceptions import MethodNotAllowed
 
 from distq.dashboard import rows
-from distq.dashboard.item_id import ItemId
+from distq.dashboard.item_id import ItemId, encoded
+from distq.dashboard.pages import PER_PAGE, WebPages
 from distq.dashboard.paging import MAX_PER_PAGE, RegistryPage
-from distq.dashboard.registries import LISTED_STATES, REGISTRIES, count
+from distq.dashboard.registries import REGISTRIES, count
 from distq.inspector import Inspector, ItemInfo, QueueInfo
 
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
@@ -24,12 +24,13 @@ _NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 class Views:
     """The endpoints that show something."""
 
-    def __init__(self, inspector: Inspector) -> None:
+    def __init__(self, inspector: Inspector, pages: WebPages) -> None:
         self._inspector = inspector
+        self._pages = pages
 
     def queues_overview(self) -> ResponseReturnValue:
         """Show the page of all queues."""
-        return _render("queues", active_tab="queues")
+        return self._pages.queues()
 
     def list_queues(self) -> ResponseReturnValue:
         """Answer the queues with their counts."""
@@ -38,24 +39,13 @@ class Views:
     def jobs_overview(
         self, queue_name: str | None, registry_name: str, per_page: int | str, order: str, page: int | str
     ) -> ResponseReturnValue:
-        """Show the page of one list; without a queue, of the first queue."""
-        queues = self._inspector.queues()
+        """Lead to the page of one queue; without its name, to that of the first."""
         if queue_name is None:
-            return redirect(
-                RegistryPage(queues[0].name, "queued").url() if queues else url_for(".queues_overview")
-            )
+            queues = self._inspector.queues()
+            return redirect(_queue_url(queues[0].name) if queues else url_for(".queues_overview"))
         shown = _page(queue_name, registry_name, per_page, order, page)
-        return _render(
-            "jobs",
-            active_tab="jobs",
-            queues=queues,
-            queue=_only([queue for queue in queues if queue.name == queue_name], queue_name),
-            registry_name=shown.registry,
-            per_page=shown.per_page,
-            order=shown.order,
-            page=shown.number,
-            enable_delete=False,
-        )
+        _only(self._inspector.queues(queue_name), queue_name)
+        return redirect(_list_url(shown))
 
     def list_jobs(
         self, queue_name: str, registry_name: str, per_page: str, order: str, page: str
@@ -71,20 +61,20 @@ class Views:
         }
 
     def job_view(self, job_id: str) -> ResponseReturnValue:
-        """Show the page of one item; an id without a key leads to its list."""
+        """Lead to the page of one item, or by an id without a key to its list."""
         item_id = _item_id(job_id)
         if not item_id.key:
-            return redirect(RegistryPage(item_id.queue, LISTED_STATES[item_id.state]).url())
+            return redirect(_queue_url(item_id.queue, state=item_id.state))
         self._item(item_id)
-        return _render("job", id=job_id, enable_delete=False)
+        return redirect(url_for("distq.item", queue=item_id.queue, encoded_key=encoded(item_id.key)))
 
     def job_info(self, job_id: str) -> ResponseReturnValue:
         """Answer one item."""
         return {**rows.item_details(self._item(_item_id(job_id))), "id": job_id}
 
     def workers_overview(self) -> ResponseReturnValue:
-        """Show the page of all workers."""
-        return _render("workers", active_tab="workers")
+        """Lead to the page of all workers."""
+        return redirect(url_for("distq.workers"))
 
     def list_workers(self) -> ResponseReturnValue:
         """Answer the open handles of all queues."""
@@ -108,7 +98,7 @@ def refuse(**_: str) -> NoReturn:
     """Refuse an action, which rq-dashboard would also take by GET."""
     if request.method != "POST":
         raise MethodNotAllowed(["POST"], "actions are no links.")
-    abort(403, 'this dashboard is read-only. Repair with "distq requeue" and "distq delete".')
+    abort(403, "rq-dashboard's own actions are refused here. Repair on the page of the queue.")
 
 
 def _page(queue: str, registry: str, per_page: int | str, order: str, number: int | str) -> RegistryPage:
@@ -127,14 +117,17 @@ def _only(queues: list[QueueInfo], name: str) -> QueueInfo:
     return queues[0] if queues else abort(404, f"no queue {name!r}.")
 
 
-def _render(template: str, **shown: Any) -> str:
-    return render_template(
-        f"rq_dashboard/{template}.html",
-        current_instance=0,
-        instance_list=["distq"],
-        rq_url_prefix=url_for(".queues_overview"),
-        rq_dashboard_version=version("rq-dashboard"),
-        rq_version="not used",
-        deprecation_options_usage=False,
-        **shown,
+def _queue_url(queue: str, **shown: Any) -> str:
+    return url_for("distq.queue", queue=queue, **shown)
+
+
+def _list_url(page: RegistryPage) -> str:
+    """Return our page of a list of RQ's; its rows a page are ours, so the one with its first row."""
+    state = REGISTRIES[page.registry]
+    first = (page.number - 1) * page.per_page
+    sort = None if page.order == "asc" else "last"
+    return (
+        _queue_url(page.queue, state=state, sort=sort, page=first // PER_PAGE + 1)
+        if state
+        else _queue_url(page.queue)
     )

@@ -14,20 +14,26 @@ from distq.inspector.info import (
     WorkerInfo,
 )
 from distq.inspector.inspector import Inspector
+from distq.inspector.view import ErrorGroup, QueueView, Rows, View, Wanted
 from distq.redisio.queue_reads import State
 
 __all__ = [
+    "ErrorGroup",
     "Happening",
     "Inspector",
     "ItemInfo",
     "Listing",
     "QueueInfo",
+    "QueueView",
     "Repair",
     "RepairStep",
+    "Rows",
     "Sample",
     "State",
     "StreamInfo",
     "Timestamp",
     "TraceEvent",
+    "View",
+    "Wanted",
     "WorkerInfo",
 ]

@@ -23,12 +23,14 @@ from distq.inspector.info import (
     WorkerInfo,
 )
 from distq.inspector.story import events
+from distq.inspector.view import View, Wanted, view
 from distq.redisio import queue_reads, trace
 from distq.redisio.connection import Connection, shared_connection
 from distq.redisio.keys import bytes_of, named, validate_key, validate_queue_name
 from distq.redisio.queue_reads import State
 from distq.redisio.queue_store import QueueStore, queue_names
 from distq.redisio.round_trips import gather, run
+from distq.redisio.snapshots import Snapshots
 from distq.redisio.stream_store import StreamStore, stream_records
 from distq.workqueue.queue import Queue
 
@@ -53,6 +55,12 @@ class Inspector:
             self._redis = shared_connection()
         else:
             self._redis = Connection(redis) if isinstance(redis, str) else redis
+        self._snapshots = Snapshots(self._redis)
+
+    @property
+    def prefix(self) -> str:
+        """Return what the names of all keys of these queues begin with."""
+        return self._redis.prefix
 
     def now(self) -> Timestamp:
         """Return the Redis server's time, by which all moments here are stamped."""
@@ -62,6 +70,16 @@ class Inspector:
         """Describe all queues by name, or one; a queue that does not exist is left out."""
         stores, now = self._stores(queue), self._redis.now()
         return run(self._redis, gather(reading.queue_info(store, now) for store in stores))
+
+    def view(self, queue: str | None = None, wanted: Wanted = Wanted()) -> View:  # noqa: B008 - immutable
+        """Look at all queues, or at one, as a page of the dashboard does: in six commands at most.
+
+        A queue that does not exist is left out. Where its user may run no script, or in a cluster, it is as
+        many round trips, and more commands.
+        """
+        if queue is not None:
+            validate_queue_name(queue)
+        return run(self._snapshots, view(self._redis, queue, wanted))
 
     def history(
         self, queue: str, *, since: float | None = None, until: float | None = None, every: float = 10.0

@@ -73,6 +73,11 @@ class Connection:
         """Return what the names of all keys begin with."""
         return self._address.prefix
 
+    @property
+    def is_cluster(self) -> bool:
+        """Return whether its keys are on several servers."""
+        return self._address.url.topology == "cluster"
+
     def now(self) -> float:
         """Return the server's time, seconds since the epoch; raise RedisUnavailable or RedisRefused."""
         if self.server_time:
@@ -228,7 +233,7 @@ class Connection:
 
     def _parts(self, commands: Sequence[Sequence[Argument]]) -> list[list[int]]:
         """Return the places of commands that can travel together."""
-        if not commands or self._address.url.topology != "cluster":
+        if not commands or not self.is_cluster:
             return [list(range(len(commands)))] if commands else []
         parts: dict[object, list[int]] = {}
         for place, command in enumerate(commands):

@@ -34,7 +34,9 @@ _KNOW = "hexists hget time "
 _COUNT = "hget hlen zcard zcount zrangebyscore time "
 _HANDLE = _KNOW + _COUNT + "hsetnx zscore "
 """What every handle of a Queue reads, and the one key that it writes by itself: its queue's name."""
-_LOOK = _COUNT + "hgetall hkeys hmget hscan xrange zmscore zrange zrevrangebyscore zscan "
+_LOOK = _COUNT + (
+    "hgetall hkeys hmget hscan xrange xrevrange zmscore zrange zrevrange zrevrangebyscore zscan "
+)
 
 ROLES = {
     "producer": Role(("add", "add_after"), _HANDLE),

@@ -7,9 +7,9 @@ round trips as those of one.
 
 from collections.abc import Generator, Iterable, Sequence
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from distq.redisio.connection import Argument, Connection
+from distq.redisio.connection import Argument
 
 T = TypeVar("T")
 
@@ -17,7 +17,14 @@ Command = Sequence[Argument]
 Read = Generator[Sequence[Command], list[Any], T]
 
 
-def run(connection: Connection, read: Read[T]) -> T:
+class Pipeline(Protocol):
+    """What answers several commands in one round trip: a Connection, or Snapshots of one."""
+
+    def pipeline(self, commands: Sequence[Command]) -> list[Any]:
+        """Return the replies; raise the first error among them."""
+
+
+def run(connection: Pipeline, read: Read[T]) -> T:
     """Run a read and return its result; raise RedisError, and what the read raises."""
     try:
         commands = next(read)

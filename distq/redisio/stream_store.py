@@ -12,7 +12,7 @@ from distq.redisio.checkpoints import MARK
 from distq.redisio.connection import Connection
 from distq.redisio.keys import bytes_of, text_of, validate_key
 from distq.redisio.limits import BATCH_LIMIT, CACHED_BYTES
-from distq.redisio.object_cache import CachedObject, cached_names, records_of
+from distq.redisio.object_cache import CachedObject, cached_names, object_of, records_of
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import StreamRecord
 from distq.redisio.round_trips import run
@@ -97,7 +97,7 @@ class StreamStore:
         counts |= {"unrouted": len(unrouted)} if unrouted else {}
         if sum(counts.values()) > BATCH_LIMIT:
             raise ValueError(f"a commit of {', '.join(f'{count} {what}' for what, count in counts.items())}")
-        if (size := sum(map(len, cached.values()))) > CACHED_BYTES:
+        if (size := sum(len(terms) + len(record) for terms, record in cached.values())) > CACHED_BYTES:
             raise ValueError(f"a commit of {size} bytes of cached objects")
         if any(text.split() != [text] for text in (epoch, batch, new or "-")):
             raise ValueError(f"epoch {epoch!r}, batch {batch!r} and position {new!r} must be single words")
@@ -121,7 +121,7 @@ class StreamStore:
             rest=[
                 *items,
                 *map(bytes_of, chain(chain.from_iterable(known.items()), gone)),
-                *chain.from_iterable(cached.items()),
+                *chain.from_iterable((name, *row) for name, row in cached.items()),
             ],
         )
         if kind == b"FENCED":
@@ -170,6 +170,23 @@ class StreamStore:
             return []
         (values,) = self._store.read(("HMGET", "known", *map(bytes_of, objects)))
         return [None if value is None else text_of(value) for value in values]
+
+    def handed_over(self, objects: Sequence[str]) -> list[CachedObject]:
+        """Return of some objects those that the cache has in the version that was handed over last.
+
+        Left out is what the fleet wrote since, what is too large, and what is known of no list or event.
+        """
+        if not objects:
+            return []
+        fields = [*map(bytes_of, objects)]
+        lines, records = self._store.read(("HMGET", "known", *fields), ("HMGET", "cache", *fields))
+        versions = [text_of(line).partition("\n")[0] if line else None for line in lines]
+        cached = map(object_of, fields, records)
+        return [
+            each
+            for each, version in zip(cached, versions, strict=True)
+            if each is not None and each.data and each.version == version
+        ]
 
     def cached_names(self) -> Iterator[list[str]]:
         """Yield the names of the cached objects in their order, a thousand at most at a time."""

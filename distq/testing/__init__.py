@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from distq.testing.fake_clock import FakeClock
     from distq.testing.fake_list_watch import FakeListWatch
     from distq.testing.fake_lock import FakeLock
+    from distq.testing.kind import Kind
     from distq.testing.sandbox import Sandbox
     from distq.workqueue.memory import MemoryQueue
 
@@ -22,6 +23,7 @@ _MODULES = {
     "FakeClock": "distq.testing.fake_clock",
     "FakeListWatch": "distq.testing.fake_list_watch",
     "FakeLock": "distq.testing.fake_lock",
+    "Kind": "distq.testing.kind",
     "MemoryQueue": "distq.workqueue.memory",
     "Sandbox": "distq.testing.sandbox",
 }
@@ -32,6 +34,7 @@ __all__ = [
     "FakeClock",
     "FakeListWatch",
     "FakeLock",
+    "Kind",
     "MemoryQueue",
     "Sandbox",
 ]

@@ -19,7 +19,7 @@ SHOWN = 3
 """How many items of each state are named."""
 
 SEARCHED = 10_000
-"""Among how many dead items objects are looked for that a predicate or mapping function failed on."""
+"""Among how many dead items objects are looked for that a function of their watch failed on."""
 
 
 class ObservedManager(Manager):
@@ -56,7 +56,7 @@ class ObservedManager(Manager):
 
 
 def failed_object(controller: Controller, inspector: Inspector, since: float) -> ReconcileFailed | None:
-    """Return that a predicate or mapping function failed on an object since then, which is parked."""
+    """Return that a function of a watch failed on an object since then, which is parked."""
     for item in inspector.items(controller.queue.name, state="dead", limit=SEARCHED):
         if item.reason in UNROUTED and item.last_error_at is not None and item.last_error_at >= since:
             failure = ReconcileFailed(

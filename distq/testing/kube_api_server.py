@@ -1,7 +1,6 @@
 """A real kube-apiserver with an etcd of its own, from programs that are on this machine.
 
-They are where ``KUBEBUILDER_ASSETS`` says (envtest's convention), or in the cache
-beside a clone that ``python -m tests.go envtest`` fills. No controllers run.
+``distq.testing.envtest`` finds them, or builds them. No controllers run.
 """
 
 import json
@@ -19,21 +18,7 @@ import urllib3
 
 from distq.errors import ConfigError
 
-PROGRAMS = ("kube-apiserver", "etcd")
 STARTUP_SECONDS = 60.0
-_VARIABLE = "KUBEBUILDER_ASSETS"
-
-
-def find_assets() -> Path:
-    """Return the folder that holds both programs; raise ConfigError where there is none."""
-    given = os.environ.get(_VARIABLE)
-    cache = Path.home() / ".cache" / "distq" / "envtest"
-    for folder in [Path(given)] if given else sorted(cache.glob("*"), reverse=True):
-        if all((folder / program).is_file() for program in PROGRAMS):
-            return folder
-    missing = f"no kube-apiserver and etcd in {given or cache}"
-    remedy = f'Set {_VARIABLE} to where "setup-envtest use -p path" has them.'
-    raise ConfigError(f"{missing}. {remedy}")
 
 
 class KubeApiServer:

@@ -22,9 +22,11 @@ from distq.redisio.connection import Connection
 from distq.testing.apiserver import EmulatedApiServer
 from distq.testing.apiserver.manifests import Document, Manifest, read_manifest
 from distq.testing.embedded_valkey import EmbeddedValkey
+from distq.testing.envtest import find_assets
 from distq.testing.guard import Guard
 from distq.testing.idle import ObservedManager, failed_object, what_remains
-from distq.testing.kube_api_server import KubeApiServer, find_assets
+from distq.testing.kind import Kind
+from distq.testing.kube_api_server import KubeApiServer
 
 GRACE_PERIOD = 5.0
 """Seconds that reconciles get where a run ends before they do."""
@@ -45,9 +47,13 @@ class Sandbox:
     context ``environment`` is part of the process's own, so that Clients and Queues made without arguments
     find the sandbox.
 
+    ``kinds`` are more than the server has, without a schema: names such as "cert-manager.io/v1/Certificate",
+    or a Kind where the plural or the scope is another. A kind that it has stays as it is.
+
     ``server`` is "emulated", or "kube-apiserver" for a real one with its etcd: their programs are found by
-    ``KUBEBUILDER_ASSETS``, as envtest does. It takes 10 s to start, and no controllers run in it, not even
-    the garbage collector. Raises ConfigError where they are not found or do not start.
+    ``KUBEBUILDER_ASSETS``, as envtest does, or where ``python -m distq.testing.envtest`` built them. It takes
+    10 s to start, and no controllers run in it, not even the garbage collector. Raises ConfigError where they
+    are not found or do not start.
     """
 
     redis: Connection
@@ -65,11 +71,13 @@ class Sandbox:
         self,
         *,
         manifests: Sequence[Manifest] = (),
+        kinds: Sequence[Kind | str] = (),
         server: Literal["emulated", "kube-apiserver"] = "emulated",
     ) -> None:
         if server not in {"emulated", "kube-apiserver"}:
             raise ConfigError(f'bad server: {server!r}. Use "emulated" or "kube-apiserver".')
         self._manifests = manifests
+        self._kinds = [Kind(each) if isinstance(each, str) else each for each in kinds]
         self._server = server
         self._stack = ExitStack()
 
@@ -90,6 +98,7 @@ class Sandbox:
             # with the name of a controller's Clients it would remove what they have applied
             self._applying_client = Client(str(kubeconfig), field_manager="distq-sandbox")
             if self._server == "kube-apiserver":
+                self._define_kinds()
                 self.apply(*self._manifests)
             self._stack = stack.pop_all()
         return self
@@ -102,6 +111,7 @@ class Sandbox:
             self.api_server = stack.enter_context(real)
             return real.kubeconfig
         emulated = self.api_server = stack.enter_context(EmulatedApiServer())
+        emulated.serve(*self._kinds)
         emulated.load(*self._manifests)
         return emulated.kubeconfig(folder / "kubeconfig")
 
@@ -132,6 +142,15 @@ class Sandbox:
         except ApiError as error:
             error.add_note(f"applied from {document.place}")
             raise
+
+    def _define_kinds(self) -> None:
+        """Define what a real server does not have; a kind of its own stays as it is."""
+        for kind in self._kinds:
+            if self._is_served(kind.resource):
+                continue
+            if "/" not in kind.api_version:
+                raise ConfigError(f"no kind {kind.resource}: the core group takes no others. Leave it out.")
+            self.apply(kind.definition())
 
     def _wait_until_served(self, definition: Object) -> None:
         """Wait until a real server serves a kind that is new to it; the emulated one does at once."""
@@ -169,7 +188,7 @@ class Sandbox:
         Idle is: every watch has handed over what there is, and nothing is ready, dirty, processing, due,
         or waiting for a retry. What asked to come back later (``Result(requeue_after=...)``) and the
         parked do not count. A reconcile that fails ends it with ReconcileFailed from the function's own
-        error, and so does a predicate or mapping function, its traceback in a note; with
+        error, and so does a function of a watch, its traceback in a note; with
         ``on_failure="retry"`` it is tried again, and fails it only once an item failed more than
         ``max_failures`` times, if that is given. Events that were recorded are sent when it returns. Raises
         TimeoutError after ``timeout`` seconds, which names what remained, from the last error of a reconcile;
@@ -224,7 +243,8 @@ class Sandbox:
             quiet_looks = 0 if remains else quiet_looks + 1
             if manager.may_not_fail and manager.failure is None:
                 failed = (failed_object(controller, inspector, since) for controller in controllers)
-                manager.failure = next(filter(None, failed), None)
+                found = next(filter(None, failed), None)
+                manager.failure = manager.failure or found  # a reconcile may have failed meanwhile
             if time.monotonic() > deadline:
                 what = f"not idle after {timeout:g} s: {'; '.join(dict.fromkeys(remains))}."
                 raise TimeoutError(what) from manager.last_error

@@ -28,6 +28,6 @@ def reconcile(request: Request) -> None:
         sample_controller.reconcile(request)
 
 
-controller = Controller(
+controller = sample_controller.controller = Controller(
     Queue(QUEUE, claim_duration=CLAIM_DURATION), reconcile, watches=sample_controller.controller.watches
 )

@@ -1,16 +1,24 @@
-"""The sample controller at work on one Foo, each side with its own rights, and what of it has come about."""
+"""The sample controller at work on a Foo and a large one, each side with its own rights, and what came of it.
+
+Redis has a cache of another cluster, too, as after a move: so workers have to know in which one they are.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from copy import deepcopy
 from typing import Any
 
 import yaml
 
+from distq import key_of
 from distq.client import Client
 from distq.config import Settings
 from distq.controller.controller import Controller
 from distq.controller.manager import Manager
+from distq.controller.watches import For, Owns, identities
 from distq.redisio.connection import Connection
+from distq.redisio.limits import CACHED_LIMIT
+from distq.redisio.stream_store import StreamStore
 from distq.workqueue.queue import Queue
 from tests import ROOT
 from tests.acceptance.governed_cluster import NAME, NAMESPACE, GovernedCluster
@@ -20,6 +28,9 @@ from workers import sample_controller as sample
 LEASE, KEY = "coordination.k8s.io/v1/Lease", f"{NAMESPACE}/{NAME}"
 SETTINGS = Settings(lease_name=NAME, lease_namespace=NAMESPACE, retry_period=0.5, grace_period=1)
 
+_PADDING = {"padding": "x" * (CACHED_LIMIT - 100)}
+"""Almost all that annotations may be; with all else an object is too large for a cache."""
+
 RESTORED = 8
 """How often the Deployment is scaled by somebody else; what the Foo's own events restore is less often."""
 
@@ -27,15 +38,26 @@ RESTORED = 8
 @contextmanager
 def both_sides(connection: Connection, informer: Client, worker: Client) -> Iterator[None]:
     """Run informer and worker until the block ends; the sample uses the worker's Client, too."""
+    _leave_a_cache_of_another_cluster(connection)
     with ExitStack() as stack:
-        stack.callback(setattr, sample, "client", sample.client)
+        for name in ("client", "controller"):
+            stack.callback(setattr, sample, name, getattr(sample, name))
         sample.client = worker
         for client, sides in ((informer, {"workers": False}), (worker, {"informer": False})):
             queue = Queue("foos", connection)
-            controller = Controller(queue, sample.controller.reconcile, watches=sample.controller.watches)
+            controller = Controller(queue, sample.reconcile, watches=sample.controller.watches)
+            sample.controller = controller  # in the end the worker's
             manager = Manager([controller], redis=connection, client=client, settings=SETTINGS)
             stack.enter_context(managing(manager, **sides))
         yield
+
+
+def _leave_a_cache_of_another_cluster(connection: Connection) -> None:
+    """Leave what a stream that watched the same has said, whose leader is gone."""
+    for number, identity in enumerate(identities([For(sample.FOO), Owns(sample.DEPLOYMENT)])):
+        about = {"watch": identity, "namespace": None, "cluster": "elsewhere", "cached": ["all"]}
+        elsewhere = StreamStore(connection, "foos", f"elsewhere-{number}")
+        elsewhere.commit(epoch="1", after="", new="1", batch="1", about=about)
 
 
 class SamplePlay:
@@ -46,14 +68,15 @@ class SamplePlay:
         self._informer = informer
         foo = yaml.safe_load((ROOT / "workers" / "sample-foo.yaml").read_text())
         foo["metadata"]["namespace"] = NAMESPACE
-        self._foo = f"{NAMESPACE}/{foo['metadata']['name']}"
-        self._deployment = f"{NAMESPACE}/{foo['spec']['deploymentName']}"
-        for resource, key in (
-            (LEASE, KEY),
-            (sample.FOO, self._foo),
-            (sample.DEPLOYMENT, self._deployment),
-        ):
-            self._admin.delete(resource, key)
+        large = deepcopy(foo)
+        large["metadata"] |= {"name": "large-foo", "annotations": _PADDING}
+        large["spec"]["deploymentName"] = "large-foo"
+        self._foo, self._large, self._deployment = key_of(foo), key_of(large), key_of(foo)
+        self._admin.delete(LEASE, KEY)
+        for key in (self._foo, self._large):
+            self._admin.delete(sample.FOO, key)
+            self._admin.delete(sample.DEPLOYMENT, key)
+        self._admin.create(large)
         self._uid: str = self._admin.create(foo)["metadata"]["uid"]
         self._scale(sample.FOO, self._foo, 1)
         self.met: set[str] = set()
@@ -97,6 +120,14 @@ class SamplePlay:
     def _says_so(self) -> bool:
         return self._is_told(self._uid)
 
+    def _reads_large_ones(self) -> bool:
+        deployment = self._admin.get(sample.DEPLOYMENT, self._large)
+        if deployment is not None and "padding" not in deployment["metadata"].get("annotations", {}):
+            larger = {"metadata": {"annotations": _PADDING}, "spec": {"replicas": 7}}
+            self._admin.patch(sample.DEPLOYMENT, self._large, larger)
+            return False
+        return deployment is not None and deployment["spec"]["replicas"] == 1
+
     goals: dict[str, Callable[["SamplePlay"], bool]] = {  # noqa: RUF012  never changed
         "leads": _leads,
         "says who leads": _says_who_leads,
@@ -106,6 +137,7 @@ class SamplePlay:
         "restores": _restores,
         "writes the status": _writes_the_status,
         "says so": _says_so,
+        "reads large ones": _reads_large_ones,
     }
 
     def _lease(self) -> dict[str, Any]:

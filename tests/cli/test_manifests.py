@@ -50,6 +50,18 @@ controller = Controller(
     ],
 )
 """
+MAPPED = """
+from distq import Controller, For, Watches
+
+controller = Controller(
+    "mapped",
+    print,
+    watches=[
+        For("example.com/v1/Backup", cached=True, namespaces=["red"]),
+        Watches("v1/Pod", len, cached=True, namespaces=["red"], field_selector="spec.nodeName=a"),
+    ],
+)
+"""
 WORKERS = """
 from distq import Controller
 
@@ -68,6 +80,7 @@ SOURCES = {
     "backups": BACKUPS,
     "everywhere": EVERYWHERE,
     "cached": CACHED,
+    "mapped": MAPPED,
     "thumbnails": WORKERS,
     "timer": TIMER,
 }
@@ -167,18 +180,43 @@ def test_a_watch_of_all_namespaces_means_a_cluster_role() -> None:
 
 
 def test_a_cached_watch_means_what_caches_ask_for() -> None:
-    """Workers list one object that they deleted, and informers get one that is too large; both know where."""
+    """Workers get what is too large for a cache, and know in which cluster they are; informers read none."""
     objects = printed("cached", "--namespace", "ops")
     cluster = "get namespaces/kube-system"
     assert rights(objects, "informer") | {"ops": set()} == {
         "ops": set(),
-        "": {cluster, *(f"{verb} example.com/backups" for verb in ("get", "list", "watch"))},
+        "": {cluster, *(f"{verb} example.com/backups" for verb in ("list", "watch"))},
         "red": {"list batch/jobs", "watch batch/jobs"},
     }
     assert rights(objects, "worker") == {
-        "": {cluster, "create events", "patch events", "get example.com/backups", "list example.com/backups"},
+        "": {cluster, "create events", "patch events", "get example.com/backups"},
         "red": {"get batch/jobs"},
     }
+
+
+def test_an_informer_that_calls_functions_gets_what_is_too_large_for_a_cache() -> None:
+    """A mapping function, a predicate or an Every may read any cache of its program."""
+    watched = ("example.com/backups", "pods")
+    may = rights(printed("mapped"), "informer")["red"]
+    assert may == {f"{verb} {what}" for verb in ("get", "list", "watch") for what in watched}
+
+
+@pytest.mark.parametrize(
+    ("write", "listed"),
+    [
+        ("example.com/v1/Backup:create", set()),
+        ("example.com/v1/Backup/status", set()),
+        ("example.com/v1/Backup:patch", {"list example.com/backups"}),
+        ("example.com/v1/Backup:delete", {"list example.com/backups"}),
+        ("example.com/v2/Backup/status:patch", {"list example.com/backups"}),
+        ("v1/Pod:create", {"list pods"}),
+        ("batch/v1/Job", set()),
+    ],
+)
+def test_workers_list_where_the_answer_to_a_write_does_not_tell(write: str, listed: set[str]) -> None:
+    """After what may end an object, by a field selector and in another version; nowhere else."""
+    may = rights(printed("mapped", "--writes", write), "worker")["red"]
+    assert {right for right in may if right.startswith("list ")} == listed
 
 
 def test_roles_are_bound_to_the_accounts_that_pods_have() -> None:
@@ -287,6 +325,26 @@ def test_policies_let_pods_speak_with_redis_and_nobody_with_the_dashboard() -> N
     ]
     assert asked["ports"] == [{"protocol": "TCP", "port": 6379}]
     assert {"informer", "worker"} == set(policies["process"]["podSelector"]["matchExpressions"][0]["values"])
+
+
+def test_the_dashboard_asks_who_it_is() -> None:
+    """It listens to others by its Secret's users alone, which the first lines say how to make."""
+    done = run("backups", "--image", "a", "--dashboard")
+    assert "generic --namespace default distq-backups-dashboard --from-literal=users=" in done.stdout
+    (deployment,) = (
+        each
+        for each in of_kind(list(yaml.safe_load_all(done.stdout)), "Deployment")
+        if each["metadata"]["name"] == "distq-backups-dashboard"
+    )
+    pod = deployment["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    choices = main.commands["dashboard"].make_context("dashboard", container["args"][1:]).params
+    (mount,) = container["volumeMounts"]
+    assert choices["bind"] == f"0.0.0.0:{container['ports'][0]['containerPort']}"
+    assert (str(choices["users"]), str(choices["secret"])) == ("/etc/distq/users", "/etc/distq/secret")
+    assert mount == {"name": "login", "mountPath": "/etc/distq", "readOnly": True}
+    assert pod["volumes"] == [{"name": "login", "secret": {"secretName": "distq-backups-dashboard"}}]
+    assert "distq-backups-dashboard" not in run("backups", "--image", "a").stdout
 
 
 def test_prometheus_finds_the_pods_in_one_way() -> None:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-import urllib3
 from click.testing import CliRunner
 
 from distq.cli import program
@@ -183,20 +182,6 @@ def _grant(client: Client, namespace: str, lease_verbs: Sequence[str]) -> None:
     subject = {"apiGroup": group, "kind": "User", "name": "outsider"}
     client.apply({**named, "kind": "Role", "rules": rules})
     client.apply({**named, "kind": "RoleBinding", "roleRef": role, "subjects": [subject]})
-
-
-def test_the_dashboard_serves_until_it_is_stopped(distq: CommandLine) -> None:
-    """It says where, and refuses what would let others in."""
-    process = distq.start("dashboard", "--bind", "127.0.0.1:0")
-    assert process.stderr is not None
-    url = next(word for word in process.stderr.readline().split() if word.startswith("http"))
-    assert urllib3.request("GET", url, timeout=10).status == 200
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=30)
-    assert process.returncode == 130
-    done = distq("dashboard", "--bind", "0.0.0.0:9181")
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert distq("dashboard", "--bind", "localhost:http").returncode == 2
 
 
 def test_a_program_that_calls_a_command_lives_on(monkeypatch: pytest.MonkeyPatch) -> None:

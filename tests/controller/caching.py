@@ -60,7 +60,7 @@ def names(objects: list[Object]) -> set[str]:
 def entries(scene: Scene) -> dict[str, str]:
     """Return all that is in the one cache, markers too, with its version."""
     (name,) = stream_records(scene.connection, QUEUE)
-    hash_key = f"distq:{{{QUEUE}}}:cache:{name}"
+    hash_key = f"distq:{{{QUEUE}}}:terms:{name}"
     flat = scene.connection.execute("HGETALL", hash_key)
     return {
         field.decode().rpartition("/")[2]: record.partition(b"\n")[0].decode()
@@ -72,7 +72,7 @@ def kept(scene: Scene, obj: Object) -> CachedObject:
     """Return what the cache keeps of an object that a Client got."""
     caching = Caching.of(cached(scene))
     assert caching is not None
-    return caching.keep(caching.raw(obj, scene.leader().client.resolve(CONFIG_MAPS)))
+    return caching.keep(caching.raw(obj, scene.leader().client.resolve(CONFIG_MAPS))).object
 
 
 def object_cache(scene: Scene) -> ObjectCache:

@@ -1,17 +1,24 @@
 """A leader keeps the objects of a cached watch in Redis, in the commits that enqueue their keys."""
 
+from threading import Thread
 from typing import Any
 
 import pytest
 
-from distq.client.objects import Object
+from distq.client.objects import Object, key_of
+from distq.controller.cached.caches import Caches
 from distq.controller.stream import batch as batch_module
 from distq.controller.watches import For, Watches
 from distq.errors import CacheNotSynced
 from distq.informer import pager as pager_module
+from distq.inspector import Inspector
+from distq.metrics import CACHED_OBJECTS
 from distq.redisio import stream_store
 from distq.redisio.checkpoints import MARK
+from distq.redisio.queue_store import QueueStore
 from distq.redisio.stream_store import Committed, StreamStore
+from distq.workqueue.gauges import QueueGauges
+from distq.workqueue.queue import Queue
 from tests.controller.caching import (
     CONFIG_MAPS,
     ON_TWO_SERVERS,
@@ -60,6 +67,25 @@ def test_a_list_and_events_are_cached_with_their_keys(scene: Scene) -> None:
         assert names(reader.list(scene.namespace)) == {"b", "c"}
         assert reader.get(scene.key("a")) is None
         assert reader.by_index("color", "green") == []
+
+
+def test_the_cached_objects_are_counted(scene: Scene) -> None:
+    """By streams and as a gauge; what is gone and only marked counts no more."""
+    gauges = QueueGauges(Queue(QUEUE, scene.connection))
+    count = CACHED_OBJECTS, (QUEUE, CONFIG_MAPS)
+    create(scene, "a", "b", "c")
+    with scene.leading(cached(scene)):
+        (stream,) = Inspector(scene.connection).streams(QUEUE)
+        assert stream.cached == 3
+        assert (*count, 3) in gauges()
+    object_cache(scene).wrote(dropped={scene.key("a"): "99999999"})
+    (stream,) = Inspector(scene.connection).streams(QUEUE)
+    assert stream.cached == 2
+    with scene.leading(For(CONFIG_MAPS), epoch="2"):
+        (stream,) = Inspector(scene.connection).streams(QUEUE)
+        assert stream.cached is None
+        assert CACHED_OBJECTS not in {metric for metric, _, _ in gauges()}
+    gauges.close()
 
 
 def test_a_new_leader_of_the_same_settings_lists_nothing(scene: Scene) -> None:
@@ -259,22 +285,6 @@ def many_keys(obj: Object) -> list[str]:
     return [f"{obj['metadata']['name']}-{number}" for number in range(25)]
 
 
-def test_values_that_no_commit_takes_are_a_failure_of_their_object(scene: Scene) -> None:
-    """It is counted as such, and what happened before it is handed over."""
-    with scene.leading(cached(scene, indexers={"color": many_shades})) as leader:
-        client = leader.client
-        client.create(config_map(scene.namespace, "a", color="red"))
-        client.create(config_map(scene.namespace, "b", color="all"))
-        eventually(lambda: leader.stream.failures)
-        assert scene.key("a") in scene.pending()
-
-
-def many_shades(obj: Object) -> list[str]:
-    """Return a color, or a mebibyte of them."""
-    color = obj["data"]["color"]
-    return [f"{number:01000}" for number in range(1100)] if color == "all" else [color]
-
-
 def test_pages_of_a_list_are_cached_as_they_come(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lists of several pages, first and second ones, leave a whole cache."""
     monkeypatch.setattr(pager_module, "PAGE_SIZE", 2)
@@ -299,3 +309,79 @@ def test_a_transform_says_what_is_kept(scene: Scene) -> None:
         client.patch(CONFIG_MAPS, scene.key("a"), {"data": {"color": "blue"}})
         eventually(lambda: lister(scene, watch).by_index("color", "BLUE"))
         assert lister(scene, watch).by_index("color", "RED") == []
+
+
+def watched(scene: Scene, watch: For | Watches) -> Caches:
+    """Return the caches of one watch, as a process of its own has them."""
+    found = Caches([watch], Queue(QUEUE, scene.connection), timeout=30.0)
+    found.bind(scene.leader().client, None)
+    return found
+
+
+def test_an_object_is_shown_before_its_function_reads_another_cache(scene: Scene) -> None:
+    """Of two objects that come at once, one's function sees the other, or the other's reconcile sees it."""
+    secrets = For("v1/Secret", cached=True, namespaces=[scene.namespace])
+    leaders = watched(scene, secrets)
+    found: list[Object | None] = []
+
+    def keys(obj: Object) -> list[str]:
+        leaders.lister("v1/Secret").list(scene.namespace)
+        elsewhere = Thread(target=lambda: found.append(others.lister(CONFIG_MAPS).get(key_of(obj))))
+        elsewhere.start()
+        elsewhere.join()
+        return [key_of(obj)]
+
+    maps = Watches(CONFIG_MAPS, keys, cached=True, namespaces=[scene.namespace])
+    others = watched(scene, maps)
+    with scene.leading(secrets), scene.leading(maps):
+        create(scene, "a")
+        eventually(lambda: scene.has("a"))
+        change(scene, "a")
+        eventually(lambda: len(found) == 2)
+        delete(scene, "a")
+        eventually(lambda: len(found) == 3)
+    assert found[0] is not None
+    assert [obj and obj.get("data") for obj in found] == [None, {"color": "green"}, None]
+
+
+def test_a_function_that_reads_its_own_cache_costs_no_commit(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All objects of a batch are put with their keys, in one."""
+    commits: list[int] = []
+    commit = StreamStore.commit
+
+    def counted(store: StreamStore, **what: Any) -> Any:
+        commits.extend([len(what["objects"])] * bool(what["objects"]))
+        return commit(store, **what)
+
+    def keys(obj: Object) -> list[str]:
+        return [key_of(each) for each in own.lister(CONFIG_MAPS).list(scene.namespace)]
+
+    maps = Watches(CONFIG_MAPS, keys, cached=True, namespaces=[scene.namespace])
+    own = watched(scene, maps)
+    create(scene, "a", "b", "c")
+    monkeypatch.setattr(StreamStore, "commit", counted)
+    with scene.leading(maps):
+        eventually(lambda: scene.has("a", "b", "c"))
+    assert commits == [3]
+
+
+def test_a_redis_that_moved_in_the_midst_of_a_function_is_no_failure_of_it(scene: Scene) -> None:
+    """It is not the object's fault: the stream lists anew, and hands it over."""
+    secrets = For("v1/Secret", cached=True, namespaces=[scene.namespace])
+    leaders, calls = watched(scene, secrets), []
+
+    def keys(obj: Object) -> list[str]:
+        calls.append(obj)
+        if len(calls) == 1:
+            scene.connection.execute("FLUSHALL")
+        leaders.lister("v1/Secret").list(scene.namespace)
+        return [key_of(obj)]
+
+    maps = Watches(CONFIG_MAPS, keys, cached=True, namespaces=[scene.namespace])
+    with scene.leading(secrets), scene.leading(maps) as leader:
+        create(scene, "a")
+        eventually(lambda: scene.has("a"))
+        assert leader.stream.failures == 0
+    assert QueueStore(scene.connection, QUEUE).read(("ZCARD", "dead")) == [0]

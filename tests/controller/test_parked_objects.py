@@ -190,6 +190,7 @@ def test_a_predicate_that_reads_more_of_the_old_object_than_is_kept_is_told(
     differs = Predicate(
         lambda event: None if event.old is None else spec_of(event.old) != event.object["data"], compares=True
     )
+    assert differs.compared == "metadata"
     with scene.leading(For(CONFIG_MAPS, predicates=differs)):
         write(scene, "a", targets="x")
         eventually(lambda: scene.take() == {scene.key("a"): 0})

@@ -1,12 +1,15 @@
 """Predicates combine, and let pass what they cannot compare."""
 
+from typing import Any
+
 import pytest
 
-from distq.controller.event import Event
+from distq.controller.event import Event, Object
 from distq.controller.predicate import (
     Predicate,
     all_of,
     annotations_changed,
+    changed,
     generation_changed,
     labels_changed,
     matches_labels,
@@ -57,9 +60,18 @@ def test_predicates_combine(predicate: Predicate, passes: bool) -> None:
 
 def test_a_combination_compares_where_a_part_does() -> None:
     """Only then the leader keeps old metadata."""
-    assert (YES & generation_changed).compares
-    assert (~(YES | generation_changed)).compares
-    assert not (YES & ~NO).compares
+    assert (YES & generation_changed).compared == "metadata"
+    assert (~(YES | generation_changed)).compared == "metadata"
+    assert (generation_changed | ~(changed("status") & YES)).compared == "object"
+    assert (YES & ~NO).compared == ""
+
+
+@pytest.mark.parametrize("word", ["whole", None, 1, ["object"]])
+def test_another_word_for_what_is_compared_is_refused(word: Any) -> None:
+    """True, as 0.1.0 has it, is the metadata."""
+    assert CANNOT_TELL.compared == "metadata"
+    with pytest.raises(ConfigError, match=r"bad compares of a predicate: .* Use metadata or object"):
+        Predicate(lambda _: True, compares=word)
 
 
 @pytest.mark.parametrize(
@@ -81,6 +93,79 @@ def test_comparisons_filter_updates_alone(predicate: Predicate, field: str) -> N
     assert predicate(CREATED)
     assert predicate(Event("delete", {"metadata": {"name": "a"}}))
     assert not (~predicate)(update({field: one}, {field: two}))
+
+
+BEFORE: Object = {
+    "metadata": {"name": "a", "labels": {"app": "web"}},
+    "spec": {"size": 1, "ports": [1, 2]},
+    "status": {"phase": "Pending"},
+}
+
+
+def update_of(**parts: Any) -> Event:
+    """Return an update of an object in which these parts are new."""
+    return Event("update", {**BEFORE, **parts}, old=BEFORE)
+
+
+@pytest.mark.parametrize(
+    ("paths", "event", "passes"),
+    [
+        (["status.phase"], update_of(status={"phase": "Running"}), True),
+        (["status.phase"], update_of(status={"phase": "Pending", "ip": "10.0.0.1"}), False),
+        (["status"], update_of(status={"phase": "Pending", "ip": "10.0.0.1"}), True),
+        (["status.phase", "spec.size"], update_of(spec={"size": 2}), True),
+        (["status.phase", "spec.size"], update_of(spec={"size": 1, "ports": []}), False),
+        (["spec.ports"], update_of(spec={"size": 1, "ports": [2, 1]}), True),
+        (["status.phase"], update_of(status=None), True),
+        (["status.ip"], update_of(status=None), False),
+        (["status.load.ingress"], update_of(status={"load": {"ingress": []}}), True),
+        (["metadata.labels.app"], update_of(metadata={"name": "a", "labels": {"app": "db"}}), True),
+        (["metadata.labels.tier"], update_of(metadata={"name": "a", "labels": {"app": "db"}}), False),
+        (["status.phase"], Event("update", BEFORE), True),
+        (["status.phase"], Event("create", BEFORE), True),
+        (["status.phase"], Event("delete", BEFORE), True),
+    ],
+)
+def test_changed_drops_updates_that_left_its_parts_alone(
+    paths: list[str], event: Event, passes: bool
+) -> None:
+    """One of them that differs is enough; where nothing is known of the past, the event passes."""
+    assert changed(*paths)(event) is passes
+    assert (~changed(*paths))(event) is (not passes or (event.type == "update" and event.old is None))
+
+
+@pytest.mark.parametrize(
+    "paths",
+    [(), ("",), ("status..phase",), (".status",), ("status.",), (None,), (["status", "phase"],)],
+)
+def test_bad_paths_of_changed_are_refused(paths: Any) -> None:
+    """They would filter all updates, or none."""
+    with pytest.raises(ConfigError, match=r'changed\(\).* Give .*"status.phase"'):
+        changed(*paths)
+
+
+@pytest.mark.parametrize("path", ["metadata", "metadata.managedFields", "metadata.label"])
+def test_metadata_that_is_not_kept_cannot_be_compared(path: str) -> None:
+    """It would be missing always, and filter all updates."""
+    with pytest.raises(ConfigError, match=r"bad path .* of metadata are kept annotations, creation"):
+        changed(path)
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        (
+            "spec.ports.0",
+            'changed("spec.ports.0") leads into a list. Compare it whole: changed("spec.ports")',
+        ),
+        ("status.phase.x.y", 'leads into a str. Compare it whole: changed("status.phase")'),
+    ],
+)
+def test_a_path_into_a_list_is_told_by_the_first_object(path: str, message: str) -> None:
+    """Nothing stands there, so it would filter all updates."""
+    with pytest.raises(ConfigError) as told:
+        changed(path)(update_of())
+    assert message in str(told.value)
 
 
 @pytest.mark.parametrize(

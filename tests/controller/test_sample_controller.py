@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 import workers
+from distq import Inspector, Request, get_condition
 from distq.client import recorder
 from distq.client.client import Client
 from distq.config import Settings
@@ -43,11 +44,12 @@ def client(api_server: ApiServer, monkeypatch: pytest.MonkeyPatch) -> Client:
 
 
 @pytest.fixture
-def running(client: Client, connection: Connection, namespace: str) -> Iterator[None]:
+def running(
+    client: Client, connection: Connection, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
     """Run the sample's reconcile and watches over the test's own Redis."""
-    controller = Controller(
-        Queue("foos", connection), sample.controller.reconcile, watches=sample.controller.watches
-    )
+    controller = Controller(Queue("foos", connection), sample.reconcile, watches=sample.controller.watches)
+    monkeypatch.setattr(sample, "controller", controller)
     settings = Settings(lease_name="sample", lease_namespace=namespace)
     manager = Running(Manager([controller], redis=connection, client=client, settings=settings))
     yield
@@ -69,6 +71,12 @@ def events(client: Client, namespace: str) -> list[tuple[str, str]]:
     assert recorder.flush(60) == 0
     said = client.list("v1/Event", namespace)
     return [(event["type"], event["reason"]) for event in said if event["involvedObject"]["kind"] == "Foo"]
+
+
+def synced(client: Client, key: str) -> tuple[str, str] | None:
+    """Return status and reason of the Foo's condition."""
+    condition = get_condition(client.get(sample.FOO, key) or {}, "Synced")
+    return (condition["status"], condition["reason"]) if condition else None
 
 
 @pytest.mark.usefixtures("running")
@@ -101,10 +109,31 @@ def test_the_status_says_how_many_replicas_are_available(client: Client, namespa
     """The Deployment's status becomes the Foo's, through the subresource."""
     key = f"{namespace}/example-foo"
     client.create(foo(namespace))
-    eventually(lambda: (client.get(sample.FOO, key) or {}).get("status") == {"availableReplicas": 0})
+
+    def available() -> object:
+        return (client.get(sample.FOO, key) or {}).get("status", {}).get("availableReplicas")
+
+    eventually(lambda: available() == 0)
     status = {"replicas": 1, "readyReplicas": 1, "availableReplicas": 1}
     client.patch(DEPLOYMENT, key, {"status": status}, status=True)
-    eventually(lambda: (client.get(sample.FOO, key) or {})["status"] == {"availableReplicas": 1})
+    eventually(lambda: available() == 1)
+    assert synced(client, key) == ("True", "Synced")
+
+
+@pytest.mark.usefixtures("running")
+def test_what_is_as_it_should_be_is_not_written(
+    client: Client, connection: Connection, namespace: str
+) -> None:
+    """A reconcile of a Foo that is synced changes neither it nor its Deployment, and says nothing."""
+    key = f"{namespace}/example-foo"
+    client.create(foo(namespace))
+    eventually(lambda: synced(client, key) == ("True", "Synced"))
+    eventually(lambda: Inspector(connection).item("foos", key) is None)
+    before = [client.get(resource, key) for resource in (sample.FOO, DEPLOYMENT)]
+    said = events(client, namespace)
+    sample.reconcile(Request(key))
+    assert [client.get(resource, key) for resource in (sample.FOO, DEPLOYMENT)] == before
+    assert events(client, namespace) == said
 
 
 @pytest.mark.usefixtures("running")
@@ -124,6 +153,7 @@ def test_a_deployment_of_somebody_else_is_left_alone(
     failure = _failure(connection, key)
     assert failure is not None
     assert "already exists and is not managed by Foo" in failure.error
+    assert synced(client, key) == ("False", "ErrResourceExists")
     assert client.get(DEPLOYMENT, key) == before
 
 
@@ -134,13 +164,17 @@ def test_an_empty_deployment_name_is_terminal_until_the_foo_changes(
     """It is parked, not retried; a new name revives it."""
     key = f"{namespace}/example-foo"
     client.create(foo(namespace, deploymentName=""))
-    eventually(lambda: _failure(connection, key))
-    failure = _failure(connection, key)
-    assert failure is not None
-    assert failure.reason == "terminal"
+
+    def is_parked() -> bool:
+        failure = _failure(connection, key)
+        return failure is not None and failure.reason == "terminal"
+
+    eventually(is_parked)
+    assert synced(client, key) == ("False", "NoDeploymentName")
     client.patch(sample.FOO, key, {"spec": {"deploymentName": "named"}})
     eventually(lambda: client.get(DEPLOYMENT, f"{namespace}/named"))
     eventually(lambda: _failure(connection, key) is None)
+    eventually(lambda: synced(client, key) == ("True", "Synced"))
 
 
 def _failure(connection: Connection, key: str) -> FailureRecord | None:

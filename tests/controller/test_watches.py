@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from distq.controller.predicate import generation_changed
+from distq.controller.predicate import Predicate, changed, generation_changed
 from distq.controller.watches import (
     Every,
     For,
@@ -48,10 +48,31 @@ def test_bad_periods_are_refused(period: Any) -> None:
         Every(period, list)
 
 
+@pytest.mark.parametrize("switch", ["cached", "metadata_only"])
+@pytest.mark.parametrize("value", ["yes", "", "no", 1, 0, None, ["v1/Pod"]])
+def test_switches_are_true_or_false(switch: str, value: Any) -> None:
+    """A text that says no would count as yes."""
+    with pytest.raises(ConfigError, match=rf"bad {switch} of v1/Pod: .*\. Give True or False"):
+        For("v1/Pod", **{switch: value})
+
+
 def test_one_predicate_needs_no_list() -> None:
     """A single predicate is a list of one."""
     lonely: Any = generation_changed
     assert For("v1/Pod", predicates=lonely).predicate.compares
+
+
+@pytest.mark.parametrize(
+    "predicate", [changed("status.phase"), Predicate(lambda _: True, compares="object") & generation_changed]
+)
+def test_objects_are_compared_on_cached_watches_alone(predicate: Predicate) -> None:
+    """Elsewhere nobody keeps the old ones, which a program learns before it runs."""
+    with pytest.raises(ConfigError, match=r"bad predicates of v1/Pod: .* Add cached=True"):
+        For("v1/Pod", predicates=predicate)
+    with pytest.raises(ConfigError, match=r"bad predicates of v1/Pod: .* metadata_only .* Leave it out"):
+        For("v1/Pod", predicates=predicate, cached=True, metadata_only=True)
+    assert For("v1/Pod", predicates=predicate, cached=True).predicate.compared == "object"
+    assert For("v1/Pod", predicates=changed("metadata.labels.app")).predicate.compared == "metadata"
 
 
 def test_group_and_kind_of_a_resource() -> None:

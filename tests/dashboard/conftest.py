@@ -1,5 +1,6 @@
 """A queue with an item in every state, and the dashboard that shows it."""
 
+import os
 import re
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from distq.inspector import Inspector
 from distq.redisio.connection import Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.queue import Queue
+from tests.support.parts import program
 
 NOWHERE = "redis://127.0.0.1:1/0"
 HOSTILE_KEYS = [
@@ -70,6 +72,12 @@ def offline() -> FlaskClient:
     return create_app(Inspector(NOWHERE)).test_client()
 
 
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """Find the browser's program; skip, or fail in CI, where this machine has none."""
+    return program("chromium", "chromium-browser", "google-chrome", package="chromium")
+
+
 SERVE = """
 import logging, sys
 from distq.dashboard import serve
@@ -100,3 +108,21 @@ def served(connection: Connection, redis_server: EmbeddedValkey) -> Iterator[str
     """Give the URL of a dashboard that runs in a process of its own."""
     with dashboard_of(redis_server.url) as (url, _):
         yield url
+
+
+@contextmanager
+def dashboard(redis: EmbeddedValkey, *arguments: str) -> Iterator[str]:
+    """Run ``distq dashboard`` as people do; give its URL."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("DISTQ_")}
+    command = [sys.executable, "-m", "distq", "dashboard", "--bind", "127.0.0.1:0", *arguments]
+    settings = own | {"DISTQ_REDIS_URL": redis.url}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=settings) as process:
+        assert process.stderr
+        try:
+            line = process.stderr.readline()
+            url = re.search(r"http://[0-9.:]+[^ ]*", line)
+            assert url, line + process.stderr.read()
+            yield url[0].rstrip("/")
+        finally:
+            process.terminate()
+            process.wait(timeout=30)

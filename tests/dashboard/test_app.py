@@ -10,6 +10,7 @@ from rq_dashboard import blueprint as rq_dashboard_blueprint
 
 from distq.dashboard import create_app
 from distq.dashboard.app import mount
+from distq.dashboard.pages import WebPages
 from distq.dashboard.registries import REGISTRIES
 from distq.dashboard.views import Views
 from distq.errors import ConfigError
@@ -29,12 +30,13 @@ def test_rq_opens_no_connection(connection: Connection, every_state: Queue) -> N
         app.config["RQ_DASHBOARD_REDIS_URL"] = f"redis://127.0.0.1:{listener.getsockname()[1]}/0"
         client = app.test_client()
         for path in (
-            *("/", "/0/view/workers", "/0/data/queues.json", "/0/data/workers.json"),
+            *("/", "/queues/foos", "/queues/foos/items/ns~2Fdead", "/workers", "/informers"),
+            *("/0/view/workers", "/0/data/queues.json", "/0/data/workers.json"),
             *(f"/0/data/jobs/foos/{registry}/25/asc/1.json" for registry in REGISTRIES),
             "/0/view/job/foos:dead:ns~2Fdead",
             "/0/data/job/foos:dead:ns~2Fdead.json",
         ):
-            assert client.get(path).status_code == 200, path
+            assert client.get(path, follow_redirects=True).status_code == 200, path
         for path in ("/requeue/foos", "/queue/foos/queued/empty", "/job/foos:dead:ns~2Fdead/requeue"):
             assert client.post(path).status_code == 403
         with pytest.raises(BlockingIOError):
@@ -76,13 +78,13 @@ def test_an_unknown_endpoint_fails_at_start() -> None:
     with pytest.raises(
         ConfigError, match=r"rq-dashboard [\d.]+ does not fit: endpoints new_action .* Install "
     ):
-        mount(Flask("app"), blueprint, Views(OFFLINE))
+        mount(Flask("app"), blueprint, Views(OFFLINE, WebPages(OFFLINE)))
 
 
 def test_a_missing_endpoint_fails_at_start() -> None:
     """An rq-dashboard that lost an endpoint is refused: its pages would be dead."""
     with pytest.raises(ConfigError, match="does not fit: endpoints job_info "):
-        mount(Flask("app"), _copy_of_rq_dashboard(without="job_info"), Views(OFFLINE))
+        mount(Flask("app"), _copy_of_rq_dashboard(without="job_info"), Views(OFFLINE, WebPages(OFFLINE)))
 
 
 def _copy_of_rq_dashboard(*, without: str = "") -> Blueprint:

@@ -1,76 +1,111 @@
-"""The pages in a real browser, which runs their scripts."""
+"""The pages in a real browser, which runs their script."""
 
-import html
-import os
-import re
-import subprocess
+from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urljoin
 
 import pytest
 
+from distq.inspector import Inspector
+from distq.redisio.connection import Connection
 from distq.workqueue.queue import Queue
+from tests.dashboard.chromium import Browser, browser
 from tests.dashboard.conftest import HOSTILE_KEYS, NOWHERE, dashboard_of
-from tests.support.parts import program
 
-FLAGS = [
-    *(
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-dev-shm-usage",
-        "--disable-quic",
-        "--no-first-run",
-    ),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-    "--virtual-time-budget=5000",  # ms of the page's time, in which its scripts fetch and draw their rows
-    "--dump-dom",
-]
+ONE_SERVER = pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True, scope="session")
 
 
-@pytest.fixture(scope="session")
-def chromium() -> str:
-    """Find the browser's program; skip, or fail in CI, where this machine has none."""
-    return program("chromium", "chromium-browser", "google-chrome", package="chromium")
+@pytest.fixture
+def window(chromium: str, tmp_path: Path) -> Iterator[Browser]:
+    """Open a browser of 1,300 pixels, far from UTC."""
+    with browser(chromium, tmp_path) as opened:
+        opened.size(1300)
+        yield opened
 
 
-def drawn(chromium: str, profile: Path, url: str) -> str:
-    """Return the page as it stands after its scripts ran, without them."""
-    command = [chromium, *FLAGS, f"--user-data-dir={profile}", url]
-    # New York: the pages' scripts misread some times away from UTC
-    done = subprocess.run(
-        command, check=True, capture_output=True, timeout=120, env={**os.environ, "TZ": "America/New_York"}
-    )
-    return re.sub(r"<script.*?</script>", "", done.stdout.decode(), flags=re.DOTALL)
-
-
-@pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True, scope="session")
-def test_pages_draw_rows_and_run_no_key(
-    chromium: str, tmp_path: Path, served: str, every_state: Queue
-) -> None:
+@ONE_SERVER
+def test_no_key_runs(window: Browser, served: str, every_state: Queue) -> None:
     """From the queues by their links to a list and to an item: all rows are drawn, and no key is a script."""
     every_state.add(*HOSTILE_KEYS)
-
-    queues = drawn(chromium, tmp_path / "1", f"{served}/")
-    link = re.search(rf'href="([^"]+)">{len(HOSTILE_KEYS) + 1}</a>', queues)
-    assert link, "the row of foos links to its queued items"
-
-    items = drawn(chromium, tmp_path / "2", urljoin(served, html.unescape(link[1])))
-    rows = re.findall(r'<span class="description ellipsify">(.*?)</span>', items)
-    assert [html.unescape(row) for row in rows] == ["ns/ready · priority 7", *HOSTILE_KEYS]
-    assert re.search(r'<span class="creation_date">\d+ (milli)?seconds? ago</span>', items)
-
-    (link,) = re.finditer(r'<a href="([^"]+~3Cimg[^"]+)">', items)
-    item = drawn(chromium, tmp_path / "3", urljoin(served, html.unescape(link[1])))
-    assert "&gt;&lt;img src=x onerror=" in item, "the key is text"
-
-    for page in (queues, items, item):
-        assert "<title>RQ dashboard</title>" in page, "a key's script would have changed the title"
-        assert "distq-error" not in page, "no error is shown"
+    window.open(f"{served}/")
+    window.run("document.querySelector('#queue-foos .count-ready').click()")
+    window.until("document.title === 'foos · distq'")
+    keys = "[...document.querySelectorAll('#items tbody th a')].map(link => link.textContent)"
+    assert window.until(f"{keys}.length && {keys}") == ["ns/ready", *HOSTILE_KEYS]
+    for place, key in enumerate(HOSTILE_KEYS, 1):
+        window.open(f"{served}/queues/foos")
+        window.run(f"document.querySelectorAll('#items tbody th a')[{place}].click()")
+        assert window.until("document.querySelector('h1.key')?.textContent") == key
+        assert window.run("document.title").endswith("· foos · distq")
+    assert window.console == []
 
 
-def test_a_page_says_that_redis_is_gone(chromium: str, tmp_path: Path) -> None:
+@ONE_SERVER
+def test_a_page_follows_and_keeps_what_the_reader_did(
+    window: Browser, served: str, queue: Queue, connection: Connection
+) -> None:
+    """New numbers come by themselves; scroll, focus, typed text and selection stay, and so do elements."""
+    queue.add(*(f"ns/{number:03}" for number in range(80)))
+    window.size(1300, 500)
+    window.open(f"{served}/queues/foos")
+    window.run("document.getElementById('match').focus()")
+    window.type("half a wo")
+    window.run("scrollTo(0, 300); window.row = document.getElementById('item-ns~2F010')")
+    window.run("getSelection().selectAllChildren(window.row.querySelector('a'))")
+    window.run("document.getElementById('match').focus({preventScroll: true})")
+    Inspector(connection).delete("foos", "ns/000")
+    queue.add("ns/zzz")
+    Inspector(connection).delete("foos", "ns/001")
+    window.until("!document.getElementById('item-ns~2F001')")
+    window.until("[...document.querySelectorAll('.tally')][0].textContent === '79'")
+    assert window.run("window.row === document.getElementById('item-ns~2F010')")
+    assert window.run("scrollY") == 300
+    assert window.run("document.activeElement.id") == "match"
+    assert window.run("document.getElementById('match').value") == "half a wo"
+    assert window.run("document.getElementById('live').textContent") == "live"
+
+
+@ONE_SERVER
+def test_a_hidden_page_asks_for_nothing(window: Browser, served: str, queue: Queue) -> None:
+    """Behind another tab no page asks the server; seen again it does at once."""
+    queue.add("a")
+    window.open(f"{served}/queues/foos")
+    window.run(
+        "window.asked = 0; const before = window.fetch;"
+        "window.fetch = (...all) => { window.asked += 1; return before(...all); };"
+        "window.behind = true; Object.defineProperty(document, 'hidden', { get: () => window.behind })"
+    )
+    window.until("document.getElementById('live').textContent === 'paused while hidden'")
+    asked = window.run("window.asked")
+    queue.add("b")
+    window.run("new Promise(done => setTimeout(done, 2500))")
+    assert window.run("window.asked") == asked
+    window.run("window.behind = false; document.dispatchEvent(new Event('visibilitychange')); 0")
+    window.until("!!document.getElementById('item-b')")
+
+
+@ONE_SERVER
+def test_what_is_open_stays_open_and_what_is_chosen_stays_chosen(
+    window: Browser, served: str, queue: Queue
+) -> None:
+    """A table that the reader opened stays so while its numbers change, and a row moves with all it has."""
+    queue.add("b", "c")
+    window.open(f"{served}/queues/foos")
+    window.run("document.getElementById('depth-table').open = true")
+    window.run("window.row = document.getElementById('item-c'); 0")
+    queue.add("a", priority=9)
+    window.until("!!document.getElementById('item-a')")
+    assert window.run("document.getElementById('depth-table').open")
+    assert window.until("document.querySelector('#depth-table td').textContent") == "3"
+    assert window.run("window.row === document.getElementById('item-c') && window.row.isConnected")
+    order = "[...document.querySelectorAll('#items tbody tr')].map(row => row.id)"
+    assert window.run(order) == ["item-a", "item-b", "item-c"]
+
+
+def test_a_page_says_that_redis_is_gone(window: Browser) -> None:
     """While no data come, the page shows why instead of old rows alone."""
-    with dashboard_of(NOWHERE) as (url, _):
-        page = drawn(chromium, tmp_path, f"{url}/")
-    assert re.search(r'<p id="distq-error"[^>]*>[^<]*127\.0\.0\.1:1\b', page)
+    with dashboard_of(NOWHERE) as (url, process):
+        window.open(f"{url}/")
+        assert "127.0.0.1:1" in window.run("document.querySelector('main').textContent")
+        window.until("document.getElementById('trouble').textContent.includes('127.0.0.1:1')")
+        process.terminate()
+        window.until("document.getElementById('trouble').textContent.includes('does not answer')")

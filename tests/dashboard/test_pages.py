@@ -1,286 +1,337 @@
-"""What the pages show of a real queue."""
+"""What our pages show of real queues, and what they answer to whatever is asked."""
 
-from typing import Any
+import re
+from html.parser import HTMLParser
 
 import pytest
 from flask.testing import FlaskClient
+from werkzeug.test import TestResponse
 
-from distq.dashboard.item_id import ItemId
-from distq.dashboard.registries import REGISTRIES
+from distq.dashboard.item_id import encoded
 from distq.errors import TerminalError
 from distq.inspector import Inspector
 from distq.redisio.connection import Connection
+from distq.redisio.stream_store import StreamStore
 from distq.workqueue.queue import Queue
 from tests.dashboard.conftest import HOSTILE_KEYS
+from tests.dashboard.test_rq_urls import items_in
+
+MARKUP = "</pre><script>alert(1)</script><img src=x onerror=alert(1)> {{ 7 * 7 }} ' \" & \x1b[31m"
 
 
-def listed(
-    browser: FlaskClient, registry: str, *, page: int = 1, per_page: int = 25, order: str = "asc"
-) -> Any:
-    """Return one page of a list of ``foos``, as the page's script gets it."""
-    answer = browser.get(f"/0/data/jobs/foos/{registry}/{per_page}/{order}/{page}.json")
+class Read(HTMLParser):
+    """A page as a reader gets it: its tags, the cells of its rows by the rows' ids, its links and texts."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.rows: dict[str, list[str]] = {}
+        self.links: dict[str, str] = {}
+        self.texts: list[str] = []
+        self._row: list[str] | None = None
+        self._link = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note a tag."""
+        named = dict(attrs)
+        self.tags.append((tag, named))
+        if tag == "tr":
+            self._row = self.rows.setdefault(named.get("id") or "", [])
+        elif tag in {"td", "th"} and self._row is not None:
+            self._row.append("")
+        elif tag == "a":
+            self._link = named.get("href") or ""
+
+    def handle_endtag(self, tag: str) -> None:
+        """Note that a link, or a row, ended."""
+        if tag == "tr":
+            self._row = None
+        elif tag == "a":
+            self._link = ""
+
+    def handle_data(self, data: str) -> None:
+        """Note a text."""
+        self.texts.append(data)
+        if self._row:
+            self._row[-1] = f"{self._row[-1]} {data.strip()}".strip()
+        if self._link:
+            self.links[self._link] = self.links.get(self._link, "") + data
+
+
+def read(browser: FlaskClient, path: str) -> Read:
+    """Return a page that is there."""
+    answer = browser.get(path)
     assert answer.status_code == 200, answer.text
-    return answer.json
+    assert answer.content_type == "text/html; charset=utf-8"
+    return Read(answer.text)
 
 
-def keys_of(page: Any) -> list[str]:
-    """Return the keys that a list's rows name."""
-    ids = [ItemId.parse(row["id"]) for row in page["jobs"]]
-    return [found.key for found in ids if found]
+def keys_of(page: Read) -> list[str]:
+    """Return the keys in the list of items."""
+    return [cells[0] for name, cells in page.rows.items() if name.startswith("item-")]
 
 
-def items_in(connection: Connection) -> dict[bytes, bytes]:
-    """Return all keys of the database with their contents, but for what heartbeats write."""
-    keys = [
-        key
-        for key in connection.execute("KEYS", "*")
-        if not key.endswith((b":meta", b":sessions", b":workers"))
+def every_page(queue: str, key: str) -> list[str]:
+    """Return the URLs of all pages."""
+    of_queue = [
+        f"/queues/{queue}?state={state}" for state in ("ready", "delayed", "processing", "dirty", "dead")
     ]
-    return dict(zip(sorted(keys), connection.pipeline([("DUMP", key) for key in sorted(keys)]), strict=True))
+    return ["/", *of_queue, f"/queues/{queue}/items/{encoded(key)}", "/workers", "/informers"]
 
 
-def test_every_state_is_counted_under_its_registry(browser: FlaskClient, every_state: Queue) -> None:
-    """Ready is queued, delayed scheduled, processing started, dead failed, dirty deferred; the rest is 0."""
-    (row,) = browser.get("/0/data/queues.json").get_json()["queues"]
-    assert row["name"] == every_state.name
-    assert row["count"] == 1
-    counts = {name: row[f"{name}_job_registry_count"] for name in REGISTRIES if name != "queued"}
-    assert counts == {"deferred": 1, "scheduled": 1, "started": 1, "finished": 0, "failed": 1, "canceled": 0}
-    assert all(browser.get(row[f"{name}_url"]).status_code == 200 for name in REGISTRIES)
+def test_the_queues_are_told_in_numbers(browser: FlaskClient, every_state: Queue) -> None:
+    """A row a queue with what is ready, delayed, processing, dirty, dead, failing, and links to that."""
+    page = read(browser, "/")
+    assert page.rows["queue-foos"][2:8] == ["1", "1", "1", "1", "1", "2"]
+    for state in ("ready", "delayed", "processing", "dirty", "dead"):
+        assert page.links[f"/queues/foos?state={state}"] == "1"
+        assert len(keys_of(read(browser, f"/queues/foos?state={state}"))) == 1
 
 
-@pytest.mark.parametrize(
-    ("registry", "keys"),
-    [
-        ("queued", ["ns/ready"]),
-        ("deferred", ["ns/processing"]),
-        ("scheduled", ["ns/delayed"]),
-        ("started", ["ns/processing"]),
-        ("failed", ["ns/dead"]),
-        ("finished", []),
-        ("canceled", []),
-    ],
-)
-def test_every_registry_lists_its_items(
-    browser: FlaskClient, every_state: Queue, registry: str, keys: list[str]
+def test_what_people_did_to_a_queue_is_seen(
+    browser: FlaskClient, every_state: Queue, connection: Connection
 ) -> None:
-    """Each list holds the items of its state, each with a time to show."""
-    page = listed(browser, registry)
-    assert keys_of(page) == keys
-    assert all(row["created_at"].endswith("+00:00") for row in page["jobs"])
-
-
-def test_what_operators_did_shows(browser: FlaskClient, every_state: Queue, connection: Connection) -> None:
-    """A paused queue is called so, its links still lead to it; an item parked by hand shows why."""
+    """A pause and a trace stand beside the queue's name, with since when and until when."""
     eye = Inspector(connection)
     eye.pause("foos")
+    eye.trace_on("foos", seconds=600)
+    name = read(browser, "/").rows["queue-foos"][0]
+    assert re.fullmatch(r"foos paused 0?[\d.]+s traced, (9m5\ds|10m0s) left", name)
+    assert "paused" in "".join(read(browser, "/queues/foos").texts)
     eye.park("foos", "ns/ready", reason="waits for INC-7")
-    (row,) = browser.get("/0/data/queues.json").get_json()["queues"]
-    assert row["name"] == "foos (paused)"
-    assert browser.get(row["failed_url"]).status_code == 200
-    assert keys_of(listed(browser, "failed")) == ["ns/dead", "ns/ready"]
-    parked = listed(browser, "failed")["jobs"][1]
-    assert parked["exc_info"] == "waits for INC-7"
-    assert parked["description"] == "ns/ready · parked by hand"
-    eye.resume("foos")
-    assert browser.get("/0/data/queues.json").get_json()["queues"][0]["name"] == "foos"
+    dead = read(browser, "/queues/foos?state=dead").rows["item-ns~2Fready"]
+    assert dead[-1] == "parked waits for INC-7"
 
 
-@pytest.mark.first_contact(9)
-def test_failures_show_their_error(browser: FlaskClient, every_state: Queue) -> None:
-    """A failed item's row has the error and its time, which is also what brings up Requeue."""
-    (dead,), (delayed,) = listed(browser, "failed")["jobs"], listed(browser, "scheduled")["jobs"]
-    assert "no such image" in dead["exc_info"]
-    assert "slow down" in delayed["exc_info"]
-    assert dead["ended_at"]
-    assert delayed["ended_at"] < delayed["created_at"], "a delayed item shows when it is due"
-    assert "1 failure" in delayed["description"]
+def test_hostile_keys_are_text_everywhere(browser: FlaskClient, queue: Queue) -> None:
+    """Whatever a key is made of, lists have it as text and link to its page, which has it as its heading."""
+    keys = [*HOSTILE_KEYS, ".", "a" * 1024, "%2e%2e", "~2F", "javascript:alert(1)"]
+    queue.add(*keys)
+    page = read(browser, "/queues/foos")
+    assert keys_of(page) == keys
+    for key in keys:
+        (link,) = [url for url, text in page.links.items() if text == key]
+        assert re.fullmatch(r"/queues/foos/items/[A-Za-z0-9._~-]+", link)
+        assert link.rpartition("/")[2] not in {".", ".."}
+        item = read(browser, link)
+        assert key in item.texts
+        assert _scripts(item) == _scripts(page), "no script or element comes from a key"
 
 
-@pytest.mark.parametrize(
-    ("key", "status"),
-    [
-        ("ns/ready", "queued"),
-        ("ns/delayed", "scheduled"),
-        ("ns/processing", "started"),
-        ("ns/dead", "failed"),
-    ],
-)
-def test_an_item_has_a_page(browser: FlaskClient, every_state: Queue, key: str, status: str) -> None:
-    """An item's page tells its state of now, also by an id from when it was in another."""
-    item_id = ItemId("foos", "ready", key)
-    assert browser.get(f"/0/view/job/{item_id}").status_code == 200
-    item = browser.get(f"/0/data/job/{item_id}.json").get_json()
-    assert (item["id"], item["description"], item["origin"], item["status"]) == (
-        str(item_id),
-        key,
-        "foos",
-        status,
-    )
-    assert item["created_at"]
-    assert {"enqueued_at", "started_at", "ended_at"} <= item.keys(), (
-        "the page's script takes absent for a time"
-    )
-
-
-def test_a_dead_item_says_why(browser: FlaskClient, queue: Queue) -> None:
-    """A dead item's page has the reason for its parking and the traceback."""
+def test_errors_and_tracebacks_are_text(browser: FlaskClient, queue: Queue) -> None:
+    """An error's text and traceback with markup is shown as it is, in the list, the groups and the item."""
     queue.add("ns/dead")
     try:
-        raise TerminalError("no such image")
+        raise TerminalError(MARKUP)
     except TerminalError as error:
         queue.settle(queue.get(timeout=5), error)
-    item = browser.get(f"/0/data/job/{ItemId('foos', 'dead', 'ns/dead')}.json").get_json()
-    assert "terminal" in item["metadata"]
-    assert "Traceback" in item["exc_info"]
-    assert "test_a_dead_item_says_why" in item["exc_info"]
-    assert item["exc_info"].rstrip().endswith("TerminalError: no such image")
+    plain = _scripts(read(browser, "/workers"))
+    for path in ("/queues/foos?state=dead", "/queues/foos/items/ns~2Fdead"):
+        page = read(browser, path)
+        assert "</pre><script>alert(1)</script><img src=x" in "".join(page.texts)
+        assert not [tag for tag, attributes in page.tags if "onerror" in attributes]
+        assert _scripts(page) == plain
+    (traceback,) = [text for text in page.texts if "Traceback (most recent call last)" in text]
+    assert "test_errors_and_tracebacks_are_text" in traceback
 
 
-def test_workers_lead_to_what_they_hold(browser: FlaskClient, every_state: Queue) -> None:
-    """A busy worker's row says how many items it holds and leads to the list of held items."""
-    (row,) = browser.get("/0/data/workers.json").get_json()["workers"]
-    assert row["queues"] == ["foos"]
-    assert row["state"] == "busy"
-    assert row["current_job"]["call_string"] == "1 item"
-    assert row["last_heartbeat"].endswith("+00:00")
-    answer = browser.get(f"/0/view/job/{row['current_job']['job_id']}")
-    assert answer.status_code == 302
-    assert answer.location.startswith("/0/view/jobs/foos/started/")
+def _scripts(page: Read) -> list[str]:
+    """Return what a page runs or embeds: scripts and frames by their source, forms by where they lead."""
+    kinds = {"script", "iframe", "object", "embed", "img", "base"}
+    return [f"{tag} {attributes.get('src')}" for tag, attributes in page.tags if tag in kinds]
 
 
-def test_an_idle_worker_is_idle(browser: FlaskClient, queue: Queue) -> None:
-    """A worker that holds nothing has no current job."""
-    queue.add("a")
-    queue.settle(queue.get(timeout=5))
-    (row,) = browser.get("/0/data/workers.json").get_json()["workers"]
-    assert (row["state"], row["current_job"]) == ("idle", "idle")
-
-
-def test_hostile_keys_round_trip(browser: FlaskClient, queue: Queue) -> None:
-    """Whatever a key is made of, its row links to its own page."""
-    queue.add(*HOSTILE_KEYS)
-    rows = listed(browser, "queued")["jobs"]
-    assert [row["description"] for row in rows] == HOSTILE_KEYS
-    for row in rows:
-        assert browser.get(f"/0/view/job/{row['id']}").status_code == 200
-        assert browser.get(f"/0/data/job/{row['id']}.json").get_json()["description"] == row["description"]
-
-
-def test_one_key_in_two_queues_is_two_items(
-    browser: FlaskClient, connection: Connection, every_state: Queue
-) -> None:
-    """Ids carry the queue, so that the same key elsewhere is another item."""
-    other = Queue("bars", connection)
-    other.add("ns/dead")
-    statuses = {
-        name: browser.get(f"/0/data/job/{ItemId(name, 'dead', 'ns/dead')}.json").get_json()["status"]
-        for name in ("foos", "bars")
-    }
-    other.close()
-    assert statuses == {"foos": "failed", "bars": "queued"}
+def test_nothing_is_inline(browser: FlaskClient, every_state: Queue) -> None:
+    """No page has a style, or a handler of events, in an attribute: the policy would refuse it."""
+    for path in every_page("foos", "ns/dead"):
+        for tag, attributes in read(browser, path).tags:
+            assert not [name for name in attributes if name == "style" or name.startswith("on")], (path, tag)
 
 
 def test_pages_hold_every_item_once(browser: FlaskClient, queue: Queue) -> None:
     """Paging through more than a thousand items, either way, shows each once, in the queue's order."""
-    keys = [f"ns/{number:04}" for number in range(1_050)]
+    keys = [f"ns/{number:04}" for number in range(1_020)]
     for start in range(0, len(keys), 1_000):
         queue.add(*keys[start : start + 1_000])
-    for order, expected in (("asc", keys), ("dsc", keys[::-1])):
-        first = listed(browser, "queued", per_page=200, order=order)
-        assert first["pagination"]["num_pages"] == 6
-        seen = keys_of(first)
-        for number in range(2, 7):
-            seen += keys_of(listed(browser, "queued", page=number, per_page=200, order=order))
+    for sort, expected in (("first", keys), ("last", keys[::-1])):
+        seen = []
+        for number in range(1, 22):
+            seen += keys_of(read(browser, f"/queues/foos?sort={sort}&page={number}"))
         assert seen == expected
-    assert keys_of(listed(browser, "queued", page=7, per_page=200)) == []
+    assert browser.get("/queues/foos?page=22").location == "/queues/foos?state=ready&page=21"
+    assert (
+        browser.get("/queues/foos?page=22&sort=last").location == "/queues/foos?state=ready&sort=last&page=21"
+    )
 
 
-def test_rows_a_page_are_capped(browser: FlaskClient, queue: Queue) -> None:
-    """However many rows are asked for, a page has at most 200, and its links say so."""
-    queue.add(*(str(number) for number in range(300)))
-    page = listed(browser, "queued", per_page=100_000)
-    assert len(page["jobs"]) == 200
-    assert page["pagination"]["next_page"]["url"] == "/0/view/jobs/foos/queued/200/asc/2"
+def test_a_search_finds_every_match_once(browser: FlaskClient, queue: Queue) -> None:
+    """A search by what keys begin with, or by a glob, goes on from page to page, and leaves nothing out."""
+    keys = [f"{'prod' if number % 3 else 'dev'}/web-{number:05}" for number in range(21_000)]
+    for start in range(0, len(keys), 1_000):
+        queue.add(*keys[start : start + 1_000])
+    for match, expected in (
+        ("prod/web-0", {key for key in keys if key.startswith("prod/web-0")}),
+        ("*-0100?", {key for key in keys if key.split("-")[1].startswith("0100")}),
+        ("nothing", set()),
+    ):
+        assert _found(browser, match) == sorted(expected)
 
 
-def test_page_links_stay_in_range(browser: FlaskClient, queue: Queue) -> None:
-    """The window of page numbers, next and previous never lead past the ends."""
-    queue.add(*(str(number) for number in range(300)))
-    middle = listed(browser, "queued", page=15, per_page=10)["pagination"]
-    assert [page["number"] for page in middle["pages_in_window"]] == list(range(10, 20))
-    last = listed(browser, "queued", page=30, per_page=10)["pagination"]
-    assert [page["number"] for page in last["pages_in_window"]] == list(range(21, 31))
-    assert "next_page" not in last
-    assert last["prev_page"]["url"].endswith("/10/asc/29")
-    beyond = listed(browser, "queued", page=999, per_page=10)["pagination"]
-    assert beyond["prev_page"]["url"].endswith("/10/asc/30")
-    empty = listed(browser, "failed")["pagination"]
-    assert (empty["num_pages"], [page["number"] for page in empty["pages_in_window"]]) == (0, [1])
+def _found(browser: FlaskClient, match: str) -> list[str]:
+    found, path = [], f"/queues/foos?match={match}"
+    for _ in range(1_000):
+        page = read(browser, path)
+        assert "be more precise" not in "".join(page.texts)
+        found += keys_of(page)
+        path = next((url for url, text in page.links.items() if text == "Search on"), "")
+        if not path:
+            return sorted(found)
+    raise AssertionError("the search comes to no end")
+
+
+@pytest.mark.parametrize("key", ["ns/[x]*", "ns/ready", "a\\b"])
+def test_a_search_finds_the_key_that_is_named(browser: FlaskClient, queue: Queue, key: str) -> None:
+    """A key is found by its whole name, also where that would be a glob for something else."""
+    queue.add(key, "ns/other")
+    assert key in keys_of(
+        browser_page := read(browser, f"/queues/foos?match={encoded(key).replace('~', '%')}")
+    )
+    assert "ns/other" not in keys_of(browser_page)
+
+
+def test_errors_are_grouped_by_their_text(browser: FlaskClient, queue: Queue) -> None:
+    """The most common error stands first, with how many items it has and one of them."""
+    for number in range(5):
+        queue.add(f"ns/{number}")
+        queue.settle(queue.get(timeout=5), TerminalError("common" if number < 3 else f"rare {number}"))
+    texts = " ".join(" ".join(read(browser, "/queues/foos").texts).split())
+    assert re.search(r"One of them 3 TerminalError: common [\d.]+s ns/[012] 1 TerminalError: rare ", texts)
+
+
+def test_an_item_tells_all_about_itself(browser: FlaskClient, every_state: Queue) -> None:
+    """State, attempt, failures, due time, holder and siblings; of one that is gone, that it is."""
+    delayed = " ".join(" ".join(read(browser, "/queues/foos/items/ns~2Fdelayed").texts).split())
+    assert "Attempt 2 Failures 1 , last" in delayed
+    assert "Next retry in 2m5" in delayed or "Next retry in 3m0s" in delayed
+    held = read(browser, "/queues/foos/items/ns~2Fprocessing")
+    assert {"dirty", "Held by", "Claim lapses"} <= set(held.texts)
+    assert [text for url, text in held.links.items() if "/items/" in url] == [
+        "ns/dead",
+        "ns/delayed",
+        "ns/ready",
+    ]
+    assert "not in the queue" in read(browser, "/queues/foos/items/nobody").texts
+
+
+def test_an_item_has_its_story_while_it_is_traced(
+    browser: FlaskClient, queue: Queue, connection: Connection
+) -> None:
+    """Before, the page says how to switch the trace on; then what happened, and a lane for each worker."""
+    queue.add("ns/other")
+    assert "distq trace on foos --for 10m" in read(browser, "/queues/foos/items/ns~2Fweb").texts
+    Inspector(connection).trace_on("foos")
+    assert (
+        "Nothing happened to it since the trace began." in read(browser, "/queues/foos/items/ns~2Fweb").texts
+    )
+    queue.add("ns/web", priority=5)
+    queue.settle(queue.get(timeout=5), TerminalError("no such image"))
+    queue.get(timeout=5)
+    page = read(browser, "/queues/foos/items/ns~2Fweb")
+    events = [text for text in page.texts if text.startswith(("added", "claimed", "failed for good"))]
+    assert [event.split()[0].strip(":;,") for event in events] == ["added", "claimed", "failed"]
+    bars = [attributes["class"] for tag, attributes in page.tags if tag == "rect" and "class" in attributes]
+    assert bars == ["bar bar-this", "bar bar-other"]
+
+
+def test_workers_tell_what_they_run(browser: FlaskClient, every_state: Queue) -> None:
+    """A worker's row has its host, process and counts, and leads to the item that it holds."""
+    page = read(browser, "/workers")
+    (row,) = [cells for name, cells in page.rows.items() if name.startswith("worker-foos")]
+    assert row[1] == "foos"
+    assert row[10].startswith("ns/processing")
+    assert page.links["/queues/foos/items/ns~2Fprocessing"] == "ns/processing"
+
+
+def test_informers_tell_who_leads(browser: FlaskClient, connection: Connection, queue: Queue) -> None:
+    """A resource's row has its leader, position and lag; one whose leader is gone says since when."""
+    queue.add("a")
+    about = {"leader": "ada", "synced": True, "lag": 0.25, "lists": 2}
+    seen = {"seen": connection.now() - 90, "lease": 15}
+    for name, said in (("foos.example.com", about), ("pods", about | seen)):
+        stream = StreamStore(connection, "foos", name)
+        stream.commit(epoch="7", after="", new="812", batch="b", about={"resource": name, **said})
+    page = read(browser, "/informers")
+    assert page.rows["stream-foos-1"] == [
+        "foos.example.com",
+        "foos",
+        "synced",
+        "ada",
+        "7",
+        "812",
+        "0.2s",
+        "2",
+    ]
+    assert page.rows["stream-foos-2"][2] == "gone 1m30s"
+
+
+def test_nothing_is_said_about_nothing(browser: FlaskClient) -> None:
+    """Without a queue, a worker or an informer, pages say what brings one."""
+    for path, words in (("/", "distq add"), ("/workers", "distq worker"), ("/informers", "distq informer")):
+        assert any(words in text for text in read(browser, path).texts), path
 
 
 @pytest.mark.parametrize(
     "path",
     [
-        "/0/view/jobs/nope/queued/25/asc/1",
-        "/0/view/jobs/foos/nope/25/asc/1",
-        "/0/view/jobs/foos/queued/25/sideways/1",
-        "/0/view/jobs/foos/queued/0/asc/1",
-        "/0/view/jobs/foos/queued/25/asc/0",
-        "/0/data/jobs/nope/queued/25/asc/1.json",
-        "/0/data/jobs/foos/nope/25/asc/1.json",
-        "/0/data/jobs/foos/queued/25/asc/x.json",
-        "/0/data/jobs/foos/queued/25/asc/-1.json",
-        f"/0/data/jobs/foos/queued/25/asc/{'9' * 5000}.json",
-        f"/0/view/jobs/foos/queued/25/asc/{'9' * 5000}",
-        "/0/view/job/nope",
-        "/0/view/job/foos:ready:gone",
-        "/0/view/job/nope:ready:a",
-        "/0/view/job/-bad-:ready:a",
-        "/0/data/job/foos:ready:.json",
-        "/0/data/job/foos:ready:~00.json",
-        f"/0/data/job/foos:ready:{'a' * 1025}.json",
-        "/1/view/queues",
-        "/1/data/queues.json",
-        "/nowhere",
+        "/queues/nope",
+        "/queues/-bad-",
+        "/queues/foos?state=finished",
+        "/queues/foos?sort=sideways",
+        "/queues/foos?page=0",
+        "/queues/foos?page=-1",
+        f"/queues/foos?page={'9' * 5000}",
+        "/queues/foos?match=a&cursor=x",
+        f"/queues/foos?match=a&cursor={'9' * 20}",
+        f"/queues/foos?match={'a' * 1025}",
+        "/queues/foos?match=%00",
+        "/queues/foos?past=century",
+        "/queues/nope/items/a",
+        "/queues/foos/items/~zz",
+        "/queues/foos/items/~00",
+        "/queues/foos/items/a%20b",
+        f"/queues/foos/items/{'a' * 1025}",
+        "/queues/foos/items/",
+        "/queues",
     ],
 )
 def test_what_does_not_exist_is_not_found(browser: FlaskClient, queue: Queue, path: str) -> None:
-    """Unknown queues, registries, pages, instances and items answer 404 in a line of text."""
+    """Unknown queues, states, pages and keys answer 404: a page to a browser, a line of text to others."""
     queue.add("a")
-    answer = browser.get(path)
+    assert browser.get(path).status_code == 404
+    assert browser.get(path).text.count("\n") == 1
+    answer = browser.get(path, headers={"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"})
     assert answer.status_code == 404
-    assert answer.text.count("\n") == 1
-    assert answer.content_type == "text/plain; charset=utf-8"
+    assert Read(answer.text).links["/"].strip()
 
 
-def test_the_jobs_tab_leads_to_the_first_queue(browser: FlaskClient, queue: Queue) -> None:
-    """The tab without a queue shows the first one, or all queues where there is none."""
-    assert browser.get("/0/view/jobs").location == "/"
-    queue.add("a")
-    assert browser.get("/0/view/jobs").location == "/0/view/jobs/foos/queued/25/asc/1"
+def test_an_answer_to_the_script_is_a_line_of_text(offline: FlaskClient) -> None:
+    """The script shows the error above what it has; who opens the page gets it as a page."""
+    wants_page = {"Accept": "text/html"}
+    answers: list[TestResponse] = [
+        offline.get("/", headers={**wants_page, "X-Live": "1"}),
+        offline.get("/", headers=wants_page),
+    ]
+    assert [answer.status_code for answer in answers] == [503, 503]
+    assert answers[0].content_type == "text/plain; charset=utf-8"
+    assert answers[0].text.count("\n") == 1
+    assert "127.0.0.1:1" in answers[0].text
+    assert answers[0].text.strip() in "".join(Read(answers[1].text).texts)
 
 
 def test_looking_changes_nothing(browser: FlaskClient, connection: Connection, every_state: Queue) -> None:
     """Reading every page leaves every key of the queue as it was."""
     before = items_in(connection)
-    for path in (
-        "/",
-        "/0/data/queues.json",
-        "/0/view/workers",
-        "/0/data/workers.json",
-        *(f"/0/data/jobs/foos/{registry}/25/asc/1.json" for registry in REGISTRIES),
-        *(f"/0/view/jobs/foos/{registry}/25/asc/1" for registry in REGISTRIES),
-        f"/0/data/job/{ItemId('foos', 'dead', 'ns/dead')}.json",
-    ):
+    for path in (*every_page("foos", "ns/dead"), "/queues/foos?match=*", "/queues/foos?past=week"):
         assert browser.get(path).status_code == 200, path
     assert items_in(connection) == before
-
-
-def test_a_dead_redis_is_said(offline: FlaskClient) -> None:
-    """While Redis does not answer, the data answer 503 with the error's one line."""
-    answer = offline.get("/0/data/queues.json")
-    assert answer.status_code == 503
-    assert "127.0.0.1:1" in answer.text
-    assert answer.text.count("\n") == 1
-    assert offline.get("/").status_code == 200

@@ -5,7 +5,8 @@ import json
 import signal
 import socket
 from contextlib import closing
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import pytest
@@ -13,8 +14,11 @@ import pytest
 from distq.dashboard import create_server
 from distq.errors import ConfigError
 from distq.inspector import Inspector
+from distq.redisio.connection import Connection
+from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.queue import Queue
-from tests.dashboard.conftest import HOSTILE_KEYS, NOWHERE, dashboard_of
+from tests.dashboard.conftest import HOSTILE_KEYS, NOWHERE, dashboard, dashboard_of
+from tests.dashboard.test_users import NOBODYS, file_of
 from tests.support.slow_clients import slow_clients
 
 OFFLINE = Inspector(NOWHERE)
@@ -78,3 +82,71 @@ def get(url: str, path: str) -> Any:
         answer = connection.getresponse()
         assert answer.status == 200, answer.read()
         return json.load(answer)
+
+
+@pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True)
+def test_a_proxy_speaks_over_a_socket(queue: Queue, redis_server: EmbeddedValkey) -> None:
+    """Of a trusted peer name, address and TLS are taken; odd spellings and doubled headers name nobody."""
+    queue.add("a")
+    choices = ["--trusted-header", "X-Forwarded-User", "--trusted-proxy", "127.0.0.1", "--role", "repair"]
+    with dashboard(redis_server, *choices, "--allowed-host", "distq.example") as url:
+        fine = {"X-Forwarded-User": "ada", "X-Forwarded-Proto": "https", "Host": "distq.example"}
+        page = fetch(url, "/queues/foos", fine)
+        assert (page.status, "Secure" in page.cookie) == (200, True)
+        assert "ada" in page.text
+        for headers in (
+            {},
+            {"X_Forwarded_User": "ada"},
+            {"x-forwarded_user": "ada"},
+            {"X-Forwarded-User": ""},
+            {"X-Forwarded-User": "eve, ada"},
+            {"Forwarded": "for=ada"},
+        ):
+            assert fetch(url, "/", headers).status == 403, headers
+        assert fetch(url, "/login", fine).status == 404, "there is no password to give"
+
+
+@pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True)
+def test_nobody_speaks_for_others_over_a_socket(
+    connection: Connection, redis_server: EmbeddedValkey, tmp_path: Path
+) -> None:
+    """Without a trusted proxy its headers change nothing: no name, no address, no TLS."""
+    users = file_of(tmp_path, f"ada:repair:{NOBODYS}")
+    with dashboard(redis_server, "--users", str(users)) as url:
+        headers = {"X-Forwarded-User": "ada", "X-Forwarded-Proto": "https", "X-Forwarded-For": "10.0.0.1"}
+        assert fetch(url, "/", headers).status == 302
+        page = fetch(url, "/login", headers)
+        assert (page.status, "Secure" in page.cookie) == (200, False)
+
+
+@pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True)
+def test_a_prefix_is_part_of_every_url(connection: Connection, redis_server: EmbeddedValkey) -> None:
+    """Below a prefix, or behind a proxy that strips it, links and cookies have it, and no path leads out."""
+    with dashboard(redis_server, "--url-prefix", "/distq", "--actions") as url:
+        root = url.removesuffix("/distq")
+        assert url.endswith("/distq")
+        for start in (url, root):  # as it is asked for by a browser, and by a proxy that strips
+            text = fetch(start, "/workers").text
+            assert 'href="/distq/informers"' in text
+            assert 'href="/workers"' not in text
+        for path in ("/distq/../login", "/distq/..%2f..%2fetc/passwd", "/distq/distq/..%2fdistq.css"):
+            assert fetch(root, path).status == 404
+        for path in ("/distq/%2e%2e/%2e%2e/app.py", "/distq/..%5capp.py", "//etc/passwd"):
+            assert fetch(root + "/distq", path).status in {404, 308}
+
+
+class Answer(NamedTuple):
+    """What the server says."""
+
+    status: int
+    cookie: str
+    text: str
+
+
+def fetch(url: str, path: str, headers: dict[str, str] | None = None) -> Answer:
+    """Ask for a path below a URL, as it is written."""
+    where = urlsplit(url)
+    with closing(http.client.HTTPConnection(where.netloc, timeout=30)) as connection:
+        connection.request("GET", where.path + path, headers=headers or {})
+        answer = connection.getresponse()
+        return Answer(answer.status, answer.getheader("Set-Cookie") or "", answer.read().decode())

@@ -56,9 +56,9 @@ def is_applied(client: Client, obj: dict[str, Any]) -> bool:
     return True
 
 
-def client_of(server: RealApiServer, name: str, kubeconfig: Path) -> Client:
+def client_of(server: RealApiServer, name: str, kubeconfig: Path, *, namespace: str = "foos") -> Client:
     """Return a Client of a service account, with a token that the API server gave for it."""
-    path = f"/api/v1/namespaces/foos/serviceaccounts/{name}/token"
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     answer = yaml.safe_load(server.client().request("POST", path, body=body))
     cluster = {"server": server.url, "certificate-authority": str(server.certificate_authority)}

@@ -58,7 +58,7 @@ class Page:
         return [(text.strip("`"), target) for text, target in _LINK.findall(self.prose)]
 
 
-PAGES = [Page(ROOT / name) for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
+PAGES = [Page(ROOT / name) for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "examples/README.md")]
 PAGES += map(Page, sorted(DOCS.rglob("*.md")))
 BLOCKS = list(dict.fromkeys(block for page in PAGES for block in page.blocks))
 """All blocks; what several pages show alike is one."""

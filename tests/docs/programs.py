@@ -17,6 +17,7 @@ from distq import Controller, Manager, Queue, Request, set_controller_reference
 from distq.config import Settings
 from distq.errors import Conflict, TooManyRequests
 from distq.inspector import Inspector
+from tests.docs.pages import ROOT
 from tests.docs.reader import TIMEOUT, Reader, line_of, runs
 from tests.support.eventually import eventually
 from tests.support.samples import custom_resource
@@ -45,6 +46,12 @@ def the_controller_works(text: str, reader: Reader) -> None:
 def the_users_test_passes(text: str, reader: Reader) -> None:
     """Run the test as its author would."""
     reader.test("test_foos.py")
+
+
+@runs("# test_certificates.py")
+def the_kinds_that_a_test_names_are_served(text: str, reader: Reader) -> None:
+    """Run the test as its author would."""
+    reader.test("test_certificates.py")
 
 
 @runs("# conftest.py")
@@ -412,3 +419,30 @@ def the_fixture_serves_many_tests(text: str, reader: Reader) -> None:
 def the_tests_without_servers_pass(text: str, reader: Reader) -> None:
     """Run all of them at once, as their author would."""
     reader.test(*WITHOUT_SERVERS)
+
+
+@runs("# in examples/cluster_secret.py")
+def the_example_has_it(text: str, reader: Reader) -> None:
+    """Find it in the example, letter for letter; tests/examples tries that."""
+    _, _, shown = text.partition("\n")
+    assert f"\n{shown}" in (ROOT / "examples" / "cluster_secret.py").read_text()
+
+
+@runs("# expiry.py", "# subscriber.py")
+def the_timer_is_set_and_keys_come_from_outside(text: str, reader: Reader) -> None:
+    """Run the timer until its Foo waits for it, then tell the subscriber of that key."""
+    with reader.started("distq", "run", "expiry") as timer:
+        assert line_of(timer) == "looking at default/web\n"
+        inspector = Inspector(reader.sandbox.redis)
+
+        def waits() -> bool:
+            item = inspector.item("expiry", "default/web")
+            return item is not None and item.state == "delayed"
+
+        eventually(waits)
+        reader.run(sys.executable, "subscriber.py", text="default/web\n")
+        while (line := line_of(timer)) != "looking at default/web\n":
+            assert line.startswith("looking at ")
+        timer.terminate()
+        timer.communicate(timeout=TIMEOUT)
+        assert timer.returncode == 0

@@ -3,6 +3,7 @@
 import os
 import re
 import runpy
+import shlex
 from pathlib import Path
 
 import click
@@ -38,6 +39,28 @@ def the_block_can_be_pasted(text: str, reader: Reader) -> None:
     assert output.endswith("deployment.apps/web condition met\n")
 
 
+@runs("distq sandbox --manifest examples/")
+def the_example_can_be_tried(text: str, reader: Reader) -> None:
+    """Run it until its object is reconciled, and print its manifests."""
+    program("kubectl", package="kubernetes-client")
+    tried, printed = text.splitlines()
+    sandbox, _, run = tried.partition(" distq run ")
+    look = "kubectl get clustersecret registry --output yaml"
+    script = (
+        f"distq run {run} & until {look} | grep -q 'reason: Synced'; do sleep 0.1; done; kill $!; wait $!"
+    )
+    reader.run("bash", "-c", f"cd {ROOT} && {sandbox} bash -c {shlex.quote(script)}", **reader.bare)
+    the_manifests_of_an_example_are_printed(printed, reader)
+
+
+@runs("distq manifests examples.")
+def the_manifests_of_an_example_are_printed(text: str, reader: Reader) -> None:
+    """Print them; tests/examples/test_fleets.py uses them."""
+    command, _, file = text.rstrip().partition(" > ")
+    assert file
+    assert "kind: ClusterRole" in reader.run("bash", "-c", f"cd {ROOT} && {command}", **reader.bare)
+
+
 @runs("python3 -m venv .venv && .venv/bin/pip install -q -e '.[demo]'")
 def the_demo_keeps_its_word(text: str, reader: Reader) -> None:
     """Compare it with the line that is promised, and run its last part; the others came before any test."""
@@ -66,13 +89,31 @@ def on_call_commands_work(text: str, reader: Reader) -> None:
     queue.close()
     for words in commands(text):
         if words[1] == "dashboard":
-            parses(words)  # serves until it is stopped: tests/cli/test_run.py runs it
+            parses(words)  # serves until it is stopped: tests/cli/test_dashboard.py runs it
             continue
         output = reader.run(*words, *["--yes"] if {"dead", "resync"} & {*words} else [])
         if words[1] == "items":
             assert "TerminalError: image missing" in output
         if words[1] == "requeue":
             assert output == "requeued 1\n"
+
+
+@runs("distq dashboard")
+def the_dashboard_takes_the_options(text: str, reader: Reader) -> None:
+    """Parse each line, which serves until it is stopped or asks: tests/cli/test_dashboard.py runs them."""
+    for words in commands(text):
+        main.commands["dashboard"].make_context("dashboard", words[2:], resilient_parsing=True)
+        options = {option for each in main.commands["dashboard"].params for option in each.opts}
+        assert {word for word in words if word.startswith("--")} <= options
+
+
+@runs("10:21:07 ada")
+def the_audit_is_written_so(text: str, reader: Reader) -> None:
+    """Find how each line is written in the code; tests/dashboard reads it from the log."""
+    for line in text.splitlines():
+        assert re.fullmatch(
+            r"[\d:]{8} \w+ from [\d.]+: (logged in|\w+ .* of foos.*: \d+ of \d+ changed)", line
+        )
 
 
 @runs("docker compose")
@@ -91,7 +132,7 @@ def the_containers_are_there(text: str, reader: Reader) -> None:
             named = [word.partition("=")[0] for word in words[3:] if not word.startswith("--")]
             assert set(named) <= set(services)
     assert any("http://127.0.0.1:9181/" in page.prose for page in PAGES)
-    assert "127.0.0.1:9181" in services["dashboard"]["command"]
+    assert "127.0.0.1:9181:9181" in services["dashboard"]["ports"]
 
 
 @runs(".venv/bin/ruff")

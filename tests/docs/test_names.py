@@ -33,7 +33,7 @@ def anchor(heading: str) -> str:
 @pytest.mark.parametrize("page", PAGES, ids=str)
 def test_paths_and_commands_in_the_text_exist(page: Page) -> None:
     """What is written as a path or a command of distq is one."""
-    for path in re.findall(r"`((?:distq|tests|workers|lua)/[\w/.]+)`", page.prose):
+    for path in re.findall(r"`((?:distq|examples|tests|workers|lua)/[\w/.]+)`", page.prose):
         assert any((base / path).exists() for base in (ROOT, ROOT / "distq" / "redisio")), path
     for command in re.findall(r"`distq (\w+)", page.prose):
         assert command in main.commands

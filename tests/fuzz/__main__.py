@@ -1,7 +1,9 @@
 """Fuzzes every parser for so many seconds in all, two at a time, from the corpus in the tree.
 
-The last line is ``found: 0``, or the exit status is 1. What was found lies in ``build/fuzz``, and belongs
-into the corpus of its parser when it is mended. Needs the extra ``ci``: atheris, for Python 3.11 on x86-64.
+With ``--seed``, and ``PYTHONHASHSEED`` set, the inputs are the same each time, and ``--inputs`` ends them at
+the same place: CI stops for a change, not for a lucky draw. The last line is ``found: 0``, or the exit
+status is 1. What was found lies in ``build/fuzz``, and belongs into the corpus of its parser when it is
+mended. Needs the extra ``ci``: atheris, for Python 3.11 on x86-64.
 """
 
 import argparse
@@ -13,6 +15,7 @@ import os
 import re
 import sys
 import tempfile
+from collections.abc import Sequence
 from functools import partial
 from hashlib import sha256
 from importlib.util import find_spec
@@ -32,6 +35,8 @@ def main() -> int:
     """Fuzz, print a line a parser, and return the exit status."""
     options = argparse.ArgumentParser("python -m tests.fuzz", description=__doc__)
     options.add_argument("--seconds", type=int, default=60, help="of wall time, for all parsers together")
+    options.add_argument("--inputs", type=int, default=-1, help="of each parser, at most")
+    options.add_argument("--seed", type=int, default=0, help="of the inputs; 0 takes another each time")
     options.add_argument("parsers", nargs="*", help="all where none is named")
     chosen = options.parse_args()
     if find_spec("atheris") is None:
@@ -47,23 +52,24 @@ def main() -> int:
         options.error(f"no parser {', '.join(sorted(unknown))}: there are {', '.join(PARSERS)}")
     FOUND.mkdir(parents=True, exist_ok=True)
     seconds = max(1, -(-chosen.seconds * AT_A_TIME // len(names)))
+    how = (f"-max_total_time={seconds}", f"-runs={chosen.inputs}", f"-seed={chosen.seed}")
     failed = 0
     with tempfile.TemporaryDirectory(prefix="distq-fuzz-") as folder:
         for start in range(0, len(names), AT_A_TIME):
-            runs = [(name, begin(name, seconds, Path(folder))) for name in names[start : start + AT_A_TIME]]
+            runs = [(name, begin(name, how, Path(folder))) for name in names[start : start + AT_A_TIME]]
             failed += sum(not is_sound(name, process, Path(folder)) for name, process in runs)
     print(f"found: {failed}")  # noqa: T201
     return 1 if failed else 0
 
 
-def begin(name: str, seconds: int, folder: Path) -> ForkProcess:
+def begin(name: str, how: Sequence[str], folder: Path) -> ForkProcess:
     """Fuzz one parser in a process of its own, which a crash or a hang of it ends."""
-    process = multiprocessing.get_context("fork").Process(target=_fuzz, args=(name, seconds, folder))
+    process = multiprocessing.get_context("fork").Process(target=_fuzz, args=(name, how, folder))
     process.start()
     return process
 
 
-def _fuzz(name: str, seconds: int, folder: Path) -> None:
+def _fuzz(name: str, how: Sequence[str], folder: Path) -> None:
     import atheris
 
     from tests.fuzz.parsers import forbid_the_world
@@ -77,7 +83,7 @@ def _fuzz(name: str, seconds: int, folder: Path) -> None:
     logging.disable()
     forbid_the_world()
     places = (f"-artifact_prefix={FOUND / name}-", str(reached), str(CORPUS / name))
-    atheris.Setup([name, f"-max_total_time={seconds}", *LIMITS, *places], partial(_keep_what_fails, name))
+    atheris.Setup([name, *how, *LIMITS, *places], partial(_keep_what_fails, name))
     atheris.Fuzz()  # ends the process
 
 

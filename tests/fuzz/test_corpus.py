@@ -36,7 +36,7 @@ def test_the_fuzzer_finds_a_planted_mistake(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "mistaken").mkdir()
     (tmp_path / "corpus").mkdir()
     try:
-        process = begin("mistaken", 5, tmp_path / "corpus")
+        process = begin("mistaken", ["-max_total_time=5"], tmp_path / "corpus")
         assert not is_sound("mistaken", process, tmp_path / "corpus")
     finally:
         del PARSERS["mistaken"]

@@ -6,10 +6,12 @@ they use the same modules. A later call finds them built.
 
 import sys
 
-from tests.go import clientgo, envtest, oracle
+from distq.errors import ConfigError
+from distq.testing import envtest
+from tests.go import clientgo, oracle
 
 BUILDS = {
-    "envtest": lambda: envtest.assets() or envtest.MODULE.build(),
+    "envtest": envtest.build_assets,
     "oracle": oracle.MODULE.build,
     "clientgo": clientgo.MODULE.build,
 }
@@ -19,4 +21,7 @@ if __name__ == "__main__":
     if unknown := [name for name in names if name not in BUILDS]:
         sys.exit(f"no module {unknown[0]} in tests/go. Name some of: {', '.join(BUILDS)}; or none for all.")
     for name in names:
-        print(BUILDS[name](), flush=True)  # noqa: T201  the answer of a program
+        try:
+            print(BUILDS[name](), flush=True)  # noqa: T201  the answer of a program
+        except ConfigError as error:
+            sys.exit(str(error))

@@ -14,8 +14,8 @@ from queue import SimpleQueue
 from typing import get_args
 
 from distq.errors import DistqError
+from distq.testing import envtest
 from tests import ROOT
-from tests.go import envtest
 from tests.nemesis import judge
 from tests.nemesis.catalogue import Fault, Topology
 from tests.nemesis.evidence import evidence

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from distq.testing import envtest
 from tests import ROOT
-from tests.go import envtest
 from tests.nemesis.catalogue import faults
 from tests.nemesis.release import is_in_history
 from tests.nemesis.report import Row

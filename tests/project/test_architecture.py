@@ -104,7 +104,7 @@ def test_the_base_install_imports(extra: str) -> None:
 
 def test_files_are_named_by_what_they_hold() -> None:
     """No module or folder is a drawer for odds and ends."""
-    folders = (".ci", "benchmarks", "deploy", "distq", "tests", "workers")
+    folders = (".ci", "benchmarks", "deploy", "distq", "examples", "tests", "workers")
     paths = [path.relative_to(ROOT) for folder in folders for path in (ROOT / folder).rglob("*")]
     drawer = re.compile(r"(^|[_-])(utils?|common|helpers?|base|misc)([._-]|$)")
     assert [str(path) for path in paths if drawer.search(path.name)] == []

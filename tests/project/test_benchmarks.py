@@ -60,6 +60,25 @@ def test_the_cache_tells_every_figure() -> None:
     assert rows["requests of 100 reconciles that list by index"]["pass"]
 
 
+def test_the_dashboard_tells_what_looking_costs() -> None:
+    """Each page's growth and commands, the worst PING of a repair, and the turn with the trace off and on."""
+    server_of("redis7")
+    command = ["-m", "benchmarks.dashboard", "--keys", "2000", "--rounds", "1", "--json"]
+    done = subprocess.run(
+        [sys.executable, *command], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode in {0, 1}, done.stderr
+    report = json.loads(done.stdout.splitlines()[-1])
+    rows = {row["name"].partition(": ")[2]: row for row in report["rows"]}
+    commands = [row for name, row in rows.items() if name.endswith(", commands")]
+    assert len(commands) == 9
+    assert all(0 < row["value"] <= row["bar"] == 6 for row in commands)
+    assert rows["page: first page, 2,000 items against 1,000"]["bar"] == 2
+    assert rows["worst PING while 2,000 are requeued, the least of three"]["value"] > 0
+    assert rows["turn, batches of 100, trace off"]["bar"] == 1.02
+    assert rows["turn, one at a time, trace on"]["ratio"] > 0
+
+
 def test_a_change_of_leaders_is_counted_on_a_real_api_server() -> None:
     """Whether the watch resumes or not, what was missed is enqueued; the rows say so, and the exit code."""
     real_api_server_assets()

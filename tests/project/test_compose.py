@@ -15,7 +15,8 @@ import yaml
 from distq.cli.program import main as distq
 from distq.cli.target import load_controllers
 from distq.config import Settings
-from distq.dashboard.security import is_loopback
+from distq.dashboard.gate import Gate
+from distq.dashboard.users import Person, Users
 from distq.redisio.connection import Connection
 from distq.testing.apiserver.__main__ import main as emulator
 from distq.testing.embedded_valkey import EmbeddedValkey
@@ -46,10 +47,21 @@ def test_ports_are_published_to_this_machine_only() -> None:
     ports = [port for service in SERVICES.values() for port in service.get("ports", [])]
     assert ports
     assert [port for port in ports if not port.startswith("127.0.0.1:")] == []
-    for name, service in SERVICES.items():
-        if "network_mode" in service:
-            bind = parse(distq.commands[service["command"][0]], service["command"][1:])["bind"]
-            assert is_loopback(bind.rpartition(":")[0]), name
+    assert [name for name, service in SERVICES.items() if "network_mode" in service] == []
+
+
+def test_the_dashboard_has_a_network_and_a_login_of_its_own() -> None:
+    """It reaches Redis and nobody else, and lets in whom the mounted file names: here demo."""
+    networks = {name: service.get("networks", ["default"]) for name, service in SERVICES.items()}
+    assert networks["dashboard"] == ["dashboard"]
+    assert [name for name, on in networks.items() if "dashboard" in on] == ["redis", "dashboard"]
+    command, *arguments = SERVICES["dashboard"]["command"]
+    choices = parse(distq.commands[command], arguments)
+    (mount,) = SERVICES["dashboard"]["volumes"]
+    assert mount == f"${{DISTQ_DASHBOARD_USERS:-./deploy/compose-users}}:{choices['users']}:ro"
+    users = Users(ROOT / "deploy" / "compose-users")
+    assert users.check("demo", "demo") == Person("demo", "repair")
+    Gate(users=users).require_bindable(choices["bind"].rpartition(":")[0])
 
 
 @pytest.mark.parametrize("name", ["informer", "worker", "dashboard"])

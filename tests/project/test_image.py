@@ -26,7 +26,7 @@ from tests.support.eventually import eventually
 
 IMAGE = "distq"
 SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
-SOME_FILE = "/etc/issue"
+SOME_FILE, OTHER_FILE = "/etc/issue", "/etc/issue.net"
 """What the image has anyway: where nothing can be created, something must be there to mount upon."""
 
 pytestmark = pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True)
@@ -49,12 +49,13 @@ class Image:
         given = [self._here(f"{name}={value}") for name, value in variables.items()]
         inside = ["chroot", "--userspec=1000:1000", self._root, "env", "-i", "-C", "/srv", *given]
         mounted = ["mount", "--bind", str(self.kubeconfig), self._root + SOME_FILE]
-        script = f"{shlex.join(mounted)} && exec {shlex.join([*inside, *map(self._here, words)])}"
-        return ["unshare", "--mount", "sh", "-c", script]
+        users = ["mount", "--bind", str(ROOT / "deploy" / "compose-users"), self._root + OTHER_FILE]
+        steps = [mounted, users, ["exec", *inside, *map(self._here, words)]]
+        return ["unshare", "--mount", "sh", "-c", " && ".join(map(shlex.join, steps))]
 
     def _here(self, word: str) -> str:
         """Return a word with this machine's ports and places."""
-        for inside, outside in {**self.ports, "/kubeconfig": SOME_FILE}.items():
+        for inside, outside in {**self.ports, "/kubeconfig": SOME_FILE, "/users": OTHER_FILE}.items():
             word = word.replace(inside, outside)
         return word
 
@@ -74,7 +75,7 @@ def image(tmp_path: Path, redis_server: EmbeddedValkey) -> Iterator[Image]:
         pytest.skip("no podman, or not root: the image is not tried")
     mounted = subprocess.run([podman, "image", "mount", IMAGE], capture_output=True, text=True, check=False)
     if mounted.returncode:
-        pytest.skip("no image distq in podman's storage: podman build -t distq .")
+        pytest.skip("no image distq in podman's storage: .ci/image")
     kubeconfig = tmp_path / "kubeconfig"
     image = Image(mounted.stdout.strip(), kubeconfig, redis_server.url)
     write_kubeconfig(kubeconfig, cluster={"server": f"http://127.0.0.1:{image.ports['8001']}"}, user={})

@@ -6,7 +6,6 @@ started them.
 """
 
 import json
-import os
 import secrets
 import shutil
 import tempfile
@@ -20,9 +19,10 @@ from urllib.parse import urlsplit
 import pytest
 import urllib3
 
+from distq.errors import ConfigError
+from distq.testing.envtest import find_assets
 from distq.testing.kube_api_server import KubeApiServer
 from distq.testing.kube_api_server import write_kubeconfig as write_kubeconfig  # noqa: PLC0414 - for tests
-from tests.go import envtest
 from tests.support.parts import missing
 from tests.support.redis_topologies import free_port
 from tests.support.tcp_proxy import TcpProxy
@@ -181,15 +181,10 @@ def kubeconfig_through(api_server: ApiServer, port: int, path: Path, *, scheme: 
 
 def real_api_server_assets() -> Path:
     """Return where kube-apiserver and etcd are; skip the test without them, fail it in CI."""
-    assets = envtest.assets()
-    if assets is None:
-        where = os.environ.get("KUBEBUILDER_ASSETS")
-        missing(
-            f"no kube-apiserver and etcd in KUBEBUILDER_ASSETS={where}. Correct or unset it."
-            if where
-            else f"no kube-apiserver and etcd: {envtest.MODULE.build_command}"
-        )
-    return assets
+    try:
+        return find_assets()
+    except ConfigError as error:
+        missing(str(error))
 
 
 @pytest.fixture(scope="session", params=["emulator", "real"])

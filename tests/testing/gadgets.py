@@ -72,6 +72,7 @@ SCHEMA: Object = {
             "properties": {
                 "ready": {"type": "integer"},
                 "phase": {"type": "string", "enum": ["Pending", "Ready"]},
+                "selector": _TEXT,
             },
         },
     },
@@ -124,7 +125,14 @@ def definition() -> Object:
         "served": True,
         "storage": True,
         "schema": {"openAPIV3Schema": SCHEMA},
-        "subresources": {"status": {}},
+        "subresources": {
+            "status": {},
+            "scale": {
+                "specReplicasPath": ".spec.replicas",
+                "statusReplicasPath": ".status.ready",
+                "labelSelectorPath": ".status.selector",
+            },
+        },
     }
     return {
         "apiVersion": "apiextensions.k8s.io/v1",

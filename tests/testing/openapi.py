@@ -11,7 +11,7 @@ import msgspec
 
 from distq.client import Client
 from distq.testing.apiserver.built_in_schemas import FILE
-from distq.testing.apiserver.resources import BUILT_IN
+from distq.testing.apiserver.resources import BUILT_IN, OF_SUBRESOURCES
 
 Definitions = dict[str, dict[str, Any]]
 
@@ -27,7 +27,8 @@ _REFERENCE = "#/components/schemas/"
 
 def published(client: Client) -> dict[str, Any]:
     """Return the schema of each built-in kind, and the definitions that they refer to."""
-    paths = {f"/openapi/v3/{'apis' if each.group else 'api'}/{each.api_version}" for each in BUILT_IN}
+    shown = [*BUILT_IN, *OF_SUBRESOURCES.values()]
+    paths = {f"/openapi/v3/{'apis' if each.group else 'api'}/{each.api_version}" for each in shown}
     found: Definitions = {}
     for path in sorted(paths):
         found |= msgspec.json.decode(client.request("GET", path))["components"]["schemas"]
@@ -36,7 +37,7 @@ def published(client: Client) -> dict[str, Any]:
         for name, schema in found.items()
         for kind in schema.get("x-kubernetes-group-version-kind", ())
     }
-    kinds = {f"{each.api_version}/{each.kind}": names[f"{each.api_version}/{each.kind}"] for each in BUILT_IN}
+    kinds = {f"{each.api_version}/{each.kind}": names[f"{each.api_version}/{each.kind}"] for each in shown}
     needed = _reachable(found, sorted(kinds.values()))
     return {
         "kinds": {kind: _short(name) for kind, name in sorted(kinds.items())},

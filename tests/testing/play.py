@@ -21,6 +21,14 @@ Request = tuple[str, str, Any, dict[str, str]]
 MERGE = "application/merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 _NAMES = ("ada", "bob")
+_STATUSES: list[Object] = [
+    {},
+    {"phase": "Ready"},
+    {"phase": "Bogus"},
+    {"ready": 1},
+    {"ready": -1},
+    {"selector": "app=web"},
+]
 _SHOWN = 12
 """So many requests before the one whose answers differ are told."""
 
@@ -77,7 +85,7 @@ def _request(chance: random.Random, kind: Kind) -> Request:
     if chance.random() < 0.15:
         query["dryRun"] = "All"
     act = chance.choices(
-        ["create", "replace", "merge", "apply", "status", "get", "delete"], [4, 3, 5, 8, 2, 1, 1]
+        ["create", "replace", "merge", "apply", "status", "scale", "get", "delete"], [4, 3, 5, 8, 2, 3, 1, 1]
     )[0]
     if act not in {"apply", "delete", "get"} and chance.random() < 0.2:
         query["fieldValidation"] = chance.choice(["Strict", "Warn", "Ignore"])
@@ -93,11 +101,26 @@ def _request(chance: random.Random, kind: Kind) -> Request:
             force = {"force": chance.choice(["true", "false"]), "content_type": APPLY}
             return "PATCH", named, kind.object(name, content), query | manager | force
         case "status":
-            status = {"status": chance.choice([{}, {"phase": "Ready"}, {"phase": "Bogus"}, {"ready": 1}])}
+            status = {"status": chance.choice(_STATUSES)}
             return "PATCH", f"{named}/status", status, query | manager | {"content_type": MERGE}
+        case "scale":
+            return _scale(chance, name, f"{named}/scale", query | manager)
         case "get":
             return "GET", named, None, {}
     return "DELETE", named, {"propagationPolicy": "Background"}, {}
+
+
+def _scale(chance: random.Random, name: str, path: str, query: dict[str, str]) -> Request:
+    spec = chance.choice(
+        [{"replicas": 2}, {"replicas": 4}, {"replicas": 4}, {"replicas": -1}, {}, {"replica": 1}]
+    )
+    scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": name}, "spec": spec}
+    match chance.choice(["get", "replace", "merge", "merge"]):
+        case "get":
+            return "GET", path, None, {}
+        case "replace" if "replica" not in spec:  # which a custom kind refuses in other words
+            return "PUT", path, scale, query
+    return "PATCH", path, {"spec": spec}, query | {"content_type": MERGE}
 
 
 def _metadata(chance: random.Random) -> Object:

@@ -196,16 +196,6 @@ def test_orphans_stay(own: Api) -> None:
     assert "ownerReferences" not in own.get(f"{CONFIG_MAPS}/child")["metadata"]
 
 
-def test_a_deleted_namespace_takes_its_contents_along(own: Api) -> None:
-    """Also across resources."""
-    own.create("/api/v1/namespaces", {"metadata": {"name": "team"}})
-    own.create("/api/v1/namespaces/team/configmaps", config_map("a"))
-    start = own.version("/api/v1/configmaps")
-    own.delete("/api/v1/namespaces/team")
-    assert changes(own.watch("/api/v1/configmaps", 1, resourceVersion=start)) == [("DELETED", "a")]
-    assert own.refused("POST", "/api/v1/namespaces/team/configmaps", config_map("a"))["code"] == 404
-
-
 def test_large_pages_hold_together(own: Api) -> None:
     """Two thousand objects come back complete and in order, as they were at the first page."""
     expected = [f"c{number:04}" for number in range(2000)]

@@ -26,8 +26,8 @@ def test_specs_are_pruned_completed_or_refused_alike(twins: Twins, gadgets: str)
 
 @pytest.mark.parametrize("spec", ["text", [], 1])
 def test_a_spec_of_the_wrong_type_is_refused_alike(twins: Twins, gadgets: str, spec: Any) -> None:
-    """As a type, whatever it holds."""
-    assert causes(twins.agree("POST", gadgets, gadget(spec=spec))) == ["spec"]
+    """As a type, whatever it holds, and because no Scale finds its replicas there."""
+    assert causes(twins.agree("POST", gadgets, gadget(spec=spec))) == [".spec.replicas", "spec"]
 
 
 def test_what_is_required_is_missed(twins: Twins, gadgets: str) -> None:

@@ -48,7 +48,7 @@ def _workers(context: click.Context, parameter: click.Parameter, value: str) -> 
     help="What reconciles write, such as apps/v1/Deployment:create,patch or example.com/v1/Foo/status.",
 )
 @click.option("--redis", "own_redis", is_flag=True, help="Add a Redis with an append-only file.")
-@click.option("--dashboard", is_flag=True, help="Add the dashboard, for kubectl port-forward.")
+@click.option("--dashboard", is_flag=True, help="Add the dashboard, with a login.")
 @click.option("--service-monitor", is_flag=True, help="Add a ServiceMonitor, of Prometheus' operator.")
 @click.option(
     "--kubeconfig",
@@ -107,7 +107,7 @@ def manifests(
         for manifest in printed:
             print_json(manifest.content)
         return
-    click.echo(comment(installation))
+    click.echo(comment(installation, choices))
     for document in as_yaml(printed):
         click.echo(document, nl=False)
 

@@ -14,6 +14,9 @@ _HEAD = """\
 What {target} needs, as its watches say. Make the Secret first:
   {secret}
 It holds the settings DISTQ_REDIS_* as variables, whichever are needed."""
+_LOGIN = """\
+And the Secret of who may log in to the dashboard, a line of name:role:hash for each:
+  {secret}"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,9 +35,11 @@ def contents(installation: Installation, choices: Choices) -> list[Manifest]:
     return in_order(_contents(installation, choices))
 
 
-def comment(installation: Installation) -> str:
+def comment(installation: Installation, choices: Choices) -> str:
     """Return what stands above them all."""
     text = _HEAD.format(target=installation.target, secret=redis.secret_command(installation))
+    if choices.dashboard:
+        text += "\n" + _LOGIN.format(secret=pods.dashboard_secret_command(installation))
     return "\n".join(f"# {line}" for line in text.splitlines())
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 
 HTTP_PORT = 8080
+DASHBOARD_PORT = 9181
 NAME = "app.kubernetes.io/name"
 COMPONENT = "app.kubernetes.io/component"
 

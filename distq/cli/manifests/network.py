@@ -28,6 +28,7 @@ def policies(installation: Installation, components: Sequence[str]) -> Iterator[
         comment=_OUT.format(redis="" if installation.own_redis else ", and Redis' port where it is another"),
     )
     if "dashboard" in components:
+        # kubelets ask, and who forwards ports; both come by the node, whatever is said here
         yield _policy(installation, "dashboard", ["dashboard"], ingress=[], egress=[dns, reach_redis])
     if installation.own_redis:
         clients = [each for each in components if each != "redis"]

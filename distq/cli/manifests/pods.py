@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from math import ceil
 
-from distq.cli.manifests.installation import HTTP_PORT, Installation, Manifest, Object
+from distq.cli.manifests.installation import DASHBOARD_PORT, HTTP_PORT, Installation, Manifest, Object
 from distq.cli.manifests.redis import redis_variables
 from distq.cli.manifests.security import confined, restricted
 
@@ -15,13 +15,11 @@ _USER = 1000
 _AFTER_GRACE = 5
 """Seconds from the end of the grace period to SIGKILL; a process ends within two of them."""
 
-_DASHBOARD = "127.0.0.1:9181"
-_OPENS = f"import urllib.request as r; r.urlopen('http://{_DASHBOARD}/', timeout=2)"
-
 _WORKERS = "The memory is a small program's: measure yours. With a limit of processor time claims may lapse."
 _LOOK = """\
-It has no login, and listens on its pod's loopback address alone. Whoever may forward ports sees it at
-http://{address}/ after: kubectl port-forward --namespace {namespace} deployment/{name} {port}"""
+It asks for the names and passwords of its Secret, and answers at http://localhost:{port}/ after:
+  kubectl port-forward --namespace {namespace} deployment/{name} {port}
+For an Ingress add --allowed-host with its name, and to the network policy from where it comes."""
 
 
 def informer(installation: Installation, *, scraped: bool) -> Manifest:
@@ -43,24 +41,35 @@ def worker(installation: Installation, *, scraped: bool) -> Manifest:
 
 
 def dashboard(installation: Installation) -> Manifest:
-    """Return the dashboard's Deployment, which has no rights at all."""
-    container = _distq(installation, "dashboard", ["dashboard", "--bind", _DASHBOARD])
-    # a kubelet cannot reach the loopback address, but what it runs in the pod can
+    """Return the dashboard's Deployment, which has no rights in the cluster at all, and a login."""
+    folder, secret = "/etc/distq", installation.of("dashboard")  # called as the Deployment
+    listens = ["--bind", f"0.0.0.0:{DASHBOARD_PORT}"]
+    login = ["--users", f"{folder}/users", "--secret", f"{folder}/secret"]
+    container = _distq(installation, "dashboard", ["dashboard", *listens, *login]) | {
+        "ports": [{"name": "http", "containerPort": DASHBOARD_PORT}],
+        "volumeMounts": [{"name": "login", "mountPath": folder, "readOnly": True}],
+    }
+    by_name = [{"name": "Host", "value": "localhost"}]
     container["readinessProbe"] = {
-        "exec": {"command": ["python", "-c", _OPENS]},
-        "timeoutSeconds": 5,
-        "periodSeconds": 30,
+        "httpGet": {"path": "/login", "port": "http", "httpHeaders": by_name},
+        "timeoutSeconds": 2,
     }
     pod = {
         "automountServiceAccountToken": False,
         "securityContext": restricted(_USER, _USER),
         "containers": [container],
+        "volumes": [{"name": "login", "secret": {"secretName": secret}}],
     }
-    address, port = _DASHBOARD, _DASHBOARD.rpartition(":")[2]
-    look = _LOOK.format(
-        address=address, namespace=installation.namespace, name=installation.of("dashboard"), port=port
-    )
+    look = _LOOK.format(namespace=installation.namespace, name=secret, port=DASHBOARD_PORT)
     return Manifest(_deployment(installation, "dashboard", pod, replicas=1, scraped=False), look)
+
+
+def dashboard_secret_command(installation: Installation) -> str:
+    """Return the command that makes the Secret of the dashboard's login."""
+    users = 'users="ada:repair:$(distq dashboard --hash-password)"'
+    place = f"--namespace {installation.namespace} {installation.of('dashboard')}"
+    signed = 'secret="$(openssl rand -hex 32)"'
+    return f"kubectl create secret generic {place} --from-literal={users} --from-literal={signed}"
 
 
 def _deployment(

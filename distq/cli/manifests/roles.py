@@ -8,9 +8,10 @@ from distq.cli.manifests.installation import Installation, Manifest, Object
 from distq.client.resources import parse_resource
 
 if TYPE_CHECKING:
-    from distq.controller.watches import ResourceWatch
+    from distq.controller.watches import ResourceWatch, Watch
 
 _GROUP = "rbac.authorization.k8s.io"
+_CHANGES = {"create", "update", "patch", "delete"}
 _ELSEWHERE = "The namespace {} must exist."
 
 
@@ -23,10 +24,13 @@ def informer_rights(installation: Installation, plural: Plural) -> Rights:
     verbs = ("get", "watch", "update", "patch")
     rights.allow([namespace], "coordination.k8s.io", "leases", *verbs, name=lease)
     rights.allow([namespace], "", "events", "create", "patch")
+    reads_caches = any(_calls_functions(watch) for each in installation.controllers for watch in each.watches)
     for watch in installation.watches:
         group, resource = _served(watch.resource, plural)
-        # mapping functions read by name what is too large for a cache
-        rights.allow(_places(watch), group, resource, "list", "watch", *["get"] * watch.cached)
+        # what is too large for a cache is got by name
+        rights.allow(
+            _places(watch), group, resource, "list", "watch", *["get"] * (watch.cached and reads_caches)
+        )
     if None in rights.places:
         _allow_to_know_the_cluster(rights)
     return rights
@@ -38,8 +42,8 @@ def worker_rights(installation: Installation, plural: Plural, accesses: Sequence
     places: dict[str | None, None] = {}
     for watch in installation.watches:
         group, resource = _served(watch.resource, plural)
-        # a cache shows that something is gone as of the version of a list
-        rights.allow(_places(watch), group, resource, "get", *["list"] * watch.cached)
+        lists = ["list"] * (watch.cached and any(_may_list(watch, access) for access in accesses))
+        rights.allow(_places(watch), group, resource, "get", *lists)
         places |= dict.fromkeys(_places(watch))
     everywhere = None in places or not places
     for access in accesses:
@@ -82,6 +86,28 @@ def _role(installation: Installation, component: str, place: str | None) -> tupl
 def _allow_to_know_the_cluster(rights: Rights) -> None:
     """Allow what tells clusters apart: a uid. Without it a hash of the server's address stands in."""
     rights.allow([None], "", "namespaces", "get", name="kube-system")
+
+
+def _calls_functions(watch: "Watch") -> bool:
+    """Return whether an informer calls functions of the target's for it: these may read caches."""
+    from distq.controller.watches import Every, Watches
+
+    return isinstance(watch, Every | Watches) or bool(watch.predicates)
+
+
+def _may_list(watch: "ResourceWatch", access: Access) -> bool:
+    """Return whether what a cache shows after such a write is asked for by a list of the one object.
+
+    The answer does not tell it of what is gone, as after the last finalizer, nor of what matches a field
+    selector, nor in another version.
+    """
+    from distq.controller.watches import group_kind
+
+    writes = _CHANGES.intersection(access.verbs)
+    if group_kind(access.resource) != group_kind(watch.resource) or not writes:
+        return False
+    may_end = bool(writes - {"create"}) and not access.subresource
+    return may_end or bool(watch.field_selector) or access.resource != watch.resource
 
 
 def _places(watch: "ResourceWatch") -> Sequence[str | None]:

@@ -20,7 +20,8 @@ Counted = Callable[[], None]
 class CacheLister(Lister):
     """A lister of what the leading informer keeps in Redis, in all processes of a fleet.
 
-    ``oversized`` is called for each object that is read from the API server, since it is too large.
+    ``oversized`` is called for each object that is read from the API server, since it is too large, or the
+    transform fails on it.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class CacheLister(Lister):
             return objects.by_index(index, value)
 
         def is_meant(ahead: CachedObject) -> bool:
-            return value in ahead.indices[index]
+            return value in ahead.indices.get(index, ())
 
         found = [each for cache in self._caches for each in _laid_over(cache, cache.read(read), is_meant)]
         return list(self._decoded(found))
@@ -92,13 +93,13 @@ class CacheLister(Lister):
                 yield stored.decode()
 
     def _stored(self, found: CachedObject) -> StoredObject | None:
-        """Return an object as it is cached, or as the API server has it now where it is too large."""
+        """Return an object as it is cached, or as the API server has it now where it is not kept."""
         if found.data:
             return StoredObject(found.name, found.version, found.data)
         self._oversized()
         client, caching = self._client(), self._caches[0].caching
         obj = client.get(self._watch.resource, found.name)
-        return caching.stored(caching.raw(obj, client.resolve(self._watch.resource))) if obj else None
+        return caching.shown(caching.raw(obj, client.resolve(self._watch.resource))) if obj else None
 
 
 def _laid_over(

@@ -1,8 +1,9 @@
 """What a cached watch keeps of an object."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 import msgspec
 
@@ -10,12 +11,23 @@ from distq.client.objects import Object
 from distq.client.resources import Resource
 from distq.controller.watches import ResourceWatch, name_of
 from distq.informer.indexer import IndexFunc, values_of
-from distq.informer.stored_object import StoredObject, Transform, store_raw
+from distq.informer.stored_object import StoredObject, Transform, store_raw, strip_managed_fields
 from distq.informer.wire import RawObject, raw_object
 from distq.redisio.limits import CACHED_BYTES
 from distq.redisio.object_cache import CachedObject
 
 _TYPE_AND_METADATA = ("apiVersion", "kind", "metadata")
+
+
+class KeptObject(NamedTuple):
+    """What is kept of an object, and why that is less than the program's functions were to make of it.
+
+    No index has it whose function fails. Where the transform fails none has it, and its bytes are left out,
+    since they may be what is not to be kept.
+    """
+
+    object: CachedObject
+    problem: Exception | None = None
 
 
 @dataclass(frozen=True)
@@ -42,32 +54,67 @@ class Caching:
         """Return what an index is called in Redis: another function's values are another index."""
         return f"{name}={name_of(self.indexers[name])}"
 
-    def keep(self, obj: RawObject) -> CachedObject:
-        """Return what is kept of an object as the API server gave it.
-
-        Raises what the transform raises, and ValueError where an index function fails or returns more than
-        a commit takes.
-        """
-        stored = self.stored(obj)
-        indices = {}
-        for name, values in values_of(self.indexers, stored).items():
-            if not all(isinstance(value, str) for value in values):
-                raise ValueError(f"index {name}: bad values of {obj.key}: {values!r:.80}. Return texts.")
-            indices[self.index(name)] = sorted(values)
+    def keep(self, obj: RawObject) -> KeptObject:
+        """Return what is kept of an object as the API server gave it, whatever functions fail on it."""
+        try:
+            stored = self.stored(obj)
+        except Exception as error:  # noqa: BLE001 - the program's own function
+            return KeptObject(CachedObject(obj.key, obj.version, b""), error)
+        indices, problem = self._values(stored)
         kept = CachedObject(obj.key, obj.version, stored.raw, indices)
         if indices and kept.size > CACHED_BYTES:
-            raise ValueError(
+            problem = ValueError(
                 f"too many values of {obj.key} for the indexers: {kept.size} bytes with the object, "
                 f"of at most {CACHED_BYTES}. Return fewer."
             )
-        return kept
+            kept = kept._replace(indices={})
+        return KeptObject(kept, problem)
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether nothing but managedFields is left out."""
+        return self.transform in (None, strip_managed_fields)
+
+    def whole(self, obj: CachedObject) -> StoredObject:
+        """Return a whole object of the cache without managedFields."""
+        stored = StoredObject(obj.name, obj.version, obj.data)
+        if self.transform is None:
+            stripped = strip_managed_fields(stored.decode())
+            stored = StoredObject(obj.name, obj.version, msgspec.json.encode(stripped))
+        return stored
 
     def stored(self, obj: RawObject) -> StoredObject:
         """Return an object as it comes out of the cache."""
         return StoredObject(obj.key, obj.version, store_raw(obj, self.transform).raw)
+
+    def shown(self, obj: RawObject) -> StoredObject:
+        """Return an object as a read shows it that is not kept: as it came where the transform fails."""
+        try:
+            return self.stored(obj)
+        except Exception:  # noqa: BLE001 - the leader told of it, and parked the object
+            return store_raw(obj, strip_managed_fields)
 
     def raw(self, obj: Object, resource: Resource) -> RawObject:
         """Return an object that a Client got as the watch would have brought it."""
         if self.metadata_only:
             obj = {name: obj[name] for name in _TYPE_AND_METADATA if name in obj}
         return raw_object(msgspec.Raw(msgspec.json.encode(obj)), resource)
+
+    def _values(self, stored: StoredObject) -> tuple[dict[str, list[str]], Exception | None]:
+        """Return the values by index, without those of functions that fail, and what the first one raised."""
+        try:
+            return self._values_of(self.indexers, stored), None
+        except ValueError as error:
+            values: dict[str, list[str]] = {}
+            for name, function in self.indexers.items():
+                with suppress(ValueError):
+                    values |= self._values_of({name: function}, stored)
+            return values, error
+
+    def _values_of(self, indexers: Mapping[str, IndexFunc], stored: StoredObject) -> dict[str, list[str]]:
+        found = {}
+        for name, values in values_of(indexers, stored).items():
+            if not all(isinstance(value, str) for value in values):
+                raise ValueError(f"index {name}: bad values of {stored.key}: {values!r:.80}. Return texts.")
+            found[self.index(name)] = sorted(values)
+        return found

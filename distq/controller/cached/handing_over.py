@@ -1,7 +1,7 @@
 """What a leader's stream is just handing over: predicates and mapping functions see it, Redis not yet."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import NamedTuple
@@ -17,6 +17,10 @@ class Place(NamedTuple):
     namespace: str | None
 
 
+Show = Callable[[str, CachedObject | None, str], None]
+"""Puts an object of this name into its cache; None is one that is gone as of the version."""
+
+
 class HandingOver:
     """The objects of the commits that a stream prepares, None for those that are gone.
 
@@ -24,10 +28,26 @@ class HandingOver:
     through others or not, would wait for ever.
     """
 
-    def __init__(self, place: Place, stopped: threading.Event) -> None:
+    def __init__(self, place: Place, stopped: threading.Event, show: Show | None) -> None:
         self.place = place
         self.stopped = stopped
         self.objects: dict[str, CachedObject | None] = {}
+        self._show = show
+        self._unshown: tuple[str, CachedObject | None, str] | None = None
+
+    def begin(self, name: str, cached: CachedObject | None, version: str) -> None:
+        """Hand over an object, which its predicates and mapping function find here."""
+        self.objects[name], self._unshown = cached, (name, cached, version)
+
+    def show(self) -> None:
+        """Put the object into its cache, before its predicates or mapping function read another one.
+
+        What is not yet in that one leads to a reconcile later on, which then finds this object. Were both
+        read before either is there, neither would see the other.
+        """
+        unshown, self._unshown = self._unshown, None
+        if self._show and unshown:
+            self._show(*unshown)
 
     def waits_for_itself(self, place: Place) -> bool:
         """Return whether that cache is complete no sooner than this stream goes on."""
@@ -53,9 +73,9 @@ def current() -> HandingOver | None:
 
 
 @contextmanager
-def handing_over(place: Place, stopped: threading.Event) -> Iterator[HandingOver]:
+def handing_over(place: Place, stopped: threading.Event, show: Show | None = None) -> Iterator[HandingOver]:
     """Let this thread hand over objects of a stream, until ``stopped`` ends all waiting."""
-    stream = HandingOver(place, stopped)
+    stream = HandingOver(place, stopped, show)
     token = _current.set(stream)
     try:
         yield stream

@@ -79,7 +79,7 @@ def _write_through(cache: StreamCache, write: Write) -> None:
         return
     raw = cache.caching.raw(write.obj, write.resource)
     if label_selector(cache.watch.label_selector)(raw.metadata.get("labels") or {}):
-        cache.wrote(cache.caching.keep(raw))
+        cache.wrote(cache.caching.keep(raw).object)
     else:
         cache.wrote(dropped={raw.key: raw.version})
 
@@ -109,6 +109,6 @@ def _look(cache: StreamCache, write: Write) -> None:
     )
     page = list_watch.page()
     if page.objects:
-        cache.wrote(cache.caching.keep(page.objects[0]))
+        cache.wrote(cache.caching.keep(page.objects[0]).object)
     else:
         cache.wrote(dropped={write.key: page.version})

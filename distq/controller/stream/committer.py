@@ -10,7 +10,6 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain
 from typing import Any, Protocol, TypeVar
 
 from distq.clock import Clock
@@ -32,6 +31,9 @@ Answer = TypeVar("Answer")
 
 TIME_INTERVAL = 60.0
 """Seconds between questions for the server's time, which is counted on in between."""
+
+OBJECTS_AT_A_TIME = 100
+"""How many cached objects are read in one round trip: they may be large."""
 
 _WORDS = {"": "nothing", MARK: "the mark to list everything"}
 """Positions that are no versions, for the log: a resync by hand leaves the mark."""
@@ -176,9 +178,11 @@ class Committer:
 
     def known_of(self, names: Sequence[str]) -> list[Known]:
         """Return what is known of objects."""
-        chunks = [names[start : start + BATCH_LIMIT] for start in range(0, len(names), BATCH_LIMIT)]
-        lines = [self._retry_until_answered(partial(self._store.known_of, chunk)) for chunk in chunks]
-        return list(map(Known.parse, chain.from_iterable(lines)))
+        return list(map(Known.parse, self._in_parts(self._store.known_of, names, BATCH_LIMIT)))
+
+    def handed_over(self, names: Sequence[str]) -> list[CachedObject]:
+        """Return of these objects those that the cache has as they were handed over last."""
+        return list(self._in_parts(self._store.handed_over, names, OBJECTS_AT_A_TIME))
 
     def known_pages(self) -> Iterator[list[tuple[str, Known]]]:
         """Yield what is known, a page at a time, as it is when asked for; an object may come twice."""
@@ -202,6 +206,12 @@ class Committer:
         if not self._leadership.may_act():
             raise LeaseLost(f"{self.stream}: the lease was not renewed in time.")
         return self._store.commit(epoch=self._leadership.epoch, **commit)
+
+    def _in_parts(
+        self, ask: Callable[[Sequence[str]], list[Answer]], names: Sequence[str], size: int
+    ) -> Iterator[Answer]:
+        for start in range(0, len(names), size):
+            yield from self._retry_until_answered(partial(ask, names[start : start + size]))
 
     def _retry_until_answered(self, call: Callable[[], Answer]) -> Answer:
         """Call Redis until it answers, however long that takes."""

@@ -8,6 +8,8 @@ from distq.wording import counted
 
 logger = logging.getLogger(__name__)
 
+_FUNCTION = "a predicate, mapping or index function, or a transform"
+
 INTERVAL = 60.0
 """Seconds between two reports of a watch that parks what fails: a list may bring thousands at once."""
 
@@ -24,8 +26,7 @@ class FailureLog:
     def stopped(self, error: Exception, obj: RawObject) -> None:
         """Report that the stream waits before this object."""
         logger.error(
-            "%s: a predicate, mapping or index function, or a transform failed on %s at version %s; "
-            "the stream stands still until it works",
+            f"%s: {_FUNCTION} failed on %s at version %s; the stream stands still until it works",
             self._watch,
             obj.key,
             obj.version,
@@ -40,8 +41,7 @@ class FailureLog:
             logger.debug("%s: parked %s: %s", self._watch, obj.key, error)
             return
         logger.error(
-            "%s: a predicate or mapping function failed on %s at version %s, which is parked%s; "
-            "distq items shows it",
+            f"%s: {_FUNCTION} failed on %s at version %s, which is parked%s; distq items shows it",
             self._watch,
             obj.key,
             obj.version,

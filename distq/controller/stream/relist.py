@@ -119,7 +119,7 @@ class Resync(Relist):
             return None  # its event came meanwhile
         route = self._router.route_listed(obj, before)._replace(cached=None)  # it may be older than the watch
         if before.version != obj.version:  # an event of it may still come
-            self._router.forget(obj)
+            self._router.last_seen.forget(obj)  # or it would be compared with itself
         if before.version is None and self._watch_is_ahead():
             return route._replace(known=None)  # it may be gone since, by an event that came
         return route

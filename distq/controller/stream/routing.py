@@ -6,14 +6,15 @@ from typing import NamedTuple
 
 from distq.clock import Clock
 from distq.controller.cached import handing_over
-from distq.controller.cached.caching import Caching
-from distq.controller.event import Event, EventType, OldMetadata
+from distq.controller.cached.caching import Caching, KeptObject
+from distq.controller.event import Event, EventType
 from distq.controller.stream.failure_log import FailureLog
 from distq.controller.stream.known import Known
+from distq.controller.stream.last_seen import LastSeen
 from distq.controller.stream.mapping import KeysOf, key_of_name
 from distq.controller.watches import ResourceWatch, title
-from distq.errors import ApiError, CacheNotSynced, DistqError, RedisError
-from distq.informer.objects import Metadata
+from distq.errors import ApiError, CacheNotSynced, DistqError, LeaseLost, RedisError
+from distq.informer.sink import PositionMoved
 from distq.informer.wire import RawObject, WatchEvent
 from distq.redisio.object_cache import CachedObject
 from distq.workqueue.interface import Park
@@ -30,7 +31,7 @@ class RoutingError(DistqError):
 
 
 class Unrouted(NamedTuple):
-    """What is parked of an object that a predicate or mapping function failed on, and why.
+    """What is parked of an object that a function of the watch failed on, and why.
 
     The item is empty where the object's name cannot be in one: then nothing is.
     """
@@ -74,7 +75,7 @@ class Router:
         self._log = FailureLog(title(watch), clock)
         self._predicate = watch.predicate
         self._caching = Caching.of(watch)
-        self._last: dict[str, Metadata] = {}
+        self.last_seen = LastSeen(self._predicate.compared)
 
     @property
     def cached(self) -> bool:
@@ -88,8 +89,7 @@ class Router:
         """
         obj = event.object
         kind = EVENT_TYPES[event.type]
-        last = self._last.get(obj.key) if kind == "update" else None
-        old = OldMetadata(metadata=last) if last else None
+        old = self.last_seen.old(obj) if kind == "update" else None
         return self._route(Event(kind, obj, old), obj, before)
 
     def route_listed(self, obj: RawObject, before: Known) -> Route:
@@ -99,53 +99,37 @@ class Router:
 
     def unchanged(self, obj: RawObject, before: Known) -> Route | None:
         """Return what remains to be done of an object that was handed over: it belongs into the cache."""
-        self.remember(obj)
+        self.last_seen.remember(obj)
         if self._caching is None:
             return None
-        return Route(obj.key, (), before, self._kept(obj))
-
-    def remember(self, obj: RawObject) -> None:
-        """Keep the object's metadata where a predicate compares."""
-        if self._predicate.compares:
-            self._last[obj.key] = obj.metadata
-
-    def forget(self, obj: RawObject) -> None:
-        """Drop the object's metadata: an event that is still to come would be compared with itself."""
-        self._last.pop(obj.key, None)
-
-    def forget_all(self) -> None:
-        """Drop all metadata, for the same reason."""
-        self._last.clear()
+        kept = self._caching.keep(obj)
+        if kept.problem is None:
+            return Route(obj.key, (), before, kept.object)
+        unrouted = self._unrouted_by(kept.problem, obj)
+        return Route(obj.key, (), Known("", before.keys), kept.object, unrouted=unrouted)
 
     def _route(self, event: Event, obj: RawObject, before: Known) -> Route:
         gone = event.type == "delete"
-        cached = None if gone or self._caching is None else self._kept(obj)
+        kept = None if gone or self._caching is None else self._caching.keep(obj)
         gone_at = obj.version if gone and self._caching else ""
-        keys, unrouted = self._keys_or_problem(event, obj, cached)
+        keys, unrouted = self._keys_or_problem(event, obj, kept)
         if gone:
-            self.forget(obj)
-        else:
-            self.remember(obj)
+            self.last_seen.forget(obj)
+        elif unrouted is None:  # else what was handed over before it is still what the next is compared with
+            self.last_seen.remember(obj)
         if unrouted is not None:
-            enqueued, kept = before.keys if gone else [], before.keys
+            enqueued, meant = before.keys if gone else [], before.keys
         elif keys is None:
-            enqueued, kept = [], before.keys
+            enqueued, meant = [], before.keys
         elif self.mapped:
-            enqueued, kept = list(dict.fromkeys([*before.keys, *keys])), keys
+            enqueued, meant = list(dict.fromkeys([*before.keys, *keys])), keys
         else:
-            enqueued, kept = keys, ()
-        known = None if gone else Known("" if unrouted else obj.version, kept)
-        return Route(obj.key, enqueued, known, cached, gone_at, unrouted)
-
-    def _kept(self, obj: RawObject) -> CachedObject:
-        assert self._caching is not None  # noqa: S101  # asked for only then
-        try:
-            return self._caching.keep(obj)
-        except Exception as error:
-            raise self._stopped_by(error, obj) from error
+            enqueued, meant = keys, ()
+        known = None if gone else Known("" if unrouted else obj.version, meant)
+        return Route(obj.key, enqueued, known, kept.object if kept else None, gone_at, unrouted)
 
     def _keys_or_problem(
-        self, event: Event, obj: RawObject, cached: CachedObject | None
+        self, event: Event, obj: RawObject, kept: KeptObject | None
     ) -> tuple[list[bytes] | None, Unrouted | None]:
         """Return the event's keys, None if it is filtered; or what is parked, where a function fails.
 
@@ -153,13 +137,21 @@ class Router:
         """
         stream = handing_over.current()
         if self._caching and stream:
-            stream.objects[obj.key] = cached
+            stream.begin(obj.key, kept.object if kept else None, obj.version)
+        if kept and kept.problem:
+            return None, self._unrouted_by(kept.problem, obj)
         try:
             return list(dict.fromkeys(self._keys_of(event))) if self._predicate(event) else None, None
-        except Exception as error:
-            if self._watch.on_error == "stop" or _is_outage(error):
-                raise self._stopped_by(error, obj) from error
-            return None, self._parked_by(error, obj)
+        except (PositionMoved, LeaseLost):
+            raise  # the stream's own: the object was to be shown
+        except Exception as error:  # noqa: BLE001 - the program's own functions
+            return None, self._unrouted_by(error, obj)
+
+    def _unrouted_by(self, error: Exception, obj: RawObject) -> Unrouted:
+        """Return what is parked, or raise RoutingError where the stream is to stop."""
+        if self._watch.on_error == "stop" or _is_outage(error):
+            raise self._stopped_by(error, obj) from error
+        return self._parked_by(error, obj)
 
     def _stopped_by(self, error: Exception, obj: RawObject) -> RoutingError:
         self._count()
@@ -179,6 +171,8 @@ class Router:
 
 def _is_outage(error: Exception) -> bool:
     """Return whether a later try may succeed though the object stays as it is."""
+    if isinstance(error, ValueError) and isinstance(error.__cause__, Exception):  # of an index function
+        error = error.__cause__
     if isinstance(error, ApiError):
         return error.status in {0, 429} or error.status >= 500
     return isinstance(error, RedisError | CacheNotSynced)

@@ -31,6 +31,7 @@ from distq.informer.reflector import Reflector
 from distq.informer.sink import PositionMoved
 from distq.informer.wire import RawObject, WatchEvent
 from distq.redisio.checkpoints import MARK, checkpoint_of
+from distq.redisio.object_cache import CachedObject
 from distq.redisio.records import StreamRecord
 from distq.redisio.stream_store import StreamStore
 
@@ -119,7 +120,7 @@ class StreamSource:
 
     @property
     def failures(self) -> int:
-        """Return how often a predicate or mapping function failed since the start."""
+        """Return how often a function of the watch failed since the start."""
         return self._router.failures if self._opened else 0
 
     # The sink: called by the Reflector, in one thread.
@@ -142,10 +143,10 @@ class StreamSource:
         """Hand over events in their order, in as few commits as they fit."""
         self._oldest = since if self._oldest is None else min(self._oldest, since)
         try:
-            with handing_over(self._place, self._stop):
+            with handing_over(self._place, self._stop, self._show_object):
                 self._hand_over(events)
         except BaseException:
-            self._router.forget_all()
+            self._router.last_seen.forget_all()
             raise
         self._oldest = None
         self._probe()
@@ -159,7 +160,7 @@ class StreamSource:
 
     def page(self, objects: Sequence[RawObject]) -> None:
         """Hand over what changed since it was last handed over, or everything."""
-        with handing_over(self._place, self._stop):
+        with handing_over(self._place, self._stop, self._show_object):
             self._list.page(objects)
         self._probe()
 
@@ -290,7 +291,7 @@ class StreamSource:
 
     def _lose_touch(self) -> None:
         self.synced, self.resumed_at, self._connected_at, self._bookmark = False, "", "", ""
-        self._router.forget_all()
+        self._router.last_seen.forget_all()
         self._resyncs.interrupt()
 
     def _resync(self) -> bool:
@@ -301,6 +302,7 @@ class StreamSource:
         return Resync(self._list_watch, self._committer, self._router)
 
     def _hand_over(self, events: Sequence[WatchEvent]) -> None:
+        self._recall(events)
         batch, known = Batch(self._committer), self._known_before(events)
         for event in events:
             if event.type == "BOOKMARK":
@@ -316,6 +318,19 @@ class StreamSource:
             batch.add(route, event.version)
             known[name] = route.known or NEVER
         batch.flush()
+
+    def _recall(self, events: Sequence[WatchEvent]) -> None:
+        """Let predicates compare with what the leader before this one handed over, where the cache has it."""
+        if self._caching is None or not self._caching.is_whole:
+            return
+        unknown = self._router.last_seen.unknown(events)
+        for last in self._committer.handed_over(list(unknown)):
+            self._router.last_seen.recall(self._caching.whole(last), unknown[last.name])
+
+    def _show_object(self, name: str, cached: CachedObject | None, version: str) -> None:
+        """Put an object into the cache ahead of its keys; whoever leads next hands it over again."""
+        objects, dropped = ([cached], {}) if cached else ([], {name: version})
+        self._committer.commit(self._committer.position, objects=objects, dropped=dropped)
 
     def _known_before(self, events: Sequence[WatchEvent]) -> dict[str, Known]:
         """Return what is known of the objects; nothing is looked up where keys are the objects' own."""

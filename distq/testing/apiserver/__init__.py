@@ -2,7 +2,7 @@
 
 It answers as kube-apiserver 1.36 was seen to answer; the tests that say so run
 on both. It keeps everything in memory and runs no controllers but the garbage
-collector.
+collector and that of namespaces.
 """
 
 from distq.testing.apiserver.requests import RecordedRequest

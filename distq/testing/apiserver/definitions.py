@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from distq.testing.apiserver.objects import timestamp
-from distq.testing.apiserver.resources import ANY_FIELD, DEFINITIONS, Catalogue, ServedResource
+from distq.testing.apiserver.resources import ANY_FIELD, DEFINITIONS, Catalogue, ScalePaths, ServedResource
 from distq.testing.apiserver.store import Collection, Content, Store, StoreEvent
 
 _log = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ class Definitions:
                 "%s.%s has rules in CEL: the emulated API server does not evaluate them.", *identity[::-1]
             )
         self._catalogue.remove(identity)
-        for resource in _resources(definition):
+        for resource in resources_of(definition):
             self._catalogue.add(resource)
         collection = self._store.collection(identity)
         if changed:
@@ -91,7 +91,8 @@ def _identity(definition: Content) -> tuple[str, str]:
     return definition["spec"]["group"], definition["spec"]["names"]["plural"]
 
 
-def _resources(definition: Content) -> Iterator[ServedResource]:
+def resources_of(definition: Content) -> Iterator[ServedResource]:
+    """Yield the resource of a definition at each version that is served."""
     spec = definition["spec"]
     names = spec["names"]
     for version in spec["versions"]:
@@ -109,12 +110,22 @@ def _resources(definition: Content) -> Iterator[ServedResource]:
             short_names=tuple(names.get("shortNames") or ()),
             categories=tuple(names.get("categories") or ()),
             status="status" in (version.get("subresources") or {}),
+            scale=_scale(version),
             generation=True,
             unconditional_update=False,
             custom=True,
+            columns=tuple(version.get("additionalPrinterColumns") or ()),
             fields=(*ANY_FIELD, *selectable),
             schema=_schema(version),
         )
+
+
+def _scale(version: dict[str, Any]) -> ScalePaths | None:
+    scale = (version.get("subresources") or {}).get("scale")
+    if not scale:
+        return None
+    paths = (scale.get(f"{name}Path") or "" for name in ("specReplicas", "statusReplicas", "labelSelector"))
+    return ScalePaths(*(tuple(path.lstrip(".").split(".")) if path else () for path in paths))
 
 
 def _schema(version: dict[str, Any]) -> dict[str, Any]:

@@ -1,13 +1,11 @@
 """Discovery: which groups, versions and resources there are, and the server's version.
 
 The aggregated form is not served: clients that ask for it take this one too.
-OpenAPI has no schemas: it only tells kubectl that it need not validate, since
-the server claims to.
 """
 
 from typing import Any
 
-from distq.testing.apiserver.resources import Catalogue, ServedResource
+from distq.testing.apiserver.resources import OF_SUBRESOURCES, SUBRESOURCE_VERBS, Catalogue, ServedResource
 
 VERSION = {
     "major": "1",
@@ -20,8 +18,6 @@ VERSION = {
     "compiler": "emulated by distq",
     "platform": "linux/amd64",
 }
-_VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
-_STATUS_VERBS = ["get", "patch", "update"]
 
 
 def core_versions() -> dict[str, Any]:
@@ -61,57 +57,29 @@ def resources(catalogue: Catalogue, group_name: str, version: str) -> dict[str, 
     }
 
 
-def openapi_paths(catalogue: Catalogue) -> dict[str, Any]:
-    """Return the answer of /openapi/v3."""
-    versions = {f"apis/{each.api_version}" if each.group else "api/v1" for each in catalogue}
-    return {"paths": {path: {"serverRelativeURL": f"/openapi/v3/{path}"} for path in sorted(versions)}}
-
-
-def openapi(catalogue: Catalogue, group_name: str, version: str) -> dict[str, Any]:
-    """Return the answer of /openapi/v3/apis/GROUP/VERSION; raises KeyError where nothing is served."""
-    served = [each for each in catalogue if (each.group, each.version) == (group_name, version)]
-    if not served:
-        raise KeyError(version)
-    field_validation = {"name": "fieldValidation", "in": "query", "schema": {"type": "string"}}
-    return {
-        "openapi": "3.0.0",
-        "info": {"title": "Kubernetes", "version": VERSION["gitVersion"]},
-        "paths": {
-            f"/{each.plural}/{{name}}": {
-                "patch": {
-                    "parameters": [field_validation],
-                    "responses": {"200": {"description": "OK"}},
-                    "x-kubernetes-group-version-kind": {
-                        "group": each.group,
-                        "version": each.version,
-                        "kind": each.kind,
-                    },
-                }
-            }
-            for each in served
-        },
-    }
-
-
 def _entries(resource: ServedResource) -> list[dict[str, Any]]:
     entry: dict[str, Any] = {
         "name": resource.plural,
         "singularName": resource.singular,
         "namespaced": resource.namespaced,
         "kind": resource.kind,
-        "verbs": ["create"] if resource.kind == "SelfSubjectAccessReview" else _VERBS,
+        "verbs": list(resource.verbs),
     }
     if resource.short_names:
         entry["shortNames"] = list(resource.short_names)
     if resource.categories:
         entry["categories"] = list(resource.categories)
-    if not resource.status:
-        return [entry]
-    status = {
-        "name": f"{resource.plural}/status",
+    return [entry, *(_subresource(resource, name) for name in resource.subresources)]
+
+
+def _subresource(resource: ServedResource, name: str) -> dict[str, Any]:
+    shown = OF_SUBRESOURCES.get(name)
+    place = {} if shown is None else {"group": shown.group, "version": shown.version}
+    return {
+        "name": f"{resource.plural}/{name}",
         "singularName": "",
         "namespaced": resource.namespaced,
-        "kind": resource.kind,
-        "verbs": _STATUS_VERBS,
+        **place,
+        "kind": (shown or resource).kind,
+        "verbs": list(SUBRESOURCE_VERBS[name]),
     }
-    return [entry, status]

@@ -1,19 +1,18 @@
-"""What kube-controller-manager does around deletes: owner garbage collection and namespaces.
+"""What kube-controller-manager does with owners and their dependents: garbage collection.
 
 Objects whose owners are all gone are deleted, soon after and in the background;
 so are those created for an owner that is gone already. Foreground deletion
-removes the dependents before the owner, orphaning takes the reference away. A
-deleted namespace takes its contents along, at once.
-Source: kubernetes pkg/controller/garbagecollector and pkg/controller/namespace.
+removes the dependents before the owner, orphaning takes the reference away.
+Source: kubernetes pkg/controller/garbagecollector.
 """
 
-import asyncio
-from collections import defaultdict, deque
+from collections import defaultdict
 from typing import Any
 
 from distq.testing.apiserver.admission import PROTECTION
+from distq.testing.apiserver.backlog import Backlog
 from distq.testing.apiserver.registry import FOREGROUND, ORPHAN, DeleteOptions, Registry
-from distq.testing.apiserver.resources import NAMESPACES, Catalogue
+from distq.testing.apiserver.resources import Catalogue
 from distq.testing.apiserver.store import Collection, Content, Store, Stored, StoreEvent
 
 Place = tuple[tuple[str, str], str]
@@ -29,18 +28,9 @@ class GarbageCollector:
         self._registry = registry
         self._living: dict[str, Place] = {}
         self._dependents: dict[str, set[Place]] = defaultdict(set)
-        self._pending: deque[Place] = deque()
-        self._wake = asyncio.Event()
+        self._backlog = Backlog(self._attend)
+        self.run = self._backlog.run
         store.observers.append(self._observe)
-
-    async def run(self) -> None:
-        """Collect for ever."""
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            while self._pending:
-                self._attend(self._pending.popleft())
-                await asyncio.sleep(0)
 
     def _observe(self, collection: Collection, event: StoreEvent) -> None:
         place = collection.identity, event.key
@@ -54,28 +44,17 @@ class GarbageCollector:
             self._dependents[uid].add(place)
         if event.gone:
             self._bury(event.current)
-            if collection.identity == NAMESPACES.identity:
-                self._empty_namespace(event.key)
         else:
             self._living[event.current.metadata["uid"]] = place
             if after or "deletionTimestamp" in event.current.metadata:
-                self._enqueue(place)
+                self._backlog.add(place)
 
     def _bury(self, dead: Stored) -> None:
         uid = dead.metadata["uid"]
         self._living.pop(uid, None)
-        self._enqueue(*self._dependents.get(uid, ()))
+        self._backlog.add(*self._dependents.get(uid, ()))
         for owner in _owners(dead) & self._living.keys():
-            self._enqueue(self._living[owner])  # it may wait for its dependents
-
-    def _empty_namespace(self, namespace: str) -> None:
-        for collection in self._store:
-            for stored in list(collection.scan(f"{namespace}/")):
-                self._store.remove(collection, stored)
-
-    def _enqueue(self, *places: Place) -> None:
-        self._pending.extend(places)
-        self._wake.set()
+            self._backlog.add(self._living[owner])  # it may wait for its dependents
 
     def _attend(self, place: Place) -> None:
         stored = self._find(place)

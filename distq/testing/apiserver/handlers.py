@@ -9,16 +9,19 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from distq.testing.apiserver import discovery, objects
+from distq.testing.apiserver import discovery, objects, openapi
+from distq.testing.apiserver.evictions import Evictions
 from distq.testing.apiserver.listing import ListOptions, list_page, parse_version, reach
 from distq.testing.apiserver.options import WriteOptions, delete_options
 from distq.testing.apiserver.registry import Registry
 from distq.testing.apiserver.representation import PARTIAL, PARTIAL_LIST, Representation
-from distq.testing.apiserver.requests import Target, decode, is_set, locate
-from distq.testing.apiserver.resources import ACCESS_REVIEWS, Catalogue
+from distq.testing.apiserver.requests import VERBS, Target, decode, is_set, locate
+from distq.testing.apiserver.resources import ACCESS_REVIEWS, SUBRESOURCE_VERBS, Catalogue
+from distq.testing.apiserver.scale import scale_of
 from distq.testing.apiserver.selectors import Selector
 from distq.testing.apiserver.status import (
     StatusError,
+    deleted,
     method_not_allowed,
     not_found,
     success,
@@ -45,6 +48,7 @@ class Api:
         self._catalogue = catalogue
         self._registry = registry
         self._writer = Writer(store, registry)
+        self._evictions = Evictions(store, registry)
         self._bookmark_period = bookmark_period
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -78,11 +82,11 @@ class Api:
                 case ["openapi", "v2"]:  # an old kubectl refuses to apply without it
                     return web.Response(body=b"", content_type=_OPENAPI_V2)
                 case ["openapi", "v3"]:
-                    return _json(discovery.openapi_paths(self._catalogue))
+                    return _json(openapi.paths(self._catalogue))
                 case ["openapi", "v3", "api", version]:
-                    return _json(discovery.openapi(self._catalogue, "", version))
+                    return _json(openapi.document(self._catalogue, "", version))
                 case ["openapi", "v3", "apis", group, version]:
-                    return _json(discovery.openapi(self._catalogue, group, version))
+                    return _json(openapi.document(self._catalogue, group, version))
         except KeyError:
             pass
         return web.Response(status=404, text="404 page not found\n")
@@ -90,25 +94,29 @@ class Api:
     async def _act(self, request: web.BaseRequest, target: Target) -> web.StreamResponse:
         if target.resource == ACCESS_REVIEWS:
             return await self._review(request)
+        if target.subresource and VERBS.get(request.method) not in SUBRESOURCE_VERBS[target.subresource]:
+            raise method_not_allowed()
         match request.method, bool(target.name):
             case "GET", True:
                 return await self._get(request, target)
+            case "POST", True if target.subresource == "eviction":
+                return await self._evict(request, target)
             case "GET", False:
                 return await self._read_collection(request, target)
             case "POST", False if target.namespace or not target.resource.namespaced:
                 return await self._write(request, target)
             case "PUT" | "PATCH", True:
                 return await self._write(request, target)
-            case "DELETE", True if not target.subresource:
+            case "DELETE", True:
                 return await self._delete(request, target)
-            case "DELETE", False:
+            case "DELETE", False if "deletecollection" in target.resource.verbs:
                 return await self._delete_collection(request, target)
         raise method_not_allowed()
 
     async def _get(self, request: web.BaseRequest, target: Target) -> web.Response:
         representation = _representation(request, target)
         await reach(self._store, parse_version(request.query.get("resourceVersion", "")))
-        return _bytes(representation.object(self._find(target)))
+        return _bytes(representation.object(_shown(target, self._find(target))))
 
     async def _read_collection(self, request: web.BaseRequest, target: Target) -> web.StreamResponse:
         query = request.query
@@ -129,7 +137,7 @@ class Api:
             self._store.collection(target.resource.identity),
             options,
             selector,
-            Representation(target.resource, request.headers.get("Accept", "")),
+            Representation(target.resource, request.headers.get("Accept", ""), include=_included(request)),
             bookmark_period=self._bookmark_period if options.bookmarks else None,
             timeout=options.timeout or _MIN_WATCH_SECONDS * random.uniform(1, 2),
         )
@@ -155,7 +163,8 @@ class Api:
             written = self._writer.update(target, decoded, options)
         else:
             written = self._writer.patch(target, content_type.partition(";")[0], decoded, options)
-        response = _bytes(representation.object(written.stored), 201 if written.created else 200)
+        stored = _shown(target, written.stored)
+        response = _bytes(representation.object(stored), 201 if written.created else 200)
         for each in options.warnings:
             quoted = each.replace("\\", "\\\\").replace('"', '\\"')
             response.headers.add("Warning", f'299 - "{quoted}"')
@@ -167,7 +176,7 @@ class Api:
         with self._store.rehearsal(dry_run):
             stored, gone = self._registry.delete(target.resource, key, options)
         if gone and not target.resource.returns_deleted:
-            return _json(success(target.resource, target.name, stored.metadata["uid"]))
+            return _json(deleted(target.resource, target.name, stored.metadata["uid"]))
         return _bytes(_representation(request, target).object(stored))
 
     async def _delete_collection(self, request: web.BaseRequest, target: Target) -> web.Response:
@@ -181,8 +190,16 @@ class Api:
         representation = _representation(request, target, is_list=True)
         return _bytes(representation.list(page.items, page.metadata))
 
+    async def _evict(self, request: web.BaseRequest, target: Target) -> web.Response:
+        content_type = request.headers.get("Content-Type", "")
+        eviction, options = decode(await _body(request), content_type), WriteOptions.parse(request)
+        self._evictions.evict(target, eviction, dry_run=options.dry_run)
+        return _json(success() | {"code": 201}, 201)
+
     async def _review(self, request: web.BaseRequest) -> web.Response:
-        review = decode(await _body(request), request.headers.get("Content-Type", ""))
+        content_type, body = request.headers.get("Content-Type", ""), await _body(request)
+        readable = not content_type.endswith("protobuf")  # as kubectl sends it; the answer is the same
+        review = decode(body, content_type) if readable else {}
         answer = {"kind": ACCESS_REVIEWS.kind, "apiVersion": ACCESS_REVIEWS.api_version, "metadata": {}}
         return _json(answer | review | {"status": {"allowed": True}}, 201)
 
@@ -193,8 +210,18 @@ class Api:
         return stored
 
 
+def _shown(target: Target, stored: Stored) -> Stored:
+    return scale_of(target.resource, stored) if target.subresource == "scale" else stored
+
+
+def _included(request: web.BaseRequest) -> str:
+    """Return what rows of a table hold beside their cells: None, Metadata or Object."""
+    return request.query.get("includeObject", "")
+
+
 def _representation(request: web.BaseRequest, target: Target, *, is_list: bool = False) -> Representation:
-    representation = Representation(target.resource, request.headers.get("Accept", ""))
+    accept = request.headers.get("Accept", "")
+    representation = Representation(target.shown, accept, include=_included(request))
     if representation.form == (PARTIAL if is_list else PARTIAL_LIST):
         raise wrong_form(representation.form, is_list=is_list)
     return representation

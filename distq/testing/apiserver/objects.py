@@ -15,6 +15,7 @@ from distq.testing.apiserver import typed
 from distq.testing.apiserver.resources import ServedResource
 from distq.testing.apiserver.status import bad_request, conflict, invalid
 from distq.testing.apiserver.store import Content, Stored
+from distq.testing.apiserver.structural import same_value
 
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _SUBDOMAIN = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
@@ -23,8 +24,8 @@ _SUBDOMAIN_RULE = (
     "start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
     "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
 )
-_QUALIFIED = re.compile(r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
-_QUALIFIED_RULE = (
+QUALIFIED = re.compile(r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
+QUALIFIED_RULE = (
     "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
     "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
     "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
@@ -35,10 +36,10 @@ _LABEL_VALUE_RULE = (
     "start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used "
     "for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
 )
-_STANDARD_FINALIZERS = {"foregroundDeletion", "orphan", "kubernetes"}
+STANDARD_FINALIZERS = {"foregroundDeletion", "orphan", "kubernetes"}
 _STRICT = {"", "apps", "batch"}
 """The groups of kinds whose finalizers need a domain."""
-_FINALIZER_RULE = "name is neither a standard finalizer name nor is it fully qualified"
+FINALIZER_RULE = "name is neither a standard finalizer name nor is it fully qualified"
 _OWNER_RULES = {
     "apiVersion": "version must not be empty",
     "kind": "must not be empty",
@@ -153,13 +154,13 @@ def _validate_metadata(resource: ServedResource, metadata: dict[str, Any]) -> No
         if not owner.get(field)
     ]
     for key, value in metadata.get("labels", {}).items():
-        if not _QUALIFIED.match(key):
-            causes.append(("metadata.labels", key, _QUALIFIED_RULE))
+        if not QUALIFIED.match(key):
+            causes.append(("metadata.labels", key, QUALIFIED_RULE))
         if not _LABEL_VALUE.match(value):
             causes.append(("metadata.labels", value, _LABEL_VALUE_RULE))
     for index, finalizer in enumerate(metadata.get("finalizers", ())):
-        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS and resource.group in _STRICT:
-            causes.append((f"metadata.finalizers[{index}]", finalizer, _FINALIZER_RULE))
+        if "/" not in finalizer and finalizer not in STANDARD_FINALIZERS and resource.group in _STRICT:
+            causes.append((f"metadata.finalizers[{index}]", finalizer, FINALIZER_RULE))
     if causes:
         listed = [
             ("FieldValueInvalid", path, f'Invalid value: "{bad}": {rule}') for path, bad, rule in causes
@@ -232,11 +233,5 @@ def check_uid(
 
 def same(new: Content, stored: Stored) -> bool:
     """Return whether a write changes nothing."""
-    old = stored.content
     new["metadata"]["resourceVersion"] = stored.metadata["resourceVersion"]
-    # == takes True for 1, so equal dicts are compared as JSON too
-    return new == old and _canonical(new) == _canonical(old)
-
-
-def _canonical(content: Content) -> bytes:
-    return msgspec.json.encode(content, order="deterministic")
+    return same_value(new, stored.content)

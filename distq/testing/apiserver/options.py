@@ -3,8 +3,9 @@
 Source: apimachinery pkg/apis/meta/v1 (CreateOptions and its siblings).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from aiohttp import web
 
@@ -61,17 +62,22 @@ def delete_options(request: web.BaseRequest, body: bytes) -> tuple[DeleteOptions
     given = decode(body, request.headers.get("Content-Type", "")) if body else {}
     if not isinstance(given, dict):
         raise bad_request("couldn't get version/kind; json parse error: no object")
+    given = {"propagationPolicy": request.query.get("propagationPolicy"), **given}
+    dry_run = given.get("dryRun") or request.query.getall("dryRun", None) or []
+    return how_to_delete(given), _dry_run("DeleteOptions", dry_run)
+
+
+def how_to_delete(given: Mapping[str, Any]) -> DeleteOptions:
+    """Return how to delete, as DeleteOptions in a body say it."""
     preconditions = given.get("preconditions") or {}
-    propagation = given.get("propagationPolicy") or request.query.get("propagationPolicy") or ""
+    propagation = given.get("propagationPolicy") or ""
     if propagation not in {"", "Background", "Foreground", "Orphan"}:
         raise _unsupported("DeleteOptions", "propagationPolicy", f'"{propagation}"', *_PROPAGATIONS)
-    options = DeleteOptions(
+    return DeleteOptions(
         uid=preconditions.get("uid"),
         resource_version=preconditions.get("resourceVersion"),
         propagation=propagation,
     )
-    dry_run = given.get("dryRun") or request.query.getall("dryRun", None) or []
-    return options, _dry_run("DeleteOptions", dry_run)
 
 
 def _dry_run(kind: str, given: list[str]) -> bool:

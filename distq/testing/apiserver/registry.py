@@ -17,6 +17,7 @@ from distq.testing.apiserver.status import (
     internal_error,
     invalid,
     not_found,
+    terminating,
 )
 from distq.testing.apiserver.store import Collection, Content, Store, Stored
 
@@ -52,10 +53,9 @@ class Registry:
     def create(self, resource: ServedResource, content: Content) -> Stored:
         """Create an object, named by its metadata."""
         namespace = content["metadata"].get("namespace", "")
+        self._require_namespace(resource, namespace, content)
         if "resourceVersion" in content["metadata"]:
             raise internal_error("resourceVersion should not be set on objects to be created")
-        if namespace and self._collection(NAMESPACES).get(namespace) is None:
-            raise not_found(NAMESPACES, namespace)
         objects.prepare_for_create(resource, content)
         strategies.prepare_for_create(resource, content)
         name = content["metadata"]["name"]
@@ -72,7 +72,7 @@ class Registry:
         name: str,
         change: Callable[[Content | None], Content],
         *,
-        status: bool = False,
+        subresource: str = "",
         create: bool = False,
     ) -> Written:
         """Change an object to what ``change`` makes of it; it gets None where none exists.
@@ -82,20 +82,22 @@ class Registry:
         collection = self._collection(resource)
         existing = collection.get(objects.object_key(namespace, name))
         if existing is None:
-            if status or not create:
+            if subresource or not create:
                 raise not_found(resource, name)
             return self._create_on_update(resource, namespace, name, change(None))
         new = change(existing.content)
         metadata = new["metadata"]
         objects.check_uid(resource, name, metadata.get("uid"), existing.metadata["uid"], namespace=namespace)
         self._check_version(resource, name, metadata.get("resourceVersion"), existing)
-        if status:
+        if subresource == "status":
             new = strategies.prepare_for_status_update(resource, new, existing.content)
             objects.prepare_for_update(resource, new, existing.content)
         else:
             objects.prepare_for_update(resource, new, existing.content)
-            strategies.prepare_for_update(resource, new, existing.content)
-        return Written(self._replace(collection, existing, new))
+            strategies.prepare_for_update(
+                resource, new, existing.content, finalizes=subresource == "finalize"
+            )
+        return Written(self._replace(resource, existing, new))
 
     def delete(self, resource: ServedResource, key: str, options: DeleteOptions) -> tuple[Stored, bool]:
         """Delete an object, or mark it where finalizers hold it; answer it and whether it is gone."""
@@ -103,16 +105,29 @@ class Registry:
         existing = collection.get(key)
         if existing is None:
             raise not_found(resource, key.rpartition("/")[2])
-        self._check_preconditions(resource, existing, options)
+        self.check_preconditions(resource, existing, options)
         if resource == NAMESPACES and existing.name in _PERMANENT_NAMESPACES:
             raise forbidden(resource, existing.name, "this namespace may not be deleted")
         finalizers = _finalizers(resource, existing, options)
+        if resource == NAMESPACES and existing.content["spec"].get("finalizers"):
+            return self._terminate(collection, existing, finalizers), False
         if not finalizers and not resource.graceful:
             return self._store.remove(collection, existing), True
         marked = self._mark_deleted(collection, existing, finalizers)
         if finalizers:
             return marked, False
         return self._store.remove(collection, marked), True
+
+    def _terminate(self, collection: Collection, namespace: Stored, finalizers: list[str]) -> Stored:
+        """Begin the end of a namespace; its controller empties it, and takes its own finalizer away then."""
+        if "deletionTimestamp" in namespace.metadata:
+            return namespace
+        metadata = namespace.metadata | {"deletionTimestamp": objects.timestamp()}
+        if finalizers:
+            metadata["finalizers"] = finalizers
+        status = namespace.content["status"] | {"phase": "Terminating"}
+        content = namespace.content | {"metadata": metadata, "status": status}
+        return self._store.put(collection, namespace.key, content)
 
     def _mark_deleted(self, collection: Collection, existing: Stored, finalizers: list[str]) -> Stored:
         metadata = dict(existing.metadata)
@@ -125,6 +140,17 @@ class Registry:
         if metadata == existing.metadata:
             return existing
         return self._store.put(collection, existing.key, existing.content | {"metadata": metadata})
+
+    def _require_namespace(self, resource: ServedResource, name: str, content: Content) -> None:
+        """Refuse a new object in a namespace that does not exist, or is about to go."""
+        if not name:
+            return
+        namespace = self._collection(NAMESPACES).get(name)
+        if namespace is None:
+            raise not_found(NAMESPACES, name)
+        if namespace.content["status"]["phase"] == "Terminating":
+            metadata = content["metadata"]
+            raise terminating(resource, metadata.get("name") or metadata.get("generateName", "Unknown"), name)
 
     def _collection(self, resource: ServedResource) -> Collection:
         return self._store.collection(resource.identity)
@@ -149,24 +175,28 @@ class Registry:
         elif wanted != existing.metadata["resourceVersion"]:
             raise conflict(resource, name, MODIFIED)
 
-    def _replace(self, collection: Collection, existing: Stored, new: Content) -> Stored:
+    def _replace(self, resource: ServedResource, existing: Stored, new: Content) -> Stored:
         """Store the new object; one whose last finalizer went while being deleted goes too."""
+        collection = self._collection(resource)
         if objects.same(new, existing):
             return existing
-        if "deletionTimestamp" in new["metadata"] and not new["metadata"].get("finalizers"):
+        held = new["metadata"].get("finalizers") or (resource == NAMESPACES and new["spec"].get("finalizers"))
+        if "deletionTimestamp" in new["metadata"] and not held:
             self._store.remove(collection, existing)
             return Stored(existing.key, new, existing.revision)  # under the old version, as the real one
         return self._store.put(collection, existing.key, new)
 
-    def _check_preconditions(
-        self, resource: ServedResource, existing: Stored, options: DeleteOptions
-    ) -> None:
+    def check_preconditions(self, resource: ServedResource, existing: Stored, options: DeleteOptions) -> None:
+        """Refuse to delete another object, or version of it, than the options name."""
         checks: list[tuple[str, Any, Any, str]] = [
             ("UID", options.uid, existing.metadata["uid"], "deleted and then recreated"),
             ("ResourceVersion", options.resource_version, existing.metadata["resourceVersion"], "modified"),
         ]
         for field, wanted, found, remedy in checks:
             if wanted is not None and wanted != found:
+                if resource == NAMESPACES:
+                    where = f"{field} in precondition: {wanted}, {field} in object meta: {found}"
+                    raise conflict(resource, existing.name, f"Precondition failed: {where}")
                 cause = (
                     f"the {field} in the precondition ({wanted}) does not match the {field} in record "
                     f"({found}). The object might have been {remedy}"

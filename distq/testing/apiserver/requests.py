@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 import msgspec
 import yaml
 
-from distq.testing.apiserver.resources import Catalogue, ServedResource
+from distq.testing.apiserver.resources import OF_SUBRESOURCES, Catalogue, ServedResource
 from distq.testing.apiserver.status import (
     StatusError,
     bad_request,
@@ -18,8 +18,8 @@ from distq.testing.apiserver.status import (
     unsupported_media_type,
 )
 
-_NAMESPACE_SUBRESOURCES = {"status", "finalize"}
-_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_NAMESPACE_SUBRESOURCES = {"finalize", "status"}
+VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
 class Path(NamedTuple):
@@ -58,6 +58,11 @@ class Target:
     name: str
     subresource: str
 
+    @property
+    def shown(self) -> ServedResource:
+        """Return what is read and written there: objects of the resource, or of a subresource's own kind."""
+        return OF_SUBRESOURCES.get(self.subresource, self.resource)
+
 
 def locate(catalogue: Catalogue, path: str) -> Target | None:
     """Return what the path names, or None where it is no resource path.
@@ -74,7 +79,7 @@ def locate(catalogue: Catalogue, path: str) -> Target | None:
         return None
     has_namespace = bool(parts.namespace)
     misplaced = has_namespace != resource.namespaced and (has_namespace or bool(parts.name))
-    unknown = parts.subresource and not (parts.subresource == "status" and resource.status)
+    unknown = parts.subresource not in ("", *resource.subresources)
     if misplaced or unknown:
         raise no_such_resource()
     return Target(resource, parts.namespace, parts.name, parts.subresource)
@@ -103,7 +108,7 @@ class RecordedRequest:
     def verb(self) -> str:
         """The verb as audit logs and RBAC name it: get, list, watch, create, update, patch, delete..."""
         if self.method != "GET":
-            verb = _VERBS.get(self.method, self.method.lower())
+            verb = VERBS.get(self.method, self.method.lower())
             return "deletecollection" if verb == "delete" and not self.name else verb
         if is_set(self.query, "watch"):
             return "watch"
@@ -167,7 +172,7 @@ def decode(body: bytes, content_type: str) -> Any:
     """Return a request's body; JSON is tried first, since it is YAML too."""
     media_type = content_type.partition(";")[0].strip()
     if media_type.endswith("protobuf"):
-        remedy = 'Send JSON or YAML, with kubectl by "apply -f".'
+        remedy = "Send JSON or YAML: kubectl create ... --dry-run=client -o yaml | kubectl apply -f -"
         raise StatusError(415, "UnsupportedMediaType", f"no protobuf in the emulated API server. {remedy}")
     if media_type not in {"", "application/json"} and not media_type.endswith(("+json", "yaml")):
         raise unsupported_media_type("application/json", "application/yaml")

@@ -1,11 +1,30 @@
 """What the server serves: one ServedResource per group, version and plural name."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from distq.testing.apiserver.built_in_schemas import Schema, schema_of
 
+ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+SUBRESOURCE_VERBS = {
+    "eviction": ("create",),
+    "finalize": ("update",),
+    "scale": ("get", "patch", "update"),
+    "status": ("get", "patch", "update"),
+}
 ANY_FIELD = ("metadata.name", "metadata.namespace")
+
+
+class ScalePaths(NamedTuple):
+    """The fields that the scale subresource shows: wanted replicas, those there are, and how to select them.
+
+    A built-in kind has a label selector as an object, a custom one as a text, or none.
+    """
+
+    replicas: tuple[str, ...]
+    status_replicas: tuple[str, ...]
+    selector: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,6 +56,12 @@ class ServedResource:
     """Whether DELETE leaves dependents where it does not say what becomes of them."""
     custom: bool = False
     """Whether a CustomResourceDefinition made it."""
+    verbs: tuple[str, ...] = ALL_VERBS
+    """What can be asked of it."""
+    scale: ScalePaths | None = None
+    """Where its replicas are, if it has the scale subresource."""
+    columns: tuple[Mapping[str, Any], ...] = field(default=(), compare=False)
+    """What tables show of a custom resource behind its name (additionalPrinterColumns)."""
     fields: tuple[str, ...] = ANY_FIELD
     """What field selectors may name."""
     schema: Schema = field(default_factory=dict, compare=False)
@@ -51,6 +76,13 @@ class ServedResource:
     def qualified(self) -> str:
         """Return the name that messages use, ``deployments.apps``."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def subresources(self) -> tuple[str, ...]:
+        """Return the names of its subresources."""
+        names = {"status": self.status, "scale": self.scale is not None}
+        names |= {"eviction": self == PODS, "finalize": self == NAMESPACES}
+        return tuple(sorted((name for name, served in names.items() if served), reverse=self.custom))
 
     @property
     def identity(self) -> tuple[str, str]:
@@ -103,6 +135,7 @@ NAMESPACES = _resource(
     namespaced=False,
     status=True,
     returns_deleted=True,
+    verbs=tuple(each for each in ALL_VERBS if each != "deletecollection"),
     fields=(*ANY_FIELD, "status.phase"),
 )
 LEASES = _resource("coordination.k8s.io/v1", "Lease", create_on_update=True, unconditional_update=False)
@@ -116,25 +149,43 @@ DEFINITIONS = _resource(
     generation=True,
     unconditional_update=False,
 )
-EVENTS = _resource("v1", "Event", short="ev", create_on_update=True, fields=(*ANY_FIELD, *_EVENT_FIELDS))
-DEPLOYMENTS = _resource(
-    "apps/v1", "Deployment", short="deploy", status=True, generation=True, categories=("all",)
+PODS = _resource(
+    "v1",
+    "Pod",
+    short="po",
+    categories=("all",),
+    status=True,
+    generation=True,
+    graceful=True,
+    returns_deleted=True,
+    fields=(*ANY_FIELD, *_POD_FIELDS),
 )
-ACCESS_REVIEWS = _resource("authorization.k8s.io/v1", "SelfSubjectAccessReview", namespaced=False)
+EVENTS = _resource("v1", "Event", short="ev", create_on_update=True, fields=(*ANY_FIELD, *_EVENT_FIELDS))
+_SCALED = ScalePaths(("spec", "replicas"), ("status", "replicas"), ("spec", "selector"))
+DEPLOYMENTS = _resource(
+    "apps/v1",
+    "Deployment",
+    short="deploy",
+    status=True,
+    generation=True,
+    scale=_SCALED,
+    categories=("all",),
+)
+BUDGETS = _resource(
+    "policy/v1",
+    "PodDisruptionBudget",
+    short="pdb",
+    status=True,
+    generation=True,
+    unconditional_update=False,
+)
+ACCESS_REVIEWS = _resource(
+    "authorization.k8s.io/v1", "SelfSubjectAccessReview", namespaced=False, verbs=("create",)
+)
 
 BUILT_IN: tuple[ServedResource, ...] = (
     NAMESPACES,
-    _resource(
-        "v1",
-        "Pod",
-        short="po",
-        categories=("all",),
-        status=True,
-        generation=True,
-        graceful=True,
-        returns_deleted=True,
-        fields=(*ANY_FIELD, *_POD_FIELDS),
-    ),
+    PODS,
     _resource(
         "v1",
         "Service",
@@ -160,10 +211,19 @@ BUILT_IN: tuple[ServedResource, ...] = (
         short="rs",
         status=True,
         generation=True,
+        scale=_SCALED,
         categories=("all",),
         fields=(*ANY_FIELD, "status.replicas"),
     ),
-    _resource("apps/v1", "StatefulSet", short="sts", status=True, generation=True, categories=("all",)),
+    _resource(
+        "apps/v1",
+        "StatefulSet",
+        short="sts",
+        status=True,
+        generation=True,
+        scale=_SCALED,
+        categories=("all",),
+    ),
     _resource("apps/v1", "DaemonSet", short="ds", status=True, generation=True, categories=("all",)),
     _resource(
         "batch/v1",
@@ -187,14 +247,7 @@ BUILT_IN: tuple[ServedResource, ...] = (
     _resource("networking.k8s.io/v1", "IngressClass", "ingressclasses", namespaced=False, generation=True),
     _resource("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies", "netpol", generation=True),
     _resource("autoscaling/v2", "HorizontalPodAutoscaler", short="hpa", status=True, categories=("all",)),
-    _resource(
-        "policy/v1",
-        "PodDisruptionBudget",
-        short="pdb",
-        status=True,
-        generation=True,
-        unconditional_update=False,
-    ),
+    BUDGETS,
     _resource("discovery.k8s.io/v1", "EndpointSlice", generation=True),
     _resource(
         "scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", "pc", namespaced=False, generation=True
@@ -218,6 +271,10 @@ BUILT_IN: tuple[ServedResource, ...] = (
     DEFINITIONS,
     ACCESS_REVIEWS,
 )
+SCALES = _resource("autoscaling/v1", "Scale")
+EVICTIONS = _resource("policy/v1", "Eviction")
+OF_SUBRESOURCES: dict[str, ServedResource] = {"eviction": EVICTIONS, "scale": SCALES}
+"""What subresources take and answer, where that is no object of the resource itself."""
 
 
 class Catalogue:

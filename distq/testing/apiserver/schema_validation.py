@@ -13,7 +13,7 @@ import msgspec
 
 from distq.testing.apiserver import formats
 from distq.testing.apiserver.built_in_schemas import Schema
-from distq.testing.apiserver.structural import EMBEDDED
+from distq.testing.apiserver.structural import EMBEDDED, same_value
 
 Cause = tuple[str, str, str]
 """Reason, field and message, as ``status.invalid`` takes them."""
@@ -36,7 +36,7 @@ _INTEGER_BITS = {"int32": 32, "int64": 64}
 
 def violations(schema: Schema, new: Any, old: Any = None, path: str = "") -> Iterator[Cause]:
     """Yield what is wrong with a value that was another one before (None: there was none)."""
-    if new == old and old is not None:
+    if old is not None and same_value(new, old):
         return
     if new is None and schema.get("nullable"):
         return

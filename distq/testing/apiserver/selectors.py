@@ -106,3 +106,20 @@ def field_text(content: Content, steps: list[str]) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return "" if value is None else str(value)
+
+
+_OPERATORS = {
+    "In": "{key} in ({values})",
+    "NotIn": "{key} notin ({values})",
+    "Exists": "{key}",
+    "DoesNotExist": "!{key}",
+}
+
+
+def text_of_label_selector(selector: Mapping[str, Any]) -> str:
+    """Return a selector that an object holds (metav1.LabelSelector) as queries write it."""
+    wanted = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
+    for each in selector.get("matchExpressions") or ():
+        values = ",".join(sorted(each.get("values") or ()))
+        wanted.append((each["key"], _OPERATORS[each["operator"]].format(key=each["key"], values=values)))
+    return ",".join(text for _, text in sorted(wanted, key=lambda each: each[0]))

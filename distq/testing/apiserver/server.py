@@ -16,15 +16,17 @@ from aiohttp import web
 
 from distq.errors import ConfigError
 from distq.testing.apiserver import objects
-from distq.testing.apiserver.definitions import Definitions
+from distq.testing.apiserver.definitions import Definitions, resources_of
 from distq.testing.apiserver.garbage import GarbageCollector
 from distq.testing.apiserver.handlers import Api
 from distq.testing.apiserver.manifests import Document, Manifest, read_manifest
+from distq.testing.apiserver.namespaces import NamespaceController
 from distq.testing.apiserver.registry import Registry
 from distq.testing.apiserver.requests import RecordedRequest
 from distq.testing.apiserver.resources import NAMESPACES, Catalogue
 from distq.testing.apiserver.status import StatusError
 from distq.testing.apiserver.store import Store
+from distq.testing.kind import Kind
 
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _MAX_REQUESTS = 1_000_000
@@ -39,7 +41,7 @@ class EmulatedApiServer:
     events of each resource that watches can resume from (fewer once they are older
     than 75 s, as in the real one); ``bookmark_period`` is in seconds. Every token
     is accepted, there is no TLS, and of the controllers only the garbage collector
-    runs. Source of the semantics: kube-apiserver 1.36.
+    and that of namespaces run. Source of the semantics: kube-apiserver 1.36.
     """
 
     def __init__(
@@ -114,6 +116,10 @@ class EmulatedApiServer:
         path.write_bytes(msgspec.json.format(msgspec.json.encode(config), indent=2))
         return path
 
+    def serve(self, *kinds: Kind) -> None:
+        """Serve kinds that it does not have, without a schema; those that it has stay as they are."""
+        self._call(partial(self._serve_kinds, kinds))
+
     def load(self, *manifests: Manifest) -> None:
         """Create the objects of manifests, in order; what names no namespace goes to default."""
         for manifest in manifests:
@@ -126,6 +132,12 @@ class EmulatedApiServer:
     def restart_watches(self) -> None:
         """End all streams and forget what they could resume from, as a restart of the server does."""
         self._call(self._restart_watches)
+
+    def _serve_kinds(self, kinds: Iterable[Kind]) -> None:
+        for kind in kinds:
+            if self._catalogue.find_kind(kind.api_version, kind.name) is None:
+                for resource in resources_of(kind.definition()):
+                    self._catalogue.add(resource)
 
     def _compact(self) -> None:
         for collection in self._store:
@@ -158,7 +170,10 @@ class EmulatedApiServer:
         self._store = Store(self._history, (resource.identity for resource in self._catalogue))
         self._registry = Registry(self._store)
         Definitions(self._store, self._catalogue)
-        collector = asyncio.create_task(GarbageCollector(self._store, self._catalogue, self._registry).run())
+        controllers = [
+            asyncio.create_task(kind(self._store, self._catalogue, self._registry).run())
+            for kind in (GarbageCollector, NamespaceController)
+        ]
         for name in _NAMESPACES:
             self._registry.create(NAMESPACES, {"metadata": {"name": name}})
         api = Api(self._store, self._catalogue, self._registry, bookmark_period=self._bookmark_period)
@@ -167,7 +182,8 @@ class EmulatedApiServer:
         ready.set_result(None)
         await self._stopping.wait()
         self._restart_watches()
-        collector.cancel()
+        for controller in controllers:
+            controller.cancel()
         await runner.cleanup()
 
     def _web_server(self, api: Api) -> web.Server:

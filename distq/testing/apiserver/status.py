@@ -51,15 +51,14 @@ class StatusError(Exception):
         return status | {"code": self.code}
 
 
-def success(resource: ServedResource, name: str, uid: str) -> dict[str, Any]:
+def success() -> dict[str, Any]:
+    """Return the Status object of a request that succeeded and has no object to answer."""
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+
+
+def deleted(resource: ServedResource, name: str, uid: str) -> dict[str, Any]:
     """Return the Status object that answers a finished delete."""
-    return {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Success",
-        "details": _details(resource, name) | {"uid": uid},
-    }
+    return success() | {"details": _details(resource, name) | {"uid": uid}}
 
 
 def not_found(resource: ServedResource, name: str) -> StatusError:
@@ -109,6 +108,27 @@ def forbidden(resource: ServedResource, name: str, cause: str) -> StatusError:
     """Return the answer for what is never allowed."""
     message = f'{resource.qualified} "{name}" is forbidden: {cause}'
     return StatusError(403, "Forbidden", message, details=_details(resource, name))
+
+
+def terminating(resource: ServedResource, name: str, namespace: str) -> StatusError:
+    """Return the answer for a create in a namespace that is being deleted."""
+    cause = f"unable to create new content in namespace {namespace} because it is being terminated"
+    message = f'{resource.qualified} "{name}" is forbidden: {cause}'
+    told = {
+        "reason": "NamespaceTerminating",
+        "message": f"namespace {namespace} is being terminated",
+        "field": "metadata.namespace",
+    }
+    return StatusError(403, "Forbidden", message, details=_details(resource, name) | {"causes": [told]})
+
+
+def disruption(message: str, *, retry_after: int = 0) -> StatusError:
+    """Return the answer for an eviction that a PodDisruptionBudget does not allow, and why."""
+    details: dict[str, Any] = {"causes": [{"reason": "DisruptionBudget", "message": message}]}
+    if retry_after:
+        details["retryAfterSeconds"] = retry_after
+    text = "Cannot evict pod as it would violate the pod's disruption budget."
+    return StatusError(429, "TooManyRequests", text, details=details)
 
 
 def invalid(group: str, kind: str, name: str, *causes: tuple[str, str, str]) -> StatusError:

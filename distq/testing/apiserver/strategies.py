@@ -12,6 +12,7 @@ from distq.testing.apiserver import admission, typed
 from distq.testing.apiserver.definitions import established, with_defaults
 from distq.testing.apiserver.immutable import changes_of_immutable
 from distq.testing.apiserver.resources import DEFINITIONS, DEPLOYMENTS, LEASES, NAMESPACES, ServedResource
+from distq.testing.apiserver.scale import violations_of_scale
 from distq.testing.apiserver.schema_validation import violations
 from distq.testing.apiserver.status import invalid
 from distq.testing.apiserver.store import Content
@@ -44,19 +45,25 @@ def prepare_for_create(resource: ServedResource, content: Content) -> None:
         metadata = content["metadata"]
         own_label = {"kubernetes.io/metadata.name": metadata["name"]}
         metadata["labels"] = metadata.get("labels", {}) | own_label
-        content["spec"] = {"finalizers": ["kubernetes"]}
+        finalizers = content.get("spec", {}).get("finalizers", [])
+        content["spec"] = {
+            "finalizers": [each for each in finalizers if each != "kubernetes"] + ["kubernetes"]
+        }
 
 
-def prepare_for_update(resource: ServedResource, new: Content, old: Content) -> None:
-    """Keep the status, and count the generation."""
+def prepare_for_update(
+    resource: ServedResource, new: Content, old: Content, *, finalizes: bool = False
+) -> None:
+    """Keep the status, and count the generation; of a namespace only what ``finalizes`` it sets the spec."""
     _normalize(resource, new)
     admission.admit(resource, new, old)
     _refuse_change_of_immutable(resource, new, old)
     if resource.status:
         _take(new, "status", old)
+    if resource == NAMESPACES and not finalizes:
+        _take(new, "spec", old)
     _require_schema(resource, new, old)
     if resource == NAMESPACES:
-        _take(new, "spec", old)
         own_label = {"kubernetes.io/metadata.name": new["metadata"]["name"]}
         new["metadata"]["labels"] = new["metadata"].get("labels", {}) | own_label
     if resource.generation and _intent(resource, new) != _intent(resource, old):
@@ -73,8 +80,20 @@ def prepare_for_status_update(resource: ServedResource, new: Content, old: Conte
         new = {"status": {}} | new
     updated = old | {"metadata": metadata}
     _take(updated, "status", new)
+    if resource == NAMESPACES:
+        _require_phase(updated)
     _require_schema(resource, updated, old)
     return updated
+
+
+def _require_phase(namespace: Content) -> None:
+    deleted = "deletionTimestamp" in namespace["metadata"]
+    expected, empty = ("Terminating", "not empty") if deleted else ("Active", "empty")
+    phase = namespace["status"].get("phase", "")
+    if phase != expected:
+        rule = f"may only be '{expected}' if `deletionTimestamp` is {empty}"
+        cause = ("FieldValueInvalid", "status.Phase", f'Invalid value: "{phase}": {rule}')
+        raise invalid("", NAMESPACES.kind, namespace["metadata"]["name"], cause)
 
 
 def _require_schema(resource: ServedResource, new: Content, old: Content | None = None) -> None:
@@ -85,6 +104,7 @@ def _require_schema(resource: ServedResource, new: Content, old: Content | None 
     spoken = {"apiVersion": resource.api_version, "kind": resource.kind}
     if resource.custom:
         causes = list(violations(resource.schema, spoken | new, old and spoken | old))
+        causes += violations_of_scale(resource, new)
     else:
         causes = list(built_in_violations(resource.schema, new))
         causes += [] if old is None else list(changes_of_immutable(resource, new, old))

@@ -9,6 +9,8 @@ Source: apiextensions-apiserver pkg/apiserver/schema/{pruning,defaulting,objectm
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import msgspec
+
 from distq.testing.apiserver.built_in_schemas import PRESERVES, Schema, definition
 
 EMBEDDED = "x-kubernetes-embedded-resource"
@@ -67,6 +69,15 @@ def _pruned(schema: Schema, value: Any) -> Any:
         elif schema.get(PRESERVES):
             kept[name] = each
     return kept
+
+
+def same_value(new: Any, old: Any) -> bool:
+    """Return whether two values are the same JSON; to == True is 1, and 1 is 1.0."""
+    return new == old and _canonical(new) == _canonical(old)
+
+
+def _canonical(value: Any) -> bytes:
+    return msgspec.json.encode(value, order="deterministic")
 
 
 def field_schema(schema: Schema, name: str) -> Schema | None:

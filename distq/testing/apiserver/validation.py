@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from distq.testing.apiserver.built_in_schemas import NAME, PRESERVES, Schema
+from distq.testing.apiserver.objects import FINALIZER_RULE, QUALIFIED, QUALIFIED_RULE, STANDARD_FINALIZERS
 from distq.testing.apiserver.schema_validation import Cause
 
 Fields = dict[str, Any]
@@ -108,6 +109,17 @@ def _choice(supported: list[Any] | None, value: Any, path: str) -> Iterator[Caus
 def _access_modes(spec: Fields, before: str) -> Iterator[Cause]:
     for mode in spec.get("accessModes", ()):
         yield from _choice(_ACCESS_MODES, mode, f"{before}accessModes")
+
+
+def _namespace(spec: Fields, before: str) -> Iterator[Cause]:
+    for index, finalizer in enumerate(spec.get("finalizers", ())):
+        rules = []
+        if "/" not in finalizer and finalizer not in STANDARD_FINALIZERS:
+            rules.append(FINALIZER_RULE)
+        if not QUALIFIED.match(finalizer):
+            rules.append(QUALIFIED_RULE)
+        for rule in rules:
+            yield "FieldValueInvalid", f"{before}finalizers[{index}]", f'Invalid value: "{finalizer}": {rule}'
 
 
 def _claim(spec: Fields, before: str) -> Iterator[Cause]:
@@ -223,6 +235,7 @@ _RULES: Mapping[str, Callable[[Fields, str], Iterator[Cause]]] = {
     "batch.v1.CronJobSpec": _schedule,
     "batch.v1.Job": _job,
     "batch.v1.JobTemplateSpec": _job_template,
+    "core.v1.NamespaceSpec": _namespace,
     "core.v1.PersistentVolumeClaimSpec": _claim,
     "core.v1.PersistentVolumeSpec": _access_modes,
     "core.v1.PodSpec": _mounts,

@@ -12,6 +12,7 @@ from distq.testing.apiserver.options import WriteOptions
 from distq.testing.apiserver.registry import Registry, Written
 from distq.testing.apiserver.requests import Target
 from distq.testing.apiserver.resources import ServedResource
+from distq.testing.apiserver.scale import scaling
 from distq.testing.apiserver.status import (
     StatusError,
     bad_request,
@@ -52,30 +53,41 @@ class Writer:
 
     def update(self, target: Target, decoded: Any, options: WriteOptions) -> Written:
         """Replace an object by what a body says."""
-        _refuse_unknown_fields(target.resource, decoded, options)
-        content = objects.accept(target.resource, decoded, target.namespace, target.name)
+        _refuse_unknown_fields(target.shown, decoded, options)
+        content = objects.accept(target.shown, decoded, target.namespace, target.name)
         create = target.resource.create_on_update
-        return self._change(target, lambda _: content, options, create=create)
+
+        def change(existing: Content | None) -> Content:
+            if target.subresource == "scale" and existing is not None:
+                uid, found = content["metadata"].get("uid"), existing["metadata"]["uid"]
+                objects.check_uid(target.resource, target.name, uid, found, namespace=target.namespace)
+            return content
+
+        return self._change(target, change, options, create=create)
 
     def patch(self, target: Target, content_type: str, patch: Any, options: WriteOptions) -> Written:
         """Change an object as a patch says, which may be an applied configuration."""
+        resource = target.shown
         formats = [*_PATCHERS, patches.APPLY]
         if target.resource.custom:
             formats.remove(patches.STRATEGIC)
+        if target.subresource == "scale":
+            formats.remove(patches.APPLY)
         if content_type not in formats:
             raise unsupported_media_type(*formats)
         if content_type == patches.APPLY:
             return self._apply(target, patch, options)
 
         def change(existing: Content | None) -> Content:
-            patched = _patched(target, content_type, existing or {}, patch)
-            if refusal := _unknown_fields(target.resource, patched, options):
+            patched = _patched(resource, content_type, existing or {}, patch)
+            if refusal := _unknown_fields(resource, patched, options):
                 raise not_patched(patched, refusal)
             try:
-                content = objects.typed_content(target.resource, patched)
+                content = objects.typed_content(resource, patched)
             except StatusError as error:
-                raise _not_patched(target.resource, patched, error) from None
-            objects.refuse_other_uid(target.resource, content, existing)
+                raise _not_patched(resource, patched, error) from None
+            if target.subresource != "scale":
+                objects.refuse_other_uid(resource, content, existing)
             return objects.placed(content, target.namespace, target.name)
 
         return self._change(target, change, options, create=False)
@@ -119,17 +131,21 @@ class Writer:
         manager, content = options.manager(target, "Update"), written.stored.content
         if before is None:
             self._managers.created(target.resource, content, manager)
+        elif target.subresource == "scale":
+            self._managers.scaled(target.resource, before.content, content, manager)
         elif written.stored is not before:
             self._managers.updated(target.resource, before.content, content, manager)
         return written
 
     def _write(self, target: Target, change: Callable[[Content | None], Content], *, create: bool) -> Written:
+        if target.subresource == "scale":
+            change = scaling(target.resource, change)
         return self._registry.update(
             target.resource,
             target.namespace,
             target.name,
             change,
-            status=target.subresource == "status",
+            subresource=target.subresource,
             create=create,
         )
 
@@ -139,12 +155,12 @@ def with_type(resource: ServedResource, content: Content) -> dict[str, Any]:
     return {"kind": resource.kind, "apiVersion": resource.api_version} | content
 
 
-def _patched(target: Target, content_type: str, existing: Content, patch: Any) -> dict[str, Any]:
+def _patched(resource: ServedResource, content_type: str, existing: Content, patch: Any) -> dict[str, Any]:
     if content_type != patches.JSON and not isinstance(patch, dict):
         raise bad_request(f"error decoding patch: {typed.not_a_map(patch)}")
-    patched: dict[str, Any] = _PATCHERS[content_type](with_type(target.resource, existing), patch)
+    patched: dict[str, Any] = _PATCHERS[content_type](with_type(resource, existing), patch)
     if content_type == patches.STRATEGIC:  # into the type, of which these are no fields
-        return with_type(target.resource, {name: patched[name] for name in patched.keys() - _TYPE})
+        return with_type(resource, {name: patched[name] for name in patched.keys() - _TYPE})
     return patched
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.go.module import GoModule
+from distq.testing.go_module import GoModule
 
 VERSION = "0.36.3"
 MODULE = GoModule(

@@ -1,0 +1,53 @@
+"""What was handed over of each object last, as far as a watch's predicates compare events with it."""
+
+from collections.abc import Iterable
+
+from distq.controller.event import OldMetadata
+from distq.controller.predicate import Compared
+from distq.informer.objects import Metadata, is_older
+from distq.informer.stored_object import StoredObject, store_raw, strip_managed_fields
+from distq.informer.wire import RawObject, WatchEvent
+
+
+class LastSeen:
+    """The old objects of a stream's updates, in the memory of its leader; see ``Predicate.compares``.
+
+    They are not read from the cache: there an own write of the fleet stands before its event, which would be
+    compared with itself.
+    """
+
+    def __init__(self, compared: Compared) -> None:
+        self._compared = compared
+        self._objects: dict[str, StoredObject | Metadata] = {}
+
+    def old(self, update: RawObject) -> StoredObject | OldMetadata | None:
+        """Return what an update replaced, None where it is unknown."""
+        last = self._objects.get(update.key)
+        return last if last is None or isinstance(last, StoredObject) else OldMetadata(metadata=last)
+
+    def unknown(self, events: Iterable[WatchEvent]) -> dict[str, RawObject]:
+        """Return the first updates of objects of which nothing is remembered, where anything is compared."""
+        if not self._compared:
+            return {}
+        updates = [event.object for event in events if event.type == "MODIFIED"]
+        return {obj.key: obj for obj in reversed(updates) if obj.key not in self._objects}
+
+    def recall(self, last: StoredObject, update: RawObject) -> None:
+        """Remember what another leader handed over before an update, unless it handed over that as well."""
+        if is_older(last.version, update.version):
+            self._objects[last.key] = last.metadata() if self._compared == "metadata" else last
+
+    def remember(self, obj: RawObject) -> None:
+        """Remember what was handed over, where it is compared with the next."""
+        if self._compared == "metadata":
+            self._objects[obj.key] = obj.metadata
+        elif self._compared == "object":
+            self._objects[obj.key] = store_raw(obj, strip_managed_fields)
+
+    def forget(self, obj: RawObject) -> None:
+        """Forget an object: what comes next passes."""
+        self._objects.pop(obj.key, None)
+
+    def forget_all(self) -> None:
+        """Forget all objects."""
+        self._objects.clear()

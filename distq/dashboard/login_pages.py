@@ -1,0 +1,59 @@
+"""The pages to log in and out."""
+
+import math
+
+from flask import Flask, abort, g, make_response, redirect, render_template, request, url_for
+from flask.typing import ResponseReturnValue
+
+from distq.dashboard.attempts import Attempts
+from distq.dashboard.audit import audit
+from distq.dashboard.gate import Gate
+from distq.dashboard.logins import Logins
+from distq.dashboard.onward import local_path
+from distq.dashboard.users import is_name
+
+
+class LoginPages:
+    """Lets people in by a password, not too often wrong, and out again."""
+
+    def __init__(self, gate: Gate, logins: Logins, attempts: Attempts) -> None:
+        self._gate = gate
+        self._logins = logins
+        self._attempts = attempts
+
+    def install(self, app: Flask) -> None:
+        """Serve ``/login`` and ``/logout``."""
+        app.add_url_rule("/login", "login", self.log_in, methods=["GET", "POST"])
+        app.add_url_rule("/logout", "logout", self.log_out, methods=["POST"])
+
+    def log_in(self) -> ResponseReturnValue:
+        """Show the form, or take it: then lead to where the person wanted to go."""
+        if self._gate.users is None or not self._gate.asks_for_passwords:
+            abort(404, "nobody logs in here.")
+        onward = local_path(request.values.get("next")) or url_for("rq_dashboard.queues_overview")
+        if request.method != "POST":
+            return redirect(onward) if "person" in g else _form(onward)
+        if wait := self._attempts.take(request.remote_addr or ""):
+            answer = make_response(_form(onward, f"Too many tries. Wait {math.ceil(wait)} seconds."), 429)
+            answer.headers["Retry-After"] = str(math.ceil(wait))
+            return answer
+        name, password = request.form.get("name", ""), request.form.get("password", "")
+        person = self._gate.users.check(name, password) if is_name(name) else None
+        if person is None:
+            known = name if self._gate.users.person(name) else "an unknown name"  # it may be a password
+            audit(f"login refused, as {known}")
+            return _form(onward, "Name or password is wrong."), 403
+        self._attempts.succeeded(request.remote_addr or "")
+        self._logins.begin(person, self._gate.users.mark(person.name))
+        audit("logged in")
+        return redirect(onward, 303)
+
+    def log_out(self) -> ResponseReturnValue:
+        """Log out who asks."""
+        audit("logged out")
+        self._logins.end()
+        return redirect(url_for("rq_dashboard.queues_overview"), 303)
+
+
+def _form(onward: str, refusal: str = "") -> str:
+    return render_template("distq/login.html", next=onward, refusal=refusal)

@@ -1,0 +1,143 @@
+"""Who asks, by a signed cookie or a proxy's word, and whether it is a page of ours that acts.
+
+Nobody else's page can act as somebody: the cookie is SameSite=Strict, each form carries a token of its
+browser, browsers say from where a request comes, and GET changes nothing.
+"""
+
+import hashlib
+import hmac
+import secrets
+from datetime import timedelta
+
+from flask import Flask, Response, abort, flash, g, redirect, request, session, url_for
+from flask.sessions import SecureCookieSessionInterface
+from flask.typing import ResponseReturnValue
+
+from distq.clock import SYSTEM_CLOCK, Clock
+from distq.dashboard.gate import Gate
+from distq.dashboard.onward import here
+from distq.dashboard.proxies import NAMED
+from distq.dashboard.users import Person
+
+LIFETIME = 12 * 3600.0
+"""Seconds from a login, or the last message shown, to the next."""
+
+_SAFE = {"GET", "HEAD", "OPTIONS"}
+_OPEN = {"static", "rq_dashboard.static", "rq_dashboard.favicon", "distq.static", "login"}
+"""Endpoints that ask nobody who they are; they tell nothing of any queue."""
+
+
+class Cookie(SecureCookieSessionInterface):
+    """A browser's cookie, named after the secret: browsers share cookies among the ports of a machine."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._name = f"distq_{hashlib.sha256(secret).hexdigest()[:8]}"
+
+    def get_cookie_name(self, app: Flask) -> str:  # noqa: ARG002 - Flask's signature
+        """Return a name that the next dashboard on this machine does not use."""
+        return self._name
+
+    def get_cookie_secure(self, app: Flask) -> bool:  # noqa: ARG002 - Flask's signature
+        """Return whether the browser sends it over TLS alone: where it came so."""
+        return request.is_secure
+
+
+class Logins:
+    """The logins of people: begins and ends them, and turns away who has none where one is needed."""
+
+    def __init__(self, gate: Gate, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._gate = gate
+        self._clock = clock
+        self._ended: dict[str, float] = {}
+        """What people ended, and until when that counts: their cookies may have been copied."""
+
+    def install(self, app: Flask) -> None:
+        """Ask everybody who they are before anything else is done for them."""
+        app.secret_key = self._gate.secret
+        app.session_interface = Cookie(self._gate.secret)
+        app.config.update(
+            SESSION_COOKIE_HTTPONLY=True,
+            SESSION_COOKIE_SAMESITE="Strict",
+            SESSION_COOKIE_PATH=self._gate.url_prefix or "/",
+            PERMANENT_SESSION_LIFETIME=timedelta(seconds=LIFETIME),
+        )
+        app.before_request(self._come_back)
+        app.before_request(self._identify)
+        app.before_request(_refuse_forgeries)
+        app.context_processor(lambda: {"may_repair": self.may_repair(), "person": g.get("person")})
+        app.jinja_env.globals["csrf_token"] = csrf_token
+
+    def may_repair(self) -> bool:
+        """Return whether who asks may change anything."""
+        person: Person | None = g.get("person")
+        return person is not None and self._gate.may_repair(person)
+
+    def begin(self, person: Person, mark: str) -> None:
+        """Log somebody in, whose line has this mark; what the browser had before is void."""
+        session.clear()
+        session.update(id=secrets.token_urlsafe(16), name=person.name, mark=mark)
+        g.person = person
+
+    def end(self) -> None:
+        """Log out who asks; a copy of their cookie is good for nothing."""
+        now = self._clock.monotonic()
+        self._ended = {each: until for each, until in self._ended.items() if until > now}
+        if "id" in session:
+            self._ended[session["id"]] = now + LIFETIME
+        session.clear()
+
+    def _come_back(self) -> Response | None:
+        """Let who follows another site's link ask again, now from here: then the cookie comes along."""
+        away = request.headers.get("Sec-Fetch-Site") == "cross-site"
+        if not away or request.headers.get("Sec-Fetch-Mode") != "navigate" or request.method != "GET":
+            return None
+        return Response('<!doctype html><meta http-equiv="refresh" content="0"><title>distq</title>')
+
+    def _identify(self) -> ResponseReturnValue | None:
+        if (person := self._who()) is not None:
+            g.person = person
+            return None
+        if request.endpoint in _OPEN:
+            return None
+        if not self._gate.asks_for_passwords:
+            abort(403, "nobody whom this dashboard knows. Come by the proxy that says who you are.")
+        is_page = request.headers.get("Sec-Fetch-Dest", "document") == "document"
+        if request.method not in _SAFE or not is_page or "X-Live" in request.headers:
+            abort(401, "your login has ended. Reload the page to log in.")
+        return redirect(url_for("login", next=here()))
+
+    def _who(self) -> Person | None:
+        gate = self._gate
+        if not gate.has_login:
+            return gate.anybody()
+        if (named := request.environ.get(NAMED)) is not None:
+            return gate.named_by_proxy(named)
+        if gate.users is None or "id" not in session or session["id"] in self._ended:
+            return None
+        name = str(session.get("name", ""))
+        return gate.users.person(name) if session.get("mark") == gate.users.mark(name) else None
+
+
+def csrf_token() -> str:
+    """Return the token that each form of this browser carries."""
+    if "csrf" not in session:
+        session["csrf"] = secrets.token_urlsafe(24)
+    return str(session["csrf"])
+
+
+def _refuse_forgeries() -> None:
+    """Refuse what changes something, unless a page of ours in this browser asks for it."""
+    if request.method in _SAFE:
+        return
+    if request.headers.get("Sec-Fetch-Site", "same-origin") != "same-origin":
+        abort(403, "another site asked for this. Nothing was changed.")
+    given = request.form.get("csrf_token", "")
+    if "csrf" not in session or not hmac.compare_digest(given.encode(), str(session["csrf"]).encode()):
+        abort(
+            403, "the form is old, or of another browser. Nothing was changed: go back, reload and try again."
+        )
+
+
+def tell(text: str, *, refused: bool = False) -> None:
+    """Show a message on the next page that is drawn."""
+    flash(text, "refused" if refused else "done")

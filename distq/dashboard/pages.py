@@ -1,0 +1,163 @@
+"""The dashboard's pages, each from one look of the Inspector.
+
+Each is drawn whole by the server; the script ``distq.js`` asks for it again and puts in what changed. Unknown
+queues and pages answer 404; an item that is in no state has a page that says so.
+"""
+
+import re
+from importlib.metadata import version
+from typing import Any, TypeGuard, get_args
+
+from flask import Blueprint, abort, redirect, render_template, request, url_for
+from flask.typing import ResponseReturnValue
+
+from distq.dashboard import pictures
+from distq.dashboard.item_id import decoded
+from distq.inspector import Inspector, Listing, QueueView, Rows, View, Wanted
+from distq.inspector.view import LOOKED_THROUGH
+from distq.workqueue.worker import VERSION
+
+PER_PAGE = 50
+ERRORS_SHOWN = 10
+EVENTS_SHOWN = 100
+ORDERS = {
+    "ready": ("next first", "last first"),
+    "delayed": ("due first", "due last"),
+    "processing": ("oldest session first", "newest session first"),
+    "dirty": ("next first", "last first"),
+    "dead": ("oldest first", "newest first"),
+}
+"""What the order of each state is, and the other way round."""
+
+_NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
+_CURSOR = re.compile(r"[0-9]{1,20}", re.ASCII)
+_LONGEST_MATCH = 1024
+
+
+class WebPages:
+    """The pages of one Redis."""
+
+    def __init__(self, inspector: Inspector) -> None:
+        self._inspector = inspector
+
+    def blueprint(self) -> Blueprint:
+        """Return the pages, but for the first, which is rq-dashboard's URL, with our files."""
+        made = Blueprint("distq", __name__, static_folder="static", static_url_path="/distq")
+        made.add_url_rule("/queues/<queue>", "queue", self.queue)
+        made.add_url_rule("/queues/<queue>/items/<encoded_key>", "item", self.item)
+        made.add_url_rule("/workers", "workers", self.workers)
+        made.add_url_rule("/informers", "informers", self.informers)
+        return made
+
+    def queues(self) -> ResponseReturnValue:
+        """Show all queues in numbers."""
+        view = self._inspector.view(wanted=Wanted(past=(3600.0, 60.0)))
+        return self._render("queues", view, tab="Queues", pictures=pictures)
+
+    def queue(self, queue: str) -> ResponseReturnValue:
+        """Show one queue: its numbers, pictures and errors, and a page of its items."""
+        rows, page = _rows()
+        stretch = request.args.get("past", "hour")
+        if stretch not in pictures.STRETCHES:
+            abort(404, "no such past.")
+        view = self._inspector.view(queue, Wanted(rows=rows, errors=True, past=pictures.STRETCHES[stretch]))
+        found = _only(view, queue)
+        total = getattr(found.info, rows.state)
+        last = max(1, -(-total // PER_PAGE))
+        if page > last and not rows.match:
+            return redirect(
+                url_for(
+                    "distq.queue", queue=queue, state=rows.state, sort=request.args.get("sort"), page=last
+                )
+            )
+        return self._render(
+            "queue",
+            view,
+            tab="Queues",
+            found=found,
+            info=found.info,
+            rows=rows,
+            total=total,
+            pages=[
+                ("First", 1 if page > 1 else 0),
+                ("Previous", page - 1),
+                ("Next", page + 1 if page < last else 0),
+                ("Last", last if page < last else 0),
+            ],
+            pictures=pictures.of_queue(found, view.now),
+            stretch=stretch,
+            stretches=pictures.STRETCHES,
+            orders=ORDERS,
+            leader=_leader(found),
+            errors_shown=ERRORS_SHOWN,
+            looked_through=LOOKED_THROUGH,
+        )
+
+    def item(self, queue: str, encoded_key: str) -> ResponseReturnValue:
+        """Show one item, what happened to it, and its namespace's others."""
+        key = decoded(encoded_key) or abort(404, "no key is written so.")
+        view = self._inspector.view(queue, Wanted(key=key, calls=True))
+        found = _only(view, queue)
+        namespace = key.rpartition("/")[0]
+        return self._render(
+            "item",
+            view,
+            tab="Queues",
+            found=found,
+            info=found.info,
+            key=key,
+            item=found.item,
+            namespace=namespace,
+            story=[event for event in found.events if event.key == key][-EVENTS_SHOWN:],
+            claims=pictures.claims(found.events, key, view.now),
+        )
+
+    def workers(self) -> ResponseReturnValue:
+        """Show the open handles of all queues, and what they hold."""
+        return self._render("workers", self._inspector.view(wanted=Wanted(held=True)), tab="Workers")
+
+    def informers(self) -> ResponseReturnValue:
+        """Show each watched resource, who hands it over, and how far."""
+        return self._render("informers", self._inspector.view(), tab="Informers")
+
+    def _render(self, template: str, view: View, **shown: Any) -> str:
+        return render_template(
+            f"distq/{template}.html",
+            view=view,
+            now=view.now,
+            prefix=self._inspector.prefix,
+            **shown,
+        )
+
+
+def about() -> dict[str, str]:
+    """Return what each page says of its programs."""
+    return {"distq_version": VERSION, "rq_dashboard_version": version("rq-dashboard")}
+
+
+def _rows() -> tuple[Rows, int]:
+    """Return which items the URL asks for, and their page's number; 404 for what no link of ours has."""
+    asked = request.args
+    state, page = asked.get("state", "ready"), asked.get("page", "1")
+    sort, match, cursor = asked.get("sort", "first"), asked.get("match", ""), asked.get("cursor", "0")
+    if not _is_listing(state) or sort not in {"first", "last"}:
+        abort(404, "no such list.")
+    if not _NUMBER.fullmatch(page) or not _CURSOR.fullmatch(cursor) or int(cursor) >= 2**64:
+        abort(404, "no such page.")
+    if len(match.encode(errors="replace")) > _LONGEST_MATCH:
+        abort(404, f"nothing to search for: at most {_LONGEST_MATCH} bytes.")
+    number = int(page)
+    return Rows(state, (number - 1) * PER_PAGE, PER_PAGE, sort == "last", match, cursor), number
+
+
+def _is_listing(text: str) -> TypeGuard[Listing]:
+    return text in get_args(Listing)
+
+
+def _only(view: View, name: str) -> QueueView:
+    return view.queues[0] if view.queues else abort(404, f"no queue {name!r}.")
+
+
+def _leader(found: QueueView) -> str | None:
+    """Return who leads for a queue; None where nobody does."""
+    return next((stream.leader for stream in found.streams if stream.gone_since is None), None)

@@ -1,0 +1,77 @@
+"""Which pictures the pages show of a queue's present and past."""
+
+from collections.abc import Callable, Sequence
+
+from markupsafe import Markup
+
+from distq.dashboard import charts
+from distq.dashboard.charts import Series, Span
+from distq.inspector import QueueView, Sample, TraceEvent
+
+STRETCHES = {"hour": (3600.0, 10.0), "day": (86_400.0, 300.0), "week": (7 * 86_400.0, 3600.0)}
+"""How far back a queue's pictures go, and for how many seconds a sample stands there."""
+
+
+def of_queue(found: QueueView, now: float) -> list[Markup]:
+    """Draw how many items are in each state, and what was in the past as far as samples go back."""
+    drawn = [charts.depth(found.info)]
+    if len(found.past) < 2:
+        return drawn
+    times = [sample.at for sample in found.past]
+
+    def line(name: str, value: Callable[[Sample], float | None], label: str = "") -> Series:
+        return Series(name, [value(sample) for sample in found.past], label)
+
+    depths = [
+        line("ready", lambda sample: sample.ready),
+        line("delayed", lambda sample: sample.delayed),
+        line("processing", lambda sample: sample.processing),
+        line("dead", lambda sample: sample.dead),
+    ]
+    rates = [
+        line("done", lambda sample: sample.done_per_second, "done"),
+        line("failed", lambda sample: sample.failed_per_second, "failed"),
+    ]
+    drawn += [
+        charts.lines("past-depth", "Items by state", times, depths, now=now),
+        charts.lines("past-rates", "Reconciles a second", times, rates, now=now),
+        charts.lines(
+            "past-failing", "Failing items", times, [line("failing", lambda sample: sample.failing)], now=now
+        ),
+        charts.lines(
+            "past-waited",
+            "Longest wait",
+            times,
+            [line("waited", lambda sample: sample.waited or 0.0, "waited")],
+            unit="s",
+            now=now,
+        ),
+    ]
+    return drawn
+
+
+def claims(events: Sequence[TraceEvent], key: str, now: float) -> Markup:
+    """Draw the claims of the whole queue as far as its trace tells of them; those of the key stand out."""
+    held: dict[str, TraceEvent] = {}
+    spans: list[Span] = []
+    for event in events:
+        if event.key is None:
+            continue
+        if event.kind == "claimed":
+            held[event.key] = event
+        elif event.since is not None:
+            held.pop(event.key, None)
+            spans.append(_span(event, event.since, event.at, key))
+    spans += [_span(event, event.at, max(now, event.at), key) for event in held.values()]
+    spans.sort(key=lambda span: span.begin)
+    return charts.lanes("Claims of all workers, as traced", spans, now=now) if spans else Markup("")
+
+
+def _span(event: TraceEvent, begin: float, end: float, key: str) -> Span:
+    kind = "this" if event.key == key else "other"
+    return Span(event.worker or "?", begin, end, kind, f"{event.key}: {event.event}")
+
+
+def spark(found: QueueView) -> Markup:
+    """Draw how many items of a queue were ready over the last hour."""
+    return charts.sparkline("Ready in the last hour", [sample.ready for sample in found.past])

@@ -1,0 +1,147 @@
+"""Who may log in: a file of names, roles and hashes.
+
+A line is ``name:role:hash``; ``name:role`` is somebody whom a proxy names, without a password here. Empty
+lines, and those that begin with ``#``, count for nothing.
+"""
+
+import hashlib
+import logging
+import re
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+from werkzeug.security import check_password_hash, generate_password_hash
+
+from distq.errors import ConfigError
+
+Role = Literal["see", "repair"]
+"""What somebody may do with the dashboard; who may repair may see, too."""
+
+ROLES: tuple[Role, ...] = get_args(Role)
+LONGEST_PASSWORD = 1024
+
+logger = logging.getLogger("distq.dashboard")
+
+_NAME = re.compile(r"[^\s:#,\x00-\x20\x7f][^:,\x00-\x1f\x7f]{0,63}")
+_HASH = re.compile(r"scrypt:(?:32768|65536|131072):8:[1-9]\$[A-Za-z0-9]{8,64}\$[0-9a-f]{128}")
+"""What costs enough, and not more than a small container has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Somebody who uses the dashboard; the name is empty where nobody asks for it."""
+
+    name: str
+    role: Role
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    person: Person
+    password_hash: str
+
+
+def hash_password(password: str) -> str:
+    """Return what stands for a password in the file (scrypt, by werkzeug). Raises ConfigError for none."""
+    if not password or len(password) > LONGEST_PASSWORD:
+        raise ConfigError(f"bad password: give 1 to {LONGEST_PASSWORD} characters.")
+    return generate_password_hash(password, "scrypt")
+
+
+def is_name(text: str) -> bool:
+    """Return whether somebody may be called so."""
+    return bool(_NAME.fullmatch(text)) and text.isprintable()
+
+
+class Users:
+    """The people of a users file, which is read again when it changes.
+
+    Raises ConfigError where it cannot be read at first; later the last one that could be read stays in force,
+    and an error is logged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._checking = threading.Lock()
+        self._seen = self._version()
+        self._entries = _parsed(path)
+
+    def person(self, name: str) -> Person | None:
+        """Return who is called so; None for nobody."""
+        entry = self._current().get(name)
+        return entry.person if entry else None
+
+    def mark(self, name: str) -> str:
+        """Return what stands for somebody's line in a login, which another password or role ends."""
+        entry = self._current().get(name)
+        return hashlib.sha256(repr(entry).encode()).hexdigest()[:32] if entry else ""
+
+    def check(self, name: str, password: str) -> Person | None:
+        """Return who has this name and password; None for nobody.
+
+        Takes as long for an unknown name as for a wrong password, and checks one at a time: each takes 32 MB.
+        """
+        entries = self._current()
+        known = entries.get(name)
+        own_hash = known.password_hash if known else ""
+        any_hash = next((entry.password_hash for entry in entries.values() if entry.password_hash), "")
+        with self._checking:
+            fits = check_password_hash(own_hash or any_hash, password[:LONGEST_PASSWORD])
+        return known.person if known and own_hash and fits else None
+
+    def has_passwords(self) -> bool:
+        """Return whether anybody can log in by a password."""
+        return any(entry.password_hash for entry in self._current().values())
+
+    def _current(self) -> dict[str, _Entry]:
+        """Return the people of the file as it is now, or as it was when it could be read last."""
+        with self._lock:
+            if (version := self._version()) != self._seen:
+                self._seen = version
+                try:
+                    self._entries = _parsed(self._path)
+                    logger.info("read %s again: %d users", self._path, len(self._entries))
+                except ConfigError as error:
+                    logger.error("%s It stays as it was.", error)
+            return self._entries
+
+    def _version(self) -> object:
+        """Return what changes when the file does, also where a mounted Secret is swapped."""
+        try:
+            found = self._path.stat()
+        except OSError:
+            return None
+        return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _parsed(path: Path) -> dict[str, _Entry]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeError) as error:
+        cause = getattr(error, "strerror", None) or "it is no UTF-8"
+        raise ConfigError(f"cannot read users file {path}: {cause}.") from None
+    entries: dict[str, _Entry] = {}
+    for number, line in enumerate(map(str.strip, lines), 1):
+        if not line or line.startswith("#"):
+            continue
+        name, _, rest = line.partition(":")
+        role, _, password_hash = rest.partition(":")
+        if not is_name(name) or role not in ROLES or not _is_hash(password_hash):
+            raise ConfigError(
+                f"bad line {number} in users file {path}: not name:role:hash with a role of see or repair. "
+                "Make the hash by: distq dashboard --hash-password"
+            )
+        if name in entries:
+            raise ConfigError(f'bad line {number} in users file {path}: "{name}" stands above, too.')
+        entries[name] = _Entry(Person(name, role), password_hash)
+    if not entries:
+        raise ConfigError(f"no users in users file {path}. Add a line: name:role:hash")
+    return entries
+
+
+def _is_hash(text: str) -> bool:
+    """Return whether the text is a hash that can be checked, or none: a line without is for a proxy."""
+    return not text or bool(_HASH.fullmatch(text))

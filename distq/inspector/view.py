@@ -1,0 +1,212 @@
+"""What a page of the dashboard shows, read side by side: all its reads share their round trips."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from distq.inspector import past, reading
+from distq.inspector.info import (
+    ItemInfo,
+    Listing,
+    QueueInfo,
+    Sample,
+    StreamInfo,
+    Timestamp,
+    TraceEvent,
+    WorkerInfo,
+)
+from distq.inspector.story import events
+from distq.redisio import trace
+from distq.redisio.connection import Connection
+from distq.redisio.keys import is_queue_name, named, queues_key, shown, text_of
+from distq.redisio.queue_store import QueueStore
+from distq.redisio.records import FailureRecord
+from distq.redisio.round_trips import Read, gather
+
+ERRORS_OF = 1000
+"""Failure records whose errors are grouped."""
+CALLS_TOLD = 1000
+"""Calls of scripts from which a story is told."""
+HELD_SHOWN = 100
+SIBLINGS_SHOWN = 20
+_FIRST_LOOK, _FURTHER_LOOK = 200, 4000
+LOOKED_THROUGH = _FIRST_LOOK + 2 * _FURTHER_LOOK
+"""Items that one step of a search looks through, at most; a look of Redis takes a millisecond or two."""
+_MOST_FOUND = 1000
+_SPECIAL = set("*?[]\\")
+
+
+class Rows(NamedTuple):
+    """Which items to read: those at ranks from ``offset``, backwards with ``last_first``; or a search.
+
+    ``match`` is a glob as of Redis' SCAN, or what keys begin with. A search goes on at ``cursor``, in no
+    order.
+    """
+
+    state: Listing
+    offset: int = 0
+    limit: int = 50
+    last_first: bool = False
+    match: str = ""
+    cursor: str = "0"
+
+
+class Wanted(NamedTuple):
+    """What a view is to hold beside the queues themselves.
+
+    ``past`` is for how many seconds, and a sample in how many.
+    """
+
+    rows: Rows | None = None
+    key: str | None = None
+    held: bool = False
+    errors: bool = False
+    calls: bool = False
+    past: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorGroup:
+    """Items whose last failure has the same text; ``key`` is one of them, ``newest`` the last failure."""
+
+    text: str
+    count: int
+    newest: Timestamp | None
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueueView:
+    """One queue and what was wanted of it.
+
+    ``items`` are a page of it, in order, or what a search found; ``more`` is where the search goes on, ""
+    at its end, and ``left_out`` how many it found beside those. ``errors`` are those of ``errors_of`` failure
+    records, the most common first. ``events`` are told from the last thousand calls of the trace, of all
+    items.
+    """
+
+    info: QueueInfo
+    workers: Sequence[WorkerInfo]
+    streams: Sequence[StreamInfo]
+    items: Sequence[ItemInfo] = ()
+    more: str = ""
+    left_out: int = 0
+    item: ItemInfo | None = None
+    siblings: Sequence[str] = ()
+    errors: Sequence[ErrorGroup] = ()
+    errors_of: int = 0
+    events: Sequence[TraceEvent] = ()
+    past: Sequence[Sample] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """All queues that were wanted, by name, at the server's time ``now``."""
+
+    now: Timestamp
+    queues: Sequence[QueueView]
+
+
+def view(connection: Connection, queue: str | None, wanted: Wanted) -> Read[View]:
+    """Look at all queues, or at one, in six round trips at most."""
+    names, time = yield [("HKEYS", queues_key(connection.prefix)), ("TIME",)]
+    now = connection.server_time / 1e6 or int(time[0]) + int(time[1]) / 1e6
+    found = sorted(name for name in map(text_of, names) if is_queue_name(name) and queue in {None, name})
+    reads = (_queue_view(QueueStore(connection, name), now, wanted) for name in found)
+    return View(Timestamp(now), (yield from gather(reads)))
+
+
+def _queue_view(store: QueueStore, now: float, wanted: Wanted) -> Read[QueueView]:
+    parts: dict[str, Read[Any]] = {
+        "info": reading.queue_info(store, now),
+        "workers": reading.worker_infos(store),
+        "streams": reading.stream_infos(store, now),
+    }
+    if wanted.rows:
+        parts["found"] = _search(store, wanted.rows) if wanted.rows.match else _page(store, wanted.rows)
+    if wanted.past:
+        seconds, every = wanted.past
+        parts["past"] = past.samples(store, now - seconds, now, every)
+    if wanted.held:
+        parts["items"] = reading.page(store, ["processing"], 0, HELD_SHOWN)
+    if wanted.key is not None:
+        parts["item"] = reading.item_infos(store, named(wanted.key))
+        parts["siblings"] = _siblings(store, wanted.key)
+    if wanted.errors:
+        parts["errors"] = _errors(store)
+    if wanted.calls:
+        parts["calls"], parts["names"] = _calls(store), reading.worker_names(store)
+    read = dict(zip(parts, (yield from gather(parts.values())), strict=True))
+    calls, names = read.pop("calls", ()), read.pop("names", {})
+    if "found" in read:
+        read["items"], read["more"], read["left_out"] = read.pop("found")
+    if "item" in read:
+        read["item"] = next(iter(read["item"]), None)
+    if "errors" in read:
+        read["errors"], read["errors_of"] = read["errors"]
+    return QueueView(**read, events=list(events(calls, names)))
+
+
+def _calls(store: QueueStore) -> Read[list[trace.TracedCall]]:
+    (entries,) = yield store.commands(("XREVRANGE", "trace", "+", "-", "COUNT", CALLS_TOLD))
+    return [trace.TracedCall.parse(entry_id, fields[1]) for entry_id, fields in reversed(entries)]
+
+
+def _page(store: QueueStore, rows: Rows) -> Read[tuple[list[ItemInfo], str, int]]:
+    start, end = rows.offset, rows.offset + rows.limit - 1
+    command = "ZREVRANGE" if rows.last_first else "ZRANGE"
+    (members,) = yield store.commands((command, rows.state, start, end))
+    return (yield from reading.item_infos(store, members)), "", 0
+
+
+def _search(store: QueueStore, rows: Rows) -> Read[tuple[list[ItemInfo], str, int]]:
+    """Look through some thousands of items, from the cursor on; first of all for the one that is named so."""
+    glob, cursor, count = glob_of(rows.match), rows.cursor, _FIRST_LOOK
+    found: dict[bytes, None] = dict.fromkeys(named(rows.match) if cursor == "0" else ())
+    for _ in range(3):
+        ((after, flat),) = yield store.commands(("ZSCAN", rows.state, cursor, "MATCH", glob, "COUNT", count))
+        cursor = after.decode()
+        found |= dict.fromkeys(flat[::2])
+        if cursor == "0" or len(found) >= rows.limit:
+            break
+        # as many as should fill the page, if matches are as frequent there: none is to be left out
+        count = min(_FURTHER_LOOK, _FIRST_LOOK * rows.limit // max(1, len(flat) // 2))
+    items = yield from reading.item_infos(store, list(found)[:_MOST_FOUND])
+    wanted = [item for item in items if rows.state in {item.state, "dirty" if item.dirty else item.state}]
+    wanted.sort(key=lambda item: item.key)
+    return wanted, "" if cursor == "0" else cursor, max(0, len(found) - _MOST_FOUND)
+
+
+def glob_of(match: str) -> str:
+    """Return the glob that a search means: what has no special character is what keys begin with."""
+    return match if _SPECIAL & set(match) else f"{match}*"
+
+
+def _siblings(store: QueueStore, key: str) -> Read[list[str]]:
+    """Return some other items of the key's namespace, which stands before its last slash."""
+    namespace, slash, _ = key.rpartition("/")
+    if not slash:
+        return []
+    glob = "".join(f"\\{letter}" if letter in _SPECIAL else letter for letter in namespace) + "/*"
+    states = ("processing", "ready", "delayed", "dead")
+    scans = yield store.commands(*(("ZSCAN", state, 0, "MATCH", glob, "COUNT", 1000) for state in states))
+    names = dict.fromkeys(shown(member) for _, flat in scans for member in flat[::2])
+    names.pop(key, None)
+    return sorted(names)[:SIBLINGS_SHOWN]
+
+
+def _errors(store: QueueStore) -> Read[tuple[list[ErrorGroup], int]]:
+    """Group a thousand failure records or so by their text."""
+    ((_, flat),) = yield store.commands(("HSCAN", "failures", 0, "COUNT", ERRORS_OF))
+    counts: Counter[str] = Counter()
+    newest: dict[str, tuple[int, str]] = {}
+    for member, text in zip(flat[::2], flat[1::2], strict=True):
+        record = FailureRecord.parse(text)
+        counts[record.error] += 1
+        newest[record.error] = max(newest.get(record.error, (-1, "")), (record.failed_at_us, shown(member)))
+    groups = [
+        ErrorGroup(text, count, Timestamp(newest[text][0] / 1e6) or None, newest[text][1])
+        for text, count in counts.most_common()
+    ]
+    return groups, len(flat) // 2

@@ -1,0 +1,129 @@
+"""The eviction subresource: a Pod is deleted, where the PodDisruptionBudget that selects it allows that.
+
+What a budget allows stands in its status, which a controller writes; here, too,
+nobody does but the tests.
+Source: kubernetes pkg/registry/core/pod/storage/eviction.go.
+"""
+
+from typing import Any
+
+from distq.testing.apiserver import objects
+from distq.testing.apiserver.conditions import find_condition, with_condition
+from distq.testing.apiserver.objects import timestamp
+from distq.testing.apiserver.options import how_to_delete
+from distq.testing.apiserver.registry import DeleteOptions, Registry
+from distq.testing.apiserver.requests import Target
+from distq.testing.apiserver.resources import BUDGETS, EVICTIONS, PODS, ServedResource
+from distq.testing.apiserver.selectors import Selector, text_of_label_selector
+from distq.testing.apiserver.status import StatusError, bad_request, disruption, forbidden, not_found
+from distq.testing.apiserver.store import Content, Store, Stored
+
+_UNPROTECTED = {"Succeeded", "Failed", "Pending"}
+"""Phases in which a Pod's end disturbs nobody."""
+_MOST_DISRUPTED = 2000
+_ALLOWED = "DisruptionAllowed"
+_TOO_MANY = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+
+
+class Evictions:
+    """Evicts Pods."""
+
+    def __init__(self, store: Store, registry: Registry) -> None:
+        self._store = store
+        self._registry = registry
+
+    def evict(self, target: Target, eviction: Any, *, dry_run: bool) -> None:
+        """Delete the Pod that a path names, as an Eviction says, unless a budget forbids it."""
+        content = objects.accept(EVICTIONS, eviction, target.namespace)
+        if content["metadata"].get("name") != target.name:
+            raise bad_request("name in URL does not match name in Eviction object")
+        wanted = content.get("deleteOptions") or {}
+        options = how_to_delete(wanted)
+        pod = self._store.collection(PODS.identity).get(objects.object_key(target.namespace, target.name))
+        if pod is None:
+            raise not_found(PODS, target.name)
+        with self._store.rehearsal(dry_run or bool(wanted.get("dryRun"))):
+            if pod.content["status"]["phase"] not in _UNPROTECTED and "deletionTimestamp" not in pod.metadata:
+                self._ask_budgets(pod)
+            self._registry.check_preconditions(PODS, pod, options)
+            self._mark(pod)
+            self._registry.delete(PODS, pod.key, DeleteOptions(propagation=options.propagation))
+
+    def _ask_budgets(self, pod: Stored) -> None:
+        budgets = self._store.collection(BUDGETS.identity).scan(f"{pod.metadata['namespace']}/")
+        selecting = [each for each in budgets if _selects(each, pod)]
+        if len(selecting) > 1:
+            raise StatusError(500, "", _TOO_MANY)
+        for budget in selecting:
+            if _is_ready(pod) or not _lets_unhealthy_go(budget):
+                self._use(budget, pod.name)
+
+    def _use(self, budget: Stored, pod: str) -> None:
+        """Take one of the disruptions that a budget allows."""
+        _require_allowed(budget)
+        status = budget.content["status"]
+        left = status["disruptionsAllowed"] - 1
+        disrupted = {**status.get("disruptedPods", {}), pod: timestamp()}
+        status = status | {"disruptionsAllowed": left, "disruptedPods": disrupted}
+        if not left:
+            seen = {"observedGeneration": status["observedGeneration"], "message": ""}
+            status = with_condition(status, _ALLOWED, "False", reason="InsufficientPods", **seen)
+        self._write_status(BUDGETS, budget, status)
+
+    def _mark(self, pod: Stored) -> None:
+        status = pod.content["status"]
+        told = {"reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"}
+        self._write_status(PODS, pod, with_condition(status, "DisruptionTarget", "True", **told))
+
+    def _write_status(self, resource: ServedResource, stored: Stored, status: Content) -> None:
+        new = stored.content | {"metadata": dict(stored.metadata), "status": status}
+        namespace = stored.metadata["namespace"]
+        self._registry.update(resource, namespace, stored.name, lambda _: new, subresource="status")
+
+
+def _selects(budget: Stored, pod: Stored) -> bool:
+    selector: Content | None = budget.content["spec"].get("selector")
+    if selector is None:
+        return False
+    return Selector(PODS, labels=text_of_label_selector(selector)).matches(pod)
+
+
+def _is_ready(pod: Stored) -> bool:
+    ready = find_condition(pod.content["status"], "Ready")
+    return ready is not None and ready["status"] == "True"
+
+
+def _lets_unhealthy_go(budget: Stored) -> bool:
+    """Return whether a Pod that is not ready may go without taking a disruption."""
+    if budget.content["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return True
+    status: dict[str, int] = budget.content.get("status", {})
+    return 0 < status.get("desiredHealthy", 0) <= status.get("currentHealthy", 0)
+
+
+def _require_allowed(budget: Stored) -> None:
+    """Refuse an eviction that the budget's status does not allow."""
+    status = budget.content.get("status", {})
+    if status.get("observedGeneration", 0) < budget.metadata["generation"]:
+        message = f"The disruption budget {budget.name} is still being processed by the server."
+        raise disruption(message, retry_after=10)
+    allowed = status.get("disruptionsAllowed", 0)
+    if allowed < 0:
+        raise forbidden(BUDGETS, budget.name, "pdb disruptions allowed is negative")
+    if len(status.get("disruptedPods", {})) > _MOST_DISRUPTED:
+        cause = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
+        raise forbidden(BUDGETS, budget.name, cause)
+    if allowed == 0:
+        raise disruption(f"The disruption budget {budget.name} {_why_not(status)}")
+
+
+def _why_not(status: Content) -> str:
+    condition = find_condition(status, _ALLOWED) or {}
+    told = condition.get("message") if condition.get("status") == "False" else ""
+    desired, current = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)
+    refusal = "does not allow evicting pods currently"
+    if told and condition.get("reason") == "SyncFailed":
+        return f"{refusal} because it failed sync: {told}"
+    if current <= desired:
+        return f"needs {desired} healthy pods and has {current} currently"
+    return f"{refusal} ({condition['reason']}): {told}" if told else refusal

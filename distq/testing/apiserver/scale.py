@@ -1,0 +1,145 @@
+"""The scale subresource: an object's replicas as a Scale, and the object with the replicas of a Scale.
+
+Source: kubernetes pkg/registry/apps/*/storage, apiextensions-apiserver pkg/registry/customresource.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from distq.testing.apiserver.resources import SCALES, ScalePaths, ServedResource
+from distq.testing.apiserver.schema_validation import Cause
+from distq.testing.apiserver.selectors import text_of_label_selector
+from distq.testing.apiserver.status import bad_request, conflict, invalid
+from distq.testing.apiserver.store import Content, Stored
+
+_MOST = 2**31 - 1
+_GO_TYPES = {
+    str: "string",
+    bool: "bool",
+    int: "int64",
+    float: "float64",
+    type(None): "<nil>",
+    dict: "map[string]interface {}",
+    list: "[]interface {}",
+}
+_SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+
+
+def scale_of(resource: ServedResource, stored: Stored) -> Stored:
+    """Return an object as its Scale."""
+    return Stored(stored.key, _scale(resource, stored.content), stored.revision)
+
+
+def scaling(
+    resource: ServedResource, change: Callable[[Content], Content]
+) -> Callable[[Content | None], Content]:
+    """Return the change of an object that a change of its Scale means."""
+
+    def scaled(existing: Content | None) -> Content:
+        existing = existing or {}
+        scale = change(_scale(resource, existing))
+        if not resource.custom:
+            _require(resource, existing["metadata"], scale)
+        metadata = dict(existing["metadata"])
+        version = scale["metadata"].get("resourceVersion", "")
+        if version or not resource.custom:
+            metadata["resourceVersion"] = version
+        whole = existing | {"metadata": metadata}
+        return _with(whole, replicas_path(resource), scale["spec"].get("replicas", 0))
+
+    return scaled
+
+
+def violations_of_scale(resource: ServedResource, content: Content) -> Iterator[Cause]:
+    """Yield what keeps a custom resource from having a Scale."""
+    if resource.scale is None:
+        return
+    for path in resource.scale.replicas, resource.scale.status_replicas:
+        value, problem = _at(content, path), _mistyped(content, path)
+        if problem:
+            value = 0
+        elif value is not None and value < 0:
+            problem = "should be a non-negative integer"
+        elif value is not None and value > _MOST:
+            problem = f"should be less than or equal to {_MOST}"
+        if problem:
+            yield "FieldValueInvalid", f".{'.'.join(path)}", f"Invalid value: {value}: {problem}"
+
+
+def replicas_path(resource: ServedResource) -> tuple[str, ...]:
+    """Return where an object says how many replicas it wants."""
+    return _paths(resource).replicas
+
+
+def has_replicas(resource: ServedResource, content: Content) -> bool:
+    """Return whether an object wants any replicas; a Scale leaves out that it wants none."""
+    return bool(_at(content, replicas_path(resource)))
+
+
+def _scale(resource: ServedResource, content: Content) -> Content:
+    metadata, paths = content["metadata"], _paths(resource)
+    selector: Any = _at(content, paths.selector) if paths.selector else ""
+    text = selector if resource.custom else text_of_label_selector(selector or {})
+    replicas = _at(content, paths.replicas)
+    status = {"replicas": _at(content, paths.status_replicas) or 0}
+    return {
+        "metadata": {name: metadata[name] for name in _SHOWN if name in metadata},
+        "spec": {"replicas": replicas} if replicas else {},
+        "status": status | ({"selector": text} if text else {}),
+    }
+
+
+def _require(resource: ServedResource, metadata: Content, scale: Content) -> None:
+    """Refuse a Scale that no object of a built-in kind can have."""
+    name, replicas = metadata["name"], scale["spec"].get("replicas", 0)
+    if replicas < 0:
+        message = f"Invalid value: {replicas}: must be greater than or equal to 0"
+        raise invalid(SCALES.group, SCALES.kind, name, ("FieldValueInvalid", "spec.replicas", message))
+    uid = scale["metadata"].get("uid", metadata["uid"])
+    if uid != metadata["uid"]:
+        cause = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {metadata['uid']}"
+        raise conflict(replace(resource, plural=f"{resource.plural}/scale"), name, cause)
+
+
+def _paths(resource: ServedResource) -> ScalePaths:
+    if resource.scale is None:
+        raise bad_request(f"{resource.qualified} has no scale")
+    return resource.scale
+
+
+def _at(content: Content, path: Sequence[str]) -> Any:
+    value: Any = content
+    for step in path:
+        value = value.get(step) if isinstance(value, dict) else None
+    return value
+
+
+def _mistyped(content: Content, path: Sequence[str]) -> str:
+    """Return what on a path is no map, or at its end no whole number; empty where all is right, or absent."""
+    value: Any = content
+    for depth, step in enumerate(path, start=1):
+        if not isinstance(value, dict):
+            return _wrong(path[:depth], value, "map[string]interface{}")
+        if step not in value:
+            return ""
+        value = value[step]
+    return "" if type(value) is int else _wrong(path, value, "int64")
+
+
+def _wrong(path: Sequence[str], value: Any, wanted: str) -> str:
+    found = f"{_go(value)} is of the type {_GO_TYPES[type(value)]}"
+    return f".{'.'.join(path)} accessor error: {found}, expected {wanted}"
+
+
+def _go(value: Any) -> str:
+    """Return a value as Go prints it."""
+    if value is None:
+        return "<nil>"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _with(content: Content, path: Sequence[str], value: Any) -> Content:
+    """Return the content with a value at a path."""
+    first, *rest = path
+    return content | {first: _with(content.get(first) or {}, rest, value) if rest else value}

@@ -1,0 +1,1 @@
+"""Controllers that people run, written anew on distq; see README.md."""

@@ -1,0 +1,104 @@
+"""``distq dashboard``: who gets in is chosen by its options, and what would let in anybody is refused."""
+
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import urllib3
+from click.testing import CliRunner
+from werkzeug.security import check_password_hash
+
+from distq.cli.program import main
+from tests.cli.conftest import CommandLine
+from tests.dashboard.test_users import NOBODYS, file_of
+
+
+def test_the_dashboard_serves_until_it_is_stopped(distq: CommandLine) -> None:
+    """It says where, and what may be done there."""
+    process = distq.start("dashboard", "--bind", "127.0.0.1:0")
+    assert process.stderr is not None
+    line = process.stderr.readline()
+    assert "(read-only, no login: loopback only)" in line
+    url = next(word for word in line.split() if word.startswith("http"))
+    assert urllib3.request("GET", url, timeout=10).status == 200
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert process.returncode == 130
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--bind", "0.0.0.0:9181"], "loopback only"),
+        (["--bind", "0.0.0.0:9181", "--actions"], "loopback only"),
+        (["--bind", "localhost:http"], "no port number"),
+        (["--actions", "--read-only"], "cannot allow actions"),
+        (["--users", "none"], "cannot read users file none"),
+        (["--secret", "none"], "cannot read secret none"),
+        (["--trusted-header", "X-User", "--role", "see"], "Give the trusted proxies"),
+        (["--trusted-proxy", "10.0.0.1/8"], "bad trusted proxy"),
+        (["--url-prefix", "/../etc"], "bad URL prefix"),
+        (["--allowed-host", "a b"], "bad host"),
+    ],
+)
+def test_what_would_let_in_anybody_is_refused(distq: CommandLine, arguments: list[str], why: str) -> None:
+    """Each in one line, with status 2, and before anything listens."""
+    done = distq("dashboard", *arguments)
+    assert (done.returncode, done.stderr.count("\n"), done.stdout) == (2, 1, "")
+    assert why in done.stderr
+
+
+def test_with_a_login_any_address_is_bound(distq: CommandLine, tmp_path: Path) -> None:
+    """Who may repair is in the file, and who signs its logins in another; neither is shown."""
+    users = file_of(tmp_path, f"ada:repair:{NOBODYS}")
+    (tmp_path / "secret").write_text("sixteen bytes or more\n")
+    choices = ["--users", str(users), "--secret", str(tmp_path / "secret"), "--allowed-host", "Distq.Example"]
+    process = distq.start("dashboard", "--bind", "0.0.0.0:0", *choices)
+    assert process.stderr is not None
+    line = process.stderr.readline()
+    assert "(repairs allowed, with a login)" in line
+    port = re.findall(r":(\d+)/", line)[0]
+    answer = urllib3.request(
+        "GET", f"http://127.0.0.1:{port}/", headers={"Host": "distq.example"}, timeout=10, redirect=False
+    )
+    assert (answer.status, answer.headers["Location"]) == (302, "/login?next=/")
+    process.terminate()
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert "sixteen" not in said
+
+
+def test_a_password_becomes_a_hash() -> None:
+    """Read from stdin, so that it is in no history and no list of processes; none is refused."""
+    done = CliRunner().invoke(main, ["dashboard", "--hash-password"], input="correct horse\n")
+    assert done.exit_code == 0
+    assert check_password_hash(done.stdout.strip(), "correct horse")
+    for nothing in ("", "\n", "x" * 1025):
+        done = CliRunner().invoke(main, ["dashboard", "--hash-password"], input=nothing)
+        assert (done.exit_code, done.stdout) == (2, "")
+
+
+def test_a_password_is_typed_twice_and_not_shown(distq: CommandLine) -> None:
+    """At a terminal it is asked for, without an echo, and again until both are the same."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "distq", "dashboard", "--hash-password"]
+    with subprocess.Popen(
+        command, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs, env=distq.environment, close_fds=True
+    ) as process:
+        os.close(theirs)
+        said = b""
+        for typed in (b"correct horse\n", b"correct horse\n"):
+            while not said.rstrip(b" ").endswith(b":"):
+                said += os.read(ours, 1024)
+            os.write(ours, typed)
+            said += b"\n"
+        assert process.stdout is not None
+        hashed = process.stdout.read().decode().strip()
+    assert check_password_hash(hashed, "correct horse")
+    assert b"horse" not in said
+    os.close(ours)

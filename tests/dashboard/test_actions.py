@@ -1,0 +1,336 @@
+"""What the forms do to a real queue."""
+
+import logging
+import re
+from typing import Any
+
+import pytest
+from flask import Flask
+
+from distq.dashboard import Gate, actions, create_app
+from distq.errors import TerminalError
+from distq.inspector import Inspector
+from distq.redisio.connection import Connection
+from distq.workqueue.queue import Queue
+from tests.dashboard.conftest import HOSTILE_KEYS, NOWHERE
+from tests.dashboard.visitor import Visitor, fields_of
+
+
+@pytest.fixture
+def inspector(connection: Connection) -> Inspector:
+    """Look at what the forms did."""
+    return Inspector(connection)
+
+
+@pytest.fixture
+def app(inspector: Inspector) -> Flask:
+    """Make a dashboard in which everybody may repair."""
+    return create_app(inspector, Gate(actions=True))
+
+
+@pytest.fixture
+def visitor(app: Flask) -> Visitor:
+    """Open it."""
+    return Visitor(app)
+
+
+def act(visitor: Visitor, action: str, **fields: Any) -> list[str]:
+    """Send a form that acts at once; return what the next page says."""
+    answer = visitor.post(f"/queues/foos/actions/{action}", **fields)
+    assert answer.status_code == 303, answer.text
+    return visitor.messages()
+
+
+def confirm(visitor: Visitor, action: str, **fields: Any) -> str:
+    """Send a form that asks first; return the page that asks."""
+    answer = visitor.post(f"/queues/foos/actions/{action}", **fields)
+    assert answer.status_code == 200, answer.text
+    return answer.text
+
+
+def states(inspector: Inspector) -> dict[str, str]:
+    """Return the state of each item."""
+    return {item.key: item.state for item in inspector.items("foos", limit=1000)}
+
+
+def test_one_item_is_repaired(visitor: Visitor, inspector: Inspector, every_state: Queue) -> None:
+    """Requeue and park act at once, delete asks; each says what it did to which item."""
+    assert act(visitor, "requeue", key="ns/dead", state="dead") == ["Requeued ns/dead."]
+    assert act(visitor, "requeue", key="ns/delayed", state="delayed") == ["Requeued ns/delayed."]
+    assert act(visitor, "park", key="ns/ready", state="ready", reason="waits for INC-7") == [
+        "Parked ns/ready."
+    ]
+    parked = inspector.item("foos", "ns/ready")
+    assert parked is not None
+    assert (parked.state, parked.last_error) == ("dead", "waits for INC-7")
+    page = confirm(visitor, "delete", key="ns/dead", state="ready")
+    assert states(inspector)["ns/dead"] == "ready", "it is only asked"
+    assert act(visitor, "delete", **fields_of(page)) == ["Deleted ns/dead."]
+    assert states(inspector) == {"ns/delayed": "ready", "ns/processing": "processing", "ns/ready": "dead"}
+
+
+def test_a_state_is_looked_at_again(visitor: Visitor, inspector: Inspector, every_state: Queue) -> None:
+    """What left its state since the page was drawn is left alone, and that is said."""
+    stale = "Nothing was changed: ns/ready left its state meanwhile."
+    assert act(visitor, "requeue", key="ns/ready", state="dead") == [stale]
+    assert act(visitor, "delete", key="ns/ready", state="delayed", confirmed="yes") == [stale]
+    gone = "Nothing was changed: ns/gone left its state meanwhile."
+    assert act(visitor, "park", key="ns/gone", state="ready") == [gone]
+    keys = ["ns/dead", "ns/ready", "ns/gone"]
+    said = act(visitor, "requeue", key=keys, state="dead")
+    assert said == ["Requeued 1 item; 2 others had changed meanwhile."]
+    assert states(inspector)["ns/ready"] == "ready"
+
+
+def test_a_held_item_is_never_taken_from_its_worker(
+    visitor: Visitor, inspector: Inspector, every_state: Queue
+) -> None:
+    """Delete of a processing item is refused; of a dirty one only what is pending goes."""
+    said = act(visitor, "delete", key="ns/processing", state="processing", confirmed="yes")
+    assert "workers hold them" in said[0]
+    assert act(visitor, "delete", key="ns/processing", state="dirty", confirmed="yes") == [
+        "Deleted ns/processing."
+    ]
+    item = inspector.item("foos", "ns/processing")
+    assert item is not None
+    assert (item.state, item.dirty) == ("processing", False)
+
+
+@pytest.mark.parametrize("key", HOSTILE_KEYS)
+def test_any_key_is_repaired(visitor: Visitor, inspector: Inspector, queue: Queue, key: str) -> None:
+    """Whatever a key is made of, it survives the pages that ask, as text, and the right item is deleted."""
+    queue.add("default/other", key)
+    page = confirm(visitor, "delete", key=key, state="ready")
+    assert "<script>document" not in page
+    assert "<img" not in page
+    assert act(visitor, "delete", **fields_of(page))
+    assert states(inspector) == {"default/other": "ready"}
+
+
+@pytest.fixture
+def many(queue: Queue) -> Queue:
+    """Park 1,300 items of prod and 20 of test; keep ten delayed."""
+    queue.add(*(f"prod/{number}" for number in range(1000)))
+    queue.add(
+        *(f"prod/{number}" for number in range(1000, 1300)), *(f"test/{number}" for number in range(20))
+    )
+    inspector = Inspector(queue.connection)
+    assert inspector.park("foos", state="ready", reason="by a test") == 1320
+    queue.add(*(f"prod/late-{number}" for number in range(10)), after=1000)
+    return queue
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a request have time for one step alone."""
+    monkeypatch.setattr(actions, "STEP_SECONDS", 0.0)
+
+
+def test_all_that_match_are_counted_first(visitor: Visitor, inspector: Inspector, many: Queue) -> None:
+    """The page that asks says how many it is about; then all of these and no others are changed."""
+    page = confirm(visitor, "requeue", all="yes", state="dead", match="prod/*")
+    assert "Requeue dead items of foos that match prod/*?" in page
+    assert "About 1,300 items now." in page
+    assert inspector.count("foos", state="dead") == 1320
+    assert act(visitor, "requeue", **fields_of(page)) == ["Requeued 1300 items."]
+    assert inspector.count("foos", state="dead") == 20
+    assert inspector.count("foos", state="ready") == 1300
+    assert inspector.count("foos", state="delayed") == 10
+    page = confirm(visitor, "delete", all="yes", state="dead", key="prod/late-1")
+    assert "20 items now." in page
+    assert act(visitor, "delete", **fields_of(page)) == ["Deleted 20 items."]
+    assert inspector.count("foos", state="delayed") == 10, "the ticked ones do not count beside all"
+
+
+@pytest.mark.usefixtures("hurried")
+def test_a_long_repair_goes_on_page_by_page(visitor: Visitor, inspector: Inspector, many: Queue) -> None:
+    """Each page says how far it is and carries on; one sent again, as by a reload, changes nothing twice."""
+    page = confirm(visitor, "requeue", all="yes", state="dead", match="prod/*")
+    pages, answer = [], visitor.post("/queues/foos/actions/requeue", **fields_of(page))
+    while answer.status_code == 200:
+        pages.append(answer.text)
+        if len(pages) == 2:
+            visitor.post("/queues/foos/actions/requeue", **fields_of(pages[0]))
+        answer = visitor.post("/queues/foos/actions/requeue", **fields_of(pages[-1]))
+    assert len(pages) >= 2
+    assert all('id="onward"' in each and "<progress" in each for each in pages)
+    counts = [int(re.findall(r"([\d,]+) changed, ", each)[0].replace(",", "")) for each in pages]
+    assert counts == sorted(counts)
+    assert counts[0] > 0
+    (said,) = [text for text in visitor.messages() if text.startswith("Requeued")][-1:]
+    assert re.match(r"Requeued \d+ items", said)
+    assert (inspector.count("foos", state="dead"), inspector.count("foos", state="ready")) == (20, 1300)
+
+
+@pytest.mark.usefixtures("hurried")
+def test_a_repair_can_be_stopped(visitor: Visitor, inspector: Inspector, many: Queue) -> None:
+    """Who does not send the next form changes no more."""
+    page = confirm(visitor, "delete", all="yes", state="dead")
+    answer = visitor.post("/queues/foos/actions/delete", **fields_of(page))
+    assert answer.status_code == 200
+    assert ">Stop</a>" in answer.text
+    assert 0 < inspector.count("foos", state="dead") < 1320
+
+
+def test_what_fails_halfway_says_how_far_it_came(
+    visitor: Visitor, inspector: Inspector, many: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where Redis goes away in the middle, what was changed before is told beside the error."""
+    page = confirm(visitor, "requeue", all="yes", state="dead")
+    broken = Inspector(NOWHERE)
+    step, steps = Inspector.repair_some, iter([True, False])
+
+    def once(self: Inspector, *arguments: Any, **named: Any) -> Any:
+        return step(self if next(steps) else broken, *arguments, **named)
+
+    monkeypatch.setattr(Inspector, "repair_some", once)
+    stopped, done = act(visitor, "requeue", **fields_of(page))
+    assert stopped.startswith("It stopped: ")
+    assert done == f"Requeued {inspector.count('foos', state='ready')} items."
+
+
+def test_an_item_is_added(visitor: Visitor, inspector: Inspector, every_state: Queue) -> None:
+    """With a priority, or for later; what was pending already is told."""
+    assert act(visitor, "add", key="ns/new", priority="7") == ["Added ns/new."]
+    assert act(visitor, "add", key="ns/new", priority="7") == ["ns/new was pending already."]
+    assert act(visitor, "add", key="ns/later", delay="60") == ["Added ns/later."]
+    new, later = inspector.item("foos", "ns/new"), inspector.item("foos", "ns/later")
+    assert new is not None
+    assert later is not None
+    assert (new.state, new.priority, later.state) == ("ready", 7, "delayed")
+
+
+@pytest.mark.parametrize(
+    ("action", "fields", "why"),
+    [
+        ("add", {}, "bad key ''"),
+        ("add", {"key": "a\x00"}, "control characters"),
+        ("add", {"key": "a" * 1025}, "1025 bytes"),
+        ("add", {"key": "a", "priority": "901"}, "priority"),
+        ("add", {"key": "a", "priority": "high"}, "priority and delay are numbers"),
+        ("add", {"key": "a", "delay": "-1"}, "delay"),
+        ("add", {"key": "a", "delay": "nan"}, "delay"),
+        ("requeue", {}, "no state"),
+        ("requeue", {"state": "dead"}, "no items chosen"),
+        ("requeue", {"state": "finished", "all": "yes"}, "no state"),
+        ("requeue", {"state": "dead", "key": ""}, "bad key"),
+        ("park", {"state": "ready", "key": "ns/ready", "reason": "a\nb"}, "bad reason"),
+        ("resync", {}, "no informer feeds foos"),
+        ("trace-on", {"minutes": "soon"}, "minutes are a number"),
+        ("trace-on", {"minutes": "99999"}, "bad trace"),
+        ("trace-on", {"minutes": "nan"}, "bad trace"),
+    ],
+)
+@pytest.mark.usefixtures("every_state")
+def test_bad_input_changes_nothing(
+    visitor: Visitor, inspector: Inspector, action: str, fields: dict[str, str], why: str
+) -> None:
+    """A form that makes no sense is answered by one message that says why."""
+    before = states(inspector)
+    (said,) = act(visitor, action, **fields)
+    assert why in said
+    assert states(inspector) == before
+    assert inspector.traced_until("foos") is None
+
+
+@pytest.mark.parametrize("action", ["requeue", "delete", "park", "add", "pause", "resume", "trace-on"])
+def test_no_action_makes_a_queue(visitor: Visitor, inspector: Inspector, action: str) -> None:
+    """A queue that is not there is not made by a form, and one that has no such name neither."""
+    for queue in ("bars", "-bad-"):
+        answer = visitor.post(
+            f"/queues/{queue}/actions/{action}", key="a", state="dead", confirmed="yes", all="yes"
+        )
+        assert answer.status_code == 303
+        assert visitor.messages()
+    assert inspector.queues() == []
+    assert visitor.post("/queues/foos/actions/drop").status_code == 404
+
+
+def test_a_queue_is_paused_and_resumed(visitor: Visitor, inspector: Inspector, every_state: Queue) -> None:
+    """Each says so, and says where it was so already."""
+    assert act(visitor, "pause") == ["Paused foos: nothing is claimed until it is resumed."]
+    assert inspector.queues()[0].paused
+    assert act(visitor, "pause") == ["It was paused already."]
+    assert act(visitor, "resume") == ["Resumed foos."]
+    assert not inspector.queues()[0].paused
+    assert act(visitor, "resume") == ["It was not paused."]
+
+
+def test_a_trace_is_switched(visitor: Visitor, inspector: Inspector, every_state: Queue) -> None:
+    """For so many minutes by the server's clock, and off before they are over."""
+    assert act(visitor, "trace-on", minutes="5") == ["foos is traced for 5m0s."]
+    until = inspector.traced_until("foos")
+    assert until is not None
+    assert 290 < until - inspector.now() <= 300
+    assert act(visitor, "trace-off") == ["foos is traced no more."]
+    assert inspector.traced_until("foos") is None
+    act(visitor, "trace-on", match="ns/new-*")
+    act(visitor, "add", key="ns/new-1")
+    act(visitor, "add", key="ns/other")
+    assert {event.key for event in inspector.trace("foos")} >= {"ns/new-1"}
+    assert "ns/other" not in {event.key for event in inspector.trace("foos")}
+
+
+def test_a_resync_asks_first(visitor: Visitor, inspector: Inspector, connection: Connection) -> None:
+    """It names what is listed, and lists it after the answer."""
+    from tests.support.populated import Populated
+
+    Populated(connection)
+    page = visitor.post("/queues/foos/actions/resync").text
+    resources = [stream.resource for stream in inspector.streams("foos")]
+    assert resources
+    assert all(resource in page for resource in resources)
+    assert any(stream.version is not None for stream in inspector.streams("foos"))
+    (said,) = act(visitor, "resync", confirmed="yes")
+    assert f"lists {len(resources)} resource" in said
+    assert all(stream.version is None for stream in inspector.streams("foos"))
+
+
+def test_an_action_leads_back_to_its_page(visitor: Visitor, every_state: Queue) -> None:
+    """To where the form was, if that is on this server; else to the queue."""
+    post = visitor.post
+    here = "/queues/foos?state=dead&page=2"
+    assert post("/queues/foos/actions/pause", next=here).location == here
+    assert post("/queues/foos/actions/pause", next="https://evil.example").location == "/queues/foos"
+    assert post("/queues/foos/actions/pause").location == "/queues/foos"
+
+
+def test_a_redis_that_is_away_is_told() -> None:
+    """An action that Redis does not answer leads back with its error; nobody is told that it was done."""
+    visitor = Visitor(create_app(Inspector(NOWHERE), Gate(actions=True)))
+    (said,) = act(visitor, "pause")
+    assert said.startswith("pause failed: ")
+    assert "127.0.0.1:1" in said
+
+
+def test_each_action_is_in_the_log(
+    visitor: Visitor, every_state: Queue, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who, from where, what and how many: one line for each, with fields for programs."""
+    with caplog.at_level(logging.INFO, logger="distq.dashboard.audit"):
+        act(visitor, "pause")
+        act(visitor, "requeue", key=["ns/dead", "ns/ready"], state="dead")
+        act(visitor, "park", key="ns/ready\u202e<b>", state="ready")
+        page = confirm(visitor, "delete", all="yes", state="ready", match="ns/*")
+        act(visitor, "delete", **fields_of(page))
+    assert [record.getMessage() for record in caplog.records] == [
+        "somebody from 127.0.0.1: pause foos: done",
+        "somebody from 127.0.0.1: requeue 2 items of foos: 1 of 2 changed: ns/dead, ns/ready",
+        "somebody from 127.0.0.1: park ns/ready\u202e<b> of foos: 0 of 1 changed",
+        "somebody from 127.0.0.1: delete ready items of foos that match ns/*: 2 of 2 changed",
+    ]
+    facts = vars(caplog.records[1])
+    assert (facts["action"], facts["queue"], facts["chosen"], facts["changed"]) == ("requeue", "foos", 2, 1)
+    assert facts["address"] == "127.0.0.1"
+
+
+def test_a_dead_item_that_fails_again_is_told_by_its_next_state(
+    visitor: Visitor, inspector: Inspector, queue: Queue
+) -> None:
+    """A requeued item begins anew: its failures are forgotten."""
+    queue.add("ns/web")
+    queue.settle(queue.get(timeout=5), TerminalError("no such image"))
+    act(visitor, "requeue", key="ns/web", state="dead")
+    item = inspector.item("foos", "ns/web")
+    assert item is not None
+    assert (item.state, item.failures) == ("ready", 0)

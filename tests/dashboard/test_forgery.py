@@ -1,0 +1,195 @@
+"""What other people's pages, proxies and requests try in the name of somebody who may repair, and fail at."""
+
+from pathlib import Path
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+
+from distq.dashboard import Gate, create_app
+from distq.dashboard.security import LARGEST_BODY
+from distq.dashboard.users import Users
+from distq.inspector import Inspector
+from distq.redisio.connection import Connection
+from distq.workqueue.queue import Queue
+from tests.dashboard.test_login import HASH
+from tests.dashboard.test_users import file_of
+from tests.dashboard.visitor import Visitor
+
+PAUSE = "/queues/foos/actions/pause"
+ACTIONS = ["requeue", "delete", "park", "add", "pause", "resume", "resync", "trace-on", "trace-off"]
+
+
+@pytest.fixture
+def app(connection: Connection, every_state: Queue, tmp_path: Path) -> Flask:
+    """Make a dashboard of a queue with an item in each state, where ada may repair and bob may see."""
+    users = Users(file_of(tmp_path, f"ada:repair:{HASH}", f"bob:see:{HASH}"))
+    return create_app(Inspector(connection), Gate(users=users))
+
+
+@pytest.fixture
+def victim(app: Flask) -> Visitor:
+    """Log somebody in who may repair, and let them open a page."""
+    visitor = Visitor(app)
+    visitor.log_in("ada")
+    visitor.token()
+    return visitor
+
+
+@pytest.fixture
+def unpaused(connection: Connection) -> "Unpaused":
+    """Give what says whether nothing has happened."""
+    return Unpaused(Inspector(connection))
+
+
+class Unpaused:
+    """The queue that every attack tries to pause."""
+
+    def __init__(self, inspector: Inspector) -> None:
+        self._inspector = inspector
+
+    def __bool__(self) -> bool:
+        (queue,) = self._inspector.queues()
+        return not queue.paused
+
+
+def test_a_form_of_ours_acts(victim: Visitor, unpaused: Unpaused) -> None:
+    """What all the others try is possible, from a page of this session."""
+    assert victim.post(PAUSE).status_code == 303
+    assert not unpaused
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site", "none"])
+def test_a_form_of_another_site_does_not_act(victim: Visitor, unpaused: Unpaused, site: str) -> None:
+    """Even with the right token, a request that begins elsewhere is refused: form, fetch or another port."""
+    token = victim.token()
+    headers = {"Sec-Fetch-Site": site}
+    answer = victim.client.post(PAUSE, data={"csrf_token": token}, headers=headers)
+    assert answer.status_code == 403
+    assert "another site" in answer.text
+    assert unpaused
+
+
+@pytest.mark.parametrize("token", ["", "x", "é", "a-token-that-a-page-made ", "A-TOKEN-THAT-A-PAGE-MADE"])
+def test_a_forged_token_does_not_act(victim: Visitor, unpaused: Unpaused, token: str) -> None:
+    """A browser that does not say from where a request comes is protected by the token."""
+    victim.token()
+    assert victim.client.post(PAUSE, data={"csrf_token": token}).status_code == 403
+    assert victim.client.post(PAUSE).status_code == 403
+    assert unpaused
+
+
+def test_a_token_of_another_session_does_not_act(app: Flask, victim: Visitor, unpaused: Unpaused) -> None:
+    """An attacker's own token, from their own login, is good for their own session alone."""
+    eve = Visitor(app)
+    eve.log_in("ada")
+    with eve.client.session_transaction() as session:
+        session["csrf"] = "eves"
+    victim.token()
+    assert victim.post_as_given(PAUSE, csrf_token="eves").status_code == 403
+    assert unpaused
+
+
+def test_nobody_is_logged_in_as_somebody_else(app: Flask) -> None:
+    """The form to log in has a token, too: a page elsewhere cannot log its visitors in as its author."""
+    visitor = Visitor(app)
+    assert visitor.post_as_given("/login", name="ada", password="correct horse").status_code == 403
+    assert visitor.get("/").status_code == 302
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "PATCH"])
+def test_no_link_or_image_acts(victim: Visitor, unpaused: Unpaused, method: str, action: str) -> None:
+    """An action takes POST alone, whatever token a link carries."""
+    victim.token()
+    answer = victim.client.open(
+        f"/queues/foos/actions/{action}",
+        method=method,
+        query_string={"csrf_token": victim.token(), "confirmed": "yes"},
+        headers=victim.headers,
+    )
+    assert answer.status_code in {403, 405}
+    assert answer.status_code == 405 or method not in {"GET", "HEAD"}
+    assert unpaused
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_who_may_see_may_not_repair(
+    app: Flask, connection: Connection, action: str, every_state: Queue
+) -> None:
+    """Each action of who has the role see is refused, and nothing changes."""
+    bob = Visitor(app)
+    bob.log_in("bob")
+    before = connection.execute("HGETALL", "distq:{foos}:meta")
+    fields = {"key": "ns/dead", "state": "dead", "confirmed": "yes"}
+    answer = bob.post(f"/queues/foos/actions/{action}", **fields)
+    assert answer.status_code == 403
+    assert "you may look" in answer.text
+    (queue,) = Inspector(connection).queues()
+    assert (queue.dead, queue.delayed, queue.ready, queue.paused) == (1, 1, 1, False)
+    assert connection.execute("HGETALL", "distq:{foos}:meta") == before
+
+
+def test_without_actions_nobody_repairs_on_loopback(
+    browser: FlaskClient, unpaused: Unpaused, queue: Queue
+) -> None:
+    """A dashboard without a login shows only, unless it was started with --actions."""
+    queue.add("a")
+    visitor = Visitor(browser.application)
+    assert visitor.post(PAUSE).status_code == 403
+    assert unpaused
+
+
+def test_a_read_only_dashboard_refuses_whoever_asks(
+    connection: Connection, every_state: Queue, tmp_path: Path, unpaused: Unpaused
+) -> None:
+    """With --read-only the role repair is a role see."""
+    users = Users(file_of(tmp_path, f"ada:repair:{HASH}"))
+    visitor = Visitor(create_app(Inspector(connection), Gate(users=users, read_only=True)))
+    visitor.log_in("ada")
+    assert visitor.post(PAUSE).status_code == 403
+    assert unpaused
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "distq.example.evil.example", "xdistq.example", "distq.example."]
+)
+def test_other_names_get_nothing(connection: Connection, host: str) -> None:
+    """A name that merely resolves here is refused (DNS rebinding), also beside an allowed one."""
+    client = create_app(Inspector(connection), Gate(allowed_hosts=["distq.example"])).test_client()
+    assert client.get("/", headers={"Host": host}).status_code == 421
+    for fine in ("distq.example", "DISTQ.example:8443", "localhost"):
+        assert client.get("/", headers={"Host": fine}).status_code == 200
+
+
+def test_a_forwarded_host_is_no_host(connection: Connection) -> None:
+    """X-Forwarded-Host changes neither whether a request is answered nor where it leads."""
+    client = create_app(Inspector(connection)).test_client()
+    headers = {"Host": "evil.example", "X-Forwarded-Host": "localhost"}
+    assert client.get("/", headers=headers).status_code == 421
+
+
+def test_a_huge_body_is_refused(victim: Visitor, unpaused: Unpaused) -> None:
+    """Ten megabytes are not read; a page of the longest keys is."""
+    field = 'Content-Disposition: form-data; name="key"'
+    for form, kind in (
+        ("key=" + "x" * 10_000_000, "application/x-www-form-urlencoded"),
+        (f"--b\r\n{field}\r\n\r\n{'x' * 10_000_000}\r\n--b--", "multipart/form-data; boundary=b"),
+    ):
+        answer = victim.client.post(PAUSE, data=form, content_type=kind, headers=victim.headers)
+        assert answer.status_code == 413
+    keys = ["é" * 508 + f"{number:03}" for number in range(200)]
+    assert sum(len(key.encode()) * 3 for key in keys) < LARGEST_BODY
+    assert victim.post("/queues/foos/actions/requeue", key=keys, state="dead").status_code == 303
+    assert unpaused
+
+
+def test_a_frame_shows_nothing_and_forms_stay_here(victim: Visitor) -> None:
+    """No page can be framed, so no click can be stolen; and no injected form leads elsewhere."""
+    for path in ("/", "/login", "/nowhere"):
+        headers = victim.get(path).headers
+        assert headers["X-Frame-Options"] == "DENY"
+        policy = headers["Content-Security-Policy"]
+        assert "frame-ancestors 'none'" in policy
+        assert "form-action 'self'" in policy
+        assert "base-uri 'none'" in policy

@@ -1,0 +1,276 @@
+"""Who has to log in does, and nobody else gets any further."""
+
+import logging
+from pathlib import Path
+
+import pytest
+from flask import Flask
+
+from distq.dashboard import Gate, create_app
+from distq.dashboard.attempts import BURST
+from distq.dashboard.onward import local_path
+from distq.dashboard.proxies import parse_network
+from distq.dashboard.users import Users, hash_password
+from distq.inspector import Inspector
+from tests.dashboard.conftest import NOWHERE
+from tests.dashboard.test_users import file_of
+from tests.dashboard.visitor import PASSWORD, Visitor
+
+HASH = hash_password(PASSWORD)
+IN, OUT = 503, 302
+"""What a page answers to who is let in, since Redis does not answer; and to who has to log in."""
+
+
+@pytest.fixture
+def users(tmp_path: Path) -> Path:
+    """Write a users file with one who may repair and one who may see."""
+    return file_of(tmp_path, f"ada:repair:{HASH}", f"bob:see:{HASH}")
+
+
+@pytest.fixture
+def app(users: Path) -> Flask:
+    """Make a dashboard that asks for a login, on a Redis that does not answer."""
+    return create_app(Inspector(NOWHERE), Gate(users=Users(users)))
+
+
+CLOSED = [
+    "/",
+    "/workers",
+    "/0/view/workers",
+    "/queues/foos",
+    "/queues/foos/items/a",
+    "/informers",
+    "/0/data/queues.json",
+    "/0/data/workers.json",
+    "/0/data/jobs/foos/queued/25/asc/1.json",
+    "/0/view/job/foos:ready:a",
+    "/nowhere",
+]
+
+
+@pytest.mark.parametrize("path", CLOSED)
+def test_nothing_is_shown_before_a_login(app: Flask, path: str) -> None:
+    """Each page leads to the form, and back to itself afterwards; data for a script are refused."""
+    visitor = Visitor(app)
+    answer = visitor.get(path)
+    assert answer.status_code == 302
+    assert answer.location.startswith("/login?next=/")
+    headers = {"Sec-Fetch-Dest": "empty", "Sec-Fetch-Site": "same-origin"}
+    assert visitor.client.get(path, headers=headers).status_code == 401
+    assert visitor.post("/queues/foos/actions/pause").status_code == 401
+    assert visitor.post("/queue/foos/queued/empty").status_code == 401
+
+
+def test_the_form_needs_nothing_that_is_closed(app: Flask) -> None:
+    """The page to log in and its files come without a login, and ask Redis nothing."""
+    visitor = Visitor(app)
+    assert "password" in visitor.get("/login").text
+    with visitor.get("/static/css/main.css") as answer:
+        assert answer.status_code == 200
+
+
+def test_a_login_leads_back_and_lasts(app: Flask) -> None:
+    """Name and password open all pages for this browser, and for no other."""
+    visitor = Visitor(app)
+    answer = visitor.log_in("ada", next="/workers")
+    assert (answer.status_code, answer.location) == (303, "/workers")
+    assert visitor.get("/workers").status_code == IN
+    assert visitor.get("/login").status_code == 302, "who is in need not log in"
+    assert Visitor(app).get("/").status_code == OUT
+
+
+@pytest.mark.parametrize(
+    ("name", "password"),
+    [
+        ("ada", "wrong"),
+        ("ada", ""),
+        ("eve", PASSWORD),
+        ("", PASSWORD),
+        ("ada:repair", PASSWORD),
+        ("x" * 999, "y"),
+    ],
+)
+def test_a_wrong_password_opens_nothing(app: Flask, name: str, password: str) -> None:
+    """The answer does not tell whether the name exists, and shows nothing of what was typed."""
+    visitor = Visitor(app)
+    answer = visitor.log_in(name, password)
+    assert answer.status_code == 403
+    assert "Name or password is wrong." in answer.text
+    assert "Set-Cookie" not in answer.headers or "id" not in answer.headers["Set-Cookie"]
+    assert visitor.get("/").status_code == OUT
+
+
+def test_guessing_is_slowed_down(app: Flask) -> None:
+    """After some wrong ones even the right password has to wait, and is told how long."""
+    visitor = Visitor(app)
+    for _ in range(BURST):
+        assert visitor.log_in("ada", "wrong").status_code == 403
+    answer = visitor.log_in("ada")
+    assert answer.status_code == 429
+    assert 0 < int(answer.headers["Retry-After"]) <= 10
+    assert "Too many tries" in answer.text
+
+
+def test_a_login_makes_a_new_session(app: Flask) -> None:
+    """What somebody planted in the browser before, a token too, is good for nothing afterwards."""
+    visitor = Visitor(app)
+    with visitor.client.session_transaction() as session:
+        session.update(csrf="planted", id="planted")
+    visitor.log_in("ada")
+    with visitor.client.session_transaction() as session:
+        assert session["id"] != "planted"
+        assert "csrf" not in session
+    assert visitor.post_as_given("/logout", csrf_token="planted").status_code == 403
+
+
+def test_a_session_ends_by_logging_out(app: Flask) -> None:
+    """Afterwards a copy of the cookie opens nothing, either."""
+    visitor, thief = Visitor(app), Visitor(app)
+    visitor.log_in("ada")
+    with visitor.client.session_transaction() as session:
+        stolen = dict(session)
+    with thief.client.session_transaction() as session:
+        session.update(stolen)
+    assert thief.get("/").status_code == IN
+    assert visitor.post("/logout").status_code == 303
+    assert visitor.get("/").status_code == OUT
+    assert thief.get("/").status_code == OUT
+
+
+def test_a_session_ends_with_its_line(app: Flask, users: Path) -> None:
+    """Another password, another role and no line at all end the sessions of a name."""
+    visitor = Visitor(app)
+    visitor.log_in("ada")
+    assert visitor.get("/").status_code == IN
+    users.write_text(f"ada:see:{HASH}\nbob:see:{HASH}\n")
+    assert visitor.get("/").status_code == OUT
+    visitor.log_in("ada")
+    users.write_text(f"ada:see:{hash_password('another')}\n")
+    assert visitor.get("/").status_code == OUT
+
+
+def test_another_secret_ends_all_sessions(users: Path) -> None:
+    """A cookie that another dashboard signed, or nobody, is none; one of the same secret outlives it."""
+    secret = b"sixteen bytes or more"
+    first, second, third = (
+        create_app(Inspector(NOWHERE), Gate(users=Users(users), **secrets))  # type: ignore[arg-type]  # as given
+        for secrets in ({"secret": secret}, {"secret": secret}, {})
+    )
+    visitor = Visitor(first)
+    visitor.log_in("ada")
+    (cookie,) = (visitor.client._cookies or {}).values()
+    for app, status in ((second, IN), (third, OUT)):
+        other = Visitor(app)
+        other.client.set_cookie(cookie.key, cookie.value)
+        other.client.set_cookie(app.session_interface.get_cookie_name(app), cookie.value)
+        assert other.get("/").status_code == status
+    forged = Visitor(first)
+    forged.client.set_cookie(cookie.key, cookie.value[:-2])
+    assert forged.get("/").status_code == OUT
+
+
+def test_the_cookie_is_for_this_site_alone(app: Flask) -> None:
+    """No script reads it, no other site sends it; if it came over TLS, it goes so only."""
+    cookie = Visitor(app).get("/login").headers["Set-Cookie"]
+    assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(cookie.split("; "))
+    assert "Secure" not in cookie
+    assert "Expires" not in cookie
+    assert "Secure" in Visitor(app).get("/login", base_url="https://localhost").headers["Set-Cookie"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/queues/foos?state=dead&match=prod%2F*",
+        "/a:b",
+        "/distq/queues/a~2Fb",
+        "/?next=https://evil.example",
+    ],
+)
+def test_a_path_of_ours_is_led_to(path: str) -> None:
+    """After a login or an action people come to where they were."""
+    assert local_path(path) == path
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    [
+        "https://evil.example/",
+        "//evil.example",
+        "///evil.example",
+        "/\\evil.example",
+        "\\\\evil.example",
+        "/\t/evil.example",
+        "\t//evil.example",
+        "/\n/evil.example",
+        "javascript:alert(1)",
+        "evil.example",
+        "/a\r\nSet-Cookie: x=y",
+        "",
+        None,
+    ],
+)
+def test_nobody_is_led_elsewhere(app: Flask, elsewhere: str | None) -> None:
+    """What would leave this server is not followed: neither from the link to the form nor from the form."""
+    assert local_path(elsewhere) is None
+    visitor = Visitor(app)
+    assert visitor.log_in("ada", next=elsewhere or "").location == "/"
+    assert visitor.get("/login", query_string={"next": elsewhere or ""}).location == "/"
+
+
+def test_a_link_of_another_site_finds_who_is_logged_in(app: Flask) -> None:
+    """The cookie does not come along with it, so the page asks once more, by itself."""
+    headers = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+    answer = app.test_client().get("/queues/foos", headers=headers)
+    assert answer.status_code == 200
+    assert '<meta http-equiv="refresh" content="0">' in answer.text
+    assert "Set-Cookie" not in answer.headers, "the session of another tab stays what it is"
+
+
+@pytest.fixture
+def behind_proxy(users: Path) -> Flask:
+    """Make a dashboard whose people are named by a proxy on 10.0.0.0/8."""
+    return create_app(
+        Inspector(NOWHERE),
+        Gate(
+            users=Users(users),
+            trusted_header="X-Forwarded-User",
+            trusted_proxies=[parse_network("10.0.0.0/8")],
+            allowed_hosts=["distq.example"],
+        ),
+    )
+
+
+def test_a_trusted_proxy_says_who_it_is(behind_proxy: Flask) -> None:
+    """Its word opens all pages in the role of the name; a name without a role is told so."""
+    from_proxy = {"environ_base": {"REMOTE_ADDR": "10.0.0.1"}}
+    ada = Visitor(behind_proxy, **{"X-Forwarded-User": "ada", "Host": "distq.example"})
+    assert ada.get("/", **from_proxy).status_code == IN
+    eve = Visitor(behind_proxy, **{"X-Forwarded-User": "eve"})
+    assert eve.get("/", **from_proxy).status_code == OUT
+    both = Visitor(behind_proxy, **{"X-Forwarded-User": "eve, ada"})
+    assert both.get("/", **from_proxy).status_code == OUT
+
+
+@pytest.mark.parametrize("peer", ["127.0.0.1", "192.0.2.1"])
+def test_nobody_else_says_who_it_is(behind_proxy: Flask, peer: str) -> None:
+    """The header from any other peer is not read: not from this machine, either."""
+    eve = Visitor(behind_proxy, **{"X-Forwarded-User": "ada", "X-Forwarded-For": "10.0.0.1"})
+    assert eve.get("/", environ_base={"REMOTE_ADDR": peer}).status_code == OUT
+
+
+def test_logins_are_in_the_log(app: Flask, caplog: pytest.LogCaptureFixture) -> None:
+    """Who came and went, and who failed, from where; what is no user's name may be a password, and is not."""
+    visitor = Visitor(app)
+    with caplog.at_level(logging.INFO, logger="distq.dashboard.audit"):
+        visitor.log_in("my secret")
+        visitor.log_in("ada", "wrong")
+        visitor.log_in("ada")
+        visitor.post("/logout")
+    assert [record.getMessage() for record in caplog.records] == [
+        "somebody from 127.0.0.1: login refused, as an unknown name",
+        "somebody from 127.0.0.1: login refused, as ada",
+        "ada from 127.0.0.1: logged in",
+        "ada from 127.0.0.1: logged out",
+    ]

@@ -1,0 +1,62 @@
+"""How the pages look in a real browser: at two widths, light and dark, for who sees well and who does not."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from distq.redisio.connection import Connection
+from tests.dashboard.chromium import Browser, browser
+from tests.dashboard.pictures import BUILT, PATHS
+from tests.dashboard.scene import play
+
+pytestmark = pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True, scope="session")
+AUDIT = (Path(__file__).parent / "audit.js").read_text()
+
+
+@pytest.fixture
+def scene(connection: Connection, served: str) -> Iterator[str]:
+    """Fill queues with something of everything; give the URL of their dashboard."""
+    with ExitStack() as handles:
+        play(connection, handles)
+        yield served
+
+
+@pytest.mark.parametrize("width", [390, 1300])
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_every_page_can_be_read(chromium: str, tmp_path: Path, scene: str, width: int, dark: bool) -> None:
+    """Contrast of 4.5 at least, a name for all that acts or shows, one heading, nothing beyond the window."""
+    with browser(chromium, tmp_path) as window:
+        window.size(width, dark=dark)
+        for name, path in PATHS.items():
+            window.open(scene + path)
+            window.picture(BUILT / f"{name}-{width}{'-dark' if dark else ''}.png")
+            assert window.run(AUDIT) == [], name
+        assert without_statuses(window) == []
+
+
+def test_the_background_follows_the_browsers_wish(chromium: str, tmp_path: Path, served: str) -> None:
+    """Dark mode is the browser's, without a setting of ours."""
+    with browser(chromium, tmp_path) as window:
+        grounds = []
+        for dark in (False, True):
+            window.size(1300, dark=dark)
+            window.open(f"{served}/")
+            grounds.append(window.run("getComputedStyle(document.body).backgroundColor"))
+    assert grounds == ["rgb(246, 248, 250)", "rgb(13, 17, 23)"]
+
+
+def test_pages_need_no_script(chromium: str, tmp_path: Path, scene: str) -> None:
+    """Without a script each page is whole: the same rows, pictures and tables."""
+    with browser(chromium, tmp_path) as window:
+        window.scripts(allowed=False)
+        window.open(f"{scene}/queues/websites")
+        assert window.run("document.querySelectorAll('#items tbody tr').length") == 50
+        assert window.run("document.querySelectorAll('figure svg').length") == 5
+        assert window.run("document.getElementById('live').textContent") == ""
+
+
+def without_statuses(window: Browser) -> list[str]:
+    """Return what the console says, but for the page that is not there."""
+    return [line for line in window.console if "404" not in line]

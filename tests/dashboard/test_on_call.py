@@ -1,0 +1,189 @@
+"""What somebody on call does, in a real browser, on a wide and on a narrow screen."""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from distq.errors import TerminalError
+from distq.inspector import Inspector
+from distq.redisio.connection import Connection
+from distq.testing.embedded_valkey import EmbeddedValkey
+from distq.workqueue.queue import Queue
+from tests import ROOT
+from tests.dashboard.chromium import Browser, browser
+from tests.dashboard.conftest import dashboard
+from tests.dashboard.test_login import HASH
+from tests.dashboard.test_users import file_of
+from tests.dashboard.visitor import PASSWORD
+from tests.support.parts import program
+
+ONE_SERVER = pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True, scope="session")
+KEPT = ROOT / "build" / "screenshots"
+
+
+@pytest.fixture
+def window(tmp_path: Path) -> Iterator[Browser]:
+    """Open a browser; without one on this machine skip, or fail in CI."""
+    chromium = program("chromium", "chromium-browser", "google-chrome", package="chromium")
+    with browser(chromium, tmp_path / "profile") as opened:
+        yield opened
+
+
+@pytest.fixture
+def guarded(redis_server: EmbeddedValkey, tmp_path: Path) -> Iterator[str]:
+    """Give the URL of a dashboard with a login, below a prefix."""
+    users = file_of(tmp_path, f"ada:repair:{HASH}", f"bob:see:{HASH}")
+    with dashboard(redis_server, "--users", str(users), "--url-prefix", "/distq") as url:
+        yield url
+
+
+@pytest.fixture
+def troubled(queue: Queue) -> Queue:
+    """Let one item fail for good, 1,200 others wait for later, and one be ready."""
+    queue.add("prod/mail")
+    try:
+        raise TerminalError("no such image: registry.example/mail:v4")
+    except TerminalError as error:
+        queue.settle(queue.get(timeout=5), error)
+    for start in (0, 600):
+        queue.add(*(f"test/{number}" for number in range(start, start + 600)), after=3600)
+    queue.add("prod/late", after=3600)
+    queue.add("prod/web")
+    return queue
+
+
+def log_in(window: Browser, name: str = "ada") -> None:
+    """Fill the form and send it."""
+    window.until("document.title === 'Log in · distq'")
+    window.run("document.querySelector('[name=name]').focus()")
+    window.type(name)
+    window.run("document.querySelector('[name=password]').focus()")
+    window.type(PASSWORD)
+    window.run("document.querySelector('main form').requestSubmit()")
+
+
+def press(window: Browser, label: str) -> None:
+    """Press the button, or follow the link, that begins with this text."""
+    all_of_them = "[...document.querySelectorAll('button, a')]"
+    find = f"{all_of_them}.find(each => each.textContent.trim().startsWith('{label}'))"
+    window.until(f"!!{find}")
+    window.run(f"{find}.click()")
+
+
+def told(window: Browser, text: str) -> None:
+    """Wait for a page that says so of the last action."""
+    window.until(f"document.querySelector('.message')?.textContent.includes({text!r})")
+
+
+@ONE_SERVER
+@pytest.mark.parametrize("width", [1300, 390])
+def test_on_call(window: Browser, guarded: str, troubled: Queue, connection: Connection, width: int) -> None:
+    """Log in, find what fails, read why, requeue it; pause and resume; delete all that match; log out."""
+    eye = Inspector(connection)
+    window.size(width)
+    window.open(f"{guarded}/login?next=/distq/queues/foos%3Fstate%3Ddead")
+    log_in(window)
+    window.until("document.title === 'foos · distq'")
+    assert window.run("location.search") == "?state=dead", "the login leads to where one wanted to go"
+    window.picture(KEPT / f"queue-repair-{width}.png")
+    press(window, "prod/mail")
+    window.until("document.querySelector('h1.key')?.textContent === 'prod/mail'")
+    assert "TerminalError: no such image" in window.run("document.querySelector('.traceback').textContent")
+    window.picture(KEPT / f"item-repair-{width}.png")
+    press(window, "Requeue")
+    told(window, "Requeued prod/mail.")
+    assert eye.count("foos", state="dead") == 0
+
+    press(window, "foos")
+    press(window, "Pause")
+    told(window, "Paused foos")
+    assert eye.queues("foos")[0].paused
+    press(window, "Resume")
+    told(window, "Resumed foos")
+    assert not eye.queues("foos")[0].paused
+
+    window.open(f"{guarded}/queues/foos?state=delayed&match=test/")
+    press(window, "Delete all that match")
+    window.until("document.querySelector('h1')?.textContent.includes('that match test/*?')")
+    assert "1,200 items now" in window.run("document.querySelector('main').textContent")
+    assert eye.count("foos", state="delayed") == 1201
+    window.picture(KEPT / f"confirm-{width}.png")
+    assert window.run("document.documentElement.scrollWidth <= innerWidth"), "nothing is beside the screen"
+    press(window, "Delete")
+    told(window, "Deleted 1200 items.")
+    assert eye.count("foos", state="delayed") == 1
+    window.picture(KEPT / f"done-{width}.png")
+
+    press(window, "Log out")
+    window.until("document.title === 'Log in · distq'")
+    window.picture(KEPT / f"login-{width}.png")
+    assert [line for line in window.console if "Content Security Policy" in line] == []
+
+
+ATTACK = """
+<!doctype html><title>evil</title>
+<img src="{there}/queues/foos/actions/pause">
+<iframe name="frame" src="{there}/queues/foos"></iframe>
+<form id="form" method="post" action="{there}/queues/foos/actions/pause" target="frame">
+<input name="csrf_token" value="guessed"></form>
+<a id="link" href="{there}/queues/foos">look</a>
+<script>
+window.done = (async () => {{
+  await fetch("{there}/queues/foos/actions/pause", {{
+    method: "POST", mode: "no-cors", credentials: "include",
+    body: new URLSearchParams({{csrf_token: "guessed"}}),
+  }}).catch(() => null);
+  const asked = fetch("{there}/queues/foos", {{credentials: "include"}});
+  const read = await asked.then(() => "read", () => "refused");
+  document.getElementById("form").submit();
+  await new Promise(resolve => setTimeout(resolve, 500));
+  let framed = "refused";
+  try {{ framed = frames[0].document.title; }} catch (error) {{}}
+  return [read, framed];
+}})();
+</script>
+"""
+
+
+@contextlib.contextmanager
+def site(page: str) -> Iterator[str]:
+    """Serve one page on another site than the dashboard's: by another name of this machine."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(page.encode())
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://localhost:{server.server_address[1]}/"
+        server.shutdown()
+
+
+@ONE_SERVER
+def test_another_sites_page_gets_nowhere(
+    window: Browser, guarded: str, troubled: Queue, connection: Connection
+) -> None:
+    """Who is logged in opens a page elsewhere: it can neither act, read nor frame; its link works as any."""
+    window.size(1300)
+    window.open(f"{guarded}/login?next=/distq/queues/foos")
+    log_in(window)
+    window.until("document.title === 'foos · distq'")
+    with site(ATTACK.format(there=guarded)) as url:
+        window.open(url)
+        assert window.run("window.done") == ["refused", "refused"]
+        assert not Inspector(connection).queues("foos")[0].paused
+        window.run("document.getElementById('link').click()")
+        window.until("document.title === 'foos · distq'")
+    assert "ada" in window.run("document.querySelector('.account').textContent")
+    press(window, "Pause")
+    told(window, "Paused foos")

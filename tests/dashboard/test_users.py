@@ -1,0 +1,128 @@
+"""The users file: what it may hold, and how a password is checked."""
+
+import logging
+import re
+from pathlib import Path
+
+import pytest
+
+from distq.dashboard import users as users_module
+from distq.dashboard.users import Person, Users, hash_password
+from distq.errors import ConfigError
+
+NOBODYS = "scrypt:32768:8:1$saltsalt$" + "0" * 128
+"""A hash of no password."""
+
+
+def file_of(folder: Path, *lines: str) -> Path:
+    """Write a users file."""
+    path = folder / "users"
+    path.write_text("\n".join(lines))
+    return path
+
+
+def test_who_knows_the_password_is_let_in(tmp_path: Path) -> None:
+    """Name and password are somebody with a role; all else is nobody."""
+    hashed = hash_password("correct horse")
+    users = Users(
+        file_of(tmp_path, "# people", "", f"ada:repair:{hashed}", f"bob:see:{NOBODYS}", "proxied:repair")
+    )
+    assert users.check("ada", "correct horse") == Person("ada", "repair")
+    for name, password in (
+        ("ada", "wrong"),
+        ("ada", ""),
+        ("bob", "correct horse"),
+        ("proxied", "correct horse"),
+        ("proxied", ""),
+        ("nobody", "correct horse"),
+        ("", ""),
+    ):
+        assert users.check(name, password) is None, name
+    assert users.person("proxied") == Person("proxied", "repair")
+    assert users.person("nobody") is None
+
+
+def test_hashes_are_salted_and_slow() -> None:
+    """The same password has another hash each time, by scrypt with at least 32 MB; none has none."""
+    first, second = hash_password("a"), hash_password("a")
+    assert first != second
+    cost, block, _ = map(int, re.findall(r"\d+", first.partition("$")[0]))
+    assert cost * block * 128 >= 32 * 1024 * 1024
+    for bad in ("", "x" * 1025):
+        with pytest.raises(ConfigError, match="bad password"):
+            hash_password(bad)
+
+
+def test_an_unknown_name_costs_as_much_as_a_wrong_password(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is one check of the same cost, so that time tells nobody who exists."""
+    checked: list[str] = []
+
+    def check(hashed: str, password: str) -> bool:
+        checked.append(hashed.partition("$")[0])
+        return False
+
+    monkeypatch.setattr(users_module, "check_password_hash", check)
+    users = Users(file_of(tmp_path, f"ada:see:{NOBODYS}", "proxied:see"))
+    for name in ("ada", "nobody", "proxied"):
+        assert users.check(name, "wrong") is None
+    assert checked == ["scrypt:32768:8:1"] * 3
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ada",
+        "ada:",
+        "ada:admin:" + NOBODYS,
+        "ada:see:secret",
+        "ada:see:pbkdf2:sha256:1$salt$00",
+        "ada:see:" + NOBODYS[:-1],
+        "ada:see:" + NOBODYS.replace("32768", "2"),
+        "ada:see:" + NOBODYS.replace("32768", "99999"),
+        ":see:" + NOBODYS,
+        "a da,b:see:" + NOBODYS,
+        "x" * 65 + ":see:" + NOBODYS,
+        "ada\x07:see:" + NOBODYS,
+        "a\u202eda:see:" + NOBODYS,
+    ],
+)
+def test_a_line_that_means_nothing_is_named(tmp_path: Path, line: str) -> None:
+    """A bad line is refused by its number, and not quoted: it may hold a password."""
+    with pytest.raises(ConfigError, match=r"bad line 2 in users file .* --hash-password") as refused:
+        Users(file_of(tmp_path, f"fine:see:{NOBODYS}", line))
+    assert "secret" not in str(refused.value)
+
+
+def test_a_file_that_says_nothing_is_refused(tmp_path: Path) -> None:
+    """No file, no text, no user, and one user twice are errors in one line."""
+    with pytest.raises(ConfigError, match=r"cannot read users file .*: No such file"):
+        Users(tmp_path / "none")
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match="no UTF-8"):
+        Users(tmp_path / "bytes")
+    with pytest.raises(ConfigError, match="no users in users file"):
+        Users(file_of(tmp_path, "# nobody yet"))
+    with pytest.raises(ConfigError, match='"ada" stands above'):
+        Users(file_of(tmp_path, f"ada:see:{NOBODYS}", f"ada:repair:{NOBODYS}"))
+
+
+def test_the_file_is_read_again_when_it_changes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Who is taken out is out at once; a file that cannot be read changes nothing, and is logged."""
+    path = file_of(tmp_path, f"ada:repair:{NOBODYS}", f"bob:see:{NOBODYS}")
+    users = Users(path)
+    before = users.mark("ada")
+    replaced = tmp_path / "new"
+    replaced.write_text(f"ada:see:{NOBODYS}\n")
+    replaced.rename(path)  # as a mounted Secret changes
+    assert users.person("bob") is None
+    assert users.person("ada") == Person("ada", "see")
+    assert users.mark("ada") != before, "a session of the former role has ended"
+    assert users.mark("bob") == ""
+    with caplog.at_level(logging.ERROR, logger="distq.dashboard"):
+        path.write_text("nonsense of some length")
+        assert users.person("ada") == Person("ada", "see")
+        path.unlink()
+        assert users.person("ada") == Person("ada", "see")
+    assert len(caplog.records) == 2

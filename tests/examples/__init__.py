@@ -1,0 +1,1 @@
+"""How the controllers of examples/ are tested: on the emulated and the real API server, and in processes."""

@@ -1,0 +1,136 @@
+"""The compose file runs as a whole, in a container engine.
+
+It needs podman, podman-compose and the images that ``.ci/image`` builds. Where no engine can start
+containers, ``DISTQ_TEST_NO_CONTAINERS`` says why.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from distq.client import Client
+from distq.inspector import Inspector
+from tests import ROOT
+from tests.support.eventually import eventually
+from tests.support.parts import missing
+
+PROJECT = "distq-tests"
+SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+REDIS_PORT = "26379"
+
+pytestmark = pytest.mark.timeout(400)
+
+
+def podman(*words: str, check: bool = True) -> str:
+    """Return what podman printed."""
+    done = subprocess.run(["podman", *words], capture_output=True, text=True, check=False)
+    assert not check or done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def compose(*words: str) -> None:
+    """Let podman-compose do something with the compose file of the tree."""
+    program = [sys.executable, "-m", "podman_compose", "-p", PROJECT, "-f", str(ROOT / "docker-compose.yml")]
+    environment = {**os.environ, "REDIS_PORT": REDIS_PORT}
+    done = subprocess.run([*program, *words], capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+
+
+def containers(service: str) -> list[str]:
+    """Return the containers of a service that run."""
+    return podman("ps", "-q", "--filter", f"label=com.docker.compose.service={service}", "--filter",
+                  f"label=com.docker.compose.project={PROJECT}").split()  # fmt: skip
+
+
+def is_healthy(container: str) -> bool:
+    """Return what the container's own check says."""
+    return (
+        subprocess.run(
+            ["podman", "healthcheck", "run", container], capture_output=True, check=False
+        ).returncode
+        == 0
+    )
+
+
+def settings(container: str) -> dict[str, Any]:
+    """Return what the engine has made of a service's limits."""
+    (found,) = json.loads(podman("inspect", container))
+    host: dict[str, Any] = found["HostConfig"]
+    return host
+
+
+@pytest.fixture
+def fleet() -> Iterator[None]:
+    """Start all services, and remove what they left."""
+    if reason := os.environ.get("DISTQ_TEST_NO_CONTAINERS"):
+        pytest.skip(f"no container can be started here: {reason}")
+    if shutil.which("podman") is None or os.geteuid() != 0:
+        missing("no podman, or not root: the compose file is not run")
+    if not podman("images", "-q", "localhost/distq"):
+        missing("no image distq in podman's storage: .ci/image")
+    if subprocess.run(
+        [sys.executable, "-m", "podman_compose", "--version"], capture_output=True, check=False
+    ).returncode:
+        missing("no podman-compose: pip install -e '.[ci]'")
+    try:
+        compose("up", "--detach", "--no-build")
+        yield
+    finally:
+        compose("down", "--volumes", "--timeout", "5")
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Client:
+    """Return a Client of the published API server."""
+    text = (ROOT / "deploy" / "compose-kubeconfig.yaml").read_text()
+    file = tmp_path / "kubeconfig"
+    file.write_text(text.replace("apiserver:8001", "127.0.0.1:8001"))
+    return Client(file)
+
+
+def create(client: Client, name: str) -> None:
+    """Create a Foo, and wait until its Deployment is there."""
+    foo = yaml.safe_load((ROOT / "workers" / "sample-foo.yaml").read_text())
+    foo["metadata"]["name"] = name
+    foo["spec"]["deploymentName"] = name
+    client.apply(foo)
+    eventually(
+        lambda: client.get("apps/v1/Deployment", f"default/{name}"), f"{name} is reconciled", timeout=90
+    )
+
+
+def test_the_fleet_of_the_compose_file_works_and_outlives_kills(fleet: None, client: Client) -> None:
+    """All get healthy, within limits; with leader and two workers killed, Foos are reconciled still."""
+    for service, described in SERVICES.items():
+        found = containers(service)
+        assert len(found) == described.get("scale", 1), service
+        for container in found:
+            eventually(partial(is_healthy, container), f"{service} is healthy", timeout=90)
+            limits = settings(container)
+            assert limits["Memory"] == 512 * 2**20
+            assert limits["PidsLimit"] == 256
+            assert service == "redis" or limits["ReadonlyRootfs"]
+    create(client, "first")
+    inspector = Inspector(f"redis://127.0.0.1:{REDIS_PORT}/0")
+    (stream, _) = inspector.streams("foos")
+    leader = str(stream.leader)
+    informers = {
+        podman("inspect", "--format", "{{.Config.Hostname}}", each).strip(): each
+        for each in containers("informer")
+    }
+    podman(
+        "kill", next(each for host, each in informers.items() if host in leader), *containers("worker")[:2]
+    )
+    create(client, "second")
+    with urllib.request.urlopen("http://127.0.0.1:9181/", timeout=10) as page:
+        assert page.status == 200
