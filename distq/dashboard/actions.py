@@ -20,7 +20,7 @@ from distq.dashboard.onward import here, local_path
 from distq.errors import ConfigError, DistqError
 from distq.inspector import Inspector, Listing, Repair
 from distq.inspector.view import glob_of
-from distq.wording import counted
+from distq.wording import counted, duration
 
 STEP_SECONDS = 2.0
 """How long one request goes on with a repair of all that match."""
@@ -226,9 +226,11 @@ class Actions:
             minutes = float(request.form.get("minutes") or 10)
         except ValueError:
             raise ConfigError("minutes are a number.") from None
-        self._inspector.trace_on(queue, seconds=minutes * 60)
-        audit(f"trace {queue} for {minutes:g} minutes", action="trace-on", queue=queue)
-        tell(f"{queue} is traced for {counted(round(minutes), 'minute')}.")
+        match = request.form.get("match", "").strip()
+        self._inspector.trace_on(queue, seconds=minutes * 60, match=match)
+        which = f" where keys match {_short(match)}" if match else ""
+        audit(f"trace {queue} for {minutes:g} minutes{which}", action="trace-on", queue=queue)
+        tell(f"{queue} is traced for {duration(minutes * 60)}{which}.")
 
     def _trace_off(self, queue: str) -> None:
         self._inspector.trace_off(queue)

@@ -258,12 +258,17 @@ def test_a_queue_is_paused_and_resumed(visitor: Visitor, inspector: Inspector, e
 
 def test_a_trace_is_switched(visitor: Visitor, inspector: Inspector, every_state: Queue) -> None:
     """For so many minutes by the server's clock, and off before they are over."""
-    assert act(visitor, "trace-on", minutes="5") == ["foos is traced for 5 minutes."]
+    assert act(visitor, "trace-on", minutes="5") == ["foos is traced for 5m0s."]
     until = inspector.traced_until("foos")
     assert until is not None
     assert 290 < until - inspector.now() <= 300
     assert act(visitor, "trace-off") == ["foos is traced no more."]
     assert inspector.traced_until("foos") is None
+    act(visitor, "trace-on", match="ns/new-*")
+    act(visitor, "add", key="ns/new-1")
+    act(visitor, "add", key="ns/other")
+    assert {event.key for event in inspector.trace("foos")} >= {"ns/new-1"}
+    assert "ns/other" not in {event.key for event in inspector.trace("foos")}
 
 
 def test_a_resync_asks_first(visitor: Visitor, inspector: Inspector, connection: Connection) -> None:
