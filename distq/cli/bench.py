@@ -36,7 +36,7 @@ _ASLEEP_AFTER = 0.02
 
 
 @dataclass(frozen=True)
-class Row:
+class Figure:
     """One figure."""
 
     what: str
@@ -77,7 +77,7 @@ def bench(*, settings: Settings, as_json: bool, seconds: float) -> None:
         note(_expectation(rows))
 
 
-def _measured(queue: "Queue", connection: "Connection", seconds: float) -> Iterator[Row]:
+def _measured(queue: "Queue", connection: "Connection", seconds: float) -> Iterator[Figure]:
     progress, phases = Progress(), {"round trip": _round_trips, "batches": _batches, "singly": _singly}
     try:
         for name, phase in (phases | {"wake-up": _wake_ups}).items():
@@ -87,7 +87,7 @@ def _measured(queue: "Queue", connection: "Connection", seconds: float) -> Itera
         progress.end()
 
 
-def _round_trips(queue: "Queue", connection: "Connection", until: float) -> Iterator[Row]:
+def _round_trips(queue: "Queue", connection: "Connection", until: float) -> Iterator[Figure]:
     del queue
     took = []
     while time.monotonic() < until:
@@ -97,15 +97,15 @@ def _round_trips(queue: "Queue", connection: "Connection", until: float) -> Iter
     yield from _delays("round trip", took)
 
 
-def _batches(queue: "Queue", connection: "Connection", until: float) -> Iterator[Row]:
+def _batches(queue: "Queue", connection: "Connection", until: float) -> Iterator[Figure]:
     return _cycles(queue, connection, until, BATCH)
 
 
-def _singly(queue: "Queue", connection: "Connection", until: float) -> Iterator[Row]:
+def _singly(queue: "Queue", connection: "Connection", until: float) -> Iterator[Figure]:
     return _cycles(queue, connection, until, 1)
 
 
-def _cycles(queue: "Queue", connection: "Connection", until: float, size: int) -> Iterator[Row]:
+def _cycles(queue: "Queue", connection: "Connection", until: float, size: int) -> Iterator[Figure]:
     """Add some items and work them off, so many a call, again and again."""
     from distq.workqueue.interface import Settlement, Success
 
@@ -126,13 +126,13 @@ def _cycles(queue: "Queue", connection: "Connection", until: float, size: int) -
         adding, turning = adding + added - began, turning + time.perf_counter() - added
         items += len(keys)
     how = f"{size} a call" if size > 1 else "one a call"
-    yield Row(f"add, {how}", items / adding, "items/s")
-    yield Row(f"settle and claim, {how}", items / turning, "items/s")
+    yield Figure(f"add, {how}", items / adding, "items/s")
+    yield Figure(f"settle and claim, {how}", items / turning, "items/s")
     if cpu is not None and (after := _cpu(connection)) is not None and after > cpu:
-        yield Row(f"Redis' time of an item, {how}", (after - cpu) / items * 1e6, "µs")
+        yield Figure(f"Redis' time of an item, {how}", (after - cpu) / items * 1e6, "µs")
 
 
-def _wake_ups(queue: "Queue", connection: "Connection", until: float) -> Iterator[Row]:
+def _wake_ups(queue: "Queue", connection: "Connection", until: float) -> Iterator[Figure]:
     """Measure how long after an add begins somebody who slept has claimed the item."""
     from distq.workqueue.queue import Queue
 
@@ -177,10 +177,10 @@ def _arrival(came: "SimpleQueue[float | DistqError]") -> float:
     return arrived
 
 
-def _delays(what: str, took: Sequence[float]) -> Iterator[Row]:
+def _delays(what: str, took: Sequence[float]) -> Iterator[Figure]:
     ordered = sorted(took)
-    yield Row(f"{what}, half of them within", median(ordered) * 1e3, "ms")
-    yield Row(f"{what}, 99 of 100 within", ordered[int(0.99 * len(ordered))] * 1e3, "ms")
+    yield Figure(f"{what}, half of them within", median(ordered) * 1e3, "ms")
+    yield Figure(f"{what}, 99 of 100 within", ordered[int(0.99 * len(ordered))] * 1e3, "ms")
 
 
 def _cpu(connection: "Connection") -> float | None:
@@ -194,7 +194,7 @@ def _cpu(connection: "Connection") -> float | None:
     return sum(float(seconds) for seconds in used if seconds) if all(used) else None
 
 
-def _expectation(rows: Sequence[Row]) -> str:
+def _expectation(rows: Sequence[Figure]) -> str:
     """Say what these figures mean for a fleet."""
     figures = {row.what: row.value for row in rows}
     alone = min(figures["add, one a call"], figures["settle and claim, one a call"])
