@@ -139,8 +139,8 @@ class Consumer:
 class Distq:
     """distq, with everything on."""
 
-    def __init__(self, connection: Connection, name: str = "distq") -> None:
-        self.store = QueueStore(connection, name)
+    def __init__(self, connection: Connection, name: str = "distq", store: QueueStore | None = None) -> None:
+        self.store = store or QueueStore(connection, name)
         self.consumer = Consumer(self.store)
         self._held: list[Any] = []
 

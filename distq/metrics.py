@@ -204,6 +204,11 @@ UNREADABLE = Metric(
     "counter",
     "Items that this process set aside, dead: their key or failure record cannot be read.",
 )
+REVIVED = Metric(
+    "distq_revived_items_total",
+    "counter",
+    "Dead items that this process found dead for revive_dead_after, and gave another attempt.",
+)
 OUTAGES = Metric(
     "distq_redis_outages_total", "counter", "Times that a worker had to wait for Redis to answer again."
 )
@@ -244,6 +249,9 @@ STREAM_FAILURES = Metric(
 
 # distq's own: cached reads
 
+CACHED_OBJECTS = Metric(
+    "distq_cached_objects", "gauge", "Objects that Redis holds for cached reads.", _STREAM
+)
 CACHE_OVERSIZED = Metric(
     "distq_cache_oversized_reads_total",
     "counter",

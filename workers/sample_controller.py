@@ -9,7 +9,6 @@ Source: kubernetes/sample-controller. Different: a condition says in the status 
 nothing needs a write there is none, and no event; a Foo that names no Deployment is parked until it changes.
 """
 
-from copy import deepcopy
 from typing import Any
 
 from distq import (
@@ -63,9 +62,8 @@ def reconcile(request: Request) -> None:
 
 def report(foo: Object, synced: bool, reason: str, message: str, **status: Any) -> bool:
     """Say in the Foo's status how it went; return whether the status had not said so before."""
-    wanted = deepcopy(foo)
-    set_condition(wanted, "Synced", synced, reason=reason, message=message)
-    return client.patch_status(foo, wanted["status"] | status) is not foo
+    set_condition(foo, "Synced", synced, reason=reason, message=message)
+    return client.patch_status(foo, {**foo["status"], **status}) is not foo
 
 
 def new_deployment(foo: Object) -> Object:

@@ -5,6 +5,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Iterator, Sequence
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from distq.inspector import Inspector, ItemInfo, QueueInfo, StreamInfo
 
 STATES = click.Choice(["ready", "delayed", "processing", "dead", "dirty"])
-_QUEUES = [
+QUEUE_COLUMNS = [
     "QUEUE",
     "READY",
     "DELAYED",
@@ -35,9 +36,9 @@ _QUEUES = [
     "DONE/S",
     "WORKERS",
 ]
-_ITEMS = ["KEY", "STATE", "PRIORITY", "FAILURES", "SINCE", "DUE", "WORKER", "LAST ERROR"]
+ITEM_COLUMNS = ["KEY", "STATE", "PRIORITY", "FAILURES", "SINCE", "DUE", "WORKER", "LAST ERROR"]
 _WORKERS = ["WORKER", "QUEUE", "HOST", "PID", "VERSION", "UP", "HEARTBEAT", "PROCESSING", "DONE", "FAILED"]
-_STREAMS = ["QUEUE", "RESOURCE", "LEADER", "EPOCH", "VERSION", "SYNCED", "LAG"]
+_STREAMS = ["QUEUE", "RESOURCE", "LEADER", "EPOCH", "VERSION", "SYNCED", "LAG", "CACHED"]
 
 
 def inspector(settings: Settings) -> "Inspector":
@@ -102,11 +103,12 @@ def _print_queues(found: "Sequence[QueueInfo]", now: float, as_json: bool) -> No
             print_json(info)
     else:
         is_special = any(info.paused or info.traced_until for info in found)
-        headers = [*_QUEUES, *([""] if is_special else [])]
-        print_table(headers, [_queue_row(info, now)[: len(headers)] for info in found])
+        headers = [*QUEUE_COLUMNS, *([""] if is_special else [])]
+        print_table(headers, [queue_row(info, now)[: len(headers)] for info in found])
 
 
-def _queue_row(info: "QueueInfo", now: float) -> list[str]:
+def queue_row(info: "QueueInfo", now: float) -> list[str]:
+    """Return a queue as a row of the table; the last cell, which has no title, is what people did to it."""
     counts = (info.ready, info.delayed, info.processing, info.dirty, info.dead, info.failing)
     return [
         info.name,
@@ -134,9 +136,18 @@ def _special(info: "QueueInfo", now: float) -> Iterator[str]:
 @click.option("--match", default="*", help="Only keys that match this glob.")
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True)
 @click.option("--offset", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--all", "all_items", is_flag=True, help="All of them, however many, as they are read.")
 @with_settings()
 def items(
-    *, settings: Settings, as_json: bool, queue: str, key: str | None, limit: int, **chosen: Any
+    *,
+    settings: Settings,
+    as_json: bool,
+    queue: str,
+    key: str | None,
+    limit: int,
+    offset: int,
+    all_items: bool,
+    **chosen: Any,
 ) -> None:
     """Show the items of QUEUE, or all about the one with KEY."""
     eye = inspector(settings)
@@ -144,18 +155,25 @@ def items(
         _print_item(eye, queue, key, as_json)
         return
     require_queue(eye, queue)
-    found = eye.items(queue, limit=limit, **chosen)
+    found: Iterator[ItemInfo]
+    if all_items:
+        found = islice(eye.each_item(queue, **chosen), offset, None)
+    else:
+        found = iter(eye.items(queue, limit=limit, offset=offset, **chosen))
+    tally = _Tally(found, None if all_items else limit)
     if as_json:
-        for item in found:
+        for item in tally:
             print_json(item)
         return
     now = eye.now()
-    if found:
-        print_table(_ITEMS, [_item_row(item, now) for item in found])
-    note(_item_count(found, limit))
+    rows = (item_row(item, now) for item in tally)
+    if (first := next(rows, None)) is not None:
+        print_table(ITEM_COLUMNS, chain([first], rows))
+    note(tally.said())
 
 
-def _item_row(item: "ItemInfo", now: float) -> list[str]:
+def item_row(item: "ItemInfo", now: float) -> list[str]:
+    """Return an item as a row of the table."""
     return [
         item.key,
         item.state + ("*" if item.dirty else ""),
@@ -168,11 +186,27 @@ def _item_row(item: "ItemInfo", now: float) -> list[str]:
     ]
 
 
-def _item_count(found: "Sequence[ItemInfo]", limit: int) -> str:
-    text = counted(len(found), "item")
-    if any(item.dirty for item in found):
-        text += " (* = added again meanwhile)"
-    return f"{text}; there may be more: --limit, --offset" if len(found) == limit else text
+class _Tally:
+    """Hands on items as they come, ``limit`` at most, and says how many there were."""
+
+    def __init__(self, items: "Iterator[ItemInfo]", limit: int | None) -> None:
+        self._items = items
+        self._limit = limit
+        self._count = 0
+        self._any_dirty = False
+
+    def __iter__(self) -> "Iterator[ItemInfo]":
+        for item in self._items:
+            self._count += 1
+            self._any_dirty |= item.dirty
+            yield item
+
+    def said(self) -> str:
+        """Return how many it handed on."""
+        text = counted(self._count, "item")
+        if self._any_dirty:
+            text += " (* = added again meanwhile)"
+        return f"{text}; there may be more: --limit, --offset, --all" if self._count == self._limit else text
 
 
 def _print_item(eye: "Inspector", queue: str, key: str, as_json: bool) -> None:
@@ -279,6 +313,7 @@ def leader(*, settings: Settings, as_json: bool, queue: str | None) -> None:
             stream.version or "-",
             "yes" if stream.synced else "no" if stream.gone_since is None else "-",
             "-" if stream.lag is None else age(stream.lag),
+            "-" if stream.cached is None else str(stream.cached),
         ]
         for stream in found
     ]

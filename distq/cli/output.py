@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
 from functools import cache
+from itertools import islice
 from typing import Any, get_args, get_type_hints
 
 import click
@@ -20,6 +21,9 @@ import click
 _NUMBERS = {"READY", "DELAYED", "PROCESSING", "DIRTY", "DEAD", "FAILING", "OLDEST", "DONE/S", "WORKERS"}
 _NUMBERS |= {"PRIORITY", "FAILURES", "PID", "UP", "HEARTBEAT", "DONE", "FAILED", "LAG"}
 _COLOURS = {"dead": "red", "processing": "green", "delayed": "yellow"}
+_ALIGNED = 500
+"""Rows that are aligned with each other."""
+
 _UNPRINTABLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
@@ -53,20 +57,42 @@ def rfc3339(seconds: float) -> str:
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print aligned columns, those of numbers to the right; on a terminal errors are cut to its width."""
-    lines = [[escape(cell) for cell in row] for row in rows]
-    if headers[-1] == "LAST ERROR":
-        _cut(headers, lines)
-    columns = list(zip(headers, *lines, strict=True))
-    widths = [max(map(len, column)) for column in columns]
-    right = [header in _NUMBERS for header in headers]
-    for number, line in enumerate([headers, *lines]):
-        cells = (
-            cell.rjust(width) if is_right else cell.ljust(width)
-            for cell, width, is_right in zip(line, widths, right, strict=True)
-        )
-        text = "  ".join(cells).rstrip()
-        click.echo(styled(text, bold=True) if number == 0 else styled(text, fg=_colour(headers, line)))
+    """Print aligned columns, those of numbers to the right; on a terminal errors are cut to its width.
+
+    Rows are taken some at a time: the columns of a long table grow wider where later rows need it.
+    """
+    rest, widths, is_first = iter(rows), [0] * len(headers), True
+    while (page := list(islice(rest, _ALIGNED))) or is_first:
+        lines = [[escape(cell) for cell in row] for row in page]
+        if headers[-1] == "LAST ERROR":
+            _cut(headers, lines)
+        shown = [headers, *lines] if is_first else lines
+        columns = zip(headers, *lines, strict=True)
+        widths = [max(width, *map(len, column)) for width, column in zip(widths, columns, strict=True)]
+        _print_lines(headers, shown, widths, begins=is_first)
+        is_first = False
+
+
+def aligned(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the headers and rows as lines whose columns are aligned."""
+    widths = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
+    return [_line(headers, cells, widths) for cells in (headers, *rows)]
+
+
+def _print_lines(
+    headers: Sequence[str], lines: Sequence[Sequence[str]], widths: Sequence[int], *, begins: bool
+) -> None:
+    for number, line in enumerate(lines):
+        text = _line(headers, line, widths)
+        is_title = begins and number == 0
+        click.echo(styled(text, bold=True) if is_title else styled(text, fg=_colour(headers, line)))
+
+
+def _line(headers: Sequence[str], cells: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join(
+        cell.rjust(width) if header in _NUMBERS else cell.ljust(width)
+        for header, cell, width in zip(headers, cells, widths, strict=True)
+    ).rstrip()
 
 
 def _cut(headers: Sequence[str], lines: list[list[str]]) -> None:

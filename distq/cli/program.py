@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from distq.cli.bench import bench
 from distq.cli.check import check
 from distq.cli.completion import completion
 from distq.cli.dashboard import dashboard
@@ -25,6 +26,7 @@ from distq.cli.pausing import pause, resume
 from distq.cli.repair import add, delete, park, requeue, resync
 from distq.cli.run import informer, run, worker
 from distq.cli.sandbox import sandbox
+from distq.cli.top.command import top
 from distq.cli.tracing import trace
 from distq.errors import DistqError, LeaseLost, NoSlotLeft, Unsettled
 
@@ -118,6 +120,7 @@ for _command in (
     informer,
     worker,
     queues,
+    top,
     items,
     workers,
     leader,
@@ -130,6 +133,7 @@ for _command in (
     resync,
     trace,
     check,
+    bench,
     manifests,
     dashboard,
     completion,

@@ -12,6 +12,15 @@ SAY_EVERY = 10.0
 """Seconds after which the same text is printed again where stderr is no terminal."""
 
 
+_WIDTH = 20
+
+
+def bar(done: int, total: int) -> str:
+    """Return how much of something is done, as a bar and in numbers."""
+    full = _WIDTH * done // total if total else _WIDTH
+    return f"[{'#' * full}{'.' * (_WIDTH - full)}] {done} of {total}"
+
+
 class Progress:
     """Prints how far something is: one line that changes, or a line each where nobody watches."""
 
@@ -30,5 +39,5 @@ class Progress:
 
     def end(self) -> None:
         """End the line."""
-        if self._on_terminal:
+        if self._on_terminal and self._said is not None:
             click.echo(err=True)

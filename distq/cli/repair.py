@@ -12,14 +12,14 @@ from distq.cli.help import command
 from distq.cli.look import STATES, inspector, nobody_leads_since, remedy, require_queue
 from distq.cli.options import with_settings
 from distq.cli.output import age, escape, note, print_json, rfc3339
-from distq.cli.progress import POLL_INTERVAL, Progress
+from distq.cli.progress import POLL_INTERVAL, Progress, bar
 from distq.config import Settings
 from distq.errors import ConfigError
 from distq.redisio.records import UNMAPPED
 from distq.wording import counted
 
 if TYPE_CHECKING:
-    from distq.inspector import Inspector, ItemInfo, Listing
+    from distq.inspector import Inspector, ItemInfo, Listing, Repair
 
 
 def _choosing_items(command: Callable[..., None]) -> Callable[..., None]:
@@ -79,6 +79,8 @@ def requeue(
         _refuse_unmapped(eye, queue, keys)
     elif state and (count := eye.count(queue, state=state, match=match or "*")):
         _confirm(f"Requeue {_these(count, state, queue, match)}, forgetting their failures?", yes)
+        _report("requeued", _in_steps(eye, queue, "requeue", state=state, match=match, count=count), as_json)
+        return
     _report("requeued", eye.requeue(queue, *keys, state=state, match=match), as_json)
 
 
@@ -107,6 +109,8 @@ def delete(
         _confirm(f"Delete {_named(keys, queue)}?", yes)
     elif state and (count := eye.count(queue, state=state, match=match or "*")):
         _confirm(f"Delete {_these(count, state, queue, match)}?", yes)
+        _report("deleted", _in_steps(eye, queue, "delete", state=state, match=match, count=count), as_json)
+        return
     _report("deleted", eye.delete(queue, *keys, state=state, match=match), as_json)
 
 
@@ -136,6 +140,12 @@ def park(
         _require_items(eye, queue, keys)
     elif state and (count := eye.count(queue, state=state, match=match or "*")):
         _confirm(f"Park {_these(count, state, queue, match)}?", yes)
+        _report(
+            "parked",
+            _in_steps(eye, queue, "park", state=state, match=match, count=count, reason=reason),
+            as_json,
+        )
+        return
     for key in keys:
         item = eye.item(queue, key)
         if item and item.state == "processing":
@@ -192,6 +202,35 @@ def _wait_until_listed(eye: "Inspector", queue: str, resynced: int, timeout: flo
             time.sleep(POLL_INTERVAL)
     except KeyboardInterrupt:
         note("not waiting any more; the resync goes on")
+        raise
+    finally:
+        progress.end()
+
+
+def _in_steps(
+    eye: "Inspector",
+    queue: str,
+    repair: "Repair",
+    *,
+    state: "Listing",
+    match: str | None,
+    count: int,
+    reason: str = "parked by hand",
+) -> int:
+    """Repair all items in a state that match, and show how far that is; return how many changed."""
+    progress, chosen, changed, cursor = Progress(), 0, 0, 0
+    try:
+        while True:
+            step = eye.repair_some(
+                repair, queue, state=state, match=match or "*", cursor=cursor, reason=reason
+            )
+            chosen, changed = chosen + step.chosen, changed + step.changed
+            if step.cursor is None:
+                return changed
+            cursor = step.cursor
+            progress.show(f"{repair}: {bar(chosen, max(count, chosen))}")
+    except KeyboardInterrupt:
+        note(f"{repair} stopped after {counted(changed, 'item')}; what is done stays done")
         raise
     finally:
         progress.end()

@@ -24,12 +24,13 @@ class CallThreads:
         self._threads: set[threading.Thread] = set()
         self._idle = 0
         self._closed = False
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()  # a Condition's own ``with`` may be interrupted when it has the lock
+        self._changed = threading.Condition(self._lock)
 
     def submit(self, call: Callable[[], Value]) -> Future[Value]:
         """Return what the call will return or raise; one that is cancelled before it runs does not run."""
         future: Future[Value] = Future()
-        with self._changed:
+        with self._lock:
             if self._idle > len(self._calls):
                 self._changed.notify()
             elif len(self._threads) < self._most:
@@ -41,7 +42,7 @@ class CallThreads:
 
     def close(self) -> None:
         """Return when all that was submitted has run and the threads have ended."""
-        with self._changed:
+        with self._lock:
             self._closed = True
             self._changed.notify_all()
             threads = list(self._threads)
@@ -62,7 +63,7 @@ class CallThreads:
 
     def _take(self) -> tuple[Future[Any], Callable[[], Any]] | None:
         """Wait for the next call; None ends the thread."""
-        with self._changed:
+        with self._lock:
             self._idle += 1
             self._changed.wait_for(lambda: self._calls or self._closed, IDLE_SECONDS)
             self._idle -= 1

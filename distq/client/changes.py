@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
+from distq.client.conditions import status_as_read
 from distq.client.error_mapping import missing_object
 from distq.client.objects import Object, is_same, key_of, metadata, resource_text, title
 from distq.errors import ConfigError, Conflict, NotFound
@@ -57,12 +58,13 @@ def patch_status(client: "Client", obj: Object, status: Mapping[str, Any]) -> Ob
     A merge patch replaces lists whole, what others put there included: one with a list is only for the
     version that was read.
     """
-    if not isinstance(status, Mapping) or status is obj.get("status"):
+    read = status_as_read(obj)
+    if not isinstance(status, Mapping) or status is read:
         raise ConfigError(
             f"bad status of {title(obj)}: not a dict, or the object's own, which differs from nothing. "
             "Give what shall be there."
         )
-    difference = _difference(obj.get("status") or {}, status)
+    difference = _difference(read, status)
     if not difference:
         return obj
     version = metadata(obj).get("resourceVersion")
@@ -161,14 +163,13 @@ def _replace(client: "Client", existing: Object, wanted: Object, *, status: bool
         )
     if is_same(existing, wanted):
         return existing
-    stored = client.update(wanted, status=status)
-    before, after = existing.get("status"), stored.get("status")
-    if is_same(before, after) and not is_same(before, wanted.get("status")):
+    changes_status = not is_same(existing.get("status"), wanted.get("status"))
+    if changes_status and not status and client.resolve(resource_text(existing)).has_status:
         raise ConfigError(
-            f"the status of {title(existing)} was not written: it is a subresource, apart from all else. "
-            "Use modify with status=True."
+            f"bad change of {title(existing)}: its status is a subresource, apart from all else. "
+            "Change that by modify with status=True."
         )
-    return stored
+    return client.update(wanted, status=status)
 
 
 def _gone(what: str, act: str) -> NotFound:

@@ -177,9 +177,9 @@ class Client(RawClient):
     def patch_status(self, obj: Object, status: Mapping[str, Any]) -> Object:
         """Make these fields of the object's status so, and return it as stored; None removes a field.
 
-        ``obj`` is the object as it was read: where its status has all of it already, nothing is asked and
-        ``obj`` returned. Lists, conditions above all, are replaced whole, and so a Conflict where the object
-        has changed since.
+        ``obj`` is the object as it was read, conditions set in it since then apart: where its status had all
+        of it already, nothing is asked and ``obj`` returned. Lists, conditions above all, are replaced whole,
+        and so a Conflict where the object has changed since.
         """
         return changes.patch_status(self, obj, status)
 
@@ -187,8 +187,8 @@ class Client(RawClient):
         """Read the object, let ``change`` change it in place, and return it as stored; NotFound without one.
 
         Nothing is written where nothing differs. Where somebody else was faster it is read and changed again,
-        5 times in all; the last Conflict is raised. ``status`` writes the status alone.
-        Source: client-go retry.RetryOnConflict.
+        5 times in all; the last Conflict is raised. ``status`` writes the status alone; a change of a
+        status that is a subresource is a ConfigError without it. Source: client-go retry.RetryOnConflict.
         """
         return changes.modify(self, resource, key, change, status=status)
 

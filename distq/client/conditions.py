@@ -1,5 +1,6 @@
 """The conditions in an object's status: what it is, since when, and why (apimachinery ``api/meta``)."""
 
+import copy
 import re
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -32,7 +33,8 @@ def set_condition(
 
     ``status`` is True, False, None for unknown, or its text; ``reason`` one word in CamelCase. The transition
     time, now unless given, changes with the status alone; ``observedGeneration`` is the object's generation.
-    ConfigError for a status or reason that Kubernetes refuses. Source: meta.SetStatusCondition.
+    ``Client.patch_status`` then compares with what was there before. ConfigError for a status or reason that
+    Kubernetes refuses. Source: meta.SetStatusCondition.
     """
     text = _STATUSES.get(status, status) if status is None or isinstance(status, bool) else status
     if text not in _STATUSES.values():
@@ -53,8 +55,22 @@ def set_condition(
         conditions = [*conditions, wanted]
     else:
         conditions = [{**each, **wanted} if each is existing else each for each in conditions]
-    obj["status"] = {**(obj.get("status") or {}), "conditions": conditions}
+    changed = ChangedStatus({**(obj.get("status") or {}), "conditions": conditions})
+    changed.as_read = copy.deepcopy(status_as_read(obj))
+    obj["status"] = changed
     return True
+
+
+class ChangedStatus(dict[str, Any]):
+    """A status that was changed in place, and what it was before."""
+
+    as_read: Object
+
+
+def status_as_read(obj: Object) -> Object:
+    """Return the object's status as it was before conditions were set in it."""
+    status = obj.get("status") or {}
+    return status.as_read if isinstance(status, ChangedStatus) else status
 
 
 def _conditions(obj: Object) -> list[Object]:

@@ -24,6 +24,8 @@ class Resource:
     kind: str
     plural: str
     namespaced: bool
+    has_status: bool = False
+    """Whether its status is a subresource, apart from all else."""
 
     def __str__(self) -> str:
         return f"{self.api_version}/{self.kind}"
@@ -117,12 +119,14 @@ class Discovery:
 
 def _resources(api_version: str, document: Any) -> Iterator[Resource]:
     """Read an APIResourceList."""
-    for entry in document.get("resources") or ():
+    entries = document.get("resources") or ()
+    names = {entry["name"] for entry in entries}
+    for entry in entries:
         kind, plural, namespaced = entry["kind"], entry["name"], entry["namespaced"]
         if not (isinstance(kind, str) and isinstance(plural, str) and isinstance(namespaced, bool)):
             raise TypeError(f"{entry!r:.80}")
         if "/" not in plural:  # else a subresource
-            yield Resource(api_version, kind, plural, namespaced)
+            yield Resource(api_version, kind, plural, namespaced, f"{plural}/status" in names)
 
 
 def parse_resource(text: str) -> tuple[str, str]:

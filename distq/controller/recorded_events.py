@@ -1,12 +1,12 @@
 """What a Manager does about events of objects: those of failed reconciles, and all that wait at the end."""
 
 import logging
-import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from distq.clock import SYSTEM_CLOCK, Clock
 from distq.errors import ConfigError
 from distq.metrics import MetricsProvider
 from distq.wording import counted
@@ -33,12 +33,10 @@ class FailureEvents:
     The reason is the error's class, the message what it says. The object is found when the event is sent.
     """
 
-    def __init__(
-        self, client: "Client", resource: str, monotonic: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, client: "Client", resource: str, clock: Clock = SYSTEM_CLOCK) -> None:
         self._client = client
         self._resource = resource
-        self._now = monotonic
+        self._clock = clock
         self._found: OrderedDict[str, tuple[Object, float]] = OrderedDict()
 
     def settled(self, settlement: Settlement) -> None:
@@ -53,12 +51,12 @@ class FailureEvents:
     def _find(self, key: str) -> "Object | None":
         """Return the object's reference, from the API server or as it was found before."""
         found, until = self._found.get(key, (None, 0.0))
-        if found is not None and self._now() < until:
+        if found is not None and self._clock.monotonic() < until:
             return found
         found = self._client.get(self._resource, key)
         if found is not None:
             found = {name: found[name] for name in ("apiVersion", "kind", "metadata")}
-            self._found[key] = found, self._now() + _FOUND_FOR
+            self._found[key] = found, self._clock.monotonic() + _FOUND_FOR
             self._found.move_to_end(key)
             if len(self._found) > _FOUND_AT_MOST:
                 self._found.popitem(last=False)

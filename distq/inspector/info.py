@@ -18,6 +18,7 @@ Happening = Literal[
     "added",
     "raised",
     "promoted",
+    "revived",
     "claimed",
     "settled",
     "failed",
@@ -129,7 +130,8 @@ class RepairStep:
 class WorkerInfo:
     """One open handle of a queue in one process; ``done`` and ``failed`` count since it was opened.
 
-    ``resource`` is what its Controller reconciles, None where it does not say.
+    ``done_per_second`` is what it settled lately, failures included. ``resource`` is what its Controller
+    reconciles, None where it does not say.
     """
 
     name: str
@@ -142,6 +144,7 @@ class WorkerInfo:
     processing: int
     done: int
     failed: int
+    done_per_second: float
     resource: str | None
 
 
@@ -152,7 +155,7 @@ class StreamInfo:
     ``leader`` is who committed last, ``gone_since`` since when it leads no more: None while it does, and
     where a distq 0.1.0 led. ``version`` is the checkpoint, None during a full list; ``lists`` counts the
     full lists that this leader made; ``lag`` is the age in seconds of its oldest event that is not yet
-    committed.
+    committed; ``cached`` counts the objects in Redis, None where the watch is not cached.
     """
 
     queue: str
@@ -165,6 +168,7 @@ class StreamInfo:
     synced: bool
     lists: int
     lag: float | None
+    cached: int | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,6 +133,27 @@ class Inspector:
             return run(self._redis, reading.page(store, [state] if state else _STATES, offset, limit))
         return list(islice(self._scan_items(store, state, match, failing), offset, offset + limit))
 
+    def each_item(
+        self, queue: str, *, state: Listing | None = None, match: str = "*", failing: bool = False
+    ) -> Iterator[ItemInfo]:
+        """Yield all items as ``items`` lists them, in bounded memory, a few round trips for each 500.
+
+        Without ``match`` and ``failing`` that is by rank: while items leave and come, one may be missed or
+        come twice, as in a list that is read page by page.
+        """
+        _check_state(state)
+        store = self._store(queue)
+        if match != "*" or failing:
+            yield from self._scan_items(store, state, match, failing)
+            return
+        states, offset = [state] if state else _STATES, 0
+        while True:
+            members = run(self._redis, queue_reads.page(store, states, offset, queue_reads.SCAN_COUNT))
+            yield from run(self._redis, reading.item_infos(store, members))
+            offset += len(members)
+            if len(members) < queue_reads.SCAN_COUNT:
+                return
+
     def add(self, queue: str, *keys: str, priority: int = 0, after: float | None = None) -> int:
         """Make keys pending, now or ``after`` seconds; return how many were not pending before.
 

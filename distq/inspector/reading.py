@@ -67,6 +67,7 @@ def worker_infos(store: QueueStore) -> Read[list[WorkerInfo]]:
             processing=processing,
             done=count_of(about.get("done")),
             failed=count_of(about.get("failed")),
+            done_per_second=moment_of(about.get("done_per_second")) or 0.0,
             resource=purpose.resource if (purpose := Purpose.parse(about)) else None,
         )
         for (session, about), processing in zip(workers.items(), held, strict=True)
@@ -76,7 +77,11 @@ def worker_infos(store: QueueStore) -> Read[list[WorkerInfo]]:
 def stream_infos(store: QueueStore, now: float) -> Read[list[StreamInfo]]:
     """Describe the streams that feed the queue at the server's time ``now``."""
     streams = yield from queue_reads.streams(store)
-    return [_stream_info(store.name, name, stream, now) for name, stream in sorted(streams.items())]
+    cached = yield from queue_reads.cached_counts(store, streams)
+    return [
+        _stream_info(store.name, name, stream, now, cached.get(name))
+        for name, stream in sorted(streams.items())
+    ]
 
 
 def item_infos(store: QueueStore, members: Sequence[bytes]) -> Read[list[ItemInfo]]:
@@ -147,7 +152,7 @@ def _worker_name(session: int, about: Mapping[str, Any]) -> str:
     return words_of(about.get("id")) or str(session)
 
 
-def _stream_info(queue: str, name: str, stream: StreamRecord, now: float) -> StreamInfo:
+def _stream_info(queue: str, name: str, stream: StreamRecord, now: float, cached: int | None) -> StreamInfo:
     about, gone_since = stream.about, stream.gone_since(now)
     listing = is_listing(stream.position)
     return StreamInfo(
@@ -161,6 +166,7 @@ def _stream_info(queue: str, name: str, stream: StreamRecord, now: float) -> Str
         synced=gone_since is None and bool(about.get("synced", not listing)),
         lists=count_of(about.get("lists")),
         lag=stream.moment("lag") if gone_since is None else None,
+        cached=cached,
     )
 
 

@@ -137,6 +137,9 @@ class _Story:
             return
         fence, _, alone, refused, dispositions, popped, *_ = entry.reply
         yield from self._settled(entry, refused, dispositions or [], session)
+        for item in entry.revived:
+            self._priorities[item] = 0
+            yield _Said(item, "revived", "revived: it was dead for long enough")
         for item in entry.due:
             self._priorities.setdefault(item, None)
             yield _Said(item, "promoted", "its delay ended")

@@ -12,12 +12,12 @@ from distq.redisio.object_cache import is_record
 from distq.redisio.queue_store import QueueStore, queue_names
 from distq.redisio.records import ClaimRecord, FailureRecord, StreamRecord, parse_fields
 from distq.redisio.round_trips import run
-from distq.redisio.scores import NO_SCORE, decode_due, decode_order, decode_time
+from distq.redisio.scores import NO_SCORE, decode_due, decode_order, decode_parked, decode_time
 from distq.redisio.stream_keys import StreamKeys
 from distq.wording import counted
 
 _PAGE = 1000
-_OF_A_STREAM = ("known", "cache", "index")
+_OF_A_STREAM = ("known", "cache", "terms", "index")
 
 
 def findings(connection: Connection) -> Iterator[str]:
@@ -45,8 +45,8 @@ def _of_structures(store: QueueStore, structures: Sequence[str]) -> Iterator[str
         if found not in {"none", type_of(key)}:
             which, grave = ("WARN", "none is kept") if structure == "history" else ("FAIL", "nothing goes on")
             yield f"{which}  {key} is a {found}, where distq keeps a {type_of(key)}: {grave}. RENAME it."
-        elif structure == "cache":
-            yield from _of_cache(store)
+        elif structure in {"cache", "terms"}:
+            yield from _of_cache(store, structure)
         elif structure in _MAKES_SENSE:
             yield from _of_structure(store, structure)
         elif structure == "meta":
@@ -62,11 +62,11 @@ def _of_structure(store: QueueStore, structure: str) -> Iterator[str]:
         yield f'WARN  {what}. See "distq items {store.name} --state dead".'
 
 
-def _of_cache(store: QueueStore) -> Iterator[str]:
-    page = next(queue_reads.scan(store, "cache", count=_PAGE), [])
+def _of_cache(store: QueueStore, structure: str) -> Iterator[str]:
+    page = next(queue_reads.scan(store, structure, count=_PAGE), [])
     odd = [name for name, record in page if not is_record(record)]
     if odd:
-        what = f'{counted(len(odd), "value")} of {store.key("cache")} cannot be read, say "{shown(odd[0])}"'
+        what = f'{counted(len(odd), "value")} of {store.key(structure)} cannot be read, say "{shown(odd[0])}"'
         yield f"WARN  {what}. The next event of each mends it."
 
 
@@ -87,7 +87,7 @@ _MAKES_SENSE: Mapping[str, Callable[[bytes, bytes], bool]] = {
     "dirty": lambda item, order: _is_item(item) and decode_order(order) != NO_SCORE,
     "delayed": lambda item, due: _is_item(item) and decode_due(due) != NO_SCORE,
     "processing": lambda item, session: _is_item(item) and session.isdigit(),
-    "dead": lambda item, parked_at: _is_item(item) and decode_time(parked_at) is not None,
+    "dead": lambda item, score: _is_item(item) and decode_parked(score) is not None,
     "claims": lambda item, text: _is_item(item) and ClaimRecord.parse(text).session != 0,
     "failures": lambda item, text: _is_item(item) and FailureRecord.parse(text).readable,
     "sessions": lambda number, deadline: number.isdigit() and decode_time(deadline) is not None,

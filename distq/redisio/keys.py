@@ -9,12 +9,13 @@ one cluster slot. The prefix is ``distq`` unless the settings say another; no ke
     claims      HASH  item -> "session fence order"
     delayed     ZSET  item -> due time and priority. Disjoint from ready and dirty.
     failures    HASH  item -> "count crashes failed_at reason text"; of live or dead items only
-    dead        ZSET  item -> parked at, µs. Nothing trims it.
+    dead        ZSET  item -> parked at, µs, and 2**52 where time may mend why. Nothing trims it.
     sessions    ZSET  session number -> deadline on the claim clock
     workers     HASH  session number -> JSON, gone with the session
     streams     HASH  stream -> "epoch position batch JSON"
     known:S     HASH  object -> what was last handed over of it by the stream S
-    cache:S     HASH  object -> version, terms and bytes of it, where the stream S is cached
+    cache:S     HASH  object -> version and bytes of it, where the stream S is cached
+    terms:S     HASH  object -> version of it, and the terms that find it, or "gone"
     index:S     ZSET  "term NUL object", all of score 0: what finds it in cache:S
     meta        HASH  layout, clocks, paused, cover, emptying, buckets, session records, trace
     history     HASH  the queue in numbers, every ten seconds and every five minutes; see ``history``

@@ -34,7 +34,7 @@ class CachedObject(NamedTuple):
     @property
     def size(self) -> int:
         """Return how many bytes of a commit it takes."""
-        return len(self.name) + len(_record_of(self))
+        return sum(map(len, (self.name, *_row_of(self))))
 
 
 class CacheIncomplete(Exception):
@@ -115,8 +115,9 @@ class ObjectCache:
                 max_bytes=CACHED_BYTES,
             )
             self._require(stream, index)
-            pairs = zip(flat[::2], flat[1::2], strict=True)
-            yield [found for name, record in pairs if (found := object_of(name, record, term))]
+            rows = zip(flat[::3], flat[1::3], flat[2::3], strict=True)
+            found = [object_of(name, record) for name, terms, record in rows if _has(terms, term)]
+            yield [obj for obj in found if obj is not None]
             if not resume:
                 return
             start = b"(" + resume
@@ -137,29 +138,36 @@ def cached_names(store: StreamKeys) -> Iterator[list[str]]:
 # Records
 
 
-def records_of(objects: Iterable[CachedObject], dropped: Mapping[str, str]) -> dict[bytes, bytes]:
-    """Return what is stored of objects, and of those that are gone as of a version, by their names.
+def records_of(
+    objects: Iterable[CachedObject], dropped: Mapping[str, str]
+) -> dict[bytes, tuple[bytes, bytes]]:
+    """Return the terms and records of objects, and of those that are gone as of a version, by their names.
 
     Raises InvalidKey, ValueError for a version that is no number, or a name that comes twice.
     """
-    pairs = [(validate_key(each.name), _record_of(each)) for each in objects]
-    pairs += [(validate_key(name), _head(version, [_GONE])) for name, version in dropped.items()]
-    records = dict(pairs)
-    if len(records) < len(pairs):
+    rows = [(validate_key(each.name), _row_of(each)) for each in objects]
+    rows += [
+        (validate_key(name), (b"\n".join((_version(version), _GONE)), b""))
+        for name, version in dropped.items()
+    ]
+    records = dict(rows)
+    if len(records) < len(rows):
         raise ValueError("an object comes twice in what is to be cached")
     return records
 
 
-def _record_of(obj: CachedObject) -> bytes:
-    """Return version, a line for each term, an empty line, and the object's bytes unless they are many."""
+def _row_of(obj: CachedObject) -> tuple[bytes, bytes]:
+    """Return version and terms, a line each; and version and the object's bytes, unless they are many."""
+    version = _version(obj.version)
     terms = dict.fromkeys(_term(index, value) for index, values in obj.indices.items() for value in values)
-    return _head(obj.version, [_ALL, *terms]) + (obj.data if len(obj.data) <= CACHED_LIMIT else b"")
+    data = obj.data if len(obj.data) <= CACHED_LIMIT else b""
+    return b"\n".join((version, _ALL, *terms)), b"\n".join((version, data))
 
 
-def _head(version: str, terms: Sequence[bytes]) -> bytes:
+def _version(version: str) -> bytes:
     if not (version.isascii() and version.isdigit()):
         raise ValueError(f"bad version {version!r:.80} of an object: it is no number.")
-    return b"\n".join((version.encode(), *terms, b"", b""))
+    return version.encode()
 
 
 @lru_cache(10_000)
@@ -169,32 +177,36 @@ def _term(index: str, value: str) -> bytes:
 
 
 def is_record(text: bytes) -> bool:
-    """Return whether this is what is stored of an object."""
-    head, ends, _ = text.partition(b"\n\n")
-    return bool(ends) and head.partition(b"\n")[0].isdigit()
+    """Return whether this is what is stored of an object, or of what finds it."""
+    version, ends, _ = text.partition(b"\n")
+    return bool(ends) and version.isdigit()
 
 
-def object_of(name: bytes, record: bytes | None, term: bytes = _ALL) -> CachedObject | None:
-    """Return the object that a term found; what somebody else wrote there is for the API server to tell."""
+def object_of(name: bytes, record: bytes | None) -> CachedObject | None:
+    """Return an object as it is stored; what somebody else wrote there is for the API server to tell."""
     if record is None:
         return None
     if not is_record(record):
         return CachedObject(text_of(name), "", b"")
-    head, _, data = record.partition(b"\n\n")
-    version, *terms = head.split(b"\n")
-    return CachedObject(text_of(name), version.decode(), data) if term in terms else None
+    version, _, data = record.partition(b"\n")
+    return CachedObject(text_of(name), version.decode(), data)
 
 
-def _batches(records: Mapping[bytes, bytes]) -> Iterator[list[bytes]]:
-    """Yield names and records, as many at a time as a script takes."""
+def _has(terms: bytes | None, term: bytes) -> bool:
+    """Return whether a term finds an object; of what somebody else wrote that cannot be said."""
+    return terms is None or not is_record(terms) or term in terms.split(b"\n")
+
+
+def _batches(records: Mapping[bytes, tuple[bytes, bytes]]) -> Iterator[list[bytes]]:
+    """Yield names, terms and records, as many at a time as a script takes."""
     batch: list[bytes] = []
     size = 0
-    for name, record in records.items():
-        if len(batch) == 2 * BATCH_LIMIT or (batch and size + len(record) > CACHED_BYTES):
+    for name, (terms, record) in records.items():
+        if len(batch) == 3 * BATCH_LIMIT or (batch and size + len(terms) + len(record) > CACHED_BYTES):
             yield batch
             batch, size = [], 0
-        batch += (name, record)
-        size += len(record)
+        batch += (name, terms, record)
+        size += len(terms) + len(record)
     if batch:
         yield batch
 

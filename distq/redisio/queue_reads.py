@@ -5,7 +5,7 @@ returns is as of its round trip: two answers may differ by what happened in betw
 """
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,7 +13,15 @@ from distq.redisio.keys import shown
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import ClaimRecord, FailureRecord, StreamRecord, parse_fields
 from distq.redisio.round_trips import Command, Read, run
-from distq.redisio.scores import ORDERS, decode_due, decode_order, decode_time, due_by, orders_of
+from distq.redisio.scores import (
+    ORDERS,
+    decode_due,
+    decode_order,
+    decode_parked,
+    decode_time,
+    due_by,
+    orders_of,
+)
 from distq.redisio.trace import ends_at
 
 State = Literal["ready", "delayed", "processing", "dead"]
@@ -21,7 +29,7 @@ State = Literal["ready", "delayed", "processing", "dead"]
 
 SCAN_COUNT = 500
 
-_HASHES = {"cache", "claims", "failures", "known", "streams", "workers"}
+_HASHES = {"cache", "claims", "failures", "known", "streams", "terms", "workers"}
 _LONGEST_NUMBER = 16
 
 
@@ -190,7 +198,7 @@ def _item(found: Sequence[bytes | None]) -> StoredItem | None:
     if delayed is not None:
         return StoredItem("delayed", due_priority, None, due_us, failure=failure)
     if dead is not None:
-        return StoredItem("dead", 0, decode_time(dead), failure=failure)
+        return StoredItem("dead", 0, decode_parked(dead), failure=failure)
     return None
 
 
@@ -296,6 +304,15 @@ def streams(store: QueueStore) -> Read[dict[str, StreamRecord]]:
         shown(name): StreamRecord.parse(text) for name, text in zip(flat[::2], flat[1::2], strict=True)
     }
     return {name: record for name, record in records.items() if record is not None}
+
+
+def cached_counts(store: QueueStore, streams: Mapping[str, StreamRecord]) -> Read[dict[str, int]]:
+    """Return how many objects the cache of each of these streams holds, of those that have one."""
+    names = [name for name, record in streams.items() if "watch" in record.about]
+    if not names:
+        return {}
+    numbers = yield [("HLEN", store.key(f"cache:{name}")) for name in names]
+    return dict(zip(names, numbers, strict=True))
 
 
 # What client-go's queue answers about itself

@@ -97,6 +97,12 @@ class QueueStore:
         """Return whether the queue was ever used."""
         return is_registered(self.connection, self.name)
 
+    def remove(self) -> None:
+        """Take all of the queue and its name out of Redis, but what streams know; nobody may use it."""
+        structures = {name for script in scripts.names() for name in scripts.load(script).keys}
+        self.connection.execute("UNLINK", *(self.key(name) for name in sorted(structures)))
+        self.connection.execute("HDEL", queues_key(self.connection.prefix), self.name)
+
     def pause(self) -> bool:
         """Stop claims; return False where they were stopped already."""
         return bool(self.run("pause"))

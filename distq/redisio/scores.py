@@ -48,6 +48,15 @@ def decode_time(text: bytes | float | None) -> int | None:
     return int(number) if 0 <= number < _ONE else None
 
 
+def decode_parked(score: bytes | float) -> int | None:
+    """Return when a dead item was parked, µs; None of what is no such time.
+
+    Where time may mend why, 2**52 is added to it.
+    """
+    number = _number(score)
+    return decode_time(number - _ONE if number >= _ONE else number)
+
+
 def orders_of(priority: int) -> tuple[str, str]:
     """Return the lowest score of a priority in ready or dirty and the first beyond, as Redis takes them."""
     return repr(math.ldexp(_ONE, -priority)), repr(math.ldexp(2 * _ONE, -priority))

@@ -3,7 +3,7 @@
 from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore
 
-_OF_A_STREAM = {"known", "cache", "index"}
+_OF_A_STREAM = {"known", "cache", "terms", "index"}
 
 
 class StreamKeys(QueueStore):

@@ -97,7 +97,7 @@ class StreamStore:
         counts |= {"unrouted": len(unrouted)} if unrouted else {}
         if sum(counts.values()) > BATCH_LIMIT:
             raise ValueError(f"a commit of {', '.join(f'{count} {what}' for what, count in counts.items())}")
-        if (size := sum(map(len, cached.values()))) > CACHED_BYTES:
+        if (size := sum(len(terms) + len(record) for terms, record in cached.values())) > CACHED_BYTES:
             raise ValueError(f"a commit of {size} bytes of cached objects")
         if any(text.split() != [text] for text in (epoch, batch, new or "-")):
             raise ValueError(f"epoch {epoch!r}, batch {batch!r} and position {new!r} must be single words")
@@ -121,7 +121,7 @@ class StreamStore:
             rest=[
                 *items,
                 *map(bytes_of, chain(chain.from_iterable(known.items()), gone)),
-                *chain.from_iterable(cached.items()),
+                *chain.from_iterable((name, *row) for name, row in cached.items()),
             ],
         )
         if kind == b"FENCED":

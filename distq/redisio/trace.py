@@ -8,6 +8,7 @@ order of the entries is that of what happened. An entry is JSON:
     args        what it was asked, in the order in which the script names it
     reply       what it answered
     due         items whose delay was found to have ended
+    revived     items that had been dead for long enough
     taken_back  [item, session, how] of items of lapsed sessions: released, crashed or parked
     cut         how many bytes it would have had, in place of what was asked and answered
     match       of which items alone something was to be noted
@@ -56,6 +57,7 @@ class TracedCall:
     args: Sequence[bytes]
     reply: Any
     due: Sequence[bytes]
+    revived: Sequence[bytes]
     taken_back: Sequence[TakenBack]
     cut: int
     match: str = ""
@@ -72,6 +74,7 @@ class TracedCall:
             args=_in_bytes(fields.get("args") or []),
             reply=_in_bytes(fields.get("reply")),
             due=_in_bytes(fields.get("due") or []),
+            revived=_in_bytes(fields.get("revived") or []),
             taken_back=[TakenBack(item, int(who), how.decode()) for item, who, how in taken_back],
             cut=int(fields.get("cut", 0)),
             match=words_of(fields.get("match")) or "",

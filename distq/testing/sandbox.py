@@ -243,7 +243,8 @@ class Sandbox:
             quiet_looks = 0 if remains else quiet_looks + 1
             if manager.may_not_fail and manager.failure is None:
                 failed = (failed_object(controller, inspector, since) for controller in controllers)
-                manager.failure = next(filter(None, failed), None)
+                found = next(filter(None, failed), None)
+                manager.failure = manager.failure or found  # a reconcile may have failed meanwhile
             if time.monotonic() > deadline:
                 what = f"not idle after {timeout:g} s: {'; '.join(dict.fromkeys(remains))}."
                 raise TimeoutError(what) from manager.last_error

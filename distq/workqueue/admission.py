@@ -14,7 +14,7 @@ from distq.clock import Clock
 from distq.errors import QueueTaken
 from distq.redisio import queue_reads
 from distq.redisio.queue_store import QueueStore
-from distq.redisio.round_trips import run
+from distq.redisio.round_trips import Read, gather, run
 from distq.workqueue.purpose import Purpose
 
 LOOK_EVERY = 1.0
@@ -122,14 +122,14 @@ class Admission:
     def _participants(self, before: int | None) -> Iterator[tuple[str, Participant]]:
         """Yield who says what it is for: sessions, and leaders that feed the queue."""
         connection = self._store.connection
-        workers = queue_reads.worker_records(self._store)
-        streams = queue_reads.streams(self._store)
-        for number, about in run(connection, workers).items():
+        reads: list[Read[Any]] = [queue_reads.worker_records(self._store), queue_reads.streams(self._store)]
+        workers, streams = run(connection, gather(reads))
+        for number, about in workers.items():
             purpose = Purpose.parse(about)
             if purpose is not None and (before is None or number < before):
                 yield str(number), Participant(_worker(about), purpose, about)
         now: float | None = None
-        for name, record in run(connection, streams).items():
+        for name, record in streams.items():
             purpose = Purpose.parse(record.about)
             if purpose is None:
                 continue

@@ -17,6 +17,7 @@ def require_settings(
     *,
     claim_duration: float,
     max_retries: int | None,
+    revive_dead_after: float | None,
     max_length: int | None,
     metrics: MetricsProvider | None,
     clock: Clock,
@@ -26,6 +27,10 @@ def require_settings(
         raise ConfigError(f"bad claim_duration {claim_duration!r:.80}. Give 1 second or more, as a number.")
     if max_retries is not None and not (_is_whole(max_retries) and max_retries >= 0):
         raise ConfigError(f"bad max_retries {max_retries!r:.80}. Give 0 or more, or None for ever.")
+    if revive_dead_after is not None and not (is_delay(revive_dead_after) and revive_dead_after > 0):
+        raise ConfigError(
+            f"bad revive_dead_after {revive_dead_after!r:.80}. Give seconds, more than 0, or None for never."
+        )
     if max_length is not None and not (_is_whole(max_length) and max_length >= 1):
         raise ConfigError(f"bad max_length {max_length!r:.80}. Give 1 or more, or None.")
     if metrics is not None and not isinstance(metrics, MetricsProvider):

@@ -33,7 +33,7 @@ class ClaimLedger:
         """What became of entries whose calls do not know it yet; late, where a call ended with an error."""
         self._cancelled: dict[str, int] = {}
         """Fences of what was cancelled here, and what the server may have still, by key."""
-        self._promoted = 0
+        self._promoted = self._revived = 0
         self._holds_suspect = False
         self._empties = False
 
@@ -72,6 +72,7 @@ class ClaimLedger:
         self.unassigned.update(claimed)
         self.held.update(claimed)
         self._promoted += reply.promoted
+        self._revived += reply.revived
         if was_draining and not self.draining:
             self._on_drained()
 
@@ -105,10 +106,11 @@ class ClaimLedger:
         self._keep(entries, turn.dispositions)
         self.unassigned.update({each.key: each for each in turn.requests if self.held.get(each.key) is each})
         self._promoted += turn.promoted
+        self._revived += turn.revived
 
-    def take_promoted(self) -> int:
-        """Return how many delayed items became pending since this was called last."""
-        promoted, self._promoted = self._promoted, 0
+    def take_promoted(self) -> tuple[int, int]:
+        """Return how many items became pending since this was called last, and how many were dead of them."""
+        promoted, self._promoted, self._revived = (self._promoted, self._revived), 0, 0
         return promoted
 
     def n_unassigned(self) -> int:

@@ -9,7 +9,14 @@ from typing import Protocol
 
 from distq.workqueue.interface import Request, Settlement, Turn
 from distq.workqueue.purpose import Purpose
-from distq.workqueue.rate_limiters import Failure, RateLimiter, ScriptedRateLimiter, fixed, program_of
+from distq.workqueue.rate_limiters import (
+    Failure,
+    RateLimiter,
+    ScriptedRateLimiter,
+    fixed,
+    microseconds,
+    program_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +45,7 @@ class TurnSettings:
     rate_limiter: RateLimiter
     max_retries: int | None
     fleet_concurrency: int | None = None
+    revive_dead_after: float | None = None
     purpose: Callable[[], Purpose] | None = None
     on_limiter_error: Callable[[], None] = lambda: None
     on_set_aside: Callable[[int], None] = lambda _: None
@@ -48,7 +56,13 @@ class TurnSettings:
             "max_retries": "" if self.max_retries is None else self.max_retries,
             "limiter": self._program(),
             "fleet_concurrency": "" if self.fleet_concurrency is None else self.fleet_concurrency,
+            "revive_after": "" if self.revive_after is None else self.revive_after,
         }
+
+    @property
+    def revive_after(self) -> int | None:
+        """Return after how many µs a dead item is revived, None for never."""
+        return None if self.revive_dead_after is None else microseconds(self.revive_dead_after)
 
     def limiter_of(self, failure: Failure) -> str:
         """Return the limiter of one failure, after asking a custom one."""

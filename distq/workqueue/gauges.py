@@ -1,7 +1,8 @@
 """What a queue holds, for all its processes together, read from Redis when somebody asks for its metrics.
 
 So one process of a fleet is enough to report it: the leader, or whoever watches over the queue. It costs
-four round trips, up to six more where priorities turn up, and one for each thousand items that are held.
+five round trips, one more where objects are cached, up to six more where priorities turn up, and one for each
+thousand items that are held.
 """
 
 import threading
@@ -11,6 +12,7 @@ from typing import Protocol, TypeVar
 
 from distq.errors import RedisError
 from distq.metrics import (
+    CACHED_OBJECTS,
     DEAD,
     DELAYED,
     DEPTH,
@@ -31,7 +33,7 @@ from distq.redisio import queue_reads
 from distq.redisio.connection import Connection
 from distq.redisio.queue_reads import Counts, Level, heads
 from distq.redisio.queue_store import QueueStore
-from distq.redisio.records import ClaimRecord
+from distq.redisio.records import ClaimRecord, words_of
 from distq.redisio.round_trips import Read, gather, run
 
 T = TypeVar("T")
@@ -97,6 +99,8 @@ class QueueGauges:
         counts = self._run(queue_reads.counts(self._store, now, first_due=PAGE))
         for metric, count in _COUNTS.items():
             yield metric, name, count(counts)
+        for resource, objects in self._run(self._cached()).items():
+            yield CACHED_OBJECTS, (*name, resource), objects
         depths, oldest_us = self._pending(counts)
         for label, depth in depths.items():
             yield DEPTH, (*both, str(label)), depth
@@ -104,6 +108,15 @@ class QueueGauges:
         ages = [max(0.0, now - fence / 1e6) for fence in self._fences()]
         yield UNFINISHED_WORK, both, sum(ages)
         yield LONGEST_RUNNING, both, max(ages, default=0.0)
+
+    def _cached(self) -> Read[Counter[str]]:
+        """Return how many objects are cached of each resource."""
+        streams = yield from queue_reads.streams(self._store)
+        of_streams = yield from queue_reads.cached_counts(self._store, streams)
+        cached: Counter[str] = Counter()
+        for name, objects in of_streams.items():
+            cached[words_of(streams[name].about.get("resource")) or name] += objects
+        return cached
 
     def _pending(self, counts: Counts) -> tuple[dict[int | str, int], int | None]:
         """Return how many items are pending at each priority, and since when (µs) the first of them is."""

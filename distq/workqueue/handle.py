@@ -57,6 +57,7 @@ class QueueHandle:
         *,
         rate_limiter: RateLimiter | None,
         max_retries: int | None,
+        revive_dead_after: float | None,
         claim_duration: float,
         max_length: int | None,
         metrics: MetricsProvider | None,
@@ -66,6 +67,7 @@ class QueueHandle:
         require_settings(
             claim_duration=claim_duration,
             max_retries=max_retries,
+            revive_dead_after=revive_dead_after,
             max_length=max_length,
             metrics=metrics,
             clock=clock,
@@ -76,6 +78,7 @@ class QueueHandle:
                 ItemExponentialFailureRateLimiter() if rate_limiter is None else rate_limiter
             ),
             max_retries,
+            revive_dead_after=revive_dead_after,
             on_limiter_error=self._count_limiter_error,
             on_set_aside=self._count_set_aside,
         )

@@ -134,13 +134,15 @@ class Turn:
     """What a turn did: the new claims, a disposition for each settlement in order, and how long to wait.
 
     ``wait`` is in seconds: how long a consumer that wants more may sleep unless it is woken.
-    ``promoted`` counts the items that became pending: delayed ones, and what came back without a delay.
+    ``promoted`` counts the items that became pending: delayed ones, what came back without a delay, and
+    dead ones, which ``revived`` counts alone.
     """
 
     requests: Sequence[Request]
     dispositions: Sequence[Disposition]
     wait: float
     promoted: int = 0
+    revived: int = 0
 
 
 @dataclass(frozen=True, slots=True)

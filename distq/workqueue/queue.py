@@ -17,8 +17,9 @@ class Queue(QueueHandle):
     """A handle of a queue in Redis: deduplicated, prioritised, delayed, rate-limited, shared by processes.
 
     ``redis`` is a Connection, a URL, or None for the process's shared one. ``max_retries`` failures
-    park an item, None never does. A process that is silent for ``claim_duration`` seconds loses its
-    claims; keep it well above the pauses of your processes, and the same in all of them. Producers get
+    park an item, None never does. ``revive_dead_after`` seconds after failures or crashes parked it, it gets
+    another attempt; None is never. A process that is silent for ``claim_duration`` seconds loses its claims;
+    keep it well above the pauses of your processes, and the same in all of them. Producers get
     QueueFull beyond ``max_length`` items ready, dirty or delayed. With ``wait_replicas`` an ``add`` or
     ``add_after`` that returns is on as many replicas of Redis, or raises NotReplicated after
     ``wait_timeout`` seconds (Redis WAIT). ``metrics`` receives what this handle does. Safe for threads, and
@@ -34,6 +35,7 @@ class Queue(QueueHandle):
         *,
         rate_limiter: RateLimiter | None = None,
         max_retries: int | None = None,
+        revive_dead_after: float | None = None,
         claim_duration: float = 30.0,
         max_length: int | None = None,
         wait_replicas: int = 0,
@@ -50,6 +52,7 @@ class Queue(QueueHandle):
             RedisEngine(name, self._connection, clock, self._replication),
             rate_limiter=rate_limiter,
             max_retries=max_retries,
+            revive_dead_after=revive_dead_after,
             claim_duration=claim_duration,
             max_length=max_length,
             metrics=metrics,

@@ -14,6 +14,7 @@ from distq.metrics import (
     QUEUE_DURATION,
     REFUSED,
     RETRIES,
+    REVIVED,
     UNREADABLE,
     WORK_DURATION,
     Metric,
@@ -33,7 +34,7 @@ class Recorder:
         self._claimed_at: dict[str, float] = {}
         for counter in (ADDS, RETRIES):
             provider.count(counter, self._both, 0)
-        for counter in (REFUSED, CANCELLED, LIMITER_ERRORS, UNREADABLE):
+        for counter in (REFUSED, CANCELLED, LIMITER_ERRORS, UNREADABLE, REVIVED):
             provider.count(counter, self._name, 0)
         for histogram in (QUEUE_DURATION, WORK_DURATION):
             provider.observe(histogram, self._both, ())
@@ -60,6 +61,8 @@ class Recorder:
                 self._claimed_at[request.key] = now
             self._provider.observe(QUEUE_DURATION, self._both, list(map(_waited, turn.requests)))
         self._count(ADDS, turn.promoted)
+        if turn.revived:
+            self._provider.count(REVIVED, self._name, turn.revived)
 
     def cancelled(self, request: Request) -> None:
         """Count a claim that ended before it was settled."""

@@ -261,7 +261,7 @@ class RedisSession:
             for call in calls:
                 own, requests = requests[: call.want], requests[call.want :]
                 ledger.assign(own)
-                call.turn = Turn(own, ledger.take_results(call.entries), wait, ledger.take_promoted())
+                call.turn = Turn(own, ledger.take_results(call.entries), wait, *ledger.take_promoted())
         except BaseException:
             ledger.results, ledger.unassigned = results, unassigned
             for call in calls:

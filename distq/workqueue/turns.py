@@ -104,7 +104,8 @@ class TurnReply:
     """What the script replied; dispositions in the order of the entries, ``wait`` in seconds.
 
     ``alone``: the one request is a suspect, ask for nothing until it ended; without a request: the session
-    empties itself for a suspect, ask again. ``promoted``: how many delayed items became pending now.
+    empties itself for a suspect, ask again. ``promoted``: how many items became pending now,
+    ``revived``: how many of them were dead.
     ``unreadable`` are claims that nobody can be given, since the key or the failure record makes no sense.
     """
 
@@ -113,6 +114,7 @@ class TurnReply:
     wait: float
     alone: bool
     promoted: int = 0
+    revived: int = 0
     unreadable: Sequence[Request] = ()
 
 
@@ -120,7 +122,7 @@ def decode(
     reply: Sequence[Any], encoded: Encoded, cancelled: Callable[[], threading.Event] = LazyEvent
 ) -> TurnReply:
     """Read the script's reply; ``cancelled`` makes that of each request."""
-    fence, wait, alone, refusals, others, popped, records, promoted = reply
+    fence, wait, alone, refusals, others, popped, records, promoted, revived = reply
     dispositions = [ENDED] * encoded.n_ok + [_disposition(text) for text in others or ()]
     for index in refusals.split(b",") if refusals else ():
         dispositions[int(index) - 1] = REFUSED
@@ -128,7 +130,7 @@ def decode(
     for place, disposition in zip(encoded.order, dispositions, strict=True):
         in_order[place] = disposition
     requests, unreadable = _requests(int(fence), popped, records, cancelled)
-    return TurnReply(requests, in_order, wait / 1e6, bool(alone), promoted, unreadable)
+    return TurnReply(requests, in_order, wait / 1e6, bool(alone), promoted, revived, unreadable)
 
 
 def _disposition(text: bytes) -> Disposition:

@@ -22,17 +22,17 @@ class Control:
     trusts_readers: bool = False
 
 
+_GONE_AT_ONCE = "if found_by == 'gone' then"
+
 CONTROLS = [
     Control("no comparison", 2, "if not older(version, stored_version or '') then", "if true then"),
     Control("own writes behind the position", 12, "if older(passed, version) and (", "if ("),
-    Control(
-        "no markers", 4, "if terms == 'gone' and not older(passed, version) then", "if terms == 'gone' then"
-    ),
+    Control("no markers", 4, "if found_by == 'gone' and not older(passed, version) then", _GONE_AT_ONCE),
     Control("own writes behind a list", 89, "string.match(position, '@(%d+)$') or ''", "''"),
     Control("nothing replaced behind a list", 588, "or is_there(name)", ""),
     Control("markers for ever", 2, "if is_marker and not older(passed, version) then", "if false then"),
-    Control("markers dropped at once", 2, "if is_marker and not older(passed, version) then", "if true then"),
-    Control("old values stay in the index", 2, "add_members(from_index, name, stored_terms)", ""),
+    Control("markers dropped at once", 5, "if is_marker and not older(passed, version) then", "if true then"),
+    Control("old values stay in the index", 2, "add_members(from_index, name, stored_found_by)", ""),
     Control("a new list on an old cache", 0, "if clears_cache == '1' then", "if false then"),
     Control("a list's end without a version", 2),
     Control("cleared after the list was asked for", 14),

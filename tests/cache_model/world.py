@@ -15,7 +15,7 @@ from tests.cache_model.leader import Leader
 QUEUE, STREAM = "model", "pods"
 KEYS = [
     queue_key(QUEUE, name)
-    for name in ("streams", *(f"{each}:{STREAM}" for each in ("known", "cache", "index")))
+    for name in ("streams", *(f"{each}:{STREAM}" for each in ("known", "cache", "terms", "index")))
 ]
 STEPS = 120
 
@@ -211,12 +211,15 @@ class World:
         self._find_leftovers(expected)
 
     def _find_leftovers(self, expected: dict[str, int]) -> None:
-        *_, cache, index = KEYS
+        *_, cache, terms, index = KEYS
         members = {f"all\0{name}" for name in expected}
         for name, version in expected.items():
             members |= {f'["owner","{owner}"]\0{name}' for owner in self._cluster.state(name, version).owners}
-        records, found = self._connection.pipeline([("HKEYS", cache), ("ZRANGE", index, 0, -1)])
-        left = {*map(bytes.decode, records)} ^ expected.keys() | {*map(bytes.decode, found)} ^ members
+        commands = [("HKEYS", cache), ("HKEYS", terms), ("ZRANGE", index, 0, -1)]
+        left = set[str]()
+        all_meant = (expected.keys(), expected.keys(), members)
+        for there, meant in zip(self._connection.pipeline(commands), all_meant, strict=True):
+            left |= {*map(bytes.decode, there)} ^ meant
         if left:
             raise Violated(f"at rest there is too much or too little: {left}")
 

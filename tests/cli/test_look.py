@@ -12,6 +12,7 @@ import pytest
 
 from distq.errors import TerminalError
 from distq.redisio.connection import Connection
+from distq.redisio.object_cache import CachedObject
 from distq.redisio.stream_store import StreamStore
 from distq.workqueue.queue import Queue
 from tests.cli.conftest import CommandLine
@@ -145,11 +146,25 @@ def test_a_leader_that_has_gone_is_shown_as_gone(distq: CommandLine, redis: Conn
     assert re.fullmatch(r"gone [23]m\d+s \(ada\)", leaders["v1/Left"])
     assert re.fullmatch(r"gone [45]m\d+s \(bob\)", leaders["v1/Lost"])
     assert (leaders["v1/Leads"], leaders["v1/Old"]) == ("eve", "old")
-    assert rows["v1/Lost"][-2:] == ["-", "-"]
+    assert rows["v1/Lost"][-3:-1] == ["-", "-"]
     lines = [json.loads(line) for line in distq("leader", "--json").stdout.splitlines()]
     gone = {line["resource"]: line["gone_since"] for line in lines}
     assert (gone["v1/Leads"], gone["v1/Old"]) == (None, None)
     assert gone["v1/Lost"].endswith("Z")
+
+
+def test_the_objects_that_a_watch_keeps_are_counted(distq: CommandLine, redis: Connection) -> None:
+    """For people and programs; of a watch that is not cached there is nothing to count."""
+    Queue("foos", redis).add("a")
+    for name, about in {"v1/Pod": {"watch": "pods", "cached": []}, "v1/Secret": {}}.items():
+        objects = [CachedObject(key, "7", b"{}") for key in "ab"] if about else []
+        StreamStore(redis, "foos", name).commit(
+            epoch="1", after="", new="7", batch="b", objects=objects, about={"resource": name, **about}
+        )
+    rows = [line.split() for line in distq("leader").stdout.splitlines()]
+    assert [row[-1] for row in rows] == ["CACHED", "2", "-"]
+    lines = [json.loads(line) for line in distq("leader", "--json").stdout.splitlines()]
+    assert [line["cached"] for line in lines] == [2, None]
 
 
 def test_control_characters_are_escaped(distq: CommandLine, redis: Connection) -> None:
@@ -289,3 +304,22 @@ def test_a_history_in_letters_where_the_terminal_has_no_blocks(distq: CommandLin
     chunk = f"{now // 300}\n{now} 3 0 0 0 0 0 1 - 0 0 0\n"
     redis.execute("HSET", "distq:{foos}:history", f"10s {now // 300 % 289}", chunk)
     assert "#" in distq("queues", "--history", PYTHONIOENCODING="ascii", PYTHONUTF8="0").stdout
+
+
+@pytest.mark.parametrize("how", [[], ["--match", "key-*"]])
+def test_all_items_of_a_long_queue_are_shown_as_they_are_read(
+    distq: CommandLine, redis: Connection, how: list[str]
+) -> None:
+    """Each once, under one header, and as JSON lines; nobody has to know how many there are."""
+    queue, keys = Queue("many", redis), [f"key-{number:04}" for number in range(1203)]
+    queue.add(*keys[:1000])
+    queue.add(*keys[1000:], priority=-1)
+    done = distq("items", "many", "--all", *how)
+    header, *rows = done.stdout.splitlines()
+    assert header.startswith("KEY ")
+    shown = [row.split()[0] for row in rows]
+    assert sorted(shown) == keys
+    assert how or shown == keys
+    assert done.stderr == "1203 items\n"
+    lines = _json(distq("items", "many", "--all", "--json", "--offset", "1200", *how).stdout)
+    assert len(lines) == 3

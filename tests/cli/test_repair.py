@@ -284,3 +284,16 @@ def test_a_resync_is_not_followed_for_ever(distq: CommandLine, foos: Queue, redi
     said, told = process.communicate(timeout=30)
     assert (process.returncode, said) == (130, "")
     assert "not waiting any more; the resync goes on\n" in told
+
+
+def test_work_on_many_items_shows_how_far_it_is(distq: CommandLine, redis: Connection) -> None:
+    """On stderr, in steps that each are bounded; the count at the end is of all."""
+    queue = Queue("many", redis)
+    for first in range(0, 3000, 1000):
+        queue.add(*(f"key-{number}" for number in range(first, first + 1000)), after=100)
+    done = distq("park", "many", "--state", "delayed", "--match", "key-*", "--yes")
+    assert done.stdout == "parked 3000\n"
+    assert re.search(r"^park: \[#+\.+\] \d+ of 3000$", done.stderr, re.MULTILINE)
+    done = distq("requeue", "many", "--state", "dead", "--yes", "--json")
+    assert json.loads(done.stdout) == {"requeued": 3000}
+    assert redis.execute("ZCARD", "distq:{many}:ready") == 3000

@@ -1,12 +1,14 @@
 """The Client's calls for ``async def``, over threads."""
 
 import asyncio
+import contextlib
 import contextvars
 import inspect
 import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -49,6 +51,29 @@ class HeldClient(Client):
         """Read what is not there, noted so."""
         NOTE.set(note)
         return await self.aio.get("v1/ConfigMap", "default/absent")
+
+
+def test_ctrl_c_while_a_call_is_submitted_blocks_nobody() -> None:
+    """Wherever it comes as the lock is taken, others submit their calls, and these run."""
+    threads = call_threads.CallThreads(1)
+
+    def interrupt(frame: FrameType, event: str, _: object) -> Any:
+        if event == "return" and frame.f_code.co_name == "__enter__":
+            raise KeyboardInterrupt
+        return interrupt
+
+    before = sys.gettrace()
+    with contextlib.suppress(KeyboardInterrupt):
+        sys.settrace(interrupt)
+        try:
+            threads.submit(lambda: None)
+        finally:
+            sys.settrace(before)
+    ran = threading.Event()
+    others = threading.Thread(target=lambda: threads.submit(ran.set), daemon=True)
+    others.start()
+    assert ran.wait(10)
+    threads.close()
 
 
 @pytest.fixture

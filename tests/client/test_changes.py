@@ -7,6 +7,7 @@ import pytest
 
 from distq.client import Client, Object
 from distq.client.changes import ATTEMPTS
+from distq.client.conditions import get_condition, set_condition
 from distq.errors import ConfigError, Conflict, NotFound
 from tests.client.recording_client import RecordingClient
 from tests.support.api_servers import ApiServer
@@ -118,18 +119,18 @@ def test_modify_writes_a_status_apart(client: Client, widgets: str, namespace: s
 
 
 def test_a_status_that_was_left_out_is_told(client: Client, widgets: str, namespace: str) -> None:
-    """The API server drops the status of a write that is not of the status: who meant it learns of it."""
-    client.create(widget(widgets, namespace, size=1))
+    """The API server drops the status of a write that is not of the status: it is refused before."""
+    created = client.create(widget(widgets, namespace, size=1))
 
     def change(obj: Object) -> None:
+        obj["spec"]["size"] = 2
         obj["status"] = {"ready": True}
 
-    with pytest.raises(
-        ConfigError, match=r"the status of Widget \S+ was not written.*modify with status=True"
-    ):
+    with pytest.raises(ConfigError, match=r"bad change of Widget \S+ its status.*modify with status=True"):
         client.modify(widgets, f"{namespace}/web", change)
-    with pytest.raises(ConfigError, match="was not written"):
+    with pytest.raises(ConfigError, match="its status is a subresource"):
         client.create_or_update(widget(widgets, namespace), change)
+    assert client.get(widgets, f"{namespace}/web") == created
 
 
 async def change_later(obj: Object) -> None:
@@ -214,6 +215,27 @@ def test_patch_status_asks_nothing_where_nothing_differs(
     obj = recording.patch_status(obj, {"ready": True, "sizes": {"a": 1}})
     recording.requests.clear()
     assert recording.patch_status(obj, status) is obj
+    assert recording.requests == []
+
+
+@pytest.mark.parametrize("copied", [False, True])
+def test_patch_status_writes_a_condition_that_was_set_in_place(
+    recording: RecordingClient, widgets: str, namespace: str, copied: bool
+) -> None:
+    """It is compared with what was read before the first one was set, not with itself."""
+    obj = recording.create(widget(widgets, namespace))
+    obj = recording.patch_status(obj, {"sizes": {"a": 1}})
+    assert set_condition(obj, "Ready", False, reason="Starting")
+    assert set_condition(obj, "Ready", True, reason="Synced")
+    obj["status"]["sizes"]["a"] = 2
+    stored = recording.patch_status(obj, {**obj["status"]} if copied else obj["status"])
+    assert stored["status"]["sizes"] == {"a": 2}
+    condition = get_condition(stored, "Ready")
+    assert condition is not None
+    assert condition["status"] == "True"
+    recording.requests.clear()
+    assert not set_condition(stored, "Ready", True, reason="Synced")
+    assert recording.patch_status(stored, {**stored["status"]}) is stored
     assert recording.requests == []
 
 

@@ -5,9 +5,9 @@ import pytest
 from distq.client import Client, Resource
 from distq.errors import ConfigError
 
-PODS = Resource("v1", "Pod", "pods", namespaced=True)
-NODES = Resource("v1", "Node", "nodes", namespaced=False)
-DEPLOYMENTS = Resource("apps/v1", "Deployment", "deployments", namespaced=True)
+PODS = Resource("v1", "Pod", "pods", namespaced=True, has_status=True)
+NODES = Resource("v1", "Node", "nodes", namespaced=False, has_status=True)
+DEPLOYMENTS = Resource("apps/v1", "Deployment", "deployments", namespaced=True, has_status=True)
 
 
 def test_paths_of_collections_and_objects() -> None:
@@ -42,7 +42,7 @@ def test_namespaces_fit_the_resource() -> None:
     [
         ("v1/Pod", PODS),
         ("apps/v1/Deployment", DEPLOYMENTS),
-        ("v1/Namespace", Resource("v1", "Namespace", "namespaces", namespaced=False)),
+        ("v1/Namespace", Resource("v1", "Namespace", "namespaces", namespaced=False, has_status=True)),
         (
             "coordination.k8s.io/v1/Lease",
             Resource("coordination.k8s.io/v1", "Lease", "leases", namespaced=True),

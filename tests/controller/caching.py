@@ -60,7 +60,7 @@ def names(objects: list[Object]) -> set[str]:
 def entries(scene: Scene) -> dict[str, str]:
     """Return all that is in the one cache, markers too, with its version."""
     (name,) = stream_records(scene.connection, QUEUE)
-    hash_key = f"distq:{{{QUEUE}}}:cache:{name}"
+    hash_key = f"distq:{{{QUEUE}}}:terms:{name}"
     flat = scene.connection.execute("HGETALL", hash_key)
     return {
         field.decode().rpartition("/")[2]: record.partition(b"\n")[0].decode()

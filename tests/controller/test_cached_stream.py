@@ -11,10 +11,13 @@ from distq.controller.stream import batch as batch_module
 from distq.controller.watches import For, Watches
 from distq.errors import CacheNotSynced
 from distq.informer import pager as pager_module
+from distq.inspector import Inspector
+from distq.metrics import CACHED_OBJECTS
 from distq.redisio import stream_store
 from distq.redisio.checkpoints import MARK
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.stream_store import Committed, StreamStore
+from distq.workqueue.gauges import QueueGauges
 from distq.workqueue.queue import Queue
 from tests.controller.caching import (
     CONFIG_MAPS,
@@ -64,6 +67,25 @@ def test_a_list_and_events_are_cached_with_their_keys(scene: Scene) -> None:
         assert names(reader.list(scene.namespace)) == {"b", "c"}
         assert reader.get(scene.key("a")) is None
         assert reader.by_index("color", "green") == []
+
+
+def test_the_cached_objects_are_counted(scene: Scene) -> None:
+    """By streams and as a gauge; what is gone and only marked counts no more."""
+    gauges = QueueGauges(Queue(QUEUE, scene.connection))
+    count = CACHED_OBJECTS, (QUEUE, CONFIG_MAPS)
+    create(scene, "a", "b", "c")
+    with scene.leading(cached(scene)):
+        (stream,) = Inspector(scene.connection).streams(QUEUE)
+        assert stream.cached == 3
+        assert (*count, 3) in gauges()
+    object_cache(scene).wrote(dropped={scene.key("a"): "99999999"})
+    (stream,) = Inspector(scene.connection).streams(QUEUE)
+    assert stream.cached == 2
+    with scene.leading(For(CONFIG_MAPS), epoch="2"):
+        (stream,) = Inspector(scene.connection).streams(QUEUE)
+        assert stream.cached is None
+        assert CACHED_OBJECTS not in {metric for metric, _, _ in gauges()}
+    gauges.close()
 
 
 def test_a_new_leader_of_the_same_settings_lists_nothing(scene: Scene) -> None:

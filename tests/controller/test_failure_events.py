@@ -12,6 +12,7 @@ from distq.controller.recorded_events import FailureEvents, flush_events
 from distq.controller.watches import For, Watches
 from distq.errors import ConfigError, TerminalError
 from distq.metrics import EVENTS_DROPPED
+from distq.testing import FakeClock
 from distq.testing import sandbox as sandbox_module
 from distq.testing.sandbox import Sandbox
 from distq.workqueue.interface import Request, Retry, Settlement
@@ -86,10 +87,10 @@ def test_what_fails_often_reads_its_object_seldom(api_server: ApiServer, namespa
         return get(resource, key)
 
     client.get = counted_get  # type: ignore[method-assign,assignment]  # to see what is asked
-    now = [0.0]
-    events = FailureEvents(client, "v1/ConfigMap", lambda: now[0])
-    for seconds in (0, 30, 59, 60):
-        now[0] = seconds
+    clock = FakeClock()
+    events = FailureEvents(client, "v1/ConfigMap", clock)
+    for seconds in (0, 30, 29, 1):
+        clock.step(seconds)
         events.settled(Settlement(Request(f"{namespace}/web"), Retry("ValueError: no port")))
         assert client.flush_events(IN_TIME)
     assert asked == [f"{namespace}/web"] * 2

@@ -1,7 +1,8 @@
 """What a process writes by a Client, its fleet's cached reads show as soon as the call returns."""
 
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -13,6 +14,7 @@ from distq.controller.cached.write_through import WriteThrough
 from distq.controller.controller import Controller
 from distq.controller.manager import Manager
 from distq.controller.watches import For
+from distq.errors import RedisError
 from distq.informer.lister import Lister
 from distq.metrics import CACHE_UNWRITTEN
 from distq.redisio.connection import Connection
@@ -47,6 +49,12 @@ def writing(scene: Scene, watch: For | None = None) -> Iterator[tuple[RecordingC
     client = RecordingClient(scene.kubeconfig)
     with observed(WriteThrough([caches(scene, watch)], client)):
         yield client, lister(scene, watch)
+
+
+def ping(connection: Connection) -> None:
+    """Ask Redis, in vain."""
+    with suppress(RedisError):
+        connection.execute("PING")
 
 
 @ON_TWO_SERVERS
@@ -222,6 +230,30 @@ def test_a_write_stands_where_redis_does_not_answer(
             client.create(config_map(scene.namespace, "d"))
         connection.close()
     assert names(lister(scene).list()) == {"a", "d"}
+
+
+@EMULATED
+def test_a_write_waits_less_for_redis_than_other_calls(scene: Scene, redis_server: EmbeddedValkey) -> None:
+    """While Redis hangs it has returned, known cache or not, when a call that began with it still waits."""
+    with scene.leading(cached(scene)):
+        pass
+    for is_known in (False, True):
+        with TcpProxy(("127.0.0.1", redis_server.port)) as proxy:
+            connection = Connection(f"redis://127.0.0.1:{proxy.port}/0")
+            connection.execute("PING")
+            reading = Caches([cached(scene)], Queue(QUEUE, connection), timeout=5.0)
+            client = RecordingClient(scene.kubeconfig)
+            with observed(WriteThrough([reading], client)):
+                if is_known:
+                    client.create(config_map(scene.namespace, "known"))
+                proxy.mode = "hang"
+                other = threading.Thread(target=ping, args=(connection,))
+                other.start()
+                client.create(config_map(scene.namespace, f"a-{is_known}".lower()))
+                assert other.is_alive()
+                proxy.mode = "pass"
+            other.join()
+            connection.close()
 
 
 @EMULATED

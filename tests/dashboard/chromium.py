@@ -15,7 +15,7 @@ _FLAGS = [
     *("--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"),
     *("--remote-debugging-pipe", "--hide-scrollbars", "--force-color-profile=srgb"),
 ]
-_PATIENCE = 60.0
+_PATIENCE = 30.0
 
 
 class Browser:
@@ -74,8 +74,9 @@ class Browser:
         self._ask("Input.insertText", text=text)
 
     def picture(self, path: Path, *, whole: bool = True) -> None:
-        """Write a picture of the page as PNG, the whole of it or what is in the window."""
-        taken = self._ask("Page.captureScreenshot", captureBeyondViewport=whole, **self._area(whole))
+        """Write a picture of the page as PNG or WebP, the whole of it or what is in the window."""
+        kind = {"format": path.suffix[1:]} | ({"quality": 75} if path.suffix == ".webp" else {})
+        taken = self._ask("Page.captureScreenshot", captureBeyondViewport=whole, **kind, **self._area(whole))
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(base64.b64decode(taken["data"]))
 

@@ -37,7 +37,7 @@ def draw_for_docs(window: Browser, url: str) -> None:
         for name, height in IN_DOCS.items():
             window.size(1100, height, dark=dark)
             window.open(url + PATHS[name])
-            window.picture(SHOWN / f"dashboard-{name}{'-dark' if dark else ''}.png", whole=False)
+            window.picture(SHOWN / f"dashboard-{name}{'-dark' if dark else ''}.webp", whole=False)
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """Queues with something of everything, as the pictures of the documentation show them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from math import sin
 
@@ -21,6 +21,13 @@ FAILING = {
     "prod/search": TimeoutError("POST https://dns.example/v1/records: no answer within 10 s"),
     "prod/mail": TimeoutError("POST https://dns.example/v1/records: no answer within 10 s"),
 }
+
+
+_RECONCILES: dict[str, Callable[[Exception], None]] = {}
+"""A function that fails, in a file of somebody's controller, as its tracebacks say."""
+exec(  # noqa: S102 - ours
+    compile("\n" * 40 + "def reconcile(error):\n    raise error", "/app/websites.py", "exec"), _RECONCILES
+)
 
 
 def play(connection: Connection, handles: ExitStack) -> None:
@@ -101,7 +108,7 @@ def _opened(connection: Connection, handles: ExitStack, name: str) -> Queue:
 
 def _fail(request: Request, queue: Queue, error: Exception) -> None:
     try:
-        raise error.with_traceback(None)
+        _RECONCILES["reconcile"](error.with_traceback(None))
     except Exception as failure:  # noqa: BLE001 - any of them
         queue.settle(request, failure)
 

@@ -64,6 +64,43 @@ def test_a_page_follows_and_keeps_what_the_reader_did(
     assert window.run("document.getElementById('live').textContent") == "live"
 
 
+@ONE_SERVER
+def test_a_hidden_page_asks_for_nothing(window: Browser, served: str, queue: Queue) -> None:
+    """Behind another tab no page asks the server; seen again it does at once."""
+    queue.add("a")
+    window.open(f"{served}/queues/foos")
+    window.run(
+        "window.asked = 0; const before = window.fetch;"
+        "window.fetch = (...all) => { window.asked += 1; return before(...all); };"
+        "window.behind = true; Object.defineProperty(document, 'hidden', { get: () => window.behind })"
+    )
+    window.until("document.getElementById('live').textContent === 'paused while hidden'")
+    asked = window.run("window.asked")
+    queue.add("b")
+    window.run("new Promise(done => setTimeout(done, 2500))")
+    assert window.run("window.asked") == asked
+    window.run("window.behind = false; document.dispatchEvent(new Event('visibilitychange')); 0")
+    window.until("!!document.getElementById('item-b')")
+
+
+@ONE_SERVER
+def test_what_is_open_stays_open_and_what_is_chosen_stays_chosen(
+    window: Browser, served: str, queue: Queue
+) -> None:
+    """A table that the reader opened stays so while its numbers change, and a row moves with all it has."""
+    queue.add("b", "c")
+    window.open(f"{served}/queues/foos")
+    window.run("document.getElementById('depth-table').open = true")
+    window.run("window.row = document.getElementById('item-c'); 0")
+    queue.add("a", priority=9)
+    window.until("!!document.getElementById('item-a')")
+    assert window.run("document.getElementById('depth-table').open")
+    assert window.until("document.querySelector('#depth-table td').textContent") == "3"
+    assert window.run("window.row === document.getElementById('item-c') && window.row.isConnected")
+    order = "[...document.querySelectorAll('#items tbody tr')].map(row => row.id)"
+    assert window.run(order) == ["item-a", "item-b", "item-c"]
+
+
 def test_a_page_says_that_redis_is_gone(window: Browser) -> None:
     """While no data come, the page shows why instead of old rows alone."""
     with dashboard_of(NOWHERE) as (url, process):

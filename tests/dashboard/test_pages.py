@@ -249,7 +249,7 @@ def test_workers_tell_what_they_run(browser: FlaskClient, every_state: Queue) ->
     page = read(browser, "/workers")
     (row,) = [cells for name, cells in page.rows.items() if name.startswith("worker-foos")]
     assert row[1] == "foos"
-    assert row[9].startswith("ns/processing")
+    assert row[10].startswith("ns/processing")
     assert page.links["/queues/foos/items/ns~2Fprocessing"] == "ns/processing"
 
 

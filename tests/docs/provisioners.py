@@ -105,5 +105,5 @@ def live_with(
         eventually(lambda: admin.get(VOLUME, pv_name(claim)))
         kubernetes.bind(claim)
         kubernetes.release(claim)
-        eventually(lambda: not [*directory.iterdir()])
-        eventually(lambda: "deletionTimestamp" in (admin.get(VOLUME, pv_name(claim)) or {})["metadata"])
+        eventually(lambda: admin.get(VOLUME, pv_name(claim)) is None)
+        assert not [*directory.iterdir()]

@@ -84,7 +84,7 @@ class Clients:
             if how != "success"
             for word in (item, fence, how, limiters.get(how, ""), "", "boom" if how == "retry" else "")
         ]
-        policy = {"max_retries": "", "limiter": "fixed 20000", "fleet_concurrency": ""}
+        policy = {"max_retries": "", "revive_after": "", "limiter": "fixed 20000", "fleet_concurrency": ""}
         reply: Any = self.store.run(
             "turn",
             session=self._sessions[who],

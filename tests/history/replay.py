@@ -141,7 +141,10 @@ class Replay:
             endings=endings,
             want=int(inputs["want"]),
             policy=Policy(
-                inputs["limiter"], _number(inputs["max_retries"]), _number(inputs["fleet_concurrency"])
+                inputs["limiter"],
+                _number(inputs["max_retries"]),
+                _number(inputs["fleet_concurrency"]),
+                _number(inputs["revive_after"]),
             ),
             max_clock_step=int(inputs["max_clock_step"]),
         )

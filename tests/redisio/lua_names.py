@@ -15,7 +15,7 @@ GLOBALS = frozenset(
     {
         *("redis", "KEYS", "ARGV", "call", "math", "string", "table"),
         *("unpack", "ipairs", "pairs", "pcall", "cjson", "tonumber", "type", "true", "false", "nil"),
-        *("traced", "at", "due_items", "taken_back", "args", "switched_off"),
+        *("traced", "at", "due_items", "revived_items", "taken_back", "args", "switched_off"),
     }
 )
 """What every script may use; ``call`` is a local of each, and the last are of what is around each

@@ -57,7 +57,7 @@ class Scene:
 
     def is_empty(self) -> bool:
         """Return whether nothing at all is left of the cache."""
-        return not self.connection.execute("EXISTS", self.key("cache"), self.key("index"))
+        return not self.connection.execute("EXISTS", *map(self.key, ("cache", "terms", "index")))
 
 
 @pytest.fixture
@@ -183,7 +183,7 @@ def test_what_is_dropped_within_a_chain_leaves_a_marker(scene: Scene) -> None:
     scene.commit("105")
     scene.cache.wrote([pod("a/one", 104, "web"), pod("a/none", 104, "web")])
     assert list(scene.versions()) == ["a/two", "b/one"]
-    assert scene.raw("HLEN", "cache") == 2
+    assert scene.raw("HLEN", "cache") == scene.raw("HLEN", "terms") == 2
 
 
 def test_a_refused_batch_changes_nothing(scene: Scene) -> None:
@@ -296,7 +296,7 @@ def test_many_markers_go_in_steps(scene: Scene) -> None:
     left = []
     for _ in range(3):
         scene.commit("105")
-        left.append(scene.raw("HLEN", "cache") - 3)
+        left.append(scene.raw("HLEN", "terms") - scene.raw("HLEN", "cache"))
     assert left == [150, 50, 0]
     assert scene.raw("ZCARD", "index") == 6
 
@@ -314,7 +314,7 @@ def test_the_end_of_a_list_drops_what_it_did_not_show(scene: Scene) -> None:
     scene.cache.wrote([pod("a/late", 109), pod("a/two", 109)])
     scene.commit("110")
     assert scene.versions() == {"a/ahead": "111", "a/one": "7", "b/one": "9"}
-    assert scene.raw("HLEN", "cache") == 3
+    assert scene.raw("HLEN", "cache") == scene.raw("HLEN", "terms") == 3
 
 
 def test_what_a_list_did_not_show_may_be_replaced_until_it_goes(scene: Scene) -> None:
@@ -408,17 +408,17 @@ def test_full_memory_refuses_objects_together_with_their_keys(full: Scene) -> No
     assert full.owned_by("web") == ["a/two"]
 
 
-@pytest.mark.parametrize("structure", ["cache", "index", "streams"])
+@pytest.mark.parametrize("structure", ["cache", "terms", "index", "streams"])
 def test_a_key_of_a_wrong_type_is_named_and_nothing_is_written(scene: Scene, structure: str) -> None:
     """By commits, own writes and reads alike."""
     key = scene.key(structure) if structure != "streams" else queue_key("foos", "streams")
     scene.connection.execute("SET", key, "by hand")
-    before = {name: scene.raw("DUMP", name) for name in ("cache", "index", "known")}
+    before = {name: scene.raw("DUMP", name) for name in ("cache", "terms", "index", "known")}
     calls: list[Callable[[], object]] = [
         lambda: scene.commit("101", pod("a/one", 101, "db"), keys=["a/one"], known={"a/one": "101"}),
         lambda: scene.cache.wrote([pod("a/one", 101, "db")]),
         lambda: scene.owned_by("web"),
-        *([lambda: scene.cache.get("a/one")] if structure != "index" else []),
+        *([lambda: scene.cache.get("a/one")] if structure in {"cache", "streams"} else []),
     ]
     for call in calls:
         with pytest.raises(RedisRefused, match=f"WRONGTYPE {key} is a string".replace("{", r"\{")):
@@ -442,6 +442,20 @@ def test_what_cannot_be_read_is_the_api_servers_to_tell(scene: Scene, text: byte
     scene.commit("101", pod("a/one", 101, "db"))
     assert scene.owned_by("db") == ["a/one", "b/one"]
     assert scene.owned_by("web") == ["a/two"]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_terms_that_cannot_be_read_hide_no_object(scene: Scene, text: bytes) -> None:
+    """The index finds it as before; the next event of the object mends them."""
+    scene.raw("HSET", "terms", "a/one", text)
+    assert (scene.versions()["a/one"], scene.owned_by("web")) == ("7", ["a/one", "a/two"])
+    assert [*contents.findings(scene.connection)] == [
+        f'WARN  1 value of {scene.key("terms")} cannot be read, say "a/one". The next event of each mends it.'
+    ]
+    scene.commit("101", pod("a/one", 101, "db"))
+    assert scene.owned_by("db") == ["a/one", "b/one"]
+    assert scene.owned_by("web") == ["a/two"]
+    assert [*contents.findings(scene.connection)] == []
 
 
 def test_odd_members_and_names_keep_nobody_from_reading(scene: Scene) -> None:

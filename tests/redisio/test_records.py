@@ -77,6 +77,7 @@ def test_scripts_write_claims_as_we_read_them(connection: Connection) -> None:
     )
     policy: dict[str, str | int] = {
         "max_retries": "",
+        "revive_after": "",
         "limiter": "",
         "fleet_concurrency": "",
         "max_clock_step": 10_000_000,

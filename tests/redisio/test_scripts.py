@@ -307,7 +307,7 @@ def _same_but_for_clocks(now: dict[str, Any], then: dict[str, Any]) -> None:
 
 def _answer(reply: list[Any]) -> tuple[Any, ...]:
     """Return what of a turn's reply must be the same; its claims come in another order."""
-    fence, _, alone, refused, dispositions, popped, records, _ = reply
+    fence, _, alone, refused, dispositions, popped, records, *_ = reply
     claimed = dict(
         zip(popped[::2], zip(popped[1::2], records or [None] * len(popped), strict=False), strict=True)
     )

@@ -102,7 +102,7 @@ class ModelRedis:
 
     def _commit(self, inputs: Inputs) -> list[Any]:
         n_items, n_known = inputs["n_items"], inputs["n_known"]
-        n_before_cached = len(inputs["rest"]) - 2 * inputs["n_cached"]  # the cache is no part of the queue
+        n_before_cached = len(inputs["rest"]) - 3 * inputs["n_cached"]  # the cache is no part of the queue
         rest = [_text(word) for word in inputs["rest"][:n_before_cached]]
         pairs, unrouted = rest[n_items : n_items + 2 * n_known], json.loads(inputs["unrouted"])
         words = {name: inputs[name] for name in ("stream", "epoch", "replaces", "after", "new", "batch")}
@@ -122,7 +122,7 @@ class ModelRedis:
 
     def _turn(self, inputs: Inputs) -> Any:
         number, nonce = session_of(inputs)
-        limit = inputs["fleet_concurrency"]
+        limit, revive_after = inputs["fleet_concurrency"], inputs["revive_after"]
         answer = self.state.turn(
             now=self.clock(),
             number=number,
@@ -131,7 +131,9 @@ class ModelRedis:
             after=inputs["after"],
             endings=endings_of(inputs),
             want=inputs["want"],
-            policy=Policy(inputs["limiter"], inputs["max_retries"] or None, limit or None),
+            policy=Policy(
+                inputs["limiter"], inputs["max_retries"] or None, limit or None, revive_after or None
+            ),
             max_clock_step=inputs["max_clock_step"],
         )
         if answer is None:
@@ -202,6 +204,7 @@ def _reply(answer: Answer) -> list[Any]:
         popped,
         records if any(records) else None,
         answer.promoted,
+        answer.revived,
     ]
 
 

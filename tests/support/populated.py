@@ -103,7 +103,7 @@ class Populated:
             *("again", self.fence, "retry", "bucket 10 1", "", "boom"),
         ]
         pending = {"priority": 9, "max_length": ""}
-        cached = [*("pod", b"3\nall\n\n{}"), *("old", b"101\ngone\n\n")]
+        cached = [*("pod", b"3\nall", b"3\n{}"), *("old", b"101\ngone", b"")]
         rest = ["new", "poison", "pod", "3", "old", *cached]
         counts = {"n_items": 2, "n_known": 1, "n_cached": 2}
         unrouted = {"unrouted": '["bad", "why"]', "parked_as": ""}
@@ -119,7 +119,7 @@ class Populated:
             "turn": self._turn("fifth", self.session) | {"n_ok": 1, "settlements": settlements, "want": 5},
             "cache/read": {"stream": STREAM, "limit": 9, "max_bytes": 9}
             | {"first": b"[all\0", "last": b"(all\1"},
-            "cache/write": {"stream": STREAM, "records": ["pod", b"101\nall\n\n{}"]},
+            "cache/write": {"stream": STREAM, "records": ["pod", b"101\nall", b"101\n{}"]},
             "commit": {"stream": STREAM, "priority": -9} | record | batch,
             "forget": {"items": ["backs-off", "held"]},
             "forgive": session | {"held": ["poison", 6, "held", 8]},
@@ -133,7 +133,12 @@ class Populated:
         }
 
     def _turn(self, op: str, session: str) -> dict[str, Any]:
-        policy = {"max_retries": 3, "limiter": "exp 5000 1000000000", "fleet_concurrency": ""}
+        policy = {
+            "max_retries": 3,
+            "revive_after": 900 * SECOND,
+            "limiter": "exp 5000 1000000000",
+            "fleet_concurrency": "",
+        }
         return {"session": session, "op": op, "after": "", "max_clock_step": 10 * SECOND, "n_ok": 0} | policy
 
 
@@ -142,4 +147,4 @@ _OPEN = {"layout": 1, "claim_duration": 600 * SECOND, "max_clock_step": 10 * SEC
 
 def key(name: str) -> str:
     """Return the key of a structure of the populated queue."""
-    return queue_key("foos", f"{name}:{STREAM}" if name in {"known", "cache", "index"} else name)
+    return queue_key("foos", f"{name}:{STREAM}" if name in {"known", "cache", "terms", "index"} else name)

@@ -118,7 +118,7 @@ def _scale(chance: random.Random, name: str, path: str, query: dict[str, str]) -
     match chance.choice(["get", "replace", "merge", "merge"]):
         case "get":
             return "GET", path, None, {}
-        case "replace":
+        case "replace" if "replica" not in spec:  # which a custom kind refuses in other words
             return "PUT", path, scale, query
     return "PATCH", path, {"spec": spec}, query | {"content_type": MERGE}
 

@@ -78,6 +78,27 @@ def test_wait_for_a_definition(kubectl: Kubectl, widget_definition: str) -> None
     assert "condition met" in kubectl("wait", "--for=condition=established", "--timeout=20s", f"crd/{name}")
 
 
+def test_explain(kubectl: Kubectl, widgets: str) -> None:
+    """The fields of built-in and custom kinds, with their types."""
+    assert widgets
+    assert "replicas <integer>" in " ".join(kubectl("explain", "deployment.spec.replicas").split())
+    assert "containers <[]Container> -required-" in " ".join(kubectl("explain", "pod.spec").split())
+    assert "metadata <ObjectMeta>" in " ".join(kubectl("explain", "widgets").split())
+
+
+def test_apply_of_a_built_in_kind(kubectl: Kubectl, api: Api, deployments: str) -> None:
+    """It merges containers by their names, and leaves out what it applied before."""
+    apply = ("apply", "-f", "-")
+    assert kubectl(*apply, body=deployment("web", web="web:1", log="log:1")) == "deployment.apps/web created"
+    again = kubectl(*apply, body=deployment("web", web="web:1", log="log:1"))
+    assert again == "deployment.apps/web unchanged"
+    strategic = {"spec": {"template": {"spec": {"containers": [{"name": "other", "image": "other:1"}]}}}}
+    kubectl("patch", "deployment", "web", "-p", json.dumps(strategic))
+    assert kubectl(*apply, body=deployment("web", web="web:2")) == "deployment.apps/web configured"
+    containers = api.get(f"{deployments}/web")["spec"]["template"]["spec"]["containers"]
+    assert sorted(each["image"] for each in containers) == ["other:1", "web:2"]
+
+
 def test_scale(kubectl: Kubectl, api: Api, deployments: str) -> None:
     """By kind and name, and only from the count that is expected."""
     api.create(deployments, deployment("web", web="web:1"))
@@ -86,3 +107,32 @@ def test_scale(kubectl: Kubectl, api: Api, deployments: str) -> None:
     scaled = kubectl("scale", "deployment/web", "--current-replicas=3", "--replicas=0")
     assert scaled == "deployment.apps/web scaled"
     assert api.get(f"{deployments}/web")["spec"]["replicas"] == 0
+
+
+def test_auth_can_i(kubectl: Kubectl) -> None:
+    """An administrator may do everything."""
+    assert kubectl("auth", "can-i", "create", "pods") == "yes"
+
+
+def test_get_shows_the_columns_of_a_kind(kubectl: Kubectl, api: Api, deployments: str) -> None:
+    """As wide as it is asked to, and while it watches."""
+    api.create(deployments, deployment("web", web="web:1"))
+    header, row = (line.split() for line in kubectl("get", "deployments", "-o", "wide").splitlines())
+    assert header == ["NAME", "READY", "UP-TO-DATE", "AVAILABLE", "AGE", "CONTAINERS", "IMAGES", "SELECTOR"]
+    assert row[:4] + row[5:] == ["web", "0/1", "0", "0", "web", "web:1", "app=web"]
+    watched = kubectl("get", "deployment", "web", "--watch", "--request-timeout=2s").splitlines()
+    assert [line.split()[:2] for line in watched] == [["NAME", "READY"], ["web", "0/1"]]
+
+
+@pytest.mark.parametrize("api_server", ["emulator"], indirect=True, scope="session")
+def test_protobuf_is_refused_with_what_works(api_server: ApiServer, tmp_path: Path) -> None:
+    """In one line; the real server reads it."""
+    path = program("kubectl", package="kubernetes-client")
+    command = [path, f"--kubeconfig={api_server.kubeconfig}", f"--cache-dir={tmp_path}", "create"]
+    for words in "configmap a --from-literal=a=b", "namespace a", "deployment a --image=a":
+        done = subprocess.run(
+            [*command, *words.split()], capture_output=True, text=True, check=False, timeout=60
+        )
+        (line,) = done.stderr.splitlines()
+        assert done.returncode == 1
+        assert line.endswith("kubectl create ... --dry-run=client -o yaml | kubectl apply -f -")

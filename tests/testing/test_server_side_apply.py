@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.testing.conftest import APPLY, MERGE, on_both
+from tests.testing.conftest import APPLY, MERGE, deployment, on_both
 from tests.testing.gadgets import gadget
 from tests.testing.kinds import sample
 from tests.testing.twins import Answer, Twins
@@ -136,3 +136,43 @@ def test_containers_and_ports_of_built_in_kinds_merge(twins: Twins, namespace: s
     assert twins.agree("PATCH", path, mine, content_type=APPLY, fieldManager="bob")["code"] == 409
     twins.agree("PATCH", path, mine, content_type=APPLY, fieldManager="bob", force="true")
     twins.agree("PATCH", path, {**mine, "spec": {"replica": 1}}, content_type=APPLY, fieldManager="bob")
+
+
+def test_a_list_that_an_apply_empties_is_still_managed(twins: Twins, deployments: str) -> None:
+    """By who created it, although nothing of it is left to see: to fill it again is a conflict."""
+
+    def body(name: str, *variables: str) -> Answer:
+        whole = deployment("web", **{name: "web"})
+        env = [{"name": each, "value": "1"} for each in variables]
+        whole["spec"]["template"]["spec"]["containers"][0] |= {"env": env} if env else {}
+        return whole
+
+    path = f"{deployments}/web"
+    applied = {"content_type": APPLY, "fieldManager": "bob"}
+    twins.agree("POST", deployments, body("log", "B"), fieldManager="cyd")
+    twins.agree("PATCH", path, body("log", "A"), **applied, force="true")
+    twins.agree("PATCH", path, {"spec": body("log", "A")["spec"]}, content_type=MERGE, fieldManager="cyd")
+    emptied = twins.agree("PATCH", path, body("web"), **applied, force="true")
+    assert "env" not in emptied["spec"]["template"]["spec"]["containers"][0]
+    refused = twins.agree("PATCH", path, body("log", "B"), content_type=APPLY, fieldManager="ada")
+    assert conflicts(refused) == ['.spec.template.spec.containers[name="log"].env']
+
+
+def test_a_custom_list_that_somebody_manages_is_not_emptied(twins: Twins, gadgets: str, ada: Applier) -> None:
+    """It would be null, which no schema allows; what else is wrong is told with it."""
+    twins.agree("POST", gadgets, gadget(spec={"map": [{"key": "a"}]}), fieldManager="cyd")
+    ada.apply(map=[{"key": "b"}], force=True)
+    change = {"spec": {"map": [{"key": "b"}]}}
+    twins.agree("PATCH", f"{gadgets}/web", change, content_type=MERGE, fieldManager="cyd")
+    refused = ada.apply(enabled="yes", force=True)
+    assert refused["code"] == 500
+    assert conflicts(ada.apply(replicas=11, force=True)) == ["spec.map", "spec.replicas", "spec.replicas"]
+
+
+def test_who_creates_an_object_manages_what_its_fields_are_in(twins: Twins, deployments: str) -> None:
+    """A container stays that somebody else applies and leaves out again."""
+    applied = {"content_type": APPLY, "fieldManager": "ada", "force": "true"}
+    twins.agree("POST", deployments, deployment("web", web="web:1"), fieldManager="bob")
+    twins.agree("PATCH", f"{deployments}/web", deployment("web", web="web:1"), **applied)
+    left = twins.agree("PATCH", f"{deployments}/web", deployment("web", log="log:1"), **applied)
+    assert [each["name"] for each in left["spec"]["template"]["spec"]["containers"]] == ["web", "log"]

@@ -81,10 +81,13 @@ def _comparable(answer: Answer) -> Answer:
 
 
 def _sort_causes(answer: Answer) -> None:
-    """Order the causes, which the real server tells in any order, and leave out a message that has many."""
+    """Order causes and errors, told in any order by the real server; leave out a message of many causes."""
     causes = (answer.get("details") or {}).get("causes") or []
     for each in [answer, *causes]:
         each["message"] = _QUOTED_OBJECT.sub(r"\1...\2", each.get("message", ""))
+    head, several, listed = answer["message"].partition("errors:\n")
+    if several:
+        answer["message"] = head + several + "\n".join(sorted(listed.split("\n")))
     if len(causes) > 1:  # the real one tells some twice
         told = {(each.get("field", ""), each["message"]): each for each in causes}
         answer["details"]["causes"] = [told[key] for key in sorted(told)]

@@ -128,9 +128,10 @@ class Kubernetes:
         self.say(pv_name(claim), "Bound")
 
     def release(self, claim: Object) -> None:
-        """Delete the claim, and note that its volume is released."""
+        """Delete the claim, and note that its volume is released, which nothing protects any more."""
         self.delete(claim)
         self.say(pv_name(claim), "Released")
+        self.let_go(VOLUME, pv_name(claim))
 
     def delete(self, claim: Object) -> None:
         """Delete the claim, as a user does, whom no pod hinders."""

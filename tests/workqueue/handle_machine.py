@@ -44,7 +44,7 @@ def _slow_by_error(failure: Failure) -> float:
 
 
 OPTIONS: Sequence[dict[str, Any]] = (
-    {"max_retries": 2},
+    {"max_retries": 2, "revive_dead_after": 60},
     {"rate_limiter": MaxOfRateLimiter(ItemExponentialFailureRateLimiter(), BucketRateLimiter(2, 3))},
     {"rate_limiter": _slow_by_error, "max_length": 6},
 )
@@ -240,23 +240,28 @@ class HandleMachine(RuleBasedStateMachine):
             pair.ask(lambda queue: list(queue.turn([], 0).requests))
         if not any(map(_has_session, living)):
             return  # nobody would notice
-        for _ in range(4):
-            self._step(10.0, living)
         session, state = lapsing.memory._session, lapsing.memory._engine.state
         number, held = session._number, [(each.key, each.fence) for each in session.held()]
+        for _ in range(4):
+            self._step(10.0, living)
+            if not self._is_in_redis(lapsing):
+                lapsing.memory.abandon()  # at the same time, since what that parks may be revived
         self._beat([lapsing])
-        lapsing.memory.abandon()
         if number is not None:  # its process lives: it says so
             state.sessions.forgive(number, lapsing.memory._engine.now(), held)
+
+    def _is_in_redis(self, pair: Pair) -> bool:
+        number = pair.redis._session.id.partition("-")[0]
+        return self.connection.execute("ZSCORE", queue_key("foos", "sessions"), number) is not None
 
     @rule(keys=st.sampled_from(KEYS))
     def suspect(self, keys: Sequence[str]) -> None:
         """Let two sessions have died of keys, which takes long to come about."""
         assert self.first is not None
-        items = self.first._engine.state.items
+        items, now = self.first._engine.state.items, self.first._engine.now()
+        fences = now - 2, now - 1  # no claim of now has them, which may be forgiven
         for key in keys:
             if key in items.pending or key in items.claims:
-                fences = items.stamp, items.stamp + 1
                 items.failures[key] = FailureHistory(items.failures.get(key, FailureHistory()).count, fences)
                 record = f"{items.failures[key].count} 2 0 -@{fences[0]},{fences[1]} "
                 self.connection.execute("HSET", queue_key("foos", "failures"), key, record)

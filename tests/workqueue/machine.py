@@ -252,6 +252,21 @@ class QueueMachine(RuleBasedStateMachine):
         """Limit what all hold together."""
         self.players.fleet_concurrency = limit
 
+    @step(seconds=any_of(None, 400, 10, 100_000))
+    def revive_dead(self, seconds: int | None) -> None:
+        """Let the dead come back after a while, or stay."""
+        self.players.revive_after = None if seconds is None else seconds * SECOND
+
+    @step(who=whoever, seconds=any_of(10, 400), microseconds=any_of(0, 1))
+    def give_up(self, who: int, seconds: int, microseconds: int) -> None:
+        """Fail until nothing is retried any more; look again when that is to be revived, or just before."""
+        self.revive_dead(seconds=seconds)
+        for _ in range(MAX_RETRIES + 1):
+            self.players.turn(who, [], 1)
+            self.players.settle(who, [Kind("retry", "fixed 0")], 0)
+        self.players.wait_for_due(microseconds)
+        self.players.turn(who, [], 1)
+
     @step(
         who=whoever,
         batch=st.builds(

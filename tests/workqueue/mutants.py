@@ -167,6 +167,12 @@ MUTANTS = [
     Mutant("settled and lost with the session", "pcall(count_settled)\nreturn 1", "return 1"),
     Mutant("set aside though pending", "if not pending and park(item) then", "if park(item) then"),
     Mutant("unreadable forgotten", "if outcome == 'unreadable' then", "if false then"),
+    Mutant("revived too soon", "+ now - revive_after", "+ now - revive_after + 1"),
+    Mutant("the last word revived", "park(item, outcome ~= 'park')", "park(item, true)"),
+    Mutant("who killed workers stays dead", ">= 3 and park(item, true)", ">= 3 and park(item)"),
+    Mutant("revived as of now", "due[i + 1] - TIME_MAY_MEND + revive_after", "now"),
+    Mutant("revived and dead", "call(unpack(revive))\n    call(unpack(to_ready))", "call(unpack(to_ready))"),
+    Mutant("nobody wakes for the dead", "if parked_at then next_due =", "if false then next_due ="),
     Mutant("unbounded take-back", "local at_most = 100", "local at_most = 1000", many=True),
     Mutant("unbounded promotion", "math.max(want, 100))", "1000)", many=True),
 ]

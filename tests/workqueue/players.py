@@ -72,6 +72,7 @@ class Players:
         self.both = SideBySide(QueueStore(connection, "random"))
         self.seen = seen
         self.fleet_concurrency: int | None = None
+        self.revive_after: int | None = None
         self._nonces = 0
         self._batches = 0
         self._late: list[Ending] = []
@@ -102,7 +103,7 @@ class Players:
         """Make a turn; return False where the session was lost, and another was opened."""
         player = self.all[who]
         player.turns = op = player.turns + 1
-        policy = Policy(LIMITER, MAX_RETRIES, self.fleet_concurrency)
+        policy = Policy(LIMITER, MAX_RETRIES, self.fleet_concurrency, self.revive_after)
         answer = self.call(
             who,
             lambda: self.both.turn(
@@ -174,6 +175,7 @@ class Players:
         self.seen["claims"] += len(answer.claimed)
         self.seen["refused"] += len(answer.refused)
         self.seen["promoted"] += answer.promoted
+        self.seen["revived"] += answer.revived
         self.seen["suspect alone"] += answer.alone and len(answer.claimed) == 1
         self.seen["emptying"] += answer.alone and not answer.claimed
         items = self.both.state.items
@@ -242,7 +244,7 @@ class Players:
 
     def wait_for_due(self, microseconds: int) -> None:
         """Let time pass until so long before the next delay ends."""
-        due = self.both.state.items.next_due()
+        due = self.both.state.items.next_due(self.revive_after)
         if due is not None:
             self.both.now = max(self.both.now, due - microseconds)
 
@@ -278,7 +280,7 @@ class Players:
         """Work everything off; then nothing is left but the dead, clocks and buckets."""
         both, items, sessions = self.both, self.both.state.items, self.both.state.sessions
         both.resume()
-        self.fleet_concurrency = None
+        self.fleet_concurrency = self.revive_after = None
         while items.pending or items.claims or {*sessions.all} != {player.number for player in self.all}:
             self.wait_for_due(0)
             self.pass_time(max_clock_step_of(CLAIM_DURATIONS[0]))

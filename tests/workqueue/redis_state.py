@@ -6,10 +6,11 @@ from functools import lru_cache
 from typing import Any
 
 from distq.redisio.queue_store import QueueStore
-from distq.redisio.scores import decode_due, decode_order
+from distq.redisio.scores import decode_due, decode_order, decode_parked
 from distq.workqueue.memory.entries import (
     Answer,
     Claim,
+    Dead,
     Emptying,
     FailureHistory,
     Item,
@@ -38,6 +39,12 @@ now_of = lru_cache(100_000)(lambda score: Now(*decode_order(score)))
 def _later(score: bytes) -> Later:
     priority, due = decode_due(score)
     return Later(priority, due // 1000)
+
+
+def _dead(score: bytes) -> Dead:
+    at = decode_parked(score)
+    assert at is not None
+    return Dead(at, int(score) >= 2**52)
 
 
 @lru_cache(100_000)
@@ -96,7 +103,7 @@ class RedisState:
         items.pending |= {item: now_of(score) for item, score in (self.ready | self.dirty).items()}
         items.claims |= {item: _claim(text) for item, text in self.claims.items()}
         items.failures |= {item: failure_of(text) for item, text in self.failures.items()}
-        items.dead |= {item: int(at) for item, at in self.dead.items()}
+        items.dead |= {item: _dead(score) for item, score in self.dead.items()}
         clocks = (int(self.meta.get(name, 0)) for name in ("stamp", "clock"))
         items.stamp, state.sessions.clock = clocks
         state.sessions.seen = int(self.meta["seen"]) if "seen" in self.meta else None
@@ -158,7 +165,7 @@ class RedisState:
         holders = {item: claim.session for item, claim in items.claims.items()}
         _same("processing", {item: int(session) for item, session in self.processing.items()}, holders)
         _same("failures", {item: failure_of(text) for item, text in self.failures.items()}, items.failures)
-        _same("dead", {item: int(at) for item, at in self.dead.items()}, items.dead)
+        _same("dead", {item: _dead(score) for item, score in self.dead.items()}, items.dead)
         self._compare_sessions(state)
         self._compare_meta(state)
         self._compare_history(state)
@@ -217,13 +224,20 @@ class RedisState:
 
 def answer_of(reply: Sequence[Any]) -> Answer:
     """Put a turn's reply into the words of the specification."""
-    fence, _, alone, refused, dispositions, popped, records, promoted = reply
+    fence, _, alone, refused, dispositions, popped, records, promoted, revived = reply
     claimed = [(_name(item), now_of(order)) for item, order in zip(popped[::2], popped[1::2], strict=True)]
     records = records or [None] * len(claimed)  # it says nothing where there is nothing to say
     failures = [None if text is None else failure_of(text) for text in records]
     places = [int(place) for place in (refused or b"").split(b",") if place]
     return Answer(
-        int(fence), bool(alone), places, list(map(_name, dispositions or [])), claimed, failures, promoted
+        int(fence),
+        bool(alone),
+        places,
+        list(map(_name, dispositions or [])),
+        claimed,
+        failures,
+        promoted,
+        revived,
     )
 
 

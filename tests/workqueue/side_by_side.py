@@ -26,6 +26,7 @@ class SideBySide:
         self.recorder = Recorder(store)
         self.recorder.start()
         self._fleet_concurrency: int | None = None
+        self._revive_after: int | None = None
         self._wakes_at_due = False
         self._forgave = False
         self._turned_at = 0
@@ -183,6 +184,7 @@ class SideBySide:
             max_retries=_text(policy.max_retries),
             limiter=policy.limiter,
             fleet_concurrency=_text(policy.fleet_concurrency),
+            revive_after=_text(policy.revive_after),
             n_ok=sum(each.outcome == "success" for each in endings),
             settlements=[value for each in endings for value in _flat(each)],
         )
@@ -197,7 +199,7 @@ class SideBySide:
         assert answer_of(reply) == told
         if not resent:  # nor lost, nor back: only then has it looked who is to be woken
             self._forgave, self._turned_at = False, self.now
-            self._fleet_concurrency = policy.fleet_concurrency
+            self._fleet_concurrency, self._revive_after = policy.fleet_concurrency, policy.revive_after
             self._check_wait(reply[1], len(told.claimed) < want)
             self._wakes_at_due = reply[1] != _AT_ONCE
         return told
@@ -241,7 +243,7 @@ class SideBySide:
 
     def _check_due_is_covered(self, cover: int, tokens: int) -> None:
         """Somebody wakes at the next due time if it is near: who covers it, or who gets the token."""
-        due = self.state.items.next_due()
+        due = self.state.items.next_due(self._revive_after)
         if due is None or due > self.now + self._longest_poll() or not self._may_claim():
             return
         covered = self.now < cover <= due

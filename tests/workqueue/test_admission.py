@@ -11,10 +11,12 @@ from distq.inspector import Inspector
 from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.stream_store import StreamStore
+from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.testing.fake_clock import FakeClock
 from distq.workqueue.admission import Admission
 from distq.workqueue.purpose import PresentPurpose, Purpose
 from distq.workqueue.queue import Queue
+from tests.support.counting_connection import CountingConnection
 from tests.workqueue.conftest import ServerTime, beat
 
 Make = Callable[..., Queue]
@@ -284,6 +286,17 @@ def test_other_watches_or_another_lease_are_mentioned_once(
     assert f"{old.worker} (pid " in said or f"{older.worker} (pid " in said
     assert "has the Lease distq-foos and watches For v1/ConfigMap, " in said
     assert "this process the Lease distq-bars and watches For v1/ConfigMap, Owns v1/Pod;" in said
+
+
+def test_a_look_is_one_round_trip(redis_server: EmbeddedValkey) -> None:
+    """Whoever works on the queue, sessions and leaders are read together."""
+    connection = CountingConnection(redis_server.url)
+    admission = Admission(QueueStore(connection, "foos"), FakeClock())
+    assert admission.look(CONFIG_MAPS)
+    before = connection.round_trips
+    assert admission.look(CONFIG_MAPS)
+    assert connection.round_trips == before + 1
+    connection.close()
 
 
 def test_looking_costs_one_read_at_the_start(make: Make, connection: Connection) -> None:

@@ -20,7 +20,7 @@ from tests.workqueue.mutants import MUTANTS, Mutant, planted
 
 pytestmark = pytest.mark.random
 SEEN_BY_ALL = {
-    *("claims", "refused", "resent", "promoted", "lost", "lost heartbeat", "closed", "crashed"),
+    *("claims", "refused", "resent", "promoted", "revived", "lost", "lost heartbeat", "closed", "crashed"),
     *("suspect alone", "emptying", "suspect passed", "crashes", "forgiven", "terminal", "retries", "parked"),
     *("OK", "MISMATCH", "FENCED"),
 }

@@ -271,12 +271,11 @@ class ProvisionController:
 
     def _create(self, volume: Object, options: ProvisionOptions) -> None:
         """Create the PersistentVolume for its claim; there is one where a process died right after this."""
-        kept = self._add_finalizer and fields.reclaim_policy(volume) == "Delete"
         claimed = fields.claimed(
             volume,
             options.pvc,
             provisioner_name=options.storage_class["provisioner"],
-            finalizers=[VOLUME_FINALIZER] if kept else [],
+            finalizers=[VOLUME_FINALIZER] if self._add_finalizer else [],
         )
         with suppress(Conflict):
             self._client.create(claimed)

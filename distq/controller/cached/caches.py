@@ -12,8 +12,12 @@ from distq.controller.watches import Every, Watch, identities
 from distq.errors import ConfigError
 from distq.informer.lister import Lister
 from distq.metrics import CACHE_OVERSIZED, CACHE_UNWRITTEN, Metric, MetricsProvider
+from distq.redisio.connection import Connection
 from distq.workqueue.interface import TurnQueue
 from distq.workqueue.queue import Queue
+
+WRITE_WITHIN = 2.0
+"""Seconds that Redis gets to keep what was written: who wrote it waits, and the event brings it anyhow."""
 
 
 class Caches:
@@ -26,6 +30,7 @@ class Caches:
         self._client: Client | None = None
         self._metrics: MetricsProvider | None = None
         self._name = queue.name
+        self._connections: tuple[Connection, Connection] | None = None
         resources = [watch for watch in watches if not isinstance(watch, Every)]
         cached = [watch.resource for watch in resources if watch.cached]
         if cached and not isinstance(queue, Queue):
@@ -40,6 +45,7 @@ class Caches:
                 Place(queue.name, identity, namespace),
                 queue=queue,  # type: ignore[arg-type]  # a Queue, as was just seen
                 client=self.client,
+                hasty=partial(self._hasty, queue),  # type: ignore[arg-type]
                 timeout=timeout,
             )
             for watch, identity in zip(resources, identities(resources), strict=True)
@@ -69,6 +75,13 @@ class Caches:
                 f"no lister of {resource}: {self._name} caches {cached}. Add cached=True to a watch of it."
             )
         return CacheLister(caches, self.client, partial(self._count, CACHE_OVERSIZED, caches[0]))
+
+    def _hasty(self, queue: Queue) -> Connection:
+        """Return the connection by which all caches keep what was written."""
+        present = queue.connection
+        if self._connections is None or self._connections[0] is not present:
+            self._connections = present, present.with_timeout(WRITE_WITHIN, repeats=True)
+        return self._connections[1]
 
     def unwritten(self, cache: StreamCache) -> None:
         """Count a write that the cache does not show until the watch brings it."""

@@ -19,7 +19,7 @@ from distq.redisio.object_cache import CachedObject
 _TYPE_AND_METADATA = ("apiVersion", "kind", "metadata")
 
 
-class Kept(NamedTuple):
+class KeptObject(NamedTuple):
     """What is kept of an object, and why that is less than the program's functions were to make of it.
 
     No index has it whose function fails. Where the transform fails none has it, and its bytes are left out,
@@ -54,12 +54,12 @@ class Caching:
         """Return what an index is called in Redis: another function's values are another index."""
         return f"{name}={name_of(self.indexers[name])}"
 
-    def keep(self, obj: RawObject) -> Kept:
+    def keep(self, obj: RawObject) -> KeptObject:
         """Return what is kept of an object as the API server gave it, whatever functions fail on it."""
         try:
             stored = self.stored(obj)
         except Exception as error:  # noqa: BLE001 - the program's own function
-            return Kept(CachedObject(obj.key, obj.version, b""), error)
+            return KeptObject(CachedObject(obj.key, obj.version, b""), error)
         indices, problem = self._values(stored)
         kept = CachedObject(obj.key, obj.version, stored.raw, indices)
         if indices and kept.size > CACHED_BYTES:
@@ -68,7 +68,7 @@ class Caching:
                 f"of at most {CACHED_BYTES}. Return fewer."
             )
             kept = kept._replace(indices={})
-        return Kept(kept, problem)
+        return KeptObject(kept, problem)
 
     @property
     def is_whole(self) -> bool:

@@ -12,6 +12,7 @@ from distq.controller.cached.caching import Caching
 from distq.controller.cached.handing_over import Place
 from distq.controller.watches import ResourceWatch
 from distq.errors import CacheNotSynced
+from distq.redisio.connection import Connection
 from distq.redisio.object_cache import CachedObject, CacheIncomplete, ObjectCache
 from distq.redisio.records import StreamRecord
 from distq.redisio.stream_store import stream_records
@@ -41,6 +42,7 @@ class StreamCache:
         *,
         queue: Queue,
         client: Callable[[], Client],
+        hasty: Callable[[], Connection],
         timeout: float,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
@@ -49,6 +51,7 @@ class StreamCache:
         self.place = place
         self._queue = queue
         self._client = client
+        self._hasty = hasty
         self._timeout = timeout
         self._clock = clock
         self._found: ObjectCache | None = None
@@ -76,11 +79,13 @@ class StreamCache:
         Nothing is kept where no leader keeps it, as before the first one and after a release that caches no
         more: nobody would ever take it away. Raises RedisError.
         """
-        record = self._found.state() if self._found else None
+        connection, found = self._hasty(), self._found
+        record = ObjectCache(connection, self._queue.name, found.stream).state() if found else None
         if record is None or record.about.get("watch") != self.place.identity:
             self._found = None
         with suppress(CacheIncomplete):
-            self._cache().wrote(objects, dropped)
+            stream = self._cache(asked=connection).stream
+            ObjectCache(connection, self._queue.name, stream).wrote(objects, dropped)
 
     def _read_later(self, ask: Callable[[ObjectCache], Answer], record: StreamRecord | None) -> Answer:
         """Wait until the cache is complete, but not in its own stream while that hands over its objects."""
@@ -103,11 +108,14 @@ class StreamCache:
             waited = "" if ended.is_set() else f" after {duration(self._timeout)}"
             raise CacheNotSynced(f"{self.watch.resource}: not synced{waited}: {self._cause(record)}")
 
-    def _cache(self, *, partly: bool = False) -> ObjectCache:
-        """Return what reads the cache, ``partly`` an incomplete one, too; CacheIncomplete without any."""
-        connection, found = self._queue.connection, self._found  # another thread may drop it at any moment
+    def _cache(self, *, partly: bool = False, asked: Connection | None = None) -> ObjectCache:
+        """Return what reads the cache, ``partly`` an incomplete one, too; CacheIncomplete without any.
+
+        One that is not known yet is looked for by the connection that is ``asked``.
+        """
+        connection, found = self._hasty(), self._found  # another thread may drop it at any moment
         if found is None or found.connection is not connection:
-            name = self._find()
+            name = self._find(asked or connection)
             if not name:
                 raise CacheIncomplete(None)
             self._found = found = ObjectCache(connection, self._queue.name, name)
@@ -115,11 +123,11 @@ class StreamCache:
             return ObjectCache(connection, self._queue.name, found.stream, partly=True)
         return found
 
-    def _find(self) -> str:
+    def _find(self, connection: Connection) -> str:
         """Return the name of the stream, "" where there is none; of two clusters' take this one's."""
         found = {
             name: record
-            for name, record in stream_records(self._queue.connection, self._queue.name).items()
+            for name, record in stream_records(connection, self._queue.name).items()
             if record.about.get("watch") == self.place.identity
             and record.about.get("namespace") == self.place.namespace
             and not self._is_of_another(record.about)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from distq.clock import Clock
 from distq.controller.cached import handing_over
-from distq.controller.cached.caching import Caching, Kept
+from distq.controller.cached.caching import Caching, KeptObject
 from distq.controller.event import Event, EventType
 from distq.controller.stream.failure_log import FailureLog
 from distq.controller.stream.known import Known
@@ -129,7 +129,7 @@ class Router:
         return Route(obj.key, enqueued, known, kept.object if kept else None, gone_at, unrouted)
 
     def _keys_or_problem(
-        self, event: Event, obj: RawObject, kept: Kept | None
+        self, event: Event, obj: RawObject, kept: KeptObject | None
     ) -> tuple[list[bytes] | None, Unrouted | None]:
         """Return the event's keys, None if it is filtered; or what is parked, where a function fails.
 

@@ -1,11 +1,11 @@
 -- Add a batch of items and move its stream to a new position, if the batch before it is the last, or do nothing.
 -- `unrouted` are the items that the watch's functions failed on, (item, why) each, in JSON; see `include/unrouted`.
--- What it changes in the cache, (name, record) each, stands behind the objects that are gone; see `include/cached`.
+-- What it changes in the cache, (name, terms, record) each, stands behind what is gone; see `include/cached`.
 -- It notes the queue in its history, too, so that this goes on where no worker is left.
 -- Returns {OK, added}, {FENCED, stored epoch} or {MISMATCH, stored position}. A resent batch answers OK again.
 local ready, dirty, processing, delayed, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local streams, known, cache, index, meta, wake = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
-local failures, workers, history = KEYS[12], KEYS[13], KEYS[14]
+local failures, workers, history, terms = KEYS[12], KEYS[13], KEYS[14], KEYS[15]
 local time, stream, epoch, replaces, after, new = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local batch, about, priority, keep_pending = ARGV[7], ARGV[8], tonumber(ARGV[9]), ARGV[10] == '1'
 local n_items, n_known, n_cached, clears_cache = tonumber(ARGV[11]), tonumber(ARGV[12]), tonumber(ARGV[13]), ARGV[14]
@@ -21,8 +21,9 @@ local n_dead = call('ZCARD', dead)
 call('HLEN', failures)
 call('HLEN', known)
 call('HLEN', cache)
+call('HLEN', terms)
 local n_index, tokens = call('ZCARD', index), call('LLEN', wake)
-local n_before_gone, n_before_cached = n_items + 2 * n_known, #rest - 2 * n_cached
+local n_before_gone, n_before_cached = n_items + 2 * n_known, #rest - 3 * n_cached
 if traced and n_cached > 0 then args = { unpack(ARGV, 1, 16 + n_before_cached) } end -- objects may be secrets
 
 --- @include older
@@ -48,7 +49,7 @@ if #items > 0 then
 end
 if n_known > 0 then call('HSET', known, unpack(rest, n_items + 1, n_before_gone)) end
 if n_before_cached > n_before_gone then call('HDEL', known, unpack(rest, n_before_gone + 1, n_before_cached)) end
-if clears_cache == '1' then call('UNLINK', cache, index) end
+if clears_cache == '1' then call('UNLINK', cache, terms, index) end
 if n_cached > 0 or n_index > 0 then
   --- @include cached
   local passed = string.match(new, '^%d*')

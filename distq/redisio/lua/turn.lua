@@ -2,18 +2,18 @@
 -- Settlements are n_ok times (item, fence), then for the other outcomes (item, fence, outcome, limiter, priority,
 -- text) each; an outcome limit counts a failure without a claim.
 -- Returns {fence, wait in µs, alone, indexes of refused settlements, disposition of each other settlement,
--- {item, order, ...}, {failure record or false, ...}, promoted}, or LOST; dispositions and records are nil where there
--- are none. alone is 1 where the claim is a suspect, and where the session is to claim no more until it holds nothing
--- and can claim one. promoted counts what became pending: what was due, and what came back without a delay. A resent
--- turn changes nothing and answers the same, save for how many it promoted.
+-- {item, order, ...}, {failure record or false, ...}, promoted, revived}, or LOST; dispositions and records are nil
+-- where there are none. alone is 1 where the claim is a suspect, and where the session is to claim no more until it
+-- holds nothing and can claim one. promoted counts what became pending: what was due, what came back without a delay,
+-- and what was dead, which revived counts alone. A resent turn changes nothing and answers the same, save for these.
 -- `after` is the session's turn before, `op fence`, or empty where the caller does not care. Where Redis went back, its
 -- record shows another: then no claim changes, and the reply is BACK with that one.
 local ready, dirty, processing, claims, delayed, failures = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local dead, sessions, workers, meta, wake = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
 local time, session, op, after, want, max_clock_step =
   ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6]
-local max_retries, limiter, fleet_concurrency, n_ok = ARGV[7], ARGV[8], ARGV[9], tonumber(ARGV[10])
-local settlements = { unpack(ARGV, 11) }
+local max_retries, limiter, fleet_concurrency, revive_after = ARGV[7], ARGV[8], ARGV[9], ARGV[10]
+local n_ok, settlements = tonumber(ARGV[11]), { unpack(ARGV, 12) }
 local call = redis.call
 -- The busy path decides what a queue costs: rare parts are included where they are needed, since to define a
 -- function costs at every call.
@@ -24,7 +24,7 @@ traced = trace_until
 local others = 2 * n_ok
 --- @include check_types
 if n_ok == 0 then call('HLEN', claims) end
-if #settlements > others then call('ZCARD', dead) end
+if #settlements > others or revive_after ~= '' then call('ZCARD', dead) end
 local ours = nonce .. ' '
 local this_turn = ours .. op .. ' '
 if record and string.find(record, this_turn, 1, true) == 1 then
@@ -50,8 +50,8 @@ local refusals = #refused > 0 and table.concat(refused, ',') or ''
 
 --- @include claim
 local found_less, wait = #popped / 2 < asked, 0
-if found_less or tokens == 0 or (first[2] and call('HGET', meta, 'coverer') == number) then
+if found_less or tokens == 0 or ((first[2] or revive_after ~= '') and call('HGET', meta, 'coverer') == number) then
   --- @include waking
 end
 call('HSET', meta, 'stamp', last_stamp, number, this_turn .. fence .. ' ' .. alone .. ' ' .. refusals)
-return { fence, wait, alone, refusals, dispositions, popped, records, promoted + added }
+return { fence, wait, alone, refusals, dispositions, popped, records, promoted + revived + added, revived }

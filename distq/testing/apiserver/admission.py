@@ -75,10 +75,11 @@ def _service(new: Content, old: Content | None) -> None:
     spec.setdefault("ipFamilyPolicy", before.get("ipFamilyPolicy", "SingleStack"))
     if spec["type"] in {"NodePort", "LoadBalancer"}:
         spec.setdefault("externalTrafficPolicy", "Cluster")
-        for port in spec.get("ports", ()):
-            port.setdefault("nodePort", random.randrange(30000, 32768))
     if spec["type"] == "LoadBalancer":
         spec.setdefault("allocateLoadBalancerNodePorts", True)
+    if spec["type"] == "NodePort" or spec.get("allocateLoadBalancerNodePorts"):
+        for port in spec.get("ports", ()):
+            port.setdefault("nodePort", random.randrange(30000, 32768))
 
 
 def _address() -> str:

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from distq.testing.apiserver.built_in_schemas import Schema, definition
-from distq.testing.apiserver.field_sets import ListItem, Path, differences, fields_of, text_of, without
+from distq.testing.apiserver.field_sets import ListItem, Path, added, differences, fields_of, text_of, without
 from distq.testing.apiserver.merging import merged, problems
 from distq.testing.apiserver.resources import ServedResource
 from distq.testing.apiserver.scale import has_replicas, replicas_path
+from distq.testing.apiserver.schema_validation import Cause, violations
 from distq.testing.apiserver.status import StatusError, apply_conflicts, invalid
 from distq.testing.apiserver.store import Collection, Content, Store, StoreEvent
 
@@ -121,7 +122,7 @@ class FieldManagers:
         )
         last = managed[manager].fields if manager in managed else frozenset()
         result: Configuration = without(schema, whole, {path for path in last if not _is_kept(path, kept)})
-        _refuse_emptied(resource, whole, result, kept)
+        _refuse_emptied(resource, live, whole, result, kept)
         return result
 
     def applied(
@@ -137,7 +138,7 @@ class FieldManagers:
         if old is not None:
             changed, gone = _changes(resource, old, new)
             others = {other: each for other, each in managed.items() if other != manager}
-            _withdraw(others, changed | gone)
+            _withdraw(others, changed | gone - _emptied(gone))
             managed |= others
         fields = _applied_fields(resource, configuration, manager)
         if manager not in managed or managed[manager].fields != fields:
@@ -147,7 +148,8 @@ class FieldManagers:
         managed = self._managed.setdefault(uid, {})
         if uid in self._created:
             manager, resource, content = self._created.pop(uid)
-            fields = frozenset(fields_of(object_schema(resource), content)) - _MANAGED_BY_NOBODY
+            fields = frozenset(added(object_schema(resource), content, typed=not resource.custom))
+            fields -= _MANAGED_BY_NOBODY
             managed[manager] = Managed(fields, resource.api_version)
         return managed
 
@@ -180,22 +182,34 @@ def _require_schema(resource: ServedResource, schema: Schema, configuration: Con
 
 
 def _refuse_emptied(
-    resource: ServedResource, whole: Configuration, result: Configuration, kept: frozenset[Path]
+    resource: ServedResource,
+    live: Content,
+    whole: Configuration,
+    result: Configuration,
+    kept: frozenset[Path],
 ) -> None:
-    """Refuse to leave nothing in a field that somebody manages: it is null then, which no schema allows."""
-    causes = [
-        (
-            "FieldValueTypeInvalid",
-            ".".join(map(str, path)),
-            f'Invalid value: "null": {text_of(path)[1:]} in body must be of type {kind}: "null"',
-        )
-        for path in sorted(kept, key=text_of)
-        if path[0] != "metadata" and not any(isinstance(step, ListItem) for step in path)
-        for kind in [_JSON_NAMES.get(type(_at(whole, path)), "")]
-        if kind and _at(whole, path) and not _at(result, path)
-    ]
-    if causes and resource.custom:
+    """Refuse to leave nothing in a field that somebody manages, or manages something in.
+
+    It is null then, which no schema allows; what else is wrong is told with it.
+    """
+    if not resource.custom:
+        return
+    within = {path[:depth] for path in kept for depth in range(1, len(path) + 1)}
+    causes = list(_nulls(within, whole, result))
+    if causes:
+        causes += violations(resource.schema, result, live)
         raise invalid(resource.group, resource.kind, result["metadata"]["name"], *causes)
+
+
+def _nulls(paths: set[Path], whole: Configuration, result: Configuration) -> Iterator[Cause]:
+    """Yield what is wrong with fields in which the result has nothing any longer."""
+    for path in sorted(paths, key=text_of):
+        if path[0] == "metadata" or any(isinstance(step, ListItem) for step in path):
+            continue
+        kind = _JSON_NAMES.get(type(_at(whole, path)), "")
+        if kind and _at(whole, path) and not _at(result, path):
+            message = f'{text_of(path)[1:]} in body must be of type {kind}: "null"'
+            yield "FieldValueTypeInvalid", text_of(path)[1:], f'Invalid value: "null": {message}'
 
 
 def _at(content: Any, path: Path) -> Any:
@@ -220,6 +234,17 @@ def _changes(resource: ServedResource, old: Content, new: Content) -> tuple[set[
     changed = set(differences(schema, old, new)) - _MANAGED_BY_NOBODY
     gone = set(differences(schema, new, old)) - _MANAGED_BY_NOBODY - changed
     return changed, gone - set(fields_of(schema, new))
+
+
+def _emptied(gone: set[Path]) -> set[Path]:
+    """Return the fields of which an apply took the last that was in them: they are still managed."""
+    around = {path[:depth] for path in gone for depth in range(1, len(path))}
+    return {
+        path
+        for path in gone & around
+        if not isinstance(path[-1], ListItem)
+        and not any(path[:depth] in gone for depth in range(1, len(path)))
+    }
 
 
 def _withdraw(managed: dict[FieldManager, Managed], paths: set[Path]) -> None:

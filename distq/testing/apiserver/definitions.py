@@ -114,6 +114,7 @@ def resources_of(definition: Content) -> Iterator[ServedResource]:
             generation=True,
             unconditional_update=False,
             custom=True,
+            columns=tuple(version.get("additionalPrinterColumns") or ()),
             fields=(*ANY_FIELD, *selectable),
             schema=_schema(version),
         )

@@ -1,8 +1,6 @@
 """Discovery: which groups, versions and resources there are, and the server's version.
 
 The aggregated form is not served: clients that ask for it take this one too.
-OpenAPI has no schemas: it only tells kubectl that it need not validate, since
-the server claims to.
 """
 
 from typing import Any
@@ -56,38 +54,6 @@ def resources(catalogue: Catalogue, group_name: str, version: str) -> dict[str, 
         "apiVersion": "v1",
         "groupVersion": served[0].api_version,
         "resources": [entry for each in served for entry in _entries(each)],
-    }
-
-
-def openapi_paths(catalogue: Catalogue) -> dict[str, Any]:
-    """Return the answer of /openapi/v3."""
-    versions = {f"apis/{each.api_version}" if each.group else "api/v1" for each in catalogue}
-    return {"paths": {path: {"serverRelativeURL": f"/openapi/v3/{path}"} for path in sorted(versions)}}
-
-
-def openapi(catalogue: Catalogue, group_name: str, version: str) -> dict[str, Any]:
-    """Return the answer of /openapi/v3/apis/GROUP/VERSION; raises KeyError where nothing is served."""
-    served = [each for each in catalogue if (each.group, each.version) == (group_name, version)]
-    if not served:
-        raise KeyError(version)
-    field_validation = {"name": "fieldValidation", "in": "query", "schema": {"type": "string"}}
-    return {
-        "openapi": "3.0.0",
-        "info": {"title": "Kubernetes", "version": VERSION["gitVersion"]},
-        "paths": {
-            f"/{each.plural}/{{name}}": {
-                "patch": {
-                    "parameters": [field_validation],
-                    "responses": {"200": {"description": "OK"}},
-                    "x-kubernetes-group-version-kind": {
-                        "group": each.group,
-                        "version": each.version,
-                        "kind": each.kind,
-                    },
-                }
-            }
-            for each in served
-        },
     }
 
 

@@ -51,6 +51,19 @@ def _fields_of_part(
     yield from fields_of(its_schema, value, (*path, step))
 
 
+def added(schema: Schema, value: Any, path: Path = (), *, typed: bool = False) -> Iterator[Path]:
+    """Yield the paths of all in a new value, those of what holds others, too.
+
+    ``typed`` says that it is of a Go type, which has some fields before anything is in them.
+    """
+    for step, each, its_schema in parts(schema, value):
+        required = isinstance(step, str) and step in (schema.get("required") or ())
+        there = typed and (required or ("default" in its_schema and not isinstance(step, ListItem)))
+        if not there or is_atomic(its_schema, each):
+            yield (*path, step)
+        yield from added(its_schema, each, (*path, step), typed=there)
+
+
 def differences(schema: Schema, old: Any, new: Any, path: Path = ()) -> Iterator[Path]:
     """Yield the paths of what the new value has otherwise, or the old one has not."""
     if old == new:
@@ -66,9 +79,8 @@ def differences(schema: Schema, old: Any, new: Any, path: Path = ()) -> Iterator
         if step in before:
             yield from differences(its_schema, before[step], each, (*path, step))
         else:
-            if isinstance(each, dict | list):
-                yield (*path, step)
-            yield from _fields_of_part(schema, step, each, its_schema, path)
+            yield (*path, step)
+            yield from added(its_schema, each, (*path, step))
 
 
 def parts(schema: Schema, value: Any) -> Iterator[tuple[str | ListItem, Any, Schema]]:

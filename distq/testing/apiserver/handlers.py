@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from distq.testing.apiserver import discovery, objects
+from distq.testing.apiserver import discovery, objects, openapi
 from distq.testing.apiserver.evictions import Evictions
 from distq.testing.apiserver.listing import ListOptions, list_page, parse_version, reach
 from distq.testing.apiserver.options import WriteOptions, delete_options
@@ -82,11 +82,11 @@ class Api:
                 case ["openapi", "v2"]:  # an old kubectl refuses to apply without it
                     return web.Response(body=b"", content_type=_OPENAPI_V2)
                 case ["openapi", "v3"]:
-                    return _json(discovery.openapi_paths(self._catalogue))
+                    return _json(openapi.paths(self._catalogue))
                 case ["openapi", "v3", "api", version]:
-                    return _json(discovery.openapi(self._catalogue, "", version))
+                    return _json(openapi.document(self._catalogue, "", version))
                 case ["openapi", "v3", "apis", group, version]:
-                    return _json(discovery.openapi(self._catalogue, group, version))
+                    return _json(openapi.document(self._catalogue, group, version))
         except KeyError:
             pass
         return web.Response(status=404, text="404 page not found\n")
@@ -137,7 +137,7 @@ class Api:
             self._store.collection(target.resource.identity),
             options,
             selector,
-            Representation(target.resource, request.headers.get("Accept", "")),
+            Representation(target.resource, request.headers.get("Accept", ""), include=_included(request)),
             bookmark_period=self._bookmark_period if options.bookmarks else None,
             timeout=options.timeout or _MIN_WATCH_SECONDS * random.uniform(1, 2),
         )
@@ -197,7 +197,9 @@ class Api:
         return _json(success() | {"code": 201}, 201)
 
     async def _review(self, request: web.BaseRequest) -> web.Response:
-        review = decode(await _body(request), request.headers.get("Content-Type", ""))
+        content_type, body = request.headers.get("Content-Type", ""), await _body(request)
+        readable = not content_type.endswith("protobuf")  # as kubectl sends it; the answer is the same
+        review = decode(body, content_type) if readable else {}
         answer = {"kind": ACCESS_REVIEWS.kind, "apiVersion": ACCESS_REVIEWS.api_version, "metadata": {}}
         return _json(answer | review | {"status": {"allowed": True}}, 201)
 
@@ -212,8 +214,14 @@ def _shown(target: Target, stored: Stored) -> Stored:
     return scale_of(target.resource, stored) if target.subresource == "scale" else stored
 
 
+def _included(request: web.BaseRequest) -> str:
+    """Return what rows of a table hold beside their cells: None, Metadata or Object."""
+    return request.query.get("includeObject", "")
+
+
 def _representation(request: web.BaseRequest, target: Target, *, is_list: bool = False) -> Representation:
-    representation = Representation(target.shown, request.headers.get("Accept", ""))
+    accept = request.headers.get("Accept", "")
+    representation = Representation(target.shown, accept, include=_included(request))
     if representation.form == (PARTIAL if is_list else PARTIAL_LIST):
         raise wrong_form(representation.form, is_list=is_list)
     return representation

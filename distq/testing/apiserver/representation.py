@@ -13,10 +13,12 @@ import msgspec
 from distq.testing.apiserver.resources import ServedResource
 from distq.testing.apiserver.status import StatusError, not_acceptable
 from distq.testing.apiserver.store import Stored
+from distq.testing.apiserver.tables import Tables
 
 _encode = msgspec.json.encode
 PARTIAL = "PartialObjectMetadata"
 PARTIAL_LIST = "PartialObjectMetadataList"
+TABLE = "Table"
 _PARTIAL_HEAD = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1",'
 _ACCEPTED = (
     "application/json",
@@ -28,19 +30,29 @@ _ACCEPTED = (
 class Representation:
     """One resource at one version, in the form that an Accept header asks for."""
 
-    def __init__(self, resource: ServedResource, accept: str) -> None:
+    def __init__(self, resource: ServedResource, accept: str, *, include: str = "") -> None:
         self.resource = resource
-        self.form = negotiate(accept)
+        tables = Tables.of(resource) if f"as={TABLE}" in accept else None
+        self.form = negotiate(accept, tables=tables is not None)
+        self._tables = tables if self.form == TABLE else None
+        self._include = include
+        self._begun = False
+        """Whether an event has been told, after which tables have no headers."""
         self._head = b'{"kind":%s,"apiVersion":%s,' % (_encode(resource.kind), _encode(resource.api_version))
 
     def object(self, stored: Stored) -> bytes:
         """Return the object's JSON."""
+        if self._tables:
+            metadata = {"resourceVersion": stored.metadata["resourceVersion"]}
+            return _encode(self._tables.table([stored], metadata, include=self._include))
         if self.form:
             return _PARTIAL_HEAD + stored.metadata_body[1:]
         return self._head + stored.body[1:]
 
     def list(self, items: Iterable[Stored], metadata: dict[str, Any]) -> bytes:
         """Return a list's JSON."""
+        if self._tables:
+            return _encode(self._tables.table(items, metadata, include=self._include))
         kind, api_version = self.resource.list_kind, self.resource.api_version
         if self.form:
             kind, api_version = PARTIAL_LIST, "meta.k8s.io/v1"
@@ -53,6 +65,12 @@ class Representation:
 
     def event(self, kind: str, stored: Stored) -> bytes:
         """Return the line of a watch event."""
+        if self._tables:
+            metadata = {"resourceVersion": stored.metadata["resourceVersion"]}
+            rows = [] if kind == "BOOKMARK" else [stored]
+            table = self._tables.table(rows, metadata, include=self._include, headers=not self._begun)
+            self._begun = True
+            return _encode({"type": kind, "object": table}) + b"\n"
         return b'{"type":"%s","object":%s}\n' % (kind.encode(), self.object(stored))
 
     def bookmark(self, revision: int, *, initial_events_end: bool = False) -> bytes:
@@ -68,16 +86,16 @@ def error_event(error: StatusError) -> bytes:
     return _encode({"type": "ERROR", "object": error.as_object()}) + b"\n"
 
 
-def negotiate(accept: str) -> str:
-    """Return the form of objects that is asked for: metadata only, metadata only in a list, or whole ("").
+def negotiate(accept: str, *, tables: bool = False) -> str:
+    """Return the form of objects that is asked for: metadata only, in a list or not, a table, or whole ("").
 
-    A Table is never made: clients that can take plain JSON too get that.
+    Where no ``tables`` are made clients that can take plain JSON too get that.
     """
     for part in accept.split(","):
         media_type, *parameters = (piece.strip() for piece in part.split(";"))
         if media_type not in {"", "*/*", "application/*", "application/json"}:
             continue
         form = next((each[3:] for each in parameters if each.startswith("as=")), "")
-        if form in {"", PARTIAL, PARTIAL_LIST}:
+        if form in {"", PARTIAL, PARTIAL_LIST} or (form == TABLE and tables):
             return form
     raise not_acceptable(*_ACCEPTED)

@@ -172,7 +172,7 @@ def decode(body: bytes, content_type: str) -> Any:
     """Return a request's body; JSON is tried first, since it is YAML too."""
     media_type = content_type.partition(";")[0].strip()
     if media_type.endswith("protobuf"):
-        remedy = 'Send JSON or YAML, with kubectl by "apply -f".'
+        remedy = "Send JSON or YAML: kubectl create ... --dry-run=client -o yaml | kubectl apply -f -"
         raise StatusError(415, "UnsupportedMediaType", f"no protobuf in the emulated API server. {remedy}")
     if media_type not in {"", "application/json"} and not media_type.endswith(("+json", "yaml")):
         raise unsupported_media_type("application/json", "application/yaml")

@@ -1,8 +1,8 @@
 """What the server serves: one ServedResource per group, version and plural name."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from distq.testing.apiserver.built_in_schemas import Schema, schema_of
 
@@ -60,6 +60,8 @@ class ServedResource:
     """What can be asked of it."""
     scale: ScalePaths | None = None
     """Where its replicas are, if it has the scale subresource."""
+    columns: tuple[Mapping[str, Any], ...] = field(default=(), compare=False)
+    """What tables show of a custom resource behind its name (additionalPrinterColumns)."""
     fields: tuple[str, ...] = ANY_FIELD
     """What field selectors may name."""
     schema: Schema = field(default_factory=dict, compare=False)

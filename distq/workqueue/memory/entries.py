@@ -25,6 +25,13 @@ class Later(NamedTuple):
     due_ms: int
 
 
+class Dead(NamedTuple):
+    """Parked at ``since``, µs; ``time_may_mend`` why: too many failures, or crashes."""
+
+    since: int
+    time_may_mend: bool = False
+
+
 class Claim(NamedTuple):
     """A session's hold on an item, and where it stood before."""
 
@@ -83,6 +90,7 @@ class Policy(NamedTuple):
     limiter: str
     max_retries: int | None = None
     fleet_concurrency: int | None = None
+    revive_after: int | None = None
 
 
 class Ending(NamedTuple):
@@ -106,7 +114,7 @@ class Answer:
 
     ``alone``: a suspect was claimed, or the session is to claim no more until it
     holds nothing and can claim one; ``promoted``: how many items became pending, since their delay ended or
-    they came back without one.
+    they came back without one, or they were ``revived``.
     """
 
     fence: int
@@ -116,6 +124,7 @@ class Answer:
     claimed: Sequence[tuple[Item, Now]]
     failures: Sequence[FailureHistory | None]
     promoted: int = 0
+    revived: int = 0
 
 
 class WentBack(NamedTuple):

@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from distq.workqueue.memory.entries import Claim, FailureHistory, Item, Later, Now
+from distq.workqueue.memory.entries import Claim, Dead, FailureHistory, Item, Later, Now
 
 _PROMOTED_AT_ONCE = 100
 
@@ -26,7 +26,7 @@ class Items:
         self.pending: dict[Item, Now | Later] = {}
         self.claims: dict[Item, Claim] = {}
         self.failures: dict[Item, FailureHistory] = {}
-        self.dead: dict[Item, int] = {}
+        self.dead: dict[Item, Dead] = {}
         self.stamp = 0
 
     # Producers
@@ -140,10 +140,28 @@ class Items:
             self.pending[item] = Now(-priority, due_ms * 1000)
         return len(promoted)
 
-    def next_due(self) -> int | None:
-        """Return when the next delay ends, µs."""
-        delays = [entry.due_ms * 1000 for entry in self.pending.values() if isinstance(entry, Later)]
-        return min(delays, default=None)
+    def revive(self, now: int, after: int) -> int:
+        """Make pending what was parked so long ago, if time may mend why, some at a time; return how many.
+
+        It is pending as of then, and its failures are kept: it gets one attempt.
+        """
+        due = sorted(
+            (parked.since, item)
+            for item, parked in self.dead.items()
+            if parked.time_may_mend and parked.since + after <= now
+        )
+        revived = due[:_PROMOTED_AT_ONCE]
+        for since, item in revived:
+            del self.dead[item]
+            self.pending[item] = Now(0, since + after)
+        return len(revived)
+
+    def next_due(self, revive_after: int | None = None) -> int | None:
+        """Return when the next delay ends, or an item is revived, µs."""
+        due = [entry.due_ms * 1000 for entry in self.pending.values() if isinstance(entry, Later)]
+        if revive_after is not None:
+            due += [parked.since + revive_after for parked in self.dead.values() if parked.time_may_mend]
+        return min(due, default=None)
 
     def due(self, now: int) -> int | None:
         """Return since when the first delayed item is due, µs; None where none is."""
@@ -184,7 +202,7 @@ class Items:
         self._remember(item, replace(failure, crashes=crashes))
         if len(crashes) < 3 or item in self.pending:
             return False
-        self.park(item, now, "crashes", f"its workers died {len(crashes)} times")
+        self.park(item, now, "crashes", f"its workers died {len(crashes)} times", time_may_mend=True)
         return True
 
     def forgive(self, now: int, held: Sequence[tuple[Item, int]]) -> int:
@@ -224,9 +242,9 @@ class Items:
         """Return whether two sessions lapsed while they held it."""
         return len(_recent(self.failures.get(item, FailureHistory()).crashes, now)) >= 2
 
-    def park(self, item: Item, now: int, reason: str, text: str) -> None:
+    def park(self, item: Item, now: int, reason: str, text: str, *, time_may_mend: bool = False) -> None:
         """Move to the dead, with the reason."""
-        self.dead[item] = now
+        self.dead[item] = Dead(now, time_may_mend)
         failure = self.failures.get(item, FailureHistory())
         self.failures[item] = replace(failure, failed_at=now, reason=reason, text=text)
 

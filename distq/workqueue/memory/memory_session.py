@@ -74,7 +74,7 @@ class MemorySession:
         self._held.update((request.key, request) for request in requests)
         self._thread.seen = self._engine.changes
         results = [next(dispositions) if is_sent else REFUSED for is_sent in are_sent]
-        return Turn(requests, results, self._wait_time(), answer.promoted)
+        return Turn(requests, results, self._wait_time(), answer.promoted, answer.revived)
 
     def _send(self, endings: Sequence[Ending], want: int) -> Answer:
         """Make a turn, in a new session where there is none."""
@@ -91,7 +91,12 @@ class MemorySession:
             op=str(self._turns),
             endings=endings,
             want=want,
-            policy=rules.Policy("", self._settings.max_retries, self._settings.fleet_concurrency),
+            policy=rules.Policy(
+                "",
+                self._settings.max_retries,
+                self._settings.fleet_concurrency,
+                self._settings.revive_after,
+            ),
             max_clock_step=_MAX_CLOCK_STEP,
         )
         assert isinstance(answer, Answer)  # noqa: S101  # only its handle ends a session
@@ -100,8 +105,8 @@ class MemorySession:
         return answer
 
     def _wait_time(self) -> float:
-        """Return how many seconds it is until a delay ends, at most until the next poll."""
-        now, due = self._engine.now(), self._engine.state.items.next_due()
+        """Return how many seconds it is until something is due, at most until the next poll."""
+        now, due = self._engine.now(), self._engine.state.items.next_due(self._settings.revive_after)
         return min(_POLL, (due - now) / 1e6) if due is not None and due > now else _POLL
 
     def _holds(self, request: Request) -> bool:

@@ -81,12 +81,15 @@ class QueueState:
         session.op, session.fence, session.refused = op, fence, refused
         if policy.fleet_concurrency is not None:
             want = min(want, policy.fleet_concurrency - len(self.items.claims))
-        promoted, names, alone = 0, list[Item](), False
+        promoted, revived, names, alone = 0, 0, list[Item](), False
         if want > 0 and self.paused is None:
             promoted = self.items.promote(now, want)
+            if policy.revive_after is not None:
+                revived = self.items.revive(now, policy.revive_after)
             names, alone = self._claim(now, number, fence, want)
         session.alone = alone
-        return replace(self._answer(session, dispositions, names), promoted=promoted + self._added)
+        answer = self._answer(session, dispositions, names)
+        return replace(answer, promoted=promoted + revived + self._added, revived=revived)
 
     def _answered_before(self, number: int, session: Session, endings: Sequence[Ending]) -> Answer:
         """Answer from what stands: nothing happens twice."""
@@ -197,7 +200,9 @@ class QueueState:
         count = items.count_failure(item, now, ending.text)
         if ending.outcome == "park" or (policy.max_retries is not None and count > policy.max_retries):
             if item not in items.pending:
-                items.park(item, now, "terminal" if ending.outcome == "park" else "retries", ending.text)
+                is_final = ending.outcome == "park"
+                reason = "terminal" if is_final else "retries"
+                items.park(item, now, reason, ending.text, time_may_mend=not is_final)
             return
         self._come_back(now, ending, priority, policy, count)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from distq.workqueue.memory.entries import FailureHistory, Item, Stream
+from distq.workqueue.memory.entries import Dead, FailureHistory, Item, Stream
 from distq.workqueue.memory.items import Items
 
 
@@ -72,7 +72,7 @@ class Streams:
             if item in items.pending or item in items.claims:
                 tried.append(item)
             elif item not in items.dead:
-                items.dead[item] = now
+                items.dead[item] = Dead(now)
                 items.failures[item] = FailureHistory(failed_at=now, reason=reason, text=text)
         return tried
 

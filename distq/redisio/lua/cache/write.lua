@@ -1,10 +1,11 @@
--- Put what the fleet itself wrote, (name, record) each, unless what is there is newer, or the stream has passed its
--- version: what it has passed may have been deleted since. Returns how many the stream had not passed.
-local streams, cache, index = KEYS[1], KEYS[2], KEYS[3]
+-- Put what the fleet itself wrote, (name, terms, record) each, unless what is there is newer, or the stream has passed
+-- its version: what it has passed may have been deleted since. Returns how many the stream had not passed.
+local streams, cache, terms, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local stream = ARGV[1]
 local records = { unpack(ARGV, 2) }
 local call = redis.call
 call('HLEN', cache)
+call('HLEN', terms)
 call('ZCARD', index)
 --- @include older
 --- @include cached
@@ -12,16 +13,16 @@ local position = string.match(call('HGET', streams, stream) or '', '^%S+ (%S+) '
 if not position then return 0 end -- whoever leads next begins with an empty cache, if anybody ever does
 local passed, listed = string.match(position, '^%d*'), string.match(position, '@(%d+)$') or ''
 local function is_there(name)
-  local version, terms = read_head(call('HGET', cache, name))
-  return version and terms ~= 'gone'
+  local version, found_by = read_terms(call('HGET', terms, name))
+  return version and found_by ~= 'gone'
 end
 local ahead = {}
-for i = 1, #records, 2 do
-  local name, version = records[i], read_head(records[i + 1])
+for i = 1, #records, 3 do
+  local name, version = records[i], read_terms(records[i + 1])
   -- once all pages of a list are in, what it did not show is about to go: it may be replaced, and not come back
   if older(passed, version) and (older(listed, version) or is_there(name)) then
-    ahead[#ahead + 1], ahead[#ahead + 2] = name, records[i + 1]
+    ahead[#ahead + 1], ahead[#ahead + 2], ahead[#ahead + 3] = name, records[i + 1], records[i + 2]
   end
 end
 if #ahead > 0 then put_all(ahead, passed) end
-return #ahead / 2
+return #ahead / 3

@@ -1,13 +1,16 @@
--- in: claims, fence, fleet_concurrency, n_failures, number, paused, processing, ready, want
--- out: alone, asked, fleet, popped, promoted, records, unclaimable, want
+-- in: claims, fence, fleet_concurrency, n_failures, number, paused, processing, ready, revive_after, want
+-- out: alone, asked, fleet, popped, promoted, records, revived, unclaimable, want
 -- Claim up to `want` items from the head of the queue.
 local asked = want
 local fleet = tonumber(fleet_concurrency)
 if fleet then want = math.max(0, math.min(want, fleet - call('ZCARD', processing))) end
 if paused then want = 0 end
-local popped, records, alone, promoted, unclaimable = {}, false, 0, 0, 0
+local popped, records, alone, promoted, revived, unclaimable = {}, false, 0, 0, 0, 0
 if want > 0 then
   --- @include promote
+  if revive_after ~= '' then
+    --- @include revive
+  end
   if n_failures == 0 then
     popped = call('ZPOPMIN', ready, want)
   else

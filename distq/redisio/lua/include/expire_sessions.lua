@@ -15,7 +15,7 @@
       crashes, recent = recent_crashes(crashes, claims_that_crashed)
       if #recent == 10 then table.remove(recent, 1) else crashes = crashes + 1 end
       recent[#recent + 1] = fence
-      local parked = crashes >= 3 and park(item)
+      local parked = crashes >= 3 and park(item, true)
       if parked then
         failed_at, reason, text = now_text, 'crashes', 'its workers died ' .. crashes .. ' times'
       end

@@ -17,9 +17,10 @@ local function write_failure(item, count, crashes, failed_at, reason, text, clai
   if claims_that_crashed ~= '' then reason = reason .. '@' .. claims_that_crashed end
   call('HSET', failures, item, string.format('%d %d %s %s ', count, crashes, failed_at, reason) .. text)
 end
+--- @include parked
 -- Move to the dead, unless something newer is pending: that has a try of its own.
-local function park(item)
+local function park(item, time_may_mend)
   if call('ZSCORE', dirty, item) or call('ZSCORE', delayed, item) then return false end
-  call('ZADD', dead, now, item)
+  call('ZADD', dead, time_may_mend and TIME_MAY_MEND + now or now, item)
   return true
 end

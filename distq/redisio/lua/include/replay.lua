@@ -18,4 +18,4 @@
   if #settlements > others then
     --- @include dispositions
   end
-  return { fence, 0, tonumber(alone), refusals, dispositions, popped, records, 0 }
+  return { fence, 0, tonumber(alone), refusals, dispositions, popped, records, 0, 0 }

@@ -48,7 +48,9 @@
     local count, crashes, kept, claims_that_crashed = one_more(item, text)
     local gives_up = outcome == 'park' or (max_retries ~= '' and count > tonumber(max_retries))
     local reason = '-'
-    if gives_up and not pending and park(item) then reason = outcome == 'park' and 'terminal' or 'retries' end
+    if gives_up and not pending and park(item, outcome ~= 'park') then
+      reason = outcome == 'park' and 'terminal' or 'retries'
+    end
     write_failure(item, count, crashes, now_text, reason, kept, claims_that_crashed)
     if gives_up then return end
     defer(item, back_off(own_limiter, count), priority, pending and ready)

@@ -1,5 +1,5 @@
-  -- in: alone, first, fleet, found_less, meta, n_sessions, now, number, paused, processing, ready, stamp, tokens,
-  --     unclaimable, wake
+  -- in: alone, dead, first, fleet, found_less, meta, n_sessions, now, number, paused, processing, ready, revive_after,
+  --     stamp, tokens, unclaimable, wake
   -- out: tokens, wait
   -- Who sleeps how long, and who is woken: a token in `wake` for one sleeper where work is left. One consumer covers
   -- the next due time; the others poll, the whole fleet about ten times a second whatever its size. Large fleets
@@ -7,11 +7,18 @@
   local POLL_AT_LEAST = 750000
   local poll_at_most = 2 * math.max(1000000, n_sessions * 100000) - POLL_AT_LEAST
   local left = call('ZCARD', ready) - unclaimable
-  local next_due, covered, covers = 0, true, false
+  local next_due, covered, covers = math.huge, true, false
   local cover, coverer = unpack(call('HMGET', meta, 'cover', 'coverer'))
   if first[2] then
     --- @include due
     next_due = split_due(tonumber(first[2]))
+  end
+  if revive_after ~= '' then
+    --- @include parked
+    local parked_at = call('ZRANGEBYSCORE', dead, TIME_MAY_MEND, '+inf', 'WITHSCORES', 'LIMIT', '0', '1')[2]
+    if parked_at then next_due = math.min(next_due, parked_at - TIME_MAY_MEND + revive_after) end
+  end
+  if next_due < math.huge then
     cover = tonumber(cover) or 0
     covered = next_due > now + poll_at_most or (cover > now and cover <= next_due and coverer ~= number)
   end

@@ -1,6 +1,6 @@
 local call = redis.call
 local meta, trace = KEYS.meta, KEYS.trace
-local at, due_items, taken_back, args, switched_off
+local at, due_items, revived_items, taken_back, args, switched_off
 local traced = call('HGET', meta, 'trace')
 local function run()
 --- @script
@@ -12,6 +12,7 @@ if traced and traced ~= '' then
   local ends, limit, longest, half, bytes, entries, before, match =
     string.match(traced, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (.*)$')
   local moved = { call = 'NAME', at = at and string.format('%.0f', at), due = due_items, taken_back = taken_back }
+  moved.revived = revived_items
   -- Calls that name no item are kept, and of the others those that name one that matches; only * is special there.
   local function is_wanted()
     if match == '' or string.find('open close pause resume trace', 'NAME', 1, true) then return true end
@@ -38,14 +39,15 @@ if traced and traced ~= '' then
       if matches(taken[1]) then return true end
     end
     local claimed = type(reply) == 'table' and reply[6] -- of a turn
-    return names_one(args or ARGV) or names_one(due_items) or names_one(claimed)
+    return names_one(args or ARGV) or names_one(due_items) or names_one(revived_items) or names_one(claimed)
   end
   local function append()
     if not is_wanted() then return end
     moved.args, moved.reply, moved.match = args or ARGV, reply, match ~= '' and match or nil
     local entry = cjson.encode(moved)
     if #entry > tonumber(longest) then
-      moved.args, moved.reply, moved.due, moved.taken_back, moved.cut = nil, nil, nil, nil, #entry
+      moved.args, moved.reply, moved.due, moved.taken_back = nil, nil, nil, nil
+      moved.revived, moved.cut = nil, #entry
       entry = cjson.encode(moved)
     end
     -- Half of the bytes that it may take are counted at a time: what is kept is this half and the one before.

@@ -1,0 +1,205 @@
+"""The command ``distq top``."""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from distq.cli.help import command
+from distq.cli.look import inspector
+from distq.cli.options import with_settings
+from distq.cli.output import escape
+from distq.cli.progress import bar
+from distq.cli.signals import leave_on_signals
+from distq.config import Settings
+from distq.errors import ConfigError, DistqError
+from distq.wording import counted
+
+if TYPE_CHECKING:
+    from distq.cli.top.pages import TablePage
+    from distq.cli.top.screen import Line, Screen
+    from distq.inspector import Inspector, Repair
+
+_TERMINATED = 128 + 15
+
+
+class _Question(NamedTuple):
+    """What is asked before something is done; that tells how far it is."""
+
+    text: str
+    act: Callable[[], Iterator[str]]
+
+
+@command("distq top")
+@click.option("--interval", type=click.FloatRange(min=0.1), default=2.0, show_default=True, help="Seconds.")
+@with_settings()
+def top(*, settings: Settings, as_json: bool, interval: float) -> None:
+    """Watch all queues and their items in this terminal, and repair them by a key."""
+    is_terminal = sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+    if as_json or not is_terminal:
+        raise ConfigError('"distq top" needs a terminal. Use "distq queues --watch", which prints lines.')
+    from distq.cli.top.screen import Screen
+
+    leave_on_signals(_TERMINATED)
+    eye = inspector(settings)
+    eye.queues()  # what keeps it from being read is said before the screen is taken
+    with Screen() as screen:
+        Top(eye, screen).run(interval)
+
+
+class Top:
+    """The pages that are open, and what is asked or was done last."""
+
+    def __init__(self, eye: "Inspector", screen: "Screen") -> None:
+        from distq.cli.top.pages import QueuePage, QueuesPage
+
+        self._eye = eye
+        self._screen = screen
+        self._open_queue = QueuePage
+        self._queues = QueuesPage()
+        self._item_page: QueuePage | None = None
+        self._question: _Question | None = None
+        self._said = ""
+        self._now = 0.0
+
+    @property
+    def _page(self) -> "TablePage":
+        return self._item_page or self._queues
+
+    @property
+    def _queue(self) -> str:
+        return self._item_page.queue if self._item_page else self._queues.chosen
+
+    def run(self, interval: float) -> None:
+        """Look, draw and obey until somebody quits."""
+        while True:
+            self._look()
+            until = time.monotonic() + interval
+            while (left := until - time.monotonic()) > 0:
+                self._draw()
+                typed = self._screen.keys(left)
+                for key in typed:
+                    if not self._press(key):
+                        return
+                if typed:
+                    self._look()
+
+    def _look(self) -> None:
+        """Read the page anew; where Redis does not answer, say so over what it answered last."""
+        try:
+            self._page.read(self._eye)
+            self._now = self._eye.now()
+        except DistqError as error:
+            self._said = str(error)
+
+    def _draw(self) -> None:
+        self._screen.draw(self._lines(self._screen.height))
+
+    def _lines(self, height: int) -> "list[Line]":
+        from distq.cli.top.screen import Line
+
+        lines = self._page.lines(self._now, height)
+        lines += [Line("")] * (height - 2 - len(lines))
+        said = f"{self._question.text} [y/N]" if self._question else self._said
+        return [*lines, Line(escape(said), "title"), Line(self._page.keys, "quiet")]
+
+    # Keys
+
+    def _press(self, key: str) -> bool:
+        """Do what a key is for; return False where it quits."""
+        if self._question is not None:
+            question, self._question = self._question, None
+            self._answer(question, yes=key in {"y", "Y"})
+            return True
+        self._said = ""
+        keys: dict[str, Callable[[], None]] = {
+            "up": lambda: self._page.choose(-1),
+            "k": lambda: self._page.choose(-1),
+            "down": lambda: self._page.choose(1),
+            "j": lambda: self._page.choose(1),
+            "right": self._open,
+            "left": self._back,
+            "tab": self._next_state,
+            "s": self._page.sort,
+            "o": self._turn_round,
+            "p": self._ask_to_pause,
+            "r": lambda: self._ask_to_repair("requeue"),
+            "d": lambda: self._ask_to_repair("delete"),
+        }
+        keys.get(key, lambda: None)()
+        return key != "q"
+
+    def _open(self) -> None:
+        if self._item_page is None and self._queues.chosen:
+            self._item_page = self._open_queue(self._queues.chosen)
+
+    def _back(self) -> None:
+        self._item_page = None
+
+    def _next_state(self) -> None:
+        if self._item_page is not None:
+            self._item_page.next_state()
+
+    def _turn_round(self) -> None:
+        self._page.backwards = not self._page.backwards
+
+    # Repairs: each is asked for first
+
+    def _answer(self, question: _Question, *, yes: bool) -> None:
+        if not yes:
+            self._said = "nothing changed"
+            return
+        try:
+            for self._said in question.act():
+                self._draw()
+        except DistqError as error:
+            self._said = str(error)
+
+    def _ask_to_pause(self) -> None:
+        queue = self._queue
+        info = self._item_page.info if self._item_page else self._queues.infos.get(queue)
+        if info is None:
+            return
+
+        def act() -> Iterator[str]:
+            changed = self._eye.resume(queue) if info.paused else self._eye.pause(queue)
+            yield ("resumed" if info.paused else "paused") if changed else "somebody else did that meanwhile"
+
+        self._question = _Question(f"{'Resume' if info.paused else 'Pause'} {queue}?", act)
+
+    def _ask_to_repair(self, repair: "Repair") -> None:
+        if self._item_page is not None:
+            self._ask_about_item(repair, self._queue, self._item_page.chosen)
+        elif info := self._queues.infos.get(self._queue):
+            self._ask_about_dead(repair, info.name, info.dead)
+
+    def _ask_about_item(self, repair: "Repair", queue: str, key: str) -> None:
+        if not key:
+            return
+
+        def act() -> Iterator[str]:
+            changed = (self._eye.requeue if repair == "requeue" else self._eye.delete)(queue, key)
+            yield f"{repair} {key}: " + ("done" if changed else "it has changed meanwhile, or is held")
+
+        self._question = _Question(f"{repair.capitalize()} {key} of {queue}?", act)
+
+    def _ask_about_dead(self, repair: "Repair", queue: str, count: int) -> None:
+        if not count:
+            self._said = f"{queue} has no dead items"
+            return
+
+        def act() -> Iterator[str]:
+            looked_at, changed, cursor = 0, 0, 0
+            while True:
+                step = self._eye.repair_some(repair, queue, state="dead", cursor=cursor)
+                looked_at, changed = looked_at + step.chosen, changed + step.changed
+                if step.cursor is None:
+                    break
+                cursor = step.cursor
+                yield f"{repair} {bar(looked_at, max(count, looked_at))}"
+            yield f"{repair}: {counted(changed, 'item')} of {queue}"
+
+        self._question = _Question(f"{repair.capitalize()} {counted(count, 'dead item')} of {queue}?", act)

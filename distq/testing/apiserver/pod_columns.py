@@ -1,0 +1,133 @@
+"""What a table says of a Pod, above all its status in one word.
+
+Source: printPod of kubernetes pkg/printers/internalversion/printers.go.
+"""
+
+from typing import Any, NamedTuple
+
+from distq.testing.apiserver.durations import age
+from distq.testing.apiserver.store import Content
+
+Container = dict[str, Any]
+
+
+class _Seen(NamedTuple):
+    """What the containers say: in one word, how many are ready, how often they began anew, and when last."""
+
+    reason: str
+    ready: int
+    restarts: int
+    last: str
+
+
+def pod_cells(pod: Content) -> list[Any]:
+    """Return the cells of a Pod."""
+    metadata, spec, status = pod["metadata"], pod["spec"], pod.get("status", {})
+    seen = _containers(pod)
+    reason = seen.reason
+    if "deletionTimestamp" in metadata:
+        if status.get("reason") == "NodeLost":
+            reason = "Unknown"
+        elif status.get("phase") not in {"Succeeded", "Failed"}:
+            reason = "Terminating"
+    total = len(spec.get("containers", ())) + len(_sidecars(pod))
+    restarts = (
+        f"{seen.restarts} ({age(seen.last)} ago)" if seen.restarts and seen.last else str(seen.restarts)
+    )
+    addresses = status.get("podIPs") or [{}]
+    return [
+        metadata["name"],
+        f"{seen.ready}/{total}",
+        reason,
+        restarts,
+        age(metadata.get("creationTimestamp")),
+        addresses[0].get("ip") or "<none>",
+        spec.get("nodeName") or "<none>",
+        status.get("nominatedNodeName") or "<none>",
+        _gates(pod),
+    ]
+
+
+def _containers(pod: Content) -> _Seen:
+    status = pod.get("status", {})
+    reason = status.get("reason") or status.get("phase", "")
+    if any(each.get("reason") == "SchedulingGated" for each in _conditions(pod, "PodScheduled")):
+        reason = "SchedulingGated"
+    first, initializing = _init_containers(pod, reason)
+    initialized = any(each["status"] == "True" for each in _conditions(pod, "Initialized"))
+    if initializing and not initialized:
+        return first
+    sidecars = [each for each in status.get("initContainerStatuses", ()) if each["name"] in _sidecars(pod)]
+    return _main_containers(pod, first, sidecars)
+
+
+def _init_containers(pod: Content, reason: str) -> tuple[_Seen, bool]:
+    """Return what the init containers say, and whether one of them still runs or has failed."""
+    statuses = pod.get("status", {}).get("initContainerStatuses", [])
+    ready = 0
+    for index, each in enumerate(statuses):
+        state, sidecar = each.get("state", {}), each["name"] in _sidecars(pod)
+        ended, waiting = state.get("terminated"), state.get("waiting", {}).get("reason", "")
+        if ended and not ended.get("exitCode"):
+            continue
+        if sidecar and each.get("started"):
+            ready += bool(each.get("ready"))
+            continue
+        if ended:
+            told = _end_of(ended)
+        elif waiting and waiting != "PodInitializing":
+            told = waiting
+        else:
+            told = f"{index}/{len(pod['spec'].get('initContainers', ()))}"
+        return _Seen(f"Init:{told}", ready, *_restarts(statuses[: index + 1])), True
+    return _Seen(reason, ready, *_restarts(statuses)), False
+
+
+def _main_containers(pod: Content, first: _Seen, sidecars: list[Container]) -> _Seen:
+    statuses = pod.get("status", {}).get("containerStatuses", [])
+    reason, failure, ready, running = first.reason, "", first.ready, False
+    for each in reversed(statuses):
+        state = each.get("state", {})
+        if waiting := state.get("waiting", {}).get("reason"):
+            reason = waiting
+        elif ended := state.get("terminated"):
+            reason = _end_of(ended)
+            failure = reason if ended.get("exitCode") else failure
+        elif each.get("ready") and "running" in state:
+            running = True
+            ready += 1
+    if reason == "Completed":
+        is_ready = any(each["status"] == "True" for each in _conditions(pod, "Ready"))
+        if running and is_ready:
+            reason = "Running"
+        elif failure or running:
+            reason = failure or "NotReady"
+    return _Seen(reason, ready, *_restarts([*sidecars, *statuses]))
+
+
+def _end_of(ended: Container) -> str:
+    signal, code = ended.get("signal"), ended.get("exitCode", 0)
+    return ended.get("reason") or (f"Signal:{signal}" if signal else f"ExitCode:{code}")
+
+
+def _restarts(statuses: list[Container]) -> tuple[int, str]:
+    """Return how often containers began anew, and when the last one had ended that did."""
+    ends = [each.get("lastState", {}).get("terminated", {}).get("finishedAt") or "" for each in statuses]
+    return sum(each.get("restartCount", 0) for each in statuses), max(ends, default="")
+
+
+def _sidecars(pod: Content) -> set[str]:
+    inits = pod["spec"].get("initContainers", ())
+    return {each["name"] for each in inits if each.get("restartPolicy") == "Always"}
+
+
+def _conditions(pod: Content, kind: str) -> list[Container]:
+    return [each for each in pod.get("status", {}).get("conditions", ()) if each["type"] == kind]
+
+
+def _gates(pod: Content) -> str:
+    gates = pod["spec"].get("readinessGates", ())
+    passed = sum(
+        any(each["status"] == "True" for each in _conditions(pod, gate["conditionType"])) for gate in gates
+    )
+    return f"{passed}/{len(gates)}" if gates else "<none>"
