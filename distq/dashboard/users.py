@@ -38,7 +38,7 @@ class Person:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class UserLine:
     """A line: a person, and the hash of their password or nothing."""
 
     person: Person
@@ -98,7 +98,7 @@ class Users:
         """Return whether anybody can log in by a password."""
         return any(entry.password_hash for entry in self._current().values())
 
-    def _current(self) -> dict[str, Entry]:
+    def _current(self) -> dict[str, UserLine]:
         """Return the people of the file as it is now, or as it was when it could be read last."""
         with self._lock:
             if (version := self._version()) != self._seen:
@@ -119,7 +119,7 @@ class Users:
         return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _read(path: Path) -> dict[str, Entry]:
+def _read(path: Path) -> dict[str, UserLine]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeError) as error:
@@ -128,9 +128,9 @@ def _read(path: Path) -> dict[str, Entry]:
     return parse_users(text, path)
 
 
-def parse_users(text: str, path: Path) -> dict[str, Entry]:
+def parse_users(text: str, path: Path) -> dict[str, UserLine]:
     """Return the people of a users file by their names. Raises ConfigError with the number of a bad line."""
-    entries: dict[str, Entry] = {}
+    entries: dict[str, UserLine] = {}
     for number, line in enumerate(map(str.strip, text.splitlines()), 1):
         if not line or line.startswith("#"):
             continue
@@ -143,7 +143,7 @@ def parse_users(text: str, path: Path) -> dict[str, Entry]:
             )
         if name in entries:
             raise ConfigError(f'bad line {number} in users file {path}: "{name}" stands above, too.')
-        entries[name] = Entry(Person(name, role), password_hash)
+        entries[name] = UserLine(Person(name, role), password_hash)
     if not entries:
         raise ConfigError(f"no users in users file {path}. Add a line: name:role:hash")
     return entries
