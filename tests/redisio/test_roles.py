@@ -161,7 +161,9 @@ def repair(redis: Connection) -> None:
     assert eye.requeue("foos", state="dead") == 1
     assert eye.park("foos", "poison", reason="by hand") == 1
     assert eye.resync("foos") == 1
-    assert eye.delete("foos", state="dead") == 1
+    assert eye.repair_some("delete", "foos", state="dead").changed == 1
+    assert eye.delete("foos", state="dead") == 0
+    assert eye.add("foos", "by hand") == 1
     Queue("foos", redis).add("a", "b")
     Queue("foos", redis).add("c", after=60)
 
