@@ -131,8 +131,11 @@ def test_people_see_when_an_item_was_parked_and_that_it_was_revived(
     queue.get(timeout=0)
     item = item_of(inspector, "a")
     assert (item.state, item.failures, item.reason) == ("processing", 1, None)
-    told = [event.event for event in inspector.trace("foos", "a")]
-    assert told[-2:] == ["revived: it was dead for long enough", "claimed"]
+    told = [(event.kind, event.event) for event in inspector.trace("foos", "a")]
+    assert told[-2:] == [
+        ("revived", "revived: it was dead for long enough"),
+        ("claimed", "claimed, waited 0 µs"),
+    ]
 
 
 def test_revivals_are_counted(make_queue: MakeQueue, server_time: ServerTime) -> None:
