@@ -84,13 +84,11 @@ class ModelRedis:
 
     def _heartbeat(self, inputs: Inputs) -> Any:
         number, nonce = session_of(inputs)
-        answer = self.state.sessions.heartbeat(
-            self.clock(), number, nonce, inputs["worker"], **_times(inputs)
-        )
+        answer = self.state.heartbeat(self.clock(), number, nonce, inputs["worker"], **_times(inputs))
         return b"LOST" if answer is None else [answer[0], answer[1].encode()]
 
     def _close(self, inputs: Inputs) -> int:
-        return self.state.sessions.close(*session_of(inputs))
+        return self.state.sessions.close(*session_of(inputs), inputs["worker"])
 
     def _forgive(self, inputs: Inputs) -> int:
         items, fences = map(_text, inputs["held"][::2]), map(int, inputs["held"][1::2])
@@ -106,7 +104,7 @@ class ModelRedis:
         rest = [_text(word) for word in inputs["rest"][:n_before_cached]]
         pairs, unrouted = rest[n_items : n_items + 2 * n_known], json.loads(inputs["unrouted"])
         words = {name: inputs[name] for name in ("stream", "epoch", "replaces", "after", "new", "batch")}
-        answer = self.state.streams.commit(
+        answer = self.state.commit(
             now=self.clock(),
             **words,
             about=inputs["about"],
