@@ -107,6 +107,28 @@ def test_any_key_is_repaired(visitor: Visitor, inspector: Inspector, queue: Queu
     assert states(inspector) == {"default/other": "ready"}
 
 
+EVIL = "<script>document.title='pwned'</script>\"'><img src=x onerror=alert(1)>{{ 7 * 7 }}"
+
+
+@pytest.mark.parametrize("field", ["key", "match", "reason", "next"])
+def test_no_field_of_a_form_is_markup(visitor: Visitor, queue: Queue, field: str) -> None:
+    """What comes back of a form, on the page that asks and in the message after it, is text."""
+    queue.add("a", EVIL)
+    fields = {"key": EVIL, "state": "ready", "reason": "why", field: EVIL}
+    if field == "match":
+        fields |= {"all": "yes"}
+    pages = [visitor.post("/queues/foos/actions/delete", **fields).text]
+    visitor.post("/queues/foos/actions/park", **fields, confirmed="yes")
+    pages.append(visitor.get("/queues/foos?state=dead").text)
+    visitor.post("/queues/foos/actions/requeue", **{**fields, "state": EVIL})
+    pages.append(visitor.get("/").text)
+    for page in pages:
+        assert "<script>document" not in page
+        assert "<img src=x" not in page
+        assert " 49" not in page
+        assert 'class="message' in page or "<h1>Delete" in page
+
+
 @pytest.fixture
 def many(queue: Queue) -> Queue:
     """Park 1,300 items of prod and 20 of test; keep ten delayed."""

@@ -21,12 +21,14 @@ import yaml
 from distq.client import Client
 from distq.inspector import Inspector
 from tests import ROOT
+from tests.project.test_image import free_ports
 from tests.support.eventually import eventually
 from tests.support.parts import missing
 
 PROJECT = "distq-tests"
 SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
-REDIS_PORT = "26379"
+PORTS = ("6379", "8001", "9181")
+"""Those of this machine that the compose file names; a test takes others, which are free."""
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -38,12 +40,23 @@ def podman(*words: str, check: bool = True) -> str:
     return done.stdout
 
 
-def compose(*words: str) -> None:
-    """Let podman-compose do something with the compose file of the tree."""
-    program = [sys.executable, "-m", "podman_compose", "-p", PROJECT, "-f", str(ROOT / "docker-compose.yml")]
-    environment = {**os.environ, "REDIS_PORT": REDIS_PORT}
-    done = subprocess.run([*program, *words], capture_output=True, text=True, check=False, env=environment)
-    assert done.returncode == 0, done.stderr
+class Fleet:
+    """The services of the compose file; ``ports`` are those of this machine, by those that it names."""
+
+    def __init__(self, folder: Path) -> None:
+        self.ports = dict(zip(PORTS, map(str, free_ports(len(PORTS))), strict=True))
+        text = (ROOT / "docker-compose.yml").read_text().replace("./deploy/", f"{ROOT}/deploy/")
+        text = text.replace("${REDIS_PORT:-6379}", "6379")
+        for named, port in self.ports.items():
+            text = text.replace(f"127.0.0.1:{named}:", f"127.0.0.1:{port}:")
+        self._file = folder / "docker-compose.yml"
+        self._file.write_text(text)
+
+    def compose(self, *words: str) -> None:
+        """Let podman-compose do something with them."""
+        program = [sys.executable, "-m", "podman_compose", "-p", PROJECT, "-f", str(self._file)]
+        done = subprocess.run([*program, *words], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
 
 
 def containers(service: str) -> list[str]:
@@ -70,7 +83,7 @@ def settings(container: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-def fleet() -> Iterator[None]:
+def fleet(tmp_path: Path) -> Iterator[Fleet]:
     """Start all services, and remove what they left."""
     if reason := os.environ.get("DISTQ_TEST_NO_CONTAINERS"):
         pytest.skip(f"no container can be started here: {reason}")
@@ -82,19 +95,20 @@ def fleet() -> Iterator[None]:
         [sys.executable, "-m", "podman_compose", "--version"], capture_output=True, check=False
     ).returncode:
         missing("no podman-compose: pip install -e '.[ci]'")
+    fleet = Fleet(tmp_path)
     try:
-        compose("up", "--detach", "--no-build")
-        yield
+        fleet.compose("up", "--detach", "--no-build")
+        yield fleet
     finally:
-        compose("down", "--volumes", "--timeout", "5")
+        fleet.compose("down", "--volumes", "--timeout", "5")
 
 
 @pytest.fixture
-def client(tmp_path: Path) -> Client:
+def client(fleet: Fleet, tmp_path: Path) -> Client:
     """Return a Client of the published API server."""
     text = (ROOT / "deploy" / "compose-kubeconfig.yaml").read_text()
     file = tmp_path / "kubeconfig"
-    file.write_text(text.replace("apiserver:8001", "127.0.0.1:8001"))
+    file.write_text(text.replace("apiserver:8001", f"127.0.0.1:{fleet.ports['8001']}"))
     return Client(file)
 
 
@@ -109,7 +123,7 @@ def create(client: Client, name: str) -> None:
     )
 
 
-def test_the_fleet_of_the_compose_file_works_and_outlives_kills(fleet: None, client: Client) -> None:
+def test_the_fleet_of_the_compose_file_works_and_outlives_kills(fleet: Fleet, client: Client) -> None:
     """All get healthy, within limits; with leader and two workers killed, Foos are reconciled still."""
     for service, described in SERVICES.items():
         found = containers(service)
@@ -121,7 +135,7 @@ def test_the_fleet_of_the_compose_file_works_and_outlives_kills(fleet: None, cli
             assert limits["PidsLimit"] == 256
             assert service == "redis" or limits["ReadonlyRootfs"]
     create(client, "first")
-    inspector = Inspector(f"redis://127.0.0.1:{REDIS_PORT}/0")
+    inspector = Inspector(f"redis://127.0.0.1:{fleet.ports['6379']}/0")
     (stream, _) = inspector.streams("foos")
     leader = str(stream.leader)
     informers = {
@@ -132,5 +146,5 @@ def test_the_fleet_of_the_compose_file_works_and_outlives_kills(fleet: None, cli
         "kill", next(each for host, each in informers.items() if host in leader), *containers("worker")[:2]
     )
     create(client, "second")
-    with urllib.request.urlopen("http://127.0.0.1:9181/", timeout=10) as page:
-        assert page.status == 200
+    with urllib.request.urlopen(f"http://127.0.0.1:{fleet.ports['9181']}/", timeout=10) as page:
+        assert "Log in" in page.read().decode()
