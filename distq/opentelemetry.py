@@ -78,7 +78,6 @@ class _Gauges:
         def end() -> None:
             with self._lock:
                 self._reads.pop(handle, None)
-                self._reading = {}
 
         return end
 

@@ -93,6 +93,9 @@ def test_several_of_one_provider_keep_the_same_metrics(collected: Collected) -> 
     another.count(ADDS, BOTH, 2)
     another.count(ADDS, ("bars", "bars"), 0)
     assert collected.values(ADDS.name) == {BOTH: 3, ("bars", "bars"): 0}
+    collected.metrics.expose(lambda: [(READY, ("foos",), 7.0)])
+    another.expose(lambda: [(READY, ("bars",), 8.0)])
+    assert collected.values(READY.name) == {("foos",): 7, ("bars",): 8}
 
 
 def test_gauges_are_read_once_a_collection_until_their_owner_ends(collected: Collected) -> None:
