@@ -1,18 +1,21 @@
-"""Metrics for OpenTelemetry, under the names that they have in Prometheus.
+"""Metrics and spans for OpenTelemetry.
 
-So boards and alerts work behind a collector, too. Nothing here is imported by the rest: who gives a Manager
-these objects has OpenTelemetry, and says by its SDK where to send what they keep.
+Metrics have their names of Prometheus, so boards and alerts work behind a collector, too. Nothing here is
+imported by the rest: who gives a Manager these objects has OpenTelemetry, and says by its SDK where to send
+what they keep.
 """
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from weakref import WeakKeyDictionary
 
 from distq.errors import ConfigError
 from distq.metrics import METRICS, Labels, Metric, Sample
+from distq.spans import NO_ATTRIBUTES, Attributes, Failure, Kind
 
 try:
+    from opentelemetry import context, propagate, trace
     from opentelemetry.metrics import (
         CallbackOptions,
         Counter,
@@ -27,6 +30,11 @@ except ModuleNotFoundError:
     ) from None
 
 _SCOPE = "distq"
+_KINDS: dict[Kind, trace.SpanKind] = {
+    "producer": trace.SpanKind.PRODUCER,
+    "consumer": trace.SpanKind.CONSUMER,
+    "client": trace.SpanKind.CLIENT,
+}
 
 _logger = logging.getLogger(__name__)
 
@@ -56,6 +64,52 @@ class OpenTelemetryMetrics:
     def expose(self, read: Callable[[], Iterable[Sample]]) -> Callable[[], None]:
         """Ask ``read`` for gauges at each collection, until the function that is returned was called."""
         return self._instruments.gauges.expose(read)
+
+
+class OpenTelemetrySpans:
+    """A provider of spans (``distq.spans.SpanProvider``) for OpenTelemetry's; None is the global one.
+
+    Give it to a Manager. What a handler begins by OpenTelemetry itself is a child of its reconcile, in tasks
+    and ``asyncio.to_thread``, too. Needs the extra ``otel``.
+    """
+
+    def __init__(self, tracer_provider: trace.TracerProvider | None = None) -> None:
+        self._tracer = trace.get_tracer(_SCOPE, tracer_provider=tracer_provider)
+
+    def begin(self, name: str, kind: Kind, attributes: Attributes, *, since: float | None = None) -> "_Span":
+        """Begin a span, the parent of what this thread or task begins before its end."""
+        start = None if since is None else round(since * 1e9)
+        return _Span(
+            self._tracer.start_span(name, kind=_KINDS[kind], attributes=attributes, start_time=start)
+        )
+
+
+class _Span:
+    """A span that is its thread's or task's current one until its end."""
+
+    def __init__(self, span: trace.Span) -> None:
+        self._span = span
+        self._token = context.attach(trace.set_span_in_context(span))
+
+    def headers(self) -> Mapping[str, str]:
+        headers: dict[str, str] = {}
+        propagate.inject(headers)
+        return headers
+
+    def end(self, attributes: Attributes = NO_ATTRIBUTES, failure: Failure | None = None) -> None:
+        context.detach(self._token)
+        self._span.set_attributes(attributes)
+        if failure is not None:
+            self._fail(failure)
+        self._span.end()
+
+    def _fail(self, failure: Failure) -> None:
+        self._span.set_attribute("error.type", failure.kind)
+        self._span.set_status(trace.Status(trace.StatusCode.ERROR, failure.message or None))
+        if failure.message:
+            about = {"exception.type": failure.kind, "exception.message": failure.message}
+            stack = {"exception.stacktrace": failure.traceback} if failure.traceback else {}
+            self._span.add_event("exception", {**about, **stack})
 
 
 class _Gauges:
