@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 from distq.errors import ConfigError
 from distq.metrics import METRICS, Labels, Metric, Sample
-from distq.spans import NO_ATTRIBUTES, Attributes, Failure, Kind
+from distq.spans import NO_ATTRIBUTES, Attributes, Kind, SpanFailure
 
 try:
     from opentelemetry import context, propagate, trace
@@ -96,14 +96,14 @@ class _Span:
         propagate.inject(headers)
         return headers
 
-    def end(self, attributes: Attributes = NO_ATTRIBUTES, failure: Failure | None = None) -> None:
+    def end(self, attributes: Attributes = NO_ATTRIBUTES, failure: SpanFailure | None = None) -> None:
         context.detach(self._token)
         self._span.set_attributes(attributes)
         if failure is not None:
             self._fail(failure)
         self._span.end()
 
-    def _fail(self, failure: Failure) -> None:
+    def _fail(self, failure: SpanFailure) -> None:
         self._span.set_attribute("error.type", failure.kind)
         self._span.set_status(trace.Status(trace.StatusCode.ERROR, failure.message or None))
         if failure.message:

@@ -17,7 +17,7 @@ Kind = Literal["producer", "consumer", "client"]
 """Whether a span puts work into a queue, does work out of it, or asks a server."""
 
 
-class Failure(NamedTuple):
+class SpanFailure(NamedTuple):
     """Why what a span tells of failed: a type of errors, or a status; ``message`` and ``traceback``."""
 
     kind: str
@@ -25,13 +25,13 @@ class Failure(NamedTuple):
     traceback: str = ""
 
 
-class Span(Protocol):
+class OpenSpan(Protocol):
     """One span, from ``begin`` to ``end``, both of the same thread or task."""
 
     def headers(self) -> Mapping[str, str]:
         """Return the headers by which a server that is asked goes on with the trace."""
 
-    def end(self, attributes: Attributes = NO_ATTRIBUTES, failure: Failure | None = None) -> None:
+    def end(self, attributes: Attributes = NO_ATTRIBUTES, failure: SpanFailure | None = None) -> None:
         """Complete the span, once."""
 
 
@@ -39,7 +39,7 @@ class Span(Protocol):
 class SpanProvider(Protocol):
     """Keeps spans, called by any thread; must not raise."""
 
-    def begin(self, name: str, kind: Kind, attributes: Attributes, *, since: float | None = None) -> Span:
+    def begin(self, name: str, kind: Kind, attributes: Attributes, *, since: float | None = None) -> OpenSpan:
         """Begin a span, the parent of what this thread or task begins before its end.
 
         ``since`` is when it began, seconds since the epoch; None is now.
@@ -56,11 +56,11 @@ def of_queue(queue: str, operation: str, kind: Literal["process", "receive", "se
     }
 
 
-def failure_of(error: BaseException, message: str = "", traceback: str = "") -> Failure:
+def failure_of(error: BaseException, message: str = "", traceback: str = "") -> SpanFailure:
     """Return an error as a failure, under its type's full name."""
     kind = type(error)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-    return Failure(name, message, traceback)
+    return SpanFailure(name, message, traceback)
 
 
 _reconciling: ContextVar[SpanProvider | None] = ContextVar("distq_span_provider", default=None)

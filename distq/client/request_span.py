@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 import urllib3
 
-from distq.spans import Failure, current_provider, failure_of
+from distq.spans import SpanFailure, current_provider, failure_of
 
 
 def within_span(
@@ -27,5 +27,5 @@ def within_span(
         span.end(failure=failure_of(error))
         raise
     status = response.status
-    span.end({"http.response.status_code": status}, Failure(str(status)) if status >= 400 else None)
+    span.end({"http.response.status_code": status}, SpanFailure(str(status)) if status >= 400 else None)
     return response

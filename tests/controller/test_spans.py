@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -20,8 +21,10 @@ from urllib3 import HTTPResponse
 from distq import spans
 from distq.client.client import Client
 from distq.client.request_span import within_span
+from distq.config import Settings
 from distq.controller.controller import Controller
 from distq.controller.manager import Manager
+from distq.controller.watches import For
 from distq.controller.worker.worker_spans import WorkerSpans
 from distq.errors import ConfigError, LeaseLost, RedisUnavailable, TerminalError
 from distq.opentelemetry import OpenTelemetrySpans
@@ -29,7 +32,9 @@ from distq.redisio.connection import Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.interface import Request, Result, Settlement, Success, Turn
 from distq.workqueue.queue import Queue
+from tests import ROOT
 from tests.controller.leading import Scene
+from tests.controller.test_manager import managing
 from tests.support.api_servers import ApiServer
 from tests.support.dispatchers import running
 from tests.support.eventually import eventually
@@ -359,6 +364,45 @@ def test_a_commit_of_a_deposed_leader_is_an_error(scene: Scene, told: Told) -> N
             committer.commit(committer.position, keys=[b"a"])
     span = told.named("commit foos")[-1]
     assert (span.attributes or {})["error.type"] == f"{LeaseLost.__module__}.LeaseLost"
+
+
+def documented_attributes() -> dict[str, set[str]]:
+    """Return the attributes that docs/operations/opentelemetry.md names for each span."""
+    page = (ROOT / "docs/operations/opentelemetry.md").read_text()
+    rows = re.findall(r"^\| `(\w+)( QUEUE)?`.*\|(.*)\|$", page, re.MULTILINE)
+    of_all = {"messaging.system", "messaging.destination.name"}
+    of_all |= {"messaging.operation.name", "messaging.operation.type"}
+    documented = {}
+    for name, queue, cell in rows:
+        names = {each if "." in each else f"distq.{each}" for each in re.findall(r"`([\w.]+)`", cell)}
+        documented[f"{name} foos" if queue else name] = names | (of_all if queue else set())
+    assert documented.keys() == {"reconcile foos", "turn foos", "commit foos", "GET"}
+    return documented
+
+
+@on_one_redis
+def test_a_manager_tells_both_sides(
+    connection: Connection, api_server: ApiServer, namespace: str, told: Told
+) -> None:
+    """Commit, turn, reconcile and request of one object, with the attributes that the page names."""
+    client = api_server.client()
+    client.create(config_map(namespace, "web"))
+
+    def reconcile(request: Request) -> None:
+        client.get("v1/ConfigMap", request.key)
+
+    watch = For("v1/ConfigMap", namespaces=[namespace])
+    manager = Manager(
+        [Controller("foos", reconcile, watches=[watch])],
+        redis=connection,
+        client=client,
+        settings=Settings(lease_name="distq-test", lease_namespace=namespace),
+        spans=told.spans,
+    )
+    with managing(manager):
+        eventually(lambda: told.named("reconcile foos"))
+    for name, documented in documented_attributes().items():
+        assert documented == told.attributes(name)[0].keys()
 
 
 def test_a_manager_refuses_what_keeps_no_spans(told: Told) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from distq import spans
 from distq.errors import RedisError
-from distq.spans import Attributes, Failure, Span, SpanProvider, failure_of, of_queue
+from distq.spans import Attributes, OpenSpan, SpanFailure, SpanProvider, failure_of, of_queue
 from distq.workqueue.interface import Outcome, Park, Request, Retry, Settlement, Turn
 from distq.workqueue.recorder import waited
 
@@ -19,7 +19,7 @@ class WorkerSpans:
     def __init__(self, provider: SpanProvider, queue: str) -> None:
         self._provider = provider
         self._queue = queue
-        self._begun: dict[int, Span] = {}
+        self._begun: dict[int, OpenSpan] = {}
 
     def begin(self, request: Request) -> None:
         """Begin a reconcile, in the thread or task of its handler."""
@@ -56,7 +56,7 @@ class WorkerSpans:
         return turn
 
     def _turned(
-        self, since: float, settlements: Sequence[Settlement], claimed: int, failure: Failure | None
+        self, since: float, settlements: Sequence[Settlement], claimed: int, failure: SpanFailure | None
     ) -> None:
         span = self._provider.begin(
             f"turn {self._queue}", "client", of_queue(self._queue, "turn", "receive"), since=since
@@ -65,10 +65,10 @@ class WorkerSpans:
         span.end(about, failure)
 
 
-def _failure(outcome: Outcome | None) -> Failure | None:
+def _failure(outcome: Outcome | None) -> SpanFailure | None:
     """Return how a reconcile failed, as Redis remembers it: texts that are bounded and can be shown."""
     if not isinstance(outcome, Retry | Park):
         return None
     if outcome.cause is None:
-        return Failure("_OTHER", outcome.error, outcome.traceback)
+        return SpanFailure("_OTHER", outcome.error, outcome.traceback)
     return failure_of(outcome.cause, outcome.error, outcome.traceback)
