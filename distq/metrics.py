@@ -1,7 +1,7 @@
 """What is measured, under client-go's and controller-runtime's names, and the protocol of who keeps it.
 
 The lowest layer. Queue, controllers and leader say what happened in batches, a turn at a time, and only
-where somebody listens; ``distq.prometheus`` listens for Prometheus.
+where somebody listens: ``distq.prometheus`` or ``distq.opentelemetry``.
 """
 
 from collections.abc import Callable, Iterable, Sequence

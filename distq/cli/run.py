@@ -2,6 +2,7 @@
 
 import dataclasses
 import logging
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,6 +16,7 @@ from distq.errors import ConfigError
 if TYPE_CHECKING:
     from distq.controller.controller import Controller
     from distq.metrics import MetricsProvider
+    from distq.spans import SpanProvider
 
 _logger = logging.getLogger("distq")
 
@@ -76,7 +78,11 @@ def _run(
         for controller in controllers:
             note(_describe(controller, settings, workers=workers))
     manager = Manager(
-        controllers, redis=Connection(settings=settings), settings=settings, metrics=_metrics(settings)
+        controllers,
+        redis=Connection(settings=settings),
+        settings=settings,
+        metrics=_metrics(settings),
+        spans=_spans(),
     )
     manager.run(informer=informer, workers=workers)
 
@@ -91,6 +97,16 @@ def _metrics(settings: Settings) -> "MetricsProvider | None":
         _logger.warning("no /metrics at %s: %s", settings.http_address, error)
         return None
     return PrometheusMetrics()
+
+
+def _spans() -> "SpanProvider | None":
+    """Return who keeps spans where the TARGET, or who started it, set a tracer provider of OpenTelemetry."""
+    trace = sys.modules.get("opentelemetry.trace")
+    if trace is None or isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+        return None
+    from distq.opentelemetry import OpenTelemetrySpans
+
+    return OpenTelemetrySpans()
 
 
 def _describe(controller: "Controller", settings: Settings, *, workers: bool) -> str:

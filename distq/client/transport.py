@@ -4,6 +4,7 @@ import os
 import socket
 import threading
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -12,6 +13,7 @@ from urllib3.exceptions import HTTPError, ProtocolError, SSLError
 
 from distq.client import credentials
 from distq.client.error_mapping import no_answer
+from distq.client.request_span import within_span
 from distq.config import kubeconfig_variable
 from distq.errors import ApiError
 
@@ -69,7 +71,8 @@ class Transport:
     ) -> urllib3.BaseHTTPResponse:
         query = options.pop("query", None)
         url = f"{self.server}{path}{'?' if query else ''}{urlencode(query or {})}"
-        return self._pool.request(method, url, headers=headers, retries=False, redirect=False, **options)
+        send = partial(self._pool.request, method, url, retries=False, redirect=False, **options)
+        return within_span(lambda sent: send(headers=sent), method, url, headers)
 
     def _authorization(self, what: str) -> dict[str, str]:
         """Return the header with today's token; the package refreshes it here, in one thread at a time."""

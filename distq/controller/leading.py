@@ -22,6 +22,7 @@ from distq.errors import ApiError, LeaseLost, RedisError
 from distq.leaderelection import LeaderElectionConfig, LeaderElector, LeaseLock
 from distq.metrics import STREAM_LAG, STREAM_SYNCED, MetricsProvider, Sample
 from distq.redisio.queue_store import QueueStore
+from distq.spans import SpanProvider
 from distq.wording import counted
 from distq.workqueue.admission import LOOK_EVERY, Admission
 from distq.workqueue.queue import Queue
@@ -49,12 +50,14 @@ class Candidate:
         lease: tuple[str, str],
         settings: Settings,
         metrics: MetricsProvider | None = None,
+        spans: SpanProvider | None = None,
         on_failure: Callable[[BaseException], None],
     ) -> None:
         self._controllers = list(controllers)  # also those without watches: they may have had some
         self._client = client
         self._settings = settings
         self._metrics = metrics
+        self._spans = spans
         self._feeds: list[_Feed] = []
         self._on_failure = on_failure
         self._lock = LeaseLock(client, *lease)
@@ -201,6 +204,7 @@ class Candidate:
             resync_period=controller.resync_period,
             lease_duration=self._settings.lease_duration,
             metrics=self._metrics,
+            spans=self._spans,
             purpose=controller.queue.purpose,
         )
         return _Feed(
@@ -232,6 +236,7 @@ def new_candidate(
     lease: str,
     settings: Settings,
     metrics: MetricsProvider | None,
+    spans: SpanProvider | None,
     on_failure: Callable[[BaseException], None],
 ) -> Candidate:
     """Return the candidate for the Lease of that name.
@@ -245,6 +250,7 @@ def new_candidate(
         lease=(settings.lease_namespace or own_namespace, lease),
         settings=settings,
         metrics=metrics,
+        spans=spans,
         on_failure=on_failure,
     )
 

@@ -25,6 +25,7 @@ from distq.controller.worker.waiting import waits_for
 from distq.errors import ConfigError, RedisError, Unsettled, short_tracebacks
 from distq.metrics import MetricsProvider
 from distq.redisio.connection import Connection
+from distq.spans import SpanProvider
 from distq.wording import duration
 from distq.workqueue.interface import Settlement
 from distq.workqueue.purpose import PresentPurpose
@@ -50,7 +51,8 @@ class Manager:
     ``redis`` is a Connection, a URL, or None for what the settings say; queues with a connection of
     their own keep it. ``client`` reaches the cluster; None is the kubeconfig or service account.
     ``settings`` None is the environment. ``metrics`` receives what happens here, and what the queues hold
-    from the process that leads; queues with a provider of their own keep it. With ``http_address`` set it
+    from the process that leads; queues with a provider of their own keep it. ``spans`` receives reconciles,
+    the requests of a Client within them, turns and commits. With ``http_address`` set it
     answers /healthz, /readyz, and /metrics where the provider can. ``on_start``, a plain function or
     ``async def``, is called before anything is watched or claimed, ``on_stop`` once all that has ended, with
     what remains of the grace period; both are awaited on the event loop of reconciles. Raises ConfigError.
@@ -64,6 +66,7 @@ class Manager:
         client: "Client | None" = None,
         settings: Settings | None = None,
         metrics: MetricsProvider | None = None,
+        spans: SpanProvider | None = None,
         on_start: Hook | None = None,
         on_stop: Hook | None = None,
     ) -> None:
@@ -74,6 +77,11 @@ class Manager:
         )
         self._client = client
         self._metrics = metrics
+        self._spans = spans
+        if spans is not None and not isinstance(spans, SpanProvider):
+            raise ConfigError(
+                f"bad spans {spans!r:.80}. Give a SpanProvider as OpenTelemetrySpans(), or None."
+            )
         self._dispatchers: list[Dispatcher] = []
         self._candidate: Candidate | None = None
         self._mailbox = Mailbox()
@@ -153,6 +161,7 @@ class Manager:
                     concurrency=self._settings.concurrency,
                     fleet_concurrency=self._settings.fleet_concurrency,
                     metrics=self._metrics,
+                    spans=self._spans,
                     event_loop=self._event_loop,
                     on_failure=self._mailbox.put,
                     on_settled=self._on_settled(controller),
@@ -169,6 +178,7 @@ class Manager:
                 lease=self._lease_name(),
                 settings=self._settings,
                 metrics=self._metrics,
+                spans=self._spans,
                 on_failure=self._mailbox.put,
             )
         self._health = ProcessHealth(

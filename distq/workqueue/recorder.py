@@ -59,7 +59,7 @@ class Recorder:
         if turn.requests:
             for request in turn.requests:
                 self._claimed_at[request.key] = now
-            self._provider.observe(QUEUE_DURATION, self._both, list(map(_waited, turn.requests)))
+            self._provider.observe(QUEUE_DURATION, self._both, list(map(waited, turn.requests)))
         self._count(ADDS, turn.promoted)
         if turn.revived:
             self._provider.count(REVIVED, self._name, turn.revived)
@@ -99,8 +99,8 @@ class Recorder:
             self._provider.count(metric, self._both, amount)
 
 
-def _waited(request: Request) -> float:
-    """Return how long the item was pending, seconds; all by the server's clock."""
+def waited(request: Request) -> float:
+    """Return how long the item was pending before it was claimed, seconds; all by the server's clock."""
     return max(0.0, request.fence / 1e6 - (request.enqueued_at or 0.0))
 
 

@@ -2,6 +2,8 @@
 
 import json
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -194,3 +196,16 @@ def test_a_program_that_calls_a_command_lives_on(monkeypatch: pytest.MonkeyPatch
     for thread in set(threading.enumerate()) - before:
         thread.join(10)
     assert not ended
+
+
+def test_spans_are_told_only_where_a_tracer_provider_was_set() -> None:
+    """That the API is there, since redis-py imports it, asks for nothing."""
+    program = (
+        "from distq.cli.run import _spans; first = _spans()\n"
+        "from opentelemetry import trace; second = _spans()\n"
+        "from opentelemetry.sdk.trace import TracerProvider\n"
+        "trace.set_tracer_provider(TracerProvider())\n"
+        "print(first, second, type(_spans()).__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["None", "None", "OpenTelemetrySpans"]

@@ -9,7 +9,9 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import pytest
 
@@ -69,6 +71,29 @@ def the_plain_worker_works(text: str, reader: Reader) -> None:
         worker.terminate()
         worker.communicate(timeout=TIMEOUT)
         assert worker.returncode == 0
+
+
+@runs("# traced.py")
+def the_reconcile_is_told(text: str, reader: Reader) -> None:
+    """Let ``distq worker traced`` reconcile an item, end it, and read its spans from what it printed."""
+    Queue("traced", reader.sandbox.redis).add("a")
+    with reader.started("distq", "worker", "traced") as worker:
+        eventually(lambda: not Inspector(reader.sandbox.redis).item("traced", "a"))
+        worker.terminate()
+        said, _ = worker.communicate(timeout=TIMEOUT)
+    spans = {span["name"]: span for span in json_objects(said)}
+    assert spans["render"]["parent_id"] == spans["reconcile traced"]["context"]["span_id"]
+    assert spans["reconcile traced"]["attributes"]["distq.outcome"] == "success"
+    assert "turn traced" in spans
+
+
+def json_objects(text: str) -> Iterator[Any]:
+    """Yield the objects that a text is made of."""
+    decoder, text = json.JSONDecoder(), text.lstrip()
+    while text:
+        found, end = decoder.raw_decode(text)
+        yield found
+        text = text[end:].lstrip()
 
 
 @runs("# loop.py")

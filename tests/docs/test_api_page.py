@@ -39,8 +39,8 @@ def test_each_exported_name_is_shown(module: str) -> None:
 
 
 def test_modules_shown_whole_are_there() -> None:
-    """Errors and the metrics provider need no list of their names."""
-    assert {"distq.errors", "distq.prometheus"} <= WHOLE
+    """Errors and the metrics providers need no list of their names."""
+    assert {"distq.errors", "distq.prometheus", "distq.opentelemetry"} <= WHOLE
 
 
 def test_each_predicate_is_shown() -> None:

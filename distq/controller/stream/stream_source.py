@@ -243,6 +243,7 @@ class StreamSource:
             about=self._about,
             present_version=self._list_watch.version,
             committed=self._count,
+            span=partial(config.commit_span, self.resource),
             parked_as=self._parked_as,
         )
         self._load()

@@ -24,9 +24,11 @@ from distq.controller.worker.executors import Executor, Finished, ThreadExecutor
 from distq.controller.worker.loop_executor import LoopExecutor
 from distq.controller.worker.patient_turns import PatientTurns
 from distq.controller.worker.reconcile_recorder import ReconcileRecorder
+from distq.controller.worker.worker_spans import WorkerSpans
 from distq.errors import ConfigError, LayoutTooNew, NoSlotLeft, RedisError
 from distq.metrics import ACTIVE_WORKERS, MAX_CONCURRENT, MetricsProvider, Sample
 from distq.redisio.limits import TURN_LIMIT
+from distq.spans import SpanProvider
 from distq.wording import counted, duration
 from distq.workqueue.interface import Release, Request, Settlement
 
@@ -55,6 +57,7 @@ class Dispatcher:
         concurrency: int | None = None,
         fleet_concurrency: int | None = None,
         metrics: MetricsProvider | None = None,
+        spans: SpanProvider | None = None,
         event_loop: EventLoop | None = None,
         on_failure: Callable[[BaseException], None] = lambda _: None,
         on_settled: Callable[[str, Settlement], None] = lambda *_: None,
@@ -67,6 +70,7 @@ class Dispatcher:
         self._recorder: ReconcileRecorder | None = None
         if metrics is not None:
             self._recorder = ReconcileRecorder(metrics, self._name, controller.reconciliation_timeout)
+        told = None if spans is None else WorkerSpans(spans, self._name)
         kind: Callable[..., Executor] = ThreadExecutor
         if is_async(controller.reconcile):
             if controller.max_hold is not None:
@@ -82,6 +86,7 @@ class Dispatcher:
             max_hold=controller.max_hold,
             on_finished=self._on_finished,
             on_unusable=self._end,
+            spans=told,
         )
         self._finished: deque[Finished] = deque()
         self._in_hand = 0
@@ -96,6 +101,7 @@ class Dispatcher:
             self._queue,
             stopping=self._stopping,
             recorder=self._recorder,
+            spans=told,
             on_settled=on_settled,
         )
         self._all_finished = True

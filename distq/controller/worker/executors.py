@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, cast
 
 from distq.controller.controller import Reconcile
 from distq.controller.worker.slot import Slot
+from distq.controller.worker.worker_spans import WorkerSpans
 from distq.errors import ConfigError
 from distq.wording import a_type, duration
 from distq.workqueue import current
@@ -63,6 +64,7 @@ class Executor(ABC):
         max_hold: float | None = None,
         on_finished: Callable[[Finished], None],
         on_unusable: Callable[[ConfigError], None] = lambda _: None,
+        spans: WorkerSpans | None = None,
     ) -> None:
         self._name = name
         self._reconcile = cast("Callable[[Request], Any]", reconcile)
@@ -71,6 +73,7 @@ class Executor(ABC):
         self._max_hold = max_hold
         self._on_finished = on_finished
         self._on_unusable = on_unusable
+        self._spans = spans
         self._stopping = False
 
     @abstractmethod
@@ -132,6 +135,8 @@ class Executor(ABC):
             outcome = Release()
         else:
             outcome = _outcome(result)
+        if self._spans is not None:
+            self._spans.end(request, outcome)
         self._on_finished(Finished(request, outcome, took))
 
     def _refuse(self, awaitable: object) -> None:
@@ -276,6 +281,8 @@ class ThreadExecutor(Executor):
             result: object = NOT_STARTED
             if not request.cancelled.is_set():
                 current.enter(self._name, request)
+                if self._spans is not None:
+                    self._spans.begin(request)
                 try:
                     result = self._reconcile(request)
                 except BaseException as error:  # noqa: BLE001 - outcome_of decides
@@ -285,6 +292,8 @@ class ThreadExecutor(Executor):
                 return  # the child of a fork in the handler: what waits here is its parent's
             decides, slot.request = slot.decide(request), None
             if not decides:
+                if self._spans is not None:
+                    self._spans.end(request, None)
                 took = duration(time.monotonic() - slot.started)
                 _logger.warning("%s %s returned after %s; its slot is free", self._name, request.key, took)
                 continue

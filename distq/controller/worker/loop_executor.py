@@ -79,6 +79,8 @@ class LoopExecutor(Executor):
         result: object = NOT_STARTED
         try:
             if not request.cancelled.is_set():
+                if self._spans is not None:
+                    self._spans.begin(request)
                 result = self._reconcile(request)  # its decorator may answer without a coroutine
                 if inspect.isawaitable(result):
                     if self._timeout is None:

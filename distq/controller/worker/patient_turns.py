@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from distq.controller.worker.reconcile_log import log_reconcile
 from distq.controller.worker.reconcile_recorder import ReconcileRecorder
+from distq.controller.worker.worker_spans import WorkerSpans
 from distq.errors import LayoutTooNew, RedisError
 from distq.wording import duration
 from distq.workqueue.interface import Settlement, Success, Turn, TurnQueue
@@ -32,12 +33,14 @@ class PatientTurns:
         *,
         stopping: threading.Event,
         recorder: ReconcileRecorder | None,
+        spans: WorkerSpans | None = None,
         on_settled: Callable[[str, Settlement], None],
     ) -> None:
         self._name = name
         self._queue = queue
         self._stopping = stopping
         self._recorder = recorder
+        self._spans = spans
         self._on_settled = on_settled
         self.deadline = math.inf
         """The monotonic time after which an outage is waited out no longer."""
@@ -50,7 +53,10 @@ class PatientTurns:
         Raises RedisError once the deadline is over, LayoutTooNew at once.
         """
         self.settling = len(settlements)
-        turn = self._wait_out(settlements, want)
+        if self._spans is None:
+            turn = self._wait_out(settlements, want)
+        else:
+            turn = self._spans.turn(lambda: self._wait_out(settlements, want), settlements)
         self.settling = 0
         verbose = _logger.isEnabledFor(logging.DEBUG)
         for settlement, disposition in zip(settlements, turn.dispositions, strict=True):

@@ -1,0 +1,198 @@
+"""Metrics and spans for OpenTelemetry.
+
+Metrics have their names of Prometheus, so boards and alerts work behind a collector, too. Nothing here is
+imported by the rest: who gives a Manager these objects has OpenTelemetry, and says by its SDK where to send
+what they keep.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from weakref import WeakKeyDictionary
+
+from distq.errors import ConfigError
+from distq.metrics import METRICS, Labels, Metric, Sample
+from distq.spans import NO_ATTRIBUTES, Attributes, Kind, SpanFailure
+
+try:
+    from opentelemetry import context, propagate, trace
+    from opentelemetry.metrics import (
+        CallbackOptions,
+        Counter,
+        Histogram,
+        MeterProvider,
+        Observation,
+        get_meter_provider,
+    )
+except ModuleNotFoundError:
+    raise ConfigError(
+        "no OpenTelemetry API: the extra is not installed. Run pip install 'distq[otel]'."
+    ) from None
+
+_SCOPE = "distq"
+_KINDS: dict[Kind, trace.SpanKind] = {
+    "producer": trace.SpanKind.PRODUCER,
+    "consumer": trace.SpanKind.CONSUMER,
+    "client": trace.SpanKind.CLIENT,
+}
+
+_logger = logging.getLogger(__name__)
+
+
+class OpenTelemetryMetrics:
+    """A provider of metrics (``MetricsProvider``) in OpenTelemetry's; None is the global one.
+
+    Give it to a Manager or to Queues. Names, buckets and meanings are those of Prometheus, labels are
+    attributes. Any number of them may share a provider: they keep the same metrics. Needs the extra ``otel``.
+    """
+
+    def __init__(self, meter_provider: MeterProvider | None = None) -> None:
+        self._instruments = _instruments_in(
+            get_meter_provider() if meter_provider is None else meter_provider
+        )
+
+    def count(self, metric: Metric, labels: Labels, amount: float) -> None:
+        """Raise a counter; an amount of 0 makes it known."""
+        self._instruments.counters[metric].add(amount, _attributes(metric, labels))
+
+    def observe(self, metric: Metric, labels: Labels, values: Sequence[float]) -> None:
+        """Add values, seconds, to a histogram; OpenTelemetry knows none without values."""
+        histogram, attributes = self._instruments.histograms[metric], _attributes(metric, labels)
+        for value in values:
+            histogram.record(value, attributes)
+
+    def expose(self, read: Callable[[], Iterable[Sample]]) -> Callable[[], None]:
+        """Ask ``read`` for gauges at each collection, until the function that is returned was called."""
+        return self._instruments.gauges.expose(read)
+
+
+class OpenTelemetrySpans:
+    """A provider of spans (``distq.spans.SpanProvider``) for OpenTelemetry's; None is the global one.
+
+    Give it to a Manager. What a handler begins by OpenTelemetry itself is a child of its reconcile, in tasks
+    and ``asyncio.to_thread``, too. Needs the extra ``otel``.
+    """
+
+    def __init__(self, tracer_provider: trace.TracerProvider | None = None) -> None:
+        self._tracer = trace.get_tracer(_SCOPE, tracer_provider=tracer_provider)
+
+    def begin(self, name: str, kind: Kind, attributes: Attributes, *, since: float | None = None) -> "_Span":
+        """Begin a span, the parent of what this thread or task begins before its end."""
+        start = None if since is None else round(since * 1e9)
+        return _Span(
+            self._tracer.start_span(name, kind=_KINDS[kind], attributes=attributes, start_time=start)
+        )
+
+
+class _Span:
+    """A span that is its thread's or task's current one until its end."""
+
+    def __init__(self, span: trace.Span) -> None:
+        self._span = span
+        self._token = context.attach(trace.set_span_in_context(span))
+
+    def headers(self) -> Mapping[str, str]:
+        headers: dict[str, str] = {}
+        propagate.inject(headers)
+        return headers
+
+    def end(self, attributes: Attributes = NO_ATTRIBUTES, failure: SpanFailure | None = None) -> None:
+        context.detach(self._token)
+        self._span.set_attributes(attributes)
+        if failure is not None:
+            self._fail(failure)
+        self._span.end()
+
+    def _fail(self, failure: SpanFailure) -> None:
+        self._span.set_attribute("error.type", failure.kind)
+        self._span.set_status(trace.Status(trace.StatusCode.ERROR, failure.message or None))
+        if failure.message:
+            about = {"exception.type": failure.kind, "exception.message": failure.message}
+            stack = {"exception.stacktrace": failure.traceback} if failure.traceback else {}
+            self._span.add_event("exception", {**about, **stack})
+
+
+class _Gauges:
+    """What the gauges' owners tell, read once for all gauges of a collection.
+
+    OpenTelemetry asks for each by itself. A reading serves each metric once, so that a gauge that is asked
+    for again belongs to the next collection.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._reads: dict[object, Callable[[], Iterable[Sample]]] = {}
+        self._reading: dict[Metric, dict[Labels, float]] = {}
+
+    def expose(self, read: Callable[[], Iterable[Sample]]) -> Callable[[], None]:
+        handle = object()
+        with self._lock:
+            self._reads[handle] = read
+
+        def end() -> None:
+            with self._lock:
+                self._reads.pop(handle, None)
+
+        return end
+
+    def observe(self, metric: Metric) -> Iterator[Observation]:
+        with self._lock:
+            if metric not in self._reading:
+                self._reading = self._read()
+            values = self._reading.pop(metric)
+        for labels, value in values.items():
+            yield Observation(value, _attributes(metric, labels))
+
+    def _read(self) -> dict[Metric, dict[Labels, float]]:
+        reading: dict[Metric, dict[Labels, float]] = {metric: {} for metric in METRICS}
+        for read in self._reads.values():
+            try:
+                for metric, labels, value in read():
+                    reading[metric][labels] = value
+            except Exception:  # the other gauges are worth having
+                _logger.exception("some metrics could not be read")
+        return reading
+
+
+class _Instruments:
+    """The instruments of all metrics in one provider."""
+
+    def __init__(self, provider: MeterProvider) -> None:
+        meter = provider.get_meter(_SCOPE)
+        self.counters: dict[Metric, Counter] = {}
+        self.histograms: dict[Metric, Histogram] = {}
+        self.gauges = _Gauges()
+        for metric in METRICS:
+            named = {"name": metric.name, "unit": _unit(metric), "description": metric.meaning}
+            if metric.kind == "counter":
+                self.counters[metric] = meter.create_counter(**named)
+            elif metric.kind == "histogram":
+                self.histograms[metric] = meter.create_histogram(
+                    **named, explicit_bucket_boundaries_advisory=metric.buckets
+                )
+            else:
+                meter.create_observable_gauge(**named, callbacks=[self._callback(metric)])
+
+    def _callback(self, metric: Metric) -> Callable[[CallbackOptions], Iterable[Observation]]:
+        return lambda _: self.gauges.observe(metric)
+
+
+def _attributes(metric: Metric, labels: Labels) -> dict[str, str]:
+    return dict(zip(metric.labels, labels, strict=True))
+
+
+def _unit(metric: Metric) -> str:
+    """Return seconds or nothing: exporters for Prometheus write any other unit into the name."""
+    return "s" if metric.name.endswith("_seconds") else ""
+
+
+_all_instruments: WeakKeyDictionary[MeterProvider, _Instruments] = WeakKeyDictionary()
+_making = threading.Lock()
+
+
+def _instruments_in(provider: MeterProvider) -> _Instruments:
+    """Return the instruments of a provider, made at their first use."""
+    with _making:
+        if provider not in _all_instruments:
+            _all_instruments[provider] = _Instruments(provider)
+        return _all_instruments[provider]

@@ -1,0 +1,428 @@
+"""What a controller tells as spans: reconciles with the requests within them, turns, and commits."""
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import copy_context
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, StatusCode
+from urllib3 import HTTPResponse
+
+from distq import spans
+from distq.client.client import Client
+from distq.client.request_span import within_span
+from distq.config import Settings
+from distq.controller.controller import Controller
+from distq.controller.manager import Manager
+from distq.controller.watches import For
+from distq.controller.worker.worker_spans import WorkerSpans
+from distq.errors import ConfigError, LeaseLost, RedisUnavailable, TerminalError
+from distq.opentelemetry import OpenTelemetrySpans
+from distq.redisio.connection import Connection
+from distq.testing.embedded_valkey import EmbeddedValkey
+from distq.workqueue.interface import Request, Result, Settlement, Success, Turn
+from distq.workqueue.queue import Queue
+from tests import ROOT
+from tests.controller.leading import Scene
+from tests.controller.test_manager import managing
+from tests.support.api_servers import ApiServer
+from tests.support.dispatchers import running
+from tests.support.eventually import eventually
+from tests.support.samples import config_map
+
+on_one_redis = pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True)
+
+
+class Told:
+    """A tracer provider of one's own, and the spans that ended."""
+
+    def __init__(self) -> None:
+        self._exporter = InMemorySpanExporter()
+        self.provider = TracerProvider()
+        self.provider.add_span_processor(SimpleSpanProcessor(self._exporter))
+        self.spans = OpenTelemetrySpans(self.provider)
+        self.tracer = self.provider.get_tracer("a handler's")
+
+    def named(self, name: str) -> list[ReadableSpan]:
+        """Return the spans of this name, in the order of their ends."""
+        return [span for span in self._exporter.get_finished_spans() if span.name == name]
+
+    def attributes(self, name: str) -> list[dict[str, Any]]:
+        """Return their attributes."""
+        return [dict(span.attributes or {}) for span in self.named(name)]
+
+
+@pytest.fixture
+def told() -> Iterator[Told]:
+    """Give an empty provider."""
+    told = Told()
+    yield told
+    told.provider.shutdown()
+
+
+def is_within(child: ReadableSpan, parent: ReadableSpan) -> bool:
+    """Return whether a span is a child of the other."""
+    context = parent.get_span_context()
+    return child.parent is not None and context is not None and child.parent.span_id == context.span_id
+
+
+def reconciled(
+    told: Told, queue: Queue, reconcile: Callable[[Request], Any], count: int, **options: Any
+) -> None:
+    """Run a controller until so many reconciles were told."""
+    with running(Controller(queue, reconcile, **options), spans=told.spans):
+        eventually(lambda: len(told.named("reconcile foos")) >= count)
+
+
+def test_a_reconcile_is_a_trace_that_says_which_and_how_it_ended(connection: Connection, told: Told) -> None:
+    """Queue, key, attempt, priority, fence, how long it waited, and the outcome, of each attempt."""
+    queue = Queue("foos", connection)
+    queue.add("prod/web", priority=5)
+    seen = list[Request]()
+
+    def reconcile(request: Request) -> Result | None:
+        seen.append(request)
+        return Result(requeue_after=0) if len(seen) == 1 else None
+
+    reconciled(told, queue, reconcile, 2)
+    first, second = told.attributes("reconcile foos")
+    assert [each["distq.outcome"] for each in (first, second)] == ["after", "success"]
+    assert first.pop("distq.waited") >= 0
+    assert first == {
+        "messaging.system": "distq",
+        "messaging.destination.name": "foos",
+        "messaging.operation.name": "reconcile",
+        "messaging.operation.type": "process",
+        "distq.key": "prod/web",
+        "distq.attempt": 1,
+        "distq.priority": 5,
+        "distq.fence": seen[0].fence,
+        "distq.outcome": "after",
+    }
+    both = told.named("reconcile foos")
+    assert [(span.kind, span.parent, span.status.status_code) for span in both] == (
+        [(SpanKind.CONSUMER, None, StatusCode.UNSET)] * 2
+    )
+    assert len({span.context.trace_id for span in both}) == 2
+
+
+@on_one_redis
+@pytest.mark.parametrize("error", [ValueError("no such zone"), TerminalError("no such zone")])
+def test_a_failure_is_recorded_with_its_traceback(
+    connection: Connection, told: Told, error: Exception
+) -> None:
+    """The span has the error's type and text, and where it was raised, as Redis remembers it."""
+    queue = Queue("foos", connection)
+    queue.add("a")
+
+    def reconcile(_: Request) -> None:
+        raise error
+
+    reconciled(told, queue, reconcile, 1)
+    span = told.named("reconcile foos")[0]
+    assert span.attributes is not None
+    kind = "ValueError" if isinstance(error, ValueError) else "distq.errors.TerminalError"
+    assert span.attributes["distq.outcome"] == ("retry" if isinstance(error, ValueError) else "park")
+    assert span.attributes["error.type"] == kind
+    assert span.status.status_code is StatusCode.ERROR
+    (event,) = span.events
+    assert event.attributes is not None
+    assert event.attributes["exception.type"] == kind
+    assert "no such zone" in str(event.attributes["exception.message"])
+    assert "in reconcile" in str(event.attributes["exception.stacktrace"])
+
+
+@on_one_redis
+def test_an_error_that_cannot_be_shown_is_told_all_the_same(connection: Connection, told: Told) -> None:
+    """Nothing that a handler raises keeps its slot or its span."""
+
+    class Shy(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("never")
+
+    def reconcile(_: Request) -> None:
+        raise Shy
+
+    queue = Queue("foos", connection)
+    queue.add("a")
+    reconciled(told, queue, reconcile, 1)
+    assert told.named("reconcile foos")[0].status.status_code is StatusCode.ERROR
+
+
+@on_one_redis
+def test_a_timeout_is_an_error(connection: Connection, told: Told) -> None:
+    """What is cancelled at its reconciliation_timeout failed, whatever the coroutine saw."""
+    queue = Queue("foos", connection)
+    queue.add("a")
+
+    async def reconcile(_: Request) -> None:
+        await asyncio.Event().wait()
+
+    reconciled(told, queue, reconcile, 1, reconciliation_timeout=0.05)
+    (attributes,) = told.attributes("reconcile foos")[:1]
+    assert (attributes["distq.outcome"], attributes["error.type"]) == ("retry", "TimeoutError")
+
+
+@on_one_redis
+def test_a_lost_claim_is_cancelled(connection: Connection, told: Told) -> None:
+    """A reconcile whose request was taken by max_hold meanwhile is told when it returns, in its thread."""
+    queue = Queue("foos", connection)
+    queue.add("a")
+    go_on = threading.Event()
+
+    def reconcile(request: Request) -> None:
+        request.cancelled.wait(30)
+        go_on.wait(30)
+
+    controller = Controller(queue, reconcile, concurrency=2, reconciliation_timeout=0.02, max_hold=0.05)
+    with running(controller, spans=told.spans):
+        eventually(lambda: queue.num_requeues("a") == 1)
+        assert told.named("reconcile foos") == []
+        go_on.set()
+        eventually(lambda: told.named("reconcile foos"))
+    assert told.attributes("reconcile foos")[0]["distq.outcome"] == "cancelled"
+
+
+@on_one_redis
+def test_reconciles_side_by_side_keep_apart(connection: Connection, told: Told) -> None:
+    """Each handler's own spans are its reconcile's, in threads and in tasks; each reconcile is a root."""
+    together = threading.Barrier(2)
+
+    def plain(request: Request) -> None:
+        together.wait(30)
+        with told.tracer.start_as_current_span(f"inner {request.key}"):
+            together.wait(30)
+
+    met = list[asyncio.Event]()
+
+    async def coroutine(request: Request) -> None:
+        met.append(asyncio.Event())
+        with told.tracer.start_as_current_span(f"inner {request.key}"):
+            if len(met) % 2:
+                await met[-1].wait()
+            else:
+                met[-2].set()
+            await asyncio.to_thread(told.tracer.start_span(f"thread {request.key}").end)
+
+    handlers: dict[str, Any] = {"plain": plain, "coroutine": coroutine}
+    for name, reconcile in handlers.items():
+        queue = Queue(name, connection)
+        queue.add("a", "b", "c", "d")
+        controller = Controller(queue, reconcile, concurrency=2)
+        with running(controller, spans=told.spans):
+            eventually(lambda name=name: len(told.named(f"reconcile {name}")) == 4)  # type: ignore[misc]  # bound now
+        parents = {span.attributes["distq.key"]: span for span in told.named(f"reconcile {name}")}  # type: ignore[index]  # they have some
+        assert all(span.parent is None for span in parents.values())
+        for key, parent in parents.items():
+            inner = told.named(f"inner {key}")[-1]
+            assert is_within(inner, parent)
+            if name == "coroutine":
+                assert is_within(told.named(f"thread {key}")[-1], inner)
+
+
+@on_one_redis
+@pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
+def test_a_clients_requests_are_children_of_the_reconcile(
+    connection: Connection, api_server: ApiServer, namespace: str, told: Told, is_async: bool
+) -> None:
+    """Method, URL, server and status; what is refused is an error; outside of reconciles nothing is told."""
+    client = api_server.client()
+    client.create(config_map(namespace, "web"))
+
+    def plain(request: Request) -> None:
+        client.get("v1/ConfigMap", request.key)
+        client.get("v1/ConfigMap", f"{namespace}/absent")
+
+    async def coroutine(request: Request) -> None:
+        await client.aio.get("v1/ConfigMap", request.key)
+        await client.aio.get("v1/ConfigMap", f"{namespace}/absent")
+
+    queue = Queue("foos", connection)
+    queue.add(f"{namespace}/web")
+    reconciled(told, queue, coroutine if is_async else plain, 1)
+    client.get("v1/ConfigMap", f"{namespace}/web")
+    (parent,) = told.named("reconcile foos")
+    found, absent = told.named("GET")
+    for span, name, status in ((found, "web", 200), (absent, "absent", 404)):
+        assert is_within(span, parent)
+        assert span.kind is SpanKind.CLIENT
+        attributes = dict(span.attributes or {})
+        url = f"{client.server}/api/v1/namespaces/{namespace}/configmaps/{name}"
+        assert (attributes["url.full"], attributes["http.request.method"]) == (url, "GET")
+        assert f"{attributes['server.address']}:{attributes['server.port']}" in client.server
+        assert attributes["http.response.status_code"] == status
+        assert attributes.get("error.type") == (None if status == 200 else "404")
+
+
+def test_a_server_may_go_on_with_the_trace(told: Told) -> None:
+    """A request has the W3C header of its own span, beside its credentials."""
+    sent = dict[str, str]()
+
+    def send(headers: Mapping[str, str]) -> HTTPResponse:
+        sent.update(headers)
+        return HTTPResponse(status=200)
+
+    def ask() -> None:
+        spans.enter(told.spans)
+        within_span(send, "GET", "https://[::1]/api", {"Authorization": "Bearer secret"})
+
+    copy_context().run(ask)
+    (span,) = told.named("GET")
+    assert sent.pop("Authorization") == "Bearer secret"
+    context = span.get_span_context()
+    assert context is not None
+    assert sent.keys() == {"traceparent"}
+    assert sent["traceparent"].startswith(f"00-{context.trace_id:032x}-{context.span_id:016x}-")
+    assert dict(span.attributes or {})["server.port"] == 443
+    assert "secret" not in span.to_json()
+
+
+@on_one_redis
+def test_a_request_without_an_answer_is_an_error(connection: Connection, told: Told, tmp_path: Path) -> None:
+    """Each try is a span: the kind of the error is all there is to tell."""
+    kubeconfig = tmp_path / "kubeconfig"
+    config = {"clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}], "users": []}
+    context = {"name": "c", "context": {"cluster": "c", "user": ""}}
+    kubeconfig.write_text(json.dumps({**config, "contexts": [context], "current-context": "c"}))
+    client = Client(kubeconfig)
+    queue = Queue("foos", connection)
+    queue.add("a")
+    reconciled(told, queue, lambda _: client.request("PUT", "/x") and None, 1)
+    (attributes,) = told.attributes("PUT")[:1]
+    assert attributes["error.type"] == "urllib3.exceptions.NewConnectionError"
+    assert told.attributes("reconcile foos")[0]["error.type"] == "distq.errors.ApiError"
+
+
+@on_one_redis
+def test_turns_that_did_something_are_told(connection: Connection, told: Told) -> None:
+    """How much each claimed and settled, in sum all."""
+    queue = Queue("foos", connection)
+    queue.add(*(f"item-{number}" for number in range(20)))
+    reconciled(told, queue, lambda _: None, 20, concurrency=4)
+    turns = told.attributes("turn foos")
+    assert sum(turn["messaging.batch.message_count"] for turn in turns) == 20
+    assert sum(turn["distq.settled"] for turn in turns) == 20
+    assert all(span.parent is None and span.kind is SpanKind.CLIENT for span in told.named("turn foos"))
+
+
+def test_a_turn_that_found_nothing_to_do_is_not_told(told: Told) -> None:
+    """An idle dispatcher fills no trace store."""
+    idle = Turn([], [], 1.0)
+    assert WorkerSpans(told.spans, "foos").turn(lambda: idle, []) is idle
+    assert told.named("turn foos") == []
+
+
+def test_a_turn_that_redis_did_not_answer_is_an_error(told: Told) -> None:
+    """From the first try to the last one, with what it was to settle."""
+    settlement = Settlement(Request("a"), Success())
+
+    def turn() -> Turn:
+        raise RedisUnavailable("no answer.")
+
+    with pytest.raises(RedisUnavailable):
+        WorkerSpans(told.spans, "foos").turn(turn, [settlement])
+    (attributes,) = told.attributes("turn foos")
+    assert attributes["distq.settled"] == 1
+    assert attributes["error.type"] == "distq.errors.RedisUnavailable"
+
+
+@on_one_redis
+def test_commits_that_carry_something_are_told(scene: Scene, told: Told) -> None:
+    """The list's and an event's keys, by resource; the probes of each second are not."""
+    client = scene.leader().client
+    client.create(config_map(scene.namespace, "a"))
+    with scene.leading(spans=told.spans) as leader:
+        before = leader.stream.enqueued
+        client.create(config_map(scene.namespace, "b"))
+        eventually(lambda: leader.stream.enqueued > before)
+        eventually(lambda: scene.has("a", "b"))
+        commits = told.attributes("commit foos")
+        assert all(commit["distq.resource"] == "v1/ConfigMap" for commit in commits)
+        carried = [commit["messaging.batch.message_count"] for commit in commits]
+        assert (carried[-1], sum(carried) >= 2) == (1, True)
+        leader.stream._committer.confirm()
+        assert len(told.named("commit foos")) == len(commits)
+
+
+@on_one_redis
+def test_a_commit_of_a_deposed_leader_is_an_error(scene: Scene, told: Told) -> None:
+    """Why it changed nothing."""
+    with scene.leading(spans=told.spans) as leader:
+        leader.term.lasts = False
+        committer = leader.stream._committer
+        with pytest.raises(LeaseLost):
+            committer.commit(committer.position, keys=[b"a"])
+    span = told.named("commit foos")[-1]
+    assert (span.attributes or {})["error.type"] == f"{LeaseLost.__module__}.LeaseLost"
+
+
+def documented_attributes() -> dict[str, set[str]]:
+    """Return the attributes that docs/operations/opentelemetry.md names for each span."""
+    page = (ROOT / "docs/operations/opentelemetry.md").read_text()
+    rows = re.findall(r"^\| `(\w+)( QUEUE)?`.*\|(.*)\|$", page, re.MULTILINE)
+    of_all = {"messaging.system", "messaging.destination.name"}
+    of_all |= {"messaging.operation.name", "messaging.operation.type"}
+    documented = {}
+    for name, queue, cell in rows:
+        names = {each if "." in each else f"distq.{each}" for each in re.findall(r"`([\w.]+)`", cell)}
+        documented[f"{name} foos" if queue else name] = names | (of_all if queue else set())
+    assert documented.keys() == {"reconcile foos", "turn foos", "commit foos", "GET"}
+    return documented
+
+
+@on_one_redis
+def test_a_manager_tells_both_sides(
+    connection: Connection, api_server: ApiServer, namespace: str, told: Told
+) -> None:
+    """Commit, turn, reconcile and request of one object, with the attributes that the page names."""
+    client = api_server.client()
+    client.create(config_map(namespace, "web"))
+
+    def reconcile(request: Request) -> None:
+        client.get("v1/ConfigMap", request.key)
+
+    watch = For("v1/ConfigMap", namespaces=[namespace])
+    manager = Manager(
+        [Controller("foos", reconcile, watches=[watch])],
+        redis=connection,
+        client=client,
+        settings=Settings(lease_name="distq-test", lease_namespace=namespace),
+        spans=told.spans,
+    )
+    with managing(manager):
+        eventually(lambda: told.named("reconcile foos"))
+    for name, documented in documented_attributes().items():
+        assert documented == told.attributes(name)[0].keys()
+
+
+def test_a_manager_refuses_what_keeps_no_spans(told: Told) -> None:
+    """The SDK's own provider is the likely mistake."""
+    controller = Controller(Queue("foos"), print)
+    with pytest.raises(ConfigError, match=r"bad spans.*OpenTelemetrySpans"):
+        Manager([controller], spans=told.provider)  # type: ignore[arg-type]  # the mistake
+
+
+@on_one_redis
+def test_opentelemetry_is_not_needed_where_it_is_not_used(redis_server: EmbeddedValkey) -> None:
+    """A worker with a Client runs without the package, and imports nothing for it."""
+    program = (
+        "import sys; sys.modules['opentelemetry'] = None\n"
+        "from distq import Client, Connection, Controller, Manager, Queue\n"
+        "queue = Queue('foos', Connection(sys.argv[1])); queue.add('a')\n"
+        "manager = Manager([Controller(queue, lambda request: manager.stop())], redis=sys.argv[1])\n"
+        "manager.run(informer=False)\n"
+        "print('distq.opentelemetry' in sys.modules)"
+    )
+    command = [sys.executable, "-c", program, redis_server.url]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
