@@ -324,8 +324,9 @@ class StreamSource:
         if self._caching is None or not self._caching.is_whole:
             return
         unknown = self._router.last_seen.unknown(events)
-        for last in self._committer.handed_over(list(unknown)):
-            self._router.last_seen.recall(self._caching.whole(last), unknown[last.name])
+        for cached in self._committer.handed_over(list(unknown)):
+            if last := self._caching.whole(cached):
+                self._router.last_seen.recall(last, unknown[last.key])
 
     def _show_object(self, name: str, cached: CachedObject | None, version: str) -> None:
         """Put an object into the cache ahead of its keys; whoever leads next hands it over again."""
