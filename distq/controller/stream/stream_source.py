@@ -216,9 +216,9 @@ class StreamSource:
         else:
             self._reflector.report(error)
         if self._caching and self._opened and isinstance(error, ApiError) and not self.synced:
-            self._show(error)
+            self._note_problem(error)
 
-    def _show(self, error: ApiError) -> None:
+    def _note_problem(self, error: ApiError) -> None:
         """Let those who wait for the cache know what its first list waits for."""
         self._problem = str(error)
         if not self._committer.position and not self._committer.moved:
