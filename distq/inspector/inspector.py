@@ -123,6 +123,7 @@ class Inspector:
     ) -> list[ItemInfo]:
         """Describe ``limit`` items from ``offset`` on, in the order in which they leave their state.
 
+        The dead come by when they were parked, behind the others those that failures or crashes parked.
         ``match`` is a glob as of Redis' SCAN. With it, or with ``failing``, the queue is scanned in bounded
         memory: in no order, and an item may show up twice. The items of ``state="dirty"`` are processing;
         a processing item that comes back later is also listed under delayed.

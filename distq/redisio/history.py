@@ -71,15 +71,12 @@ def samples(store: QueueStore, since: float, until: float, *, every: float) -> R
 
     Of what is older than a day there is one in five minutes.
     """
-    fine = FINE.numbers(since, until) if every < COARSE.period else range(0)
-    fine_from = fine.start * FINE.period * FINE.samples if fine else until + 1
-    coarse = COARSE.numbers(since, fine_from) if since < fine_from else range(0)
-    rings = [(COARSE, number) for number in coarse] + [(FINE, number) for number in fine]
-    if not rings:
-        return []
-    (chunks,) = yield store.commands(("HMGET", "history", *(ring.field(number) for ring, number in rings)))
+    # which of the fine samples are left only Redis knows; the coarse ones of that time are among them
+    rings = [COARSE, FINE] if every < COARSE.period else [COARSE]
+    wanted = [(ring, number) for ring in rings for number in ring.numbers(since, until)]
+    (chunks,) = yield store.commands(("HMGET", "history", *(ring.field(number) for ring, number in wanted)))
     found: dict[int, StoredSample] = {}
-    for (_, number), chunk in zip(rings, chunks, strict=True):
+    for (_, number), chunk in zip(wanted, chunks, strict=True):
         found |= {sample.at: sample for sample in _parse(chunk, number)}
     return _thinned([found[at] for at in sorted(found) if since <= at <= until], every)
 

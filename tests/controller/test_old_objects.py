@@ -8,7 +8,9 @@ from distq.client.objects import Object
 from distq.controller.event import Event
 from distq.controller.predicate import Predicate, changed, generation_changed, labels_changed
 from distq.controller.watches import For
+from distq.informer.stored_object import Transform, strip_managed_fields
 from distq.inspector import Inspector
+from distq.redisio.stream_keys import StreamKeys
 from tests.controller.caching import CONFIG_MAPS, ON_TWO_SERVERS, cached, kept, object_cache
 from tests.controller.leading import QUEUE, Scene
 from tests.support.eventually import eventually
@@ -190,3 +192,22 @@ def test_predicates_of_metadata_profit_from_the_cache(scene: Scene) -> None:
         assert handed_over(scene) == set()
         scene.leader().client.patch(CONFIG_MAPS, scene.key("a"), {"metadata": {"labels": {"app": "web"}}})
         assert handed_over(scene) == {"a"}
+
+
+@pytest.mark.parametrize("transform", [strip_managed_fields, None], ids=["stripped", "whole"])
+@pytest.mark.parametrize("predicate", [COLOR_CHANGED, labels_changed], ids=["object", "metadata"])
+def test_what_cannot_be_read_in_the_cache_is_compared_with_nothing(
+    scene: Scene, transform: Transform | None, predicate: Predicate
+) -> None:
+    """What somebody else wrote there stops no stream and parks nothing: the update passes."""
+    watch = cached(scene, predicates=predicate, transform=transform)
+    version = paint(scene, "a", color="red")["metadata"]["resourceVersion"]
+    with scene.leading(watch):
+        assert handed_over(scene) == {"a"}
+    store = StreamKeys(scene.connection, QUEUE, object_cache(scene).stream)
+    for garbage in ("{", "[]", '{"metadata": 1}'):
+        scene.connection.execute("HSET", store.key("cache"), scene.key("a"), f"{version}\n{garbage}")
+        version = paint(scene, "a", size=garbage)["metadata"]["resourceVersion"]
+        with scene.leading(watch, epoch=str(len(garbage))) as successor:
+            assert handed_over(scene) == {"a"}
+            assert successor.stream.failures == 0

@@ -33,6 +33,7 @@ from tests.controller.caching import (
 )
 from tests.controller.leading import QUEUE, Scene
 from tests.controller.test_manager import managing
+from tests.support.counting_connection import CountingConnection
 from tests.support.eventually import eventually
 from tests.support.recorded_metrics import RecordedMetrics
 from tests.support.recording import RecordingClient
@@ -254,6 +255,26 @@ def test_a_write_waits_less_for_redis_than_other_calls(scene: Scene, redis_serve
                 proxy.mode = "pass"
             other.join()
             connection.close()
+
+
+@EMULATED
+def test_a_read_waits_for_redis_as_other_calls_do(scene: Scene, redis_server: EmbeddedValkey) -> None:
+    """It has nobody else to ask: the patience of writes is theirs alone."""
+    with scene.leading(cached(scene)):
+        pass
+    counting = CountingConnection(redis_server.url)
+    reading = Caches([cached(scene)], Queue(QUEUE, counting), timeout=5.0)
+    client = RecordingClient(scene.kubeconfig)
+    reading.bind(client, None)
+    with observed(WriteThrough([reading], client)):
+        client.create(config_map(scene.namespace, "a"))
+        written = counting.round_trips
+        assert names(reading.lister(CONFIG_MAPS).list()) == {"a"}
+        assert counting.round_trips > written
+        client.create(config_map(scene.namespace, "b"))
+        written = counting.round_trips
+        assert names(reading.lister(CONFIG_MAPS).list()) == {"a", "b"}
+        assert counting.round_trips == written + 1  # what the write found is not looked for again
 
 
 @EMULATED

@@ -25,6 +25,7 @@ from distq.workqueue.queue import Queue
 from distq.workqueue.rate_limiters import ItemExponentialFailureRateLimiter
 from tests.support.counting_connection import CountingConnection
 from tests.support.eventually import eventually
+from tests.workqueue.failing import fail
 
 
 @pytest.fixture
@@ -131,6 +132,20 @@ def test_a_parked_item_tells_why(connection: Connection, inspector: Inspector) -
     assert "broken for good" in item.last_error
     assert "test_a_parked_item_tells_why" in (item.traceback or "")
     queue.close()
+
+
+def test_dead_items_come_by_when_they_were_parked_those_apart_that_time_may_mend(
+    connection: Connection, inspector: Inspector
+) -> None:
+    """The latter behind the others, each with its time."""
+    queue = _queue(connection, max_retries=0)
+    errors = {"c": ValueError("again"), "b": TerminalError("never"), "a": ValueError("again")}
+    for key, error in errors.items():
+        fail(queue, key, error)
+    found = inspector.items("foos", state="dead")
+    assert [item.key for item in found] == ["b", "c", "a"]
+    by_time = sorted(found, key=lambda item: item.since or 0)
+    assert [item.key for item in by_time] == ["c", "b", "a"]
 
 
 def test_an_item_added_while_held_is_dirty(connection: Connection, inspector: Inspector) -> None:

@@ -122,6 +122,10 @@ def test_a_day_is_kept_by_tens_of_seconds_and_a_week_more_by_five_minutes(past: 
     assert len(last_day) == 2 * DAY // 300
     by_the_hour = past.samples(back=20 * DAY, every=3600)
     assert len(by_the_hour) == pytest.approx(8 * 24, abs=2)
+    until = past.now - 2 * DAY
+    for every in (10, 300):  # a moment that is past has what is left of it, however fine that was to be
+        left = Inspector(past.connection).history("foos", since=until - DAY, until=until, every=every)
+        assert len(left) == pytest.approx(DAY // 300, abs=1)
 
 
 def test_a_chunk_has_as_many_lines_as_it_has_room_for(past: Past) -> None:

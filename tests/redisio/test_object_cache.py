@@ -233,6 +233,16 @@ def test_bad_names_and_batches_are_refused(scene: Scene) -> None:
     assert sum(obj.size for obj in big) > CACHED_BYTES
 
 
+def test_deletions_fit_beside_as_many_bytes_as_objects_may_have(scene: Scene) -> None:
+    """Who collects a commit counts the bytes of objects: one that is full of them takes deletions, too."""
+    full = [CachedObject(f"o/{n}", "105", b"x" * (CACHED_LIMIT - 30)) for n in range(4)]
+    left = CACHED_BYTES - sum(obj.size for obj in full)
+    full += [CachedObject("o/last", "105", b"x" * (left - len("o/last") - len("105\nall105\n")))]
+    assert sum(obj.size for obj in full) == CACHED_BYTES
+    scene.commit("105", *full, dropped={f"gone/{n}": "104" for n in range(900)})
+    assert set(scene.versions()) >= {obj.name for obj in full}
+
+
 def test_a_large_object_is_only_known_to_be_there(scene: Scene) -> None:
     """Its indices find it; its bytes are the API server's to give."""
     scene.commit("101", CachedObject("a/big", "101", b"x" * (CACHED_LIMIT + 1), {"owner": ["web"]}))

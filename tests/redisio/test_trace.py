@@ -215,6 +215,16 @@ def test_only_what_names_such_an_item_is_noted(store: QueueStore, match: str, it
     assert trace.matches(item.encode(), match.encode()) == fits
 
 
+def test_what_a_process_says_of_itself_names_no_item(populated: Populated) -> None:
+    """A heartbeat comes each second of each worker, whose host may be called as items are."""
+    switch_on(populated.store, seconds=3600, match="*web*")
+    inputs = populated.inputs("heartbeat") | {"session": populated.session, "worker": '{"host": "web-1"}'}
+    for _ in range(2):  # the first may move what matches
+        before = len(called(populated.store))
+        populated.run("heartbeat", **inputs)
+    assert called(populated.store)[before:] == []
+
+
 def test_what_moves_beside_what_was_asked_is_noted_too(populated: Populated) -> None:
     """An item that a turn claims, that falls due, or that is taken back; and the queue as a whole."""
     switch_on(populated.store, seconds=3600, match="h*d")

@@ -75,13 +75,15 @@ class Caching:
         """Return whether nothing but managedFields is left out."""
         return self.transform in (None, strip_managed_fields)
 
-    def whole(self, obj: CachedObject) -> StoredObject:
-        """Return a whole object of the cache without managedFields."""
+    def whole(self, obj: CachedObject) -> StoredObject | None:
+        """Return a whole object without managedFields, None of what somebody else wrote into the cache."""
         stored = StoredObject(obj.name, obj.version, obj.data)
-        if self.transform is None:
-            stripped = strip_managed_fields(stored.decode())
-            stored = StoredObject(obj.name, obj.version, msgspec.json.encode(stripped))
-        return stored
+        try:
+            stored.metadata()
+            whole = strip_managed_fields(stored.decode())
+        except msgspec.DecodeError:
+            return None
+        return StoredObject(obj.name, obj.version, msgspec.json.encode(whole))
 
     def stored(self, obj: RawObject) -> StoredObject:
         """Return an object as it comes out of the cache."""

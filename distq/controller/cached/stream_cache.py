@@ -113,7 +113,7 @@ class StreamCache:
 
         One that is not known yet is looked for by the connection that is ``asked``.
         """
-        connection, found = self._hasty(), self._found  # another thread may drop it at any moment
+        connection, found = self._queue.connection, self._found  # another thread may drop it at any moment
         if found is None or found.connection is not connection:
             name = self._find(asked or connection)
             if not name:

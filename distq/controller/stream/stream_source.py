@@ -216,9 +216,9 @@ class StreamSource:
         else:
             self._reflector.report(error)
         if self._caching and self._opened and isinstance(error, ApiError) and not self.synced:
-            self._show(error)
+            self._note_problem(error)
 
-    def _show(self, error: ApiError) -> None:
+    def _note_problem(self, error: ApiError) -> None:
         """Let those who wait for the cache know what its first list waits for."""
         self._problem = str(error)
         if not self._committer.position and not self._committer.moved:
@@ -325,8 +325,9 @@ class StreamSource:
         if self._caching is None or not self._caching.is_whole:
             return
         unknown = self._router.last_seen.unknown(events)
-        for last in self._committer.handed_over(list(unknown)):
-            self._router.last_seen.recall(self._caching.whole(last), unknown[last.name])
+        for cached in self._committer.handed_over(list(unknown)):
+            if last := self._caching.whole(cached):
+                self._router.last_seen.recall(last, unknown[last.key])
 
     def _show_object(self, name: str, cached: CachedObject | None, version: str) -> None:
         """Put an object into the cache ahead of its keys; whoever leads next hands it over again."""

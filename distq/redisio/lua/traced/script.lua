@@ -39,7 +39,8 @@ if traced and traced ~= '' then
       if matches(taken[1]) then return true end
     end
     local claimed = type(reply) == 'table' and reply[6] -- of a turn
-    return names_one(args or ARGV) or names_one(due_items) or names_one(revived_items) or names_one(claimed)
+    local asked = 'NAME' ~= 'heartbeat' and (args or ARGV) -- there a process says what it is
+    return names_one(asked) or names_one(due_items) or names_one(revived_items) or names_one(claimed)
   end
   local function append()
     if not is_wanted() then return end
