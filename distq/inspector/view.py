@@ -30,9 +30,9 @@ CALLS_TOLD = 1000
 """Calls of scripts from which a story is told."""
 HELD_SHOWN = 100
 SIBLINGS_SHOWN = 20
-_FIRST_LOOK, _FURTHER_LOOK = 200, 4000
+_FIRST_LOOK, _FURTHER_LOOK = 200, 2500
 LOOKED_THROUGH = _FIRST_LOOK + 2 * _FURTHER_LOOK
-"""Items that one step of a search looks through, at most; a look of Redis takes a millisecond or two."""
+"""Items that one step of a search looks through, at most; each takes Redis a millisecond or so."""
 _MOST_FOUND = 1000
 _SPECIAL = set("*?[]\\")
 
