@@ -247,9 +247,10 @@ def _outcome(repair: Repair, done: Chosen) -> str:
             if done.changed
             else f"Nothing was changed: {key} left its state meanwhile."
         )
-    text = f"{_DONE[repair]} {counted(done.changed, 'item')}"
+    items = "item" if done.changed == 1 else "items"
+    text = f"{_DONE[repair]} {done.changed:,} {items}"
     others = done.seen - done.changed
-    return f"{text}; {counted(others, 'other')} had changed meanwhile." if others > 0 else f"{text}."
+    return f"{text}; {others:,} more had changed meanwhile." if others > 0 else f"{text}."
 
 
 def _back(queue: str) -> str:

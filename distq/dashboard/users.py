@@ -38,7 +38,9 @@ class Person:
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class Entry:
+    """A line: a person, and the hash of their password or nothing."""
+
     person: Person
     password_hash: str
 
@@ -67,7 +69,7 @@ class Users:
         self._lock = threading.Lock()
         self._checking = threading.Lock()
         self._seen = self._version()
-        self._entries = _parsed(path)
+        self._entries = _read(path)
 
     def person(self, name: str) -> Person | None:
         """Return who is called so; None for nobody."""
@@ -96,13 +98,13 @@ class Users:
         """Return whether anybody can log in by a password."""
         return any(entry.password_hash for entry in self._current().values())
 
-    def _current(self) -> dict[str, _Entry]:
+    def _current(self) -> dict[str, Entry]:
         """Return the people of the file as it is now, or as it was when it could be read last."""
         with self._lock:
             if (version := self._version()) != self._seen:
                 self._seen = version
                 try:
-                    self._entries = _parsed(self._path)
+                    self._entries = _read(self._path)
                     logger.info("read %s again: %d users", self._path, len(self._entries))
                 except ConfigError as error:
                     logger.error("%s It stays as it was.", error)
@@ -117,14 +119,19 @@ class Users:
         return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _parsed(path: Path) -> dict[str, _Entry]:
+def _read(path: Path) -> dict[str, Entry]:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeError) as error:
         cause = getattr(error, "strerror", None) or "it is no UTF-8"
         raise ConfigError(f"cannot read users file {path}: {cause}.") from None
-    entries: dict[str, _Entry] = {}
-    for number, line in enumerate(map(str.strip, lines), 1):
+    return parse_users(text, path)
+
+
+def parse_users(text: str, path: Path) -> dict[str, Entry]:
+    """Return the people of a users file by their names. Raises ConfigError with the number of a bad line."""
+    entries: dict[str, Entry] = {}
+    for number, line in enumerate(map(str.strip, text.splitlines()), 1):
         if not line or line.startswith("#"):
             continue
         name, _, rest = line.partition(":")
@@ -136,7 +143,7 @@ def _parsed(path: Path) -> dict[str, _Entry]:
             )
         if name in entries:
             raise ConfigError(f'bad line {number} in users file {path}: "{name}" stands above, too.')
-        entries[name] = _Entry(Person(name, role), password_hash)
+        entries[name] = Entry(Person(name, role), password_hash)
     if not entries:
         raise ConfigError(f"no users in users file {path}. Add a line: name:role:hash")
     return entries

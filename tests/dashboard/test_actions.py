@@ -78,7 +78,7 @@ def test_a_state_is_looked_at_again(visitor: Visitor, inspector: Inspector, ever
     assert act(visitor, "park", key="ns/gone", state="ready") == [gone]
     keys = ["ns/dead", "ns/ready", "ns/gone"]
     said = act(visitor, "requeue", key=keys, state="dead")
-    assert said == ["Requeued 1 item; 2 others had changed meanwhile."]
+    assert said == ["Requeued 1 item; 2 more had changed meanwhile."]
     assert states(inspector)["ns/ready"] == "ready"
 
 
@@ -132,7 +132,7 @@ def test_all_that_match_are_counted_first(visitor: Visitor, inspector: Inspector
     assert "Requeue dead items of foos that match prod/*?" in page
     assert "About 1,300 items now." in page
     assert inspector.count("foos", state="dead") == 1320
-    assert act(visitor, "requeue", **fields_of(page)) == ["Requeued 1300 items."]
+    assert act(visitor, "requeue", **fields_of(page)) == ["Requeued 1,300 items."]
     assert inspector.count("foos", state="dead") == 20
     assert inspector.count("foos", state="ready") == 1300
     assert inspector.count("foos", state="delayed") == 10
@@ -158,7 +158,7 @@ def test_a_long_repair_goes_on_page_by_page(visitor: Visitor, inspector: Inspect
     assert counts == sorted(counts)
     assert counts[0] > 0
     (said,) = [text for text in visitor.messages() if text.startswith("Requeued")][-1:]
-    assert re.match(r"Requeued \d+ items", said)
+    assert re.match(r"Requeued [\d,]+ items", said)
     assert (inspector.count("foos", state="dead"), inspector.count("foos", state="ready")) == (20, 1300)
 
 
@@ -186,7 +186,7 @@ def test_what_fails_halfway_says_how_far_it_came(
     monkeypatch.setattr(Inspector, "repair_some", once)
     stopped, done = act(visitor, "requeue", **fields_of(page))
     assert stopped.startswith("It stopped: ")
-    assert done == f"Requeued {inspector.count('foos', state='ready')} items."
+    assert done == f"Requeued {inspector.count('foos', state='ready'):,} items."
 
 
 def test_an_item_is_added(visitor: Visitor, inspector: Inspector, every_state: Queue) -> None:

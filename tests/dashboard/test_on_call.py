@@ -13,16 +13,16 @@ from distq.inspector import Inspector
 from distq.redisio.connection import Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.queue import Queue
-from tests import ROOT
 from tests.dashboard.chromium import Browser, browser
 from tests.dashboard.conftest import dashboard
+from tests.dashboard.pictures import BUILT
 from tests.dashboard.test_login import HASH
 from tests.dashboard.test_users import file_of
 from tests.dashboard.visitor import PASSWORD
 from tests.support.parts import program
 
 ONE_SERVER = pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True, scope="session")
-KEPT = ROOT / "build" / "screenshots"
+AUDIT = (Path(__file__).parent / "audit.js").read_text()
 
 
 @pytest.fixture
@@ -79,26 +79,39 @@ def told(window: Browser, text: str) -> None:
     window.until(f"document.querySelector('.message')?.textContent.includes({text!r})")
 
 
+def looks_fine(window: Browser, name: str) -> None:
+    """Keep a picture of a page; everything on it can be read, has a name, and fits the screen."""
+    window.picture(BUILT / f"{name}.png")
+    assert window.run(AUDIT) == [], name
+
+
 @ONE_SERVER
-@pytest.mark.parametrize("width", [1300, 390])
-def test_on_call(window: Browser, guarded: str, troubled: Queue, connection: Connection, width: int) -> None:
+@pytest.mark.parametrize("screen", [(1300, False), (390, True)], ids=["wide", "narrow"])
+def test_on_call(
+    window: Browser, guarded: str, troubled: Queue, connection: Connection, screen: tuple[int, bool]
+) -> None:
     """Log in, find what fails, read why, requeue it; pause and resume; delete all that match; log out."""
     eye = Inspector(connection)
-    window.size(width)
+    width, dark = screen
+    window.size(width, dark=dark)
     window.open(f"{guarded}/login?next=/distq/queues/foos%3Fstate%3Ddead")
+    looks_fine(window, f"login-{width}")
     log_in(window)
     window.until("document.title === 'foos · distq'")
     assert window.run("location.search") == "?state=dead", "the login leads to where one wanted to go"
-    window.picture(KEPT / f"queue-repair-{width}.png")
+    looks_fine(window, f"queue-repair-{width}")
     press(window, "prod/mail")
     window.until("document.querySelector('h1.key')?.textContent === 'prod/mail'")
     assert "TerminalError: no such image" in window.run("document.querySelector('.traceback').textContent")
-    window.picture(KEPT / f"item-repair-{width}.png")
+    looks_fine(window, f"item-repair-{width}")
     press(window, "Requeue")
     told(window, "Requeued prod/mail.")
     assert eye.count("foos", state="dead") == 0
 
     press(window, "foos")
+    window.until("!!document.getElementById('add')")
+    window.run("document.getElementById('add').open = true")
+    looks_fine(window, f"add-{width}")
     press(window, "Pause")
     told(window, "Paused foos")
     assert eye.queues("foos")[0].paused
@@ -111,16 +124,14 @@ def test_on_call(window: Browser, guarded: str, troubled: Queue, connection: Con
     window.until("document.querySelector('h1')?.textContent.includes('that match test/*?')")
     assert "1,200 items now" in window.run("document.querySelector('main').textContent")
     assert eye.count("foos", state="delayed") == 1201
-    window.picture(KEPT / f"confirm-{width}.png")
-    assert window.run("document.documentElement.scrollWidth <= innerWidth"), "nothing is beside the screen"
+    looks_fine(window, f"confirm-{width}")
     press(window, "Delete")
-    told(window, "Deleted 1200 items.")
+    told(window, "Deleted 1,200 items.")
     assert eye.count("foos", state="delayed") == 1
-    window.picture(KEPT / f"done-{width}.png")
+    looks_fine(window, f"done-{width}")
 
     press(window, "Log out")
     window.until("document.title === 'Log in · distq'")
-    window.picture(KEPT / f"login-{width}.png")
     assert [line for line in window.console if "Content Security Policy" in line] == []
 
 

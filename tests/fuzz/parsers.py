@@ -6,6 +6,7 @@ answer, an AssertionError.
 
 import contextlib
 import io
+import ipaddress
 import json
 import logging
 import os
@@ -15,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
-from urllib.parse import quote
+from urllib.parse import quote, urljoin, urlsplit
 
 import click
 import msgspec
@@ -36,12 +37,15 @@ from distq.config import Settings, host_and_port
 from distq.controller.stream.known import Known
 from distq.dashboard import create_app, rows
 from distq.dashboard.item_id import ItemId
+from distq.dashboard.onward import local_path
+from distq.dashboard.proxies import Proxies, parse_network
+from distq.dashboard.users import parse_users
 from distq.errors import ApiError, ConfigError, DistqError, InvalidKey, RedisRefused
 from distq.informer import wire
 from distq.informer.keys import split_meta_namespace_key
 from distq.informer.objects import is_older
 from distq.informer.selectors import label_selector
-from distq.inspector import Inspector, reading
+from distq.inspector import Inspector, Timestamp, View, reading
 from distq.leaderelection.lease_lock import LeaseLock
 from distq.leaderelection.redis_lock import RedisLock
 from distq.redisio.address import Address
@@ -259,6 +263,33 @@ def dashboard_request(data: bytes) -> None:
     assert "script-src 'nonce-" in headers["Content-Security-Policy"]
 
 
+@parser
+def users_file(data: bytes) -> None:
+    """Read who may log in to the dashboard; no message quotes what may be a password."""
+    with contextlib.suppress(ConfigError):
+        for name, entry in parse_users(text_of(data), Path("users")).items():
+            assert (name, name.isprintable()) == (entry.person.name, True)
+
+
+@parser
+def proxy_headers(data: bytes) -> None:
+    """Read what a proxy says of a request: its own address, for whom, over what, who."""
+    peer, for_whom, over, who = (part.decode("latin-1") for part in parts_of(data, 4))
+    environ = {"REMOTE_ADDR": peer, "HTTP_X_FORWARDED_FOR": for_whom, "HTTP_X_FORWARDED_PROTO": over}
+    environ |= {"HTTP_X_USER": who, "wsgi.url_scheme": "http"}
+    Proxies(lambda *_: [], [parse_network("10.0.0.0/8")], "X-User")(environ, lambda *_: lambda _: None)
+    if environ["REMOTE_ADDR"] != peer:
+        ipaddress.ip_address(environ["REMOTE_ADDR"])
+    assert not any("FORWARDED" in name for name in environ)
+
+
+@parser
+def onward_path(data: bytes) -> None:
+    """Read where a form wants to lead: nowhere but to this server."""
+    if (path := local_path(text_of(data))) is not None:
+        assert urlsplit(urljoin("https://here.example/", path)).netloc == "here.example"
+
+
 @cache
 def _dashboard() -> Flask:
     app = create_app(cast("Inspector", _NoQueue()))
@@ -268,6 +299,11 @@ def _dashboard() -> Flask:
 
 class _NoQueue:
     """An Inspector of an empty Redis."""
+
+    prefix = "distq"
+
+    def view(self, *_: object, **__: object) -> View:
+        return View(Timestamp(0.0), [])
 
     def __getattr__(self, _: str) -> Callable[..., list[Any]]:
         return lambda *_, **__: []
