@@ -1,5 +1,6 @@
 """The command that serves the dashboard."""
 
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -127,8 +128,8 @@ def _read(secret: Path) -> bytes:
 
 def _split(bind: str) -> tuple[str, int]:
     host, colon, port = bind.rpartition(":")
-    if not colon or bind.endswith("]"):
+    if not colon or bind.endswith("]") or (":" in host and not host.startswith("[")):
         return bind.strip("[]"), 9181
-    if not port.isdigit() or int(port) > 65535:
+    if not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65535:
         raise ConfigError(f'bad --bind: "{bind}" has no port number. Give ADDRESS:PORT.')
     return host.strip("[]") or "127.0.0.1", int(port)

@@ -107,7 +107,8 @@ def _changed(part: Callable[[Mapping[str, Any]], Any]) -> Predicate:
 def changed(*paths: str) -> Predicate:
     """Drop updates that left all these parts alone, such as ``"status.phase"``: field names, joined by dots.
 
-    What is not there is as null, and a list is compared whole. Parts of the metadata are compared on any
+    What is not there is as null, and a list is compared whole. Below ``metadata.labels`` and
+    ``metadata.annotations`` the rest is one name, dots and all. Parts of the metadata are compared on any
     watch, others need ``cached=True``. Raises ConfigError for a bad path; one that leads into a list or text
     raises it as soon as an object shows that.
     """
@@ -153,7 +154,9 @@ def matches_labels(selector: str | Mapping[str, str]) -> Predicate:
 
 def _fields(path: object) -> list[str]:
     fields = path.split(".") if isinstance(path, str) else []
-    if not all(fields) or not fields:
+    if fields[:2] in (["metadata", "labels"], ["metadata", "annotations"]):
+        fields = path.split(".", 2)  # the names of these have dots themselves
+    if not fields or not all(fields) or set("".join(fields)) & set("[]*$"):
         raise ConfigError(f'bad path {path!r:.80} of changed(). Give field names, as "status.phase".')
     if fields[0] == "metadata" and (len(fields) == 1 or fields[1] not in Metadata.__annotations__):
         kept = ", ".join(sorted(Metadata.__annotations__))

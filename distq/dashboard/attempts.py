@@ -37,9 +37,12 @@ class Attempts:
             return wait
 
     def succeeded(self, address: str) -> None:
-        """Give an address all its tries back."""
+        """Give an address the try back that let somebody in; wrong ones may have been at others' names."""
+        place = _place(address)
         with self._lock:
-            self._used.pop(_place(address), None)
+            if place in self._used:
+                used, at = self._used[place]
+                self._used[place] = (max(0.0, used - 1), at)
 
 
 def _place(address: str) -> str:

@@ -7,6 +7,7 @@ browser, browsers say from where a request comes, and GET changes nothing.
 import hashlib
 import hmac
 import secrets
+import threading
 from datetime import timedelta
 
 from flask import Flask, Response, abort, flash, g, redirect, request, session, url_for
@@ -48,6 +49,7 @@ class Logins:
     def __init__(self, gate: Gate, clock: Clock = SYSTEM_CLOCK) -> None:
         self._gate = gate
         self._clock = clock
+        self._ending = threading.Lock()
         self._ended: dict[str, float] = {}
         """What people ended, and until when that counts: their cookies may have been copied."""
 
@@ -81,9 +83,11 @@ class Logins:
     def end(self) -> None:
         """Log out who asks; a copy of their cookie is good for nothing."""
         now = self._clock.monotonic()
-        self._ended = {each: until for each, until in self._ended.items() if until > now}
-        if "id" in session:
-            self._ended[session["id"]] = now + LIFETIME
+        with self._ending:
+            ended = {each: until for each, until in self._ended.items() if until > now}
+            if "id" in session:
+                ended[session["id"]] = now + LIFETIME
+            self._ended = ended
         session.clear()
 
     def _come_back(self) -> Response | None:
@@ -112,7 +116,10 @@ class Logins:
             return gate.anybody()
         if (named := request.environ.get(NAMED)) is not None:
             return gate.named_by_proxy(named)
-        if gate.users is None or "id" not in session or session["id"] in self._ended:
+        if gate.users is None or "id" not in session:
+            return None
+        if session["id"] in self._ended:
+            session.clear()  # a page to log in would sign it anew: it would outlive what is remembered here
             return None
         name = str(session.get("name", ""))
         return gate.users.person(name) if session.get("mark") == gate.users.mark(name) else None

@@ -60,8 +60,8 @@ def is_name(text: str) -> bool:
 class Users:
     """The people of a users file, which is read again when it changes.
 
-    Raises ConfigError where it cannot be read at first; later the last one that could be read stays in force,
-    and an error is logged.
+    Raises ConfigError where it cannot be read at first, or names nobody; later the last one that could be
+    read stays in force, and an error is logged.
     """
 
     def __init__(self, path: Path) -> None:
@@ -70,6 +70,8 @@ class Users:
         self._checking = threading.Lock()
         self._seen = self._version()
         self._entries = _read(path)
+        if not self._entries:
+            raise ConfigError(f"no users in users file {path}. Add a line: name:role:hash")
 
     def person(self, name: str) -> Person | None:
         """Return who is called so; None for nobody."""
@@ -144,8 +146,6 @@ def parse_users(text: str, path: Path) -> dict[str, UserLine]:
         if name in entries:
             raise ConfigError(f'bad line {number} in users file {path}: "{name}" stands above, too.')
         entries[name] = UserLine(Person(name, role), password_hash)
-    if not entries:
-        raise ConfigError(f"no users in users file {path}. Add a line: name:role:hash")
     return entries
 
 

@@ -1,7 +1,7 @@
 """What happened to the items of a queue, told from its trace."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from distq.inspector.info import Happening, Timestamp, TraceEvent
@@ -27,9 +27,15 @@ _ENDS |= {"after": "succeeded", "keep": "ended", "release": "released"}
 _ENDS |= {"unreadable": "unreadable", "limit": "failure counted"}
 
 
-def events(entries: Iterable[TracedCall], workers: Mapping[int, str]) -> Iterator[TraceEvent]:
-    """Yield what happened, in its order; ``workers`` are the names of sessions that are open still."""
-    names, story = dict(workers), _Story()
+def events(
+    entries: Iterable[TracedCall], workers: Mapping[int, str], about: Collection[bytes] | None = None
+) -> Iterator[TraceEvent]:
+    """Yield what happened, in its order; ``workers`` are the names of sessions that are open still.
+
+    Of what was added or repaired it tells of the items ``about`` alone, unless None: of others a call may
+    name thousands.
+    """
+    names, story = dict(workers), _Story(about)
     for entry in entries:
         if entry.script == "open" and isinstance(entry.reply, bytes):
             number = int(entry.reply.partition(b"-")[0])
@@ -52,7 +58,8 @@ def events(entries: Iterable[TracedCall], workers: Mapping[int, str]) -> Iterato
 class _Story:
     """Tells one call after another; knows what is pending and held, as far as the trace has told."""
 
-    def __init__(self) -> None:
+    def __init__(self, about: Collection[bytes] | None) -> None:
+        self._about = about
         self._priorities: dict[bytes, int | None] = {}
         """Of what is pending now; None where the trace does not tell."""
         self._claims: dict[bytes, int] = {}
@@ -88,6 +95,9 @@ class _Story:
         elif entry.script in {"pause", "resume", "trace"}:
             yield _Said(None, "queue", entry.script)
 
+    def _is_passed_over(self, item: bytes) -> bool:
+        return self._about is not None and item not in self._about
+
     # Producers
 
     def _add(self, entry: TracedCall) -> Iterator[_Said]:
@@ -95,6 +105,8 @@ class _Story:
         delay = int(inputs["delay"]) / 1e6 if "delay" in inputs else 0.0
         fitted = entry.reply[1]
         for place, item in enumerate(inputs["items"]):
+            if self._is_passed_over(item):
+                continue
             if place >= fitted:
                 yield _Said(item, "refused", "not added: the queue is full")
             elif delay and item not in self._priorities:
@@ -111,6 +123,8 @@ class _Story:
             yield _Said(None, "queue", f"commit{by} refused: {answer} {shown(entry.reply[1])}")
             return
         for item in inputs["rest"][: int(inputs["n_items"])]:
+            if self._is_passed_over(item):
+                continue
             yield self._added(item, int(inputs["priority"]), by)
         for text in _unrouted(inputs["unrouted"])[::2]:
             yield _Said(bytes_of(text), "parked", f"a function of its watch failed:{by.removeprefix(' by')}")
@@ -177,6 +191,8 @@ class _Story:
     def _repair(self, entry: TracedCall) -> Iterator[_Said]:
         items = entry.inputs["items"]
         for item in items:
+            if self._is_passed_over(item):
+                continue
             if entry.script == "requeue":
                 self._priorities.setdefault(item, None)
             elif entry.script != "forget":

@@ -83,7 +83,7 @@ class QueueView:
     ``items`` are a page of it, in order, or what a search found; ``more`` is where the search goes on, ""
     at its end, and ``left_out`` how many it found beside those. ``errors`` are those of ``errors_of`` failure
     records, the most common first. ``events`` are told from the last thousand calls of the trace, of all
-    items.
+    items; where one is wanted, those of adds and repairs are of it alone.
     """
 
     info: QueueInfo
@@ -145,7 +145,7 @@ def _queue_view(store: QueueStore, now: float, wanted: Wanted) -> Read[QueueView
         read["item"] = next(iter(read["item"]), None)
     if "errors" in read:
         read["errors"], read["errors_of"] = read["errors"]
-    return QueueView(**read, events=list(events(calls, names)))
+    return QueueView(**read, events=list(events(calls, names, named(wanted.key) if wanted.key else None)))
 
 
 def _calls(store: QueueStore) -> Read[list[trace.TracedCall]]:

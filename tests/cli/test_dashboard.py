@@ -37,6 +37,8 @@ def test_the_dashboard_serves_until_it_is_stopped(distq: CommandLine) -> None:
         (["--bind", "0.0.0.0:9181"], "loopback only"),
         (["--bind", "0.0.0.0:9181", "--actions"], "loopback only"),
         (["--bind", "localhost:http"], "no port number"),
+        (["--bind", "localhost:²"], "no port number"),
+        (["--bind", "2001:db8::1"], 'to "2001:db8::1"'),
         (["--actions", "--read-only"], "cannot allow actions"),
         (["--users", "none"], "cannot read users file none"),
         (["--secret", "none"], "cannot read secret none"),

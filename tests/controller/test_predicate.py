@@ -120,6 +120,7 @@ def update_of(**parts: Any) -> Event:
         (["status.ip"], update_of(status=None), False),
         (["status.load.ingress"], update_of(status={"load": {"ingress": []}}), True),
         (["metadata.labels.app"], update_of(metadata={"name": "a", "labels": {"app": "db"}}), True),
+        (["metadata.labels.app.k8s.io/v"], update_of(metadata={"labels": {"app.k8s.io/v": "2"}}), True),
         (["metadata.labels.tier"], update_of(metadata={"name": "a", "labels": {"app": "db"}}), False),
         (["status.phase"], Event("update", BEFORE), True),
         (["status.phase"], Event("create", BEFORE), True),
@@ -136,7 +137,17 @@ def test_changed_drops_updates_that_left_its_parts_alone(
 
 @pytest.mark.parametrize(
     "paths",
-    [(), ("",), ("status..phase",), (".status",), ("status.",), (None,), (["status", "phase"],)],
+    [
+        (),
+        ("",),
+        ("status..phase",),
+        (".status",),
+        ("status.",),
+        (None,),
+        (["status", "phase"],),
+        ("$.status",),
+        ("status.list[0]",),
+    ],
 )
 def test_bad_paths_of_changed_are_refused(paths: Any) -> None:
     """They would filter all updates, or none."""

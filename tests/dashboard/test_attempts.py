@@ -18,13 +18,22 @@ def test_wrong_passwords_get_slow() -> None:
     assert attempts.take("10.0.0.1") == EVERY
 
 
-def test_who_gets_in_may_err_again() -> None:
-    """A right password gives all tries back."""
+def test_a_right_password_costs_no_try() -> None:
+    """Whoever shares an address may log in as often as they like."""
     attempts = Attempts(FakeClock())
-    for _ in range(BURST):
-        attempts.take("10.0.0.1")
+    for _ in range(3 * BURST):
+        assert attempts.take("10.0.0.1") == 0.0
+        attempts.succeeded("10.0.0.1")
+
+
+def test_logging_in_oneself_buys_no_guesses_at_others() -> None:
+    """Who has a password of their own guesses that of others no faster: wrong tries stay used up."""
+    attempts = Attempts(FakeClock())
+    for _ in range(BURST - 1):
+        assert attempts.take("10.0.0.1") == 0.0
+    assert attempts.take("10.0.0.1") == 0.0
     attempts.succeeded("10.0.0.1")
-    assert [attempts.take("10.0.0.1") for _ in range(BURST)] == [0.0] * BURST
+    assert [attempts.take("10.0.0.1") for _ in range(2)] == [0.0, EVERY]
 
 
 def test_one_network_is_one_address() -> None:

@@ -135,6 +135,9 @@ def test_a_session_ends_by_logging_out(app: Flask) -> None:
     assert visitor.post("/logout").status_code == 303
     assert visitor.get("/").status_code == OUT
     assert thief.get("/").status_code == OUT
+    assert thief.get("/login").status_code == 200
+    with thief.client.session_transaction() as session:
+        assert "id" not in session, "the page to log in signed it anew, for twelve hours more"
 
 
 def test_a_session_ends_with_its_line(app: Flask, users: Path) -> None:

@@ -126,3 +126,6 @@ def test_the_file_is_read_again_when_it_changes(tmp_path: Path, caplog: pytest.L
         path.unlink()
         assert users.person("ada") == Person("ada", "see")
     assert len(caplog.records) == 2
+    path.write_text("# all are gone\n")
+    assert users.person("ada") is None, "the last one who is taken out is out, too"
+    assert not users.has_passwords()

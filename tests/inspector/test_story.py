@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from distq.errors import ConfigError, TerminalError
-from distq.inspector import Inspector, TraceEvent
+from distq.inspector import Inspector, TraceEvent, Wanted
 from distq.redisio.connection import Connection
 from distq.redisio.stream_store import StreamStore
 from distq.workqueue.interface import Result
@@ -147,6 +147,27 @@ def test_a_trace_of_some_items_tells_of_them_alone(play: Play) -> None:
     assert play.words("prod/web")[0] == "added"
     assert play.words("prod/web")[-1].startswith("succeeded after ")
     assert (play.words("test/web"), play.words("test/db")) == ([], [])
+
+
+def test_a_look_at_one_item_passes_over_what_was_added_with_it(play: Play) -> None:
+    """It tells all of the item and each claim of the queue; others' adds and repairs it leaves out."""
+    play.eye.trace_on("foos")
+    keys = [f"ns/{number}" for number in range(50)]
+    play.queue.add(*keys, priority=7)
+    play.queue.add(*keys, priority=9)
+    play.queue.settle(play.queue.get(0), TerminalError("no"))
+    play.queue.settle(play.queue.get(0))
+    play.eye.park("foos", *keys)
+    play.eye.requeue("foos", *keys)
+    (found,) = play.eye.view("foos", Wanted(key="ns/7", calls=True)).queues
+    assert [event for event in found.events if event.key == "ns/7"] == play.told("ns/7") != []
+    claims = {"claimed", "settled"}
+    others = [event for event in found.events if event.key not in {"ns/7", None}]
+    assert (
+        others
+        == [each for each in play.eye.trace("foos") if each.kind in claims and each.key != "ns/7"]
+        != []
+    )
 
 
 def test_who_looks_sees_until_when_a_queue_is_traced(play: Play) -> None:
