@@ -153,10 +153,11 @@ def matches_labels(selector: str | Mapping[str, str]) -> Predicate:
 
 
 def _fields(path: object) -> list[str]:
-    fields = path.split(".") if isinstance(path, str) else []
+    text = path if isinstance(path, str) else ""
+    fields = text.split(".")
     if fields[:2] in (["metadata", "labels"], ["metadata", "annotations"]):
-        fields = path.split(".", 2)  # the names of these have dots themselves
-    if not fields or not all(fields) or set("".join(fields)) & set("[]*$"):
+        fields = text.split(".", 2)  # these have names with dots
+    if not all(fields) or set("[]*$").intersection(text):
         raise ConfigError(f'bad path {path!r:.80} of changed(). Give field names, as "status.phase".')
     if fields[0] == "metadata" and (len(fields) == 1 or fields[1] not in Metadata.__annotations__):
         kept = ", ".join(sorted(Metadata.__annotations__))
