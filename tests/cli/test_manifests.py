@@ -377,6 +377,16 @@ def test_the_output_is_the_same_each_time_and_in_the_order_of_use() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("flags", "is_said"),
+    [([], True), (["--reads", "v1/Secret"], True), (["--writes", "v1/Pod:patch"], False)],
+)
+def test_it_says_that_reconciles_may_write_nothing(flags: list[str], is_said: bool) -> None:
+    """Who forgot --writes would else learn it by refusals in the cluster."""
+    text = run("backups", "--image", "foos:1", *flags).stdout
+    assert ("may write nothing but events" in text) is is_said
+
+
 def test_json_has_the_same_objects() -> None:
     """An object a line, which kubectl takes as well."""
     lines = run("backups", "--image", "foos:1", "--json").stdout.splitlines()

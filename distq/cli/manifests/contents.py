@@ -17,6 +17,9 @@ It holds the settings DISTQ_REDIS_* as variables, whichever are needed."""
 _LOGIN = """\
 And the Secret of who may log in to the dashboard, a line of name:role:hash for each:
   {secret}"""
+_NO_WRITES = """\
+Reconciles may write nothing but events, since nobody but you knows what else they write. Name it,
+say --writes apps/v1/Deployment."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +43,8 @@ def comment(installation: Installation, choices: Choices) -> str:
     text = _HEAD.format(target=installation.target, secret=redis.secret_command(installation))
     if choices.dashboard:
         text += "\n" + _LOGIN.format(secret=pods.dashboard_secret_command(installation))
+    if all({*access.verbs} <= {"get", "list", "watch"} for access in choices.accesses):
+        text += "\n" + _NO_WRITES
     return "\n".join(f"# {line}" for line in text.splitlines())
 
 
