@@ -78,7 +78,7 @@ def _require_reach(owner: Object, obj: Object) -> None:
     owner_namespace = owner["metadata"].get("namespace")
     namespace = obj.get("metadata", {}).get("namespace")
     if owner_namespace and owner_namespace != namespace:
-        where = f"in namespace {namespace}" if namespace else "cluster-scoped"
+        where = f"in namespace {namespace}" if namespace else "cluster-scoped, or names no namespace"
         raise ConfigError(
             f"cannot own {_describe(obj)}: it is {where}, its owner in {owner_namespace}. "
             "Use the owner's namespace."
