@@ -1,16 +1,31 @@
 """The demo keeps its promises, and its own check would see it if it did not."""
 
 import json
+import os
+import re
 import signal
+import sys
 from pathlib import Path
 
 import pytest
 
+from distq.cli.demo.display import HEADERS
 from distq.cli.demo.journal import Entry, Journal, count_overlaps, read_journal
 from distq.cli.demo.verdict import Verdict
 from tests.cli.conftest import CommandLine
+from tests.dashboard.terminal import screen
+from tests.first_contact.conftest import Window
 
 GOOD = {"lost": 0, "overlaps": 0, "left_over": 0, "leader_changes": 1, "lists_by_new_leader": 0}
+
+SHOW = """
+from distq.cli.demo.display import Row, open_display
+with open_display(as_json=False) as display:
+    display.row(Row(2.4, "informer-1", 7, 0, 24, 0, 11.2, 5))
+    display.event(4.5, "informer-1 killed")
+    display.row(Row(14.9, "-", 0, 1, 0, 0, 124, 0))
+print("nothing lost")
+"""
 
 
 @pytest.mark.timeout(240)
@@ -40,6 +55,24 @@ def test_an_interrupted_demo_leaves_no_process_behind(
     assert "Traceback" not in said
     assert not [path for path in Path("/proc").glob("[0-9]*/environ") if _mentions(path, tmp_path)]
     assert not list(tmp_path.iterdir())
+
+
+def test_at_a_terminal_the_table_stays_in_place(tmp_path: Path) -> None:
+    """In the end each row stands there once, below all that happened, in columns."""
+    window = Window([sys.executable, "-c", SHOW], tmp_path, os.environ | {"TERM": "xterm"})
+    assert window.wait() == 0
+    window.close()
+    lines = screen(window.raw)
+    header = lines.pop(1)
+    assert header.startswith("\x1b[1m")
+    assert re.sub(r"\x1b\[.m", "", header).split() == [*HEADERS]
+    assert [line.rstrip() for line in lines] == [
+        " 4 s  informer-1 killed",
+        " 2 s  informer-1      7        0          24      0      11         5",
+        "15 s  -               0        1           0      0     124         0",
+        "nothing lost",
+        "",
+    ]
 
 
 def _mentions(environment: Path, folder: Path) -> bool:

@@ -30,13 +30,13 @@ class Browser:
         for domain in ("Page", "Runtime", "Log", "Network"):
             self._ask(f"{domain}.enable")
 
-    def size(self, width: int, height: int = 900, *, dark: bool = False) -> None:
-        """Show pages in a window of so many pixels, light or dark."""
+    def size(self, width: int, height: int = 900, *, dark: bool = False, scale: float = 1) -> None:
+        """Show pages in a window of so many pixels of CSS, each ``scale`` wide in pictures, light or dark."""
         self._ask(
             "Emulation.setDeviceMetricsOverride",
             width=width,
             height=height,
-            deviceScaleFactor=1,
+            deviceScaleFactor=scale,
             mobile=width < 600,
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}

@@ -110,7 +110,8 @@ def _fail(request: Request, queue: Queue, error: Exception) -> None:
     try:
         _RECONCILES["reconcile"](error.with_traceback(None))
     except Exception as failure:  # noqa: BLE001 - any of them
-        queue.settle(request, failure)
+        here = failure.__traceback__
+        queue.settle(request, failure.with_traceback(here and here.tb_next))  # as if no test had called it
 
 
 def remember(connection: Connection, queue: str, *, seconds: int, period: int) -> None:

@@ -6,11 +6,11 @@ without a runner fails.
 
 import pytest
 
-from tests.docs import drawings, manifests, operations, programs, provisioners, shell
+from tests.docs import drawings, manifests, operations, operators, programs, provisioners, shell
 from tests.docs.pages import BLOCKS, Block
 from tests.docs.reader import RUNNERS, Reader, runner_of
 
-RUNNERS_IN = (programs, provisioners, shell, manifests, operations, drawings)
+RUNNERS_IN = (programs, operators, provisioners, shell, manifests, operations, drawings)
 """The modules whose import registers the runners."""
 
 

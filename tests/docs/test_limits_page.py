@@ -2,7 +2,7 @@
 
 from distq.redisio import limits
 from distq.workqueue.outcome import ERROR_BYTES, TRACEBACK_BYTES
-from tests.docs.pages import PAGES, table
+from tests.docs.pages import PAGES, ROOT, table
 
 
 def test_the_limits_of_a_step_are_those_of_the_code() -> None:
@@ -30,3 +30,11 @@ def test_internals_tell_the_same_limits() -> None:
     assert (
         f"At most {limits.BATCH_LIMIT} of keys, known, gone, parked and cached objects go in one commit"
     ) in texts["docs/internals/stream.md"]
+
+
+def test_all_that_can_be_measured_is_named() -> None:
+    """Each benchmark that people run has its row, the one of the command line first."""
+    told = [row[0].strip("`") for row in table("command", "measures", "figures")]
+    ours = {path.stem for path in (ROOT / "benchmarks").glob("*.py") if "@click.command" in path.read_text()}
+    assert told[0] == "distq bench"
+    assert sorted(told[1:]) == sorted(f"python -m benchmarks.{name}" for name in ours)

@@ -31,6 +31,20 @@ def anchor(heading: str) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
+def test_a_picture_is_there_in_light_and_dark_and_said_in_words(page: Page) -> None:
+    """Each has a twin for the other background, 64 KB at most, and a text for who does not see it."""
+    shown = re.findall(r"!\[(.+?)\]\((\S+?)\)", page.prose)
+    for dark, light, text in re.findall(r'srcset="(\S+)">\s*<img src="(\S+)" alt="(.+)">', page.prose):
+        assert dark == light.replace(".", "-dark.")
+        shown.append((text, light))
+    assert len(shown) == page.prose.count("![") + page.prose.count("<img")
+    for _, name in shown:
+        light = page.path.parent / name
+        for picture in (light, light.with_stem(f"{light.stem}-dark")):
+            assert 0 < picture.stat().st_size <= 64_000, picture
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
 def test_paths_and_commands_in_the_text_exist(page: Page) -> None:
     """What is written as a path or a command of distq is one."""
     for path in re.findall(r"`((?:distq|examples|tests|workers|lua)/[\w/.]+)`", page.prose):

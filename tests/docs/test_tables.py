@@ -1,6 +1,7 @@
 """The tables of the pages are the code's."""
 
 import re
+import tomllib
 from dataclasses import fields
 
 import distq
@@ -15,6 +16,14 @@ from tests.docs.pages import PAGES, ROOT, table
 def plain(*header: str) -> list[list[str]]:
     """Return a table's cells without the code's backquotes."""
     return [[cell.replace("`", "") for cell in row] for row in table(*header)]
+
+
+def test_the_extras_are_those_of_the_project() -> None:
+    """Each extra has its row, and the one that says *all* brings those above it."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    told = [row[0] for row in plain("extra", "brings")]
+    assert sorted(told) == sorted(extras)
+    assert extras["all"] == [f"distq[{','.join(told[: told.index('all')])}]"]
 
 
 def test_the_settings_are_those_of_the_code() -> None:

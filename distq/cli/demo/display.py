@@ -72,7 +72,7 @@ class TextLines:
 
     def event(self, time: float, text: str) -> None:
         """Print what happened."""
-        click.echo(f"{_time(time)}  {text}")
+        click.echo(f"{_time(time):>4}  {text}")
         sys.stdout.flush()
 
     def _print(self, cells: tuple[str, ...] | list[str]) -> None:
@@ -96,15 +96,14 @@ class LiveTable:
 
     def event(self, time: float, text: str) -> None:
         """Print what happened above the table, where it stays."""
-        self.live.console.print(Text(f"{_time(time)}  {text}"))
+        self.live.console.print(Text(f"{_time(time):>4}  {text}"))
 
     def _table(self) -> Table:
         table = Table(box=None, pad_edge=False)
-        for header in HEADERS:
-            is_leader = header == "leader"
-            table.add_column(
-                header, justify="left" if is_leader else "right", min_width=10 if is_leader else 5
-            )
+        table.add_column("time", justify="right", min_width=4)  # as wide as before what happened
+        table.add_column("leader", min_width=10)
+        for header in HEADERS[2:]:
+            table.add_column(header, justify="right", min_width=5)
         for cells in self._rows:
             table.add_row(*cells)
         return table

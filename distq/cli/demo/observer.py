@@ -67,7 +67,7 @@ class Observer:
             }
             if not keys or set(again) != keys:
                 return None
-            return f"all {len(keys)} taken over, the last within {max(again.values()) - since:.1f} s"
+            return f"{len(keys)} taken over within {max(again.values()) - since:.1f} s"
 
         self._taken_over = taken_over
 
