@@ -66,6 +66,11 @@ class Sample:
     among due items and the ten highest priorities; None where none waited. ``done`` and ``failed`` count the
     settlements of all handles that ever were, as far as they were reported: with each heartbeat and at the
     end. The rates are those since the sample before, None where that is not known.
+
+    ``waiting_p50`` and ``waiting_p99`` are of the items that were claimed since the sample before: for how
+    many seconds half of them, and all but one in a hundred, had been pending at most. ``working_p50`` and
+    ``working_p99`` are of those that were settled, releases apart: for how long they had been held. All are
+    exact to a factor of two, 4.7 hours at most, and reported as the totals are; None where there was nothing.
     """
 
     queue: str
@@ -83,6 +88,10 @@ class Sample:
     failed: int
     done_per_second: float | None
     failed_per_second: float | None
+    waiting_p50: float | None
+    waiting_p99: float | None
+    working_p50: float | None
+    working_p99: float | None
 
 
 @dataclass(frozen=True, slots=True)
