@@ -39,7 +39,8 @@ class QueueInfo:
     ``depth`` is what waits now (ready, dirty, and delayed items that are due), ``failing`` counts the
     items with a failure record, the dead included, ``workers`` the open handles. ``paused_since`` is
     when somebody stopped the claims, None while they go on; ``traced_until`` when the trace ends, None
-    where there is none.
+    where there is none. ``broken`` says why Redis refuses to show the queue, and what mends it, as where
+    somebody made one of its keys something else: then all numbers are 0. It is None of all others.
     """
 
     name: str
@@ -56,6 +57,7 @@ class QueueInfo:
     oldest_ready: Timestamp | None
     done_per_second: float
     traced_until: Timestamp | None
+    broken: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,6 +126,32 @@ def test_nothing_is_said_on_stdout_when_there_is_nothing(distq: CommandLine) -> 
         assert distq(command, "--json").stdout == ""
 
 
+def test_a_queue_that_cannot_be_read_hides_no_other(
+    distq: CommandLine, foos: Queue, redis: Connection
+) -> None:
+    """Others are shown, its row says why and what mends it, and the status is 1."""
+    Queue("bars", redis).add("a")
+    redis.execute("SET", "distq:{bars}:dead", "x")
+    done = distq("queues")
+    _, bars, others = done.stdout.splitlines()
+    assert others.split()[:7] == ["foos", "1", "1", "1", "1", "1", "1"]
+    assert bars.split()[:3] == ["bars", "-", "-"]
+    assert "WRONGTYPE distq:{bars}:dead is a string" in bars
+    assert "redis-cli RENAME distq:{bars}:dead distq:{bars}:dead.odd" in bars
+    said = 'distq: cannot read bars. See "distq check".\n'
+    assert (done.returncode, done.stderr) == (1, said)
+    broken, whole = _json(distq("queues", "--json").stdout)
+    assert "WRONGTYPE" in broken["broken"]
+    assert (whole["broken"], whole["ready"]) == (None, 1)
+    done = distq("workers")
+    assert done.stdout.splitlines()[1].split()[1] == "foos"
+    assert (done.returncode, done.stderr) == (1, said)
+    assert distq("leader").stderr.endswith(said)
+    for command in (["items", "bars"], ["workers", "bars"]):
+        assert distq(*command).stderr.startswith("distq: cannot read bars: Redis at ")
+    foos.close()
+
+
 @pytest.mark.first_contact(12)
 def test_a_leader_that_has_gone_is_shown_as_gone(distq: CommandLine, redis: Connection) -> None:
     """With since when: one that left, one whose lease ran out; of one of 0.1.0 nothing is known."""

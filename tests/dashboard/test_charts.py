@@ -17,6 +17,7 @@ INFO = QueueInfo(
     name="foos",
     paused=False,
     paused_since=None,
+    broken=None,
     failing=2,
     depth=9,
     workers=1,
