@@ -179,10 +179,10 @@ class _Counting(Connection):
         self.round_trips += 1
         return super().evaluate_and(*call, **more)
 
-    def pipeline(self, commands: Sequence[Sequence[Any]]) -> list[Any]:
+    def pipeline(self, commands: Sequence[Sequence[Any]], *, keep_refusals: bool = False) -> list[Any]:
         """Count one."""
         self.round_trips += 1
-        return super().pipeline(commands)
+        return super().pipeline(commands, keep_refusals=keep_refusals)
 
 
 def _reads(server: Server, pods: Sequence[CachedObject], rounds: int) -> Iterator[Row]:

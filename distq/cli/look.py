@@ -50,7 +50,17 @@ def inspector(settings: Settings) -> "Inspector":
 
 
 def require_queue(inspector: "Inspector", queue: str) -> "QueueInfo":
-    """Return the queue's numbers; exit 1 where there is no such queue. Raises InvalidQueueName."""
+    """Return the queue's numbers; exit 1 where there is no such queue, or it is broken.
+
+    Raises InvalidQueueName.
+    """
+    found = _existing(inspector, queue)
+    if found.broken is not None:
+        raise click.ClickException(f"cannot read {queue}: {found.broken}")
+    return found
+
+
+def _existing(inspector: "Inspector", queue: str) -> "QueueInfo":
     found = inspector.queues(queue)
     if not found:
         raise click.ClickException(f'no queue "{queue}": nothing was ever added to it. See "distq queues".')
@@ -83,7 +93,7 @@ def queues(
         print_history(eye, [info.name for info in found], since, as_json=as_json)
         return
     while True:
-        found = [require_queue(eye, queue)] if queue else eye.queues()
+        found = [_existing(eye, queue)] if queue else eye.queues()
         if watch and not as_json and sys.stdout.isatty():
             click.clear()
         if not found and not as_json:
@@ -92,6 +102,7 @@ def queues(
         else:
             _print_queues(found, eye.now(), as_json)
         if not watch:
+            _exit_if_broken(found)
             return
         sys.stdout.flush()
         time.sleep(interval)
@@ -102,13 +113,15 @@ def _print_queues(found: "Sequence[QueueInfo]", now: float, as_json: bool) -> No
         for info in found:
             print_json(info)
     else:
-        is_special = any(info.paused or info.traced_until for info in found)
+        is_special = any(info.paused or info.traced_until or info.broken for info in found)
         headers = [*QUEUE_COLUMNS, *([""] if is_special else [])]
         print_table(headers, [queue_row(info, now)[: len(headers)] for info in found])
 
 
 def queue_row(info: "QueueInfo", now: float) -> list[str]:
     """Return a queue as a row of the table; the last cell, which has no title, is what people did to it."""
+    if info.broken is not None:
+        return [info.name, *["-"] * (len(QUEUE_COLUMNS) - 1), f"cannot be read: {info.broken}"]
     counts = (info.ready, info.delayed, info.processing, info.dirty, info.dead, info.failing)
     return [
         info.name,
@@ -118,6 +131,13 @@ def queue_row(info: "QueueInfo", now: float) -> list[str]:
         str(info.workers),
         ", ".join(_special(info, now)),
     ]
+
+
+def _exit_if_broken(found: "Sequence[QueueInfo]") -> None:
+    """Exit 1 where a queue could not be read, once all others were shown."""
+    broken = [info.name for info in found if info.broken is not None]
+    if broken:
+        raise click.ClickException(f'cannot read {", ".join(broken)}. See "distq check".')
 
 
 def _special(info: "QueueInfo", now: float) -> Iterator[str]:
@@ -266,12 +286,14 @@ def workers(*, settings: Settings, as_json: bool, queue: str | None) -> None:
     eye = inspector(settings)
     if queue:
         require_queue(eye, queue)
-    found = eye.workers(queue)
+    seen = eye.view(queue)
+    found = [worker for each in seen.queues for worker in each.workers]
     if as_json:
         for worker in found:
             print_json(worker)
+        _exit_if_broken([each.info for each in seen.queues])
         return
-    now = eye.now()
+    now = seen.now
     rows = [
         [
             worker.name,
@@ -288,6 +310,7 @@ def workers(*, settings: Settings, as_json: bool, queue: str | None) -> None:
         for worker in found
     ]
     _print_or_note(_WORKERS, rows, "no workers")
+    _exit_if_broken([each.info for each in seen.queues])
 
 
 @command("distq leader foos")
@@ -298,12 +321,14 @@ def leader(*, settings: Settings, as_json: bool, queue: str | None) -> None:
     eye = inspector(settings)
     if queue:
         require_queue(eye, queue)
-    found = eye.streams(queue)
+    seen = eye.view(queue)
+    found = [stream for each in seen.queues for stream in each.streams]
     if as_json:
         for stream in found:
             print_json(stream)
+        _exit_if_broken([each.info for each in seen.queues])
         return
-    now = eye.now()
+    now = seen.now
     rows = [
         [
             stream.queue,
@@ -318,6 +343,7 @@ def leader(*, settings: Settings, as_json: bool, queue: str | None) -> None:
         for stream in found
     ]
     _print_or_note(_STREAMS, rows, "no informer has led yet")
+    _exit_if_broken([each.info for each in seen.queues])
 
 
 def _leader(stream: "StreamInfo", now: float) -> str:

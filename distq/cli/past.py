@@ -20,6 +20,8 @@ _BLOCKS, _LETTERS = "▁▂▃▄▅▆▇█", "_.-:=+*#"
 _ALWAYS = {"ready", "processing", "done_per_second", "workers"}
 _NUMBERS = ["ready", "delayed", "processing", "dirty", "dead", "failing"]
 _NUMBERS += ["waited", "done_per_second", "failed_per_second", "workers"]
+_DURATIONS = ["waiting_p50", "waiting_p99", "working_p50", "working_p99"]
+"""What there is only where something was claimed or settled; else it is a gap, and no 0."""
 _HEADERS = ["QUEUE", "NUMBER", "LEAST", "MOST", "LAST"]
 
 
@@ -45,8 +47,8 @@ def print_history(eye: "Inspector", queues: Sequence[str], seconds: float, *, as
 def _rows(queue: str, found: "Sequence[Sample]", since: float, step: float) -> list[list[str]]:
     """Return a row for each number that was ever another than 0, and for those that one looks for."""
     rows = []
-    for name in _NUMBERS:
-        values = [(sample.at, float(getattr(sample, name) or 0)) for sample in found]
+    for name in [*_NUMBERS, *_DURATIONS]:
+        values = _values(name, found)
         if name in _ALWAYS or any(value for _, value in values):
             highest = max(value for _, value in values)
             numbers = [min(value for _, value in values), highest, values[-1][1]]
@@ -57,11 +59,19 @@ def _rows(queue: str, found: "Sequence[Sample]", since: float, step: float) -> l
     return rows
 
 
-_TITLES = {"done_per_second": "done/s", "failed_per_second": "failed/s", "waited": "oldest"}
+def _values(name: str, found: "Sequence[Sample]") -> list[tuple[float, float]]:
+    read = [(sample.at, getattr(sample, name)) for sample in found]
+    return [(at, float(value or 0)) for at, value in read if value is not None or name not in _DURATIONS]
+
+
+_TITLES = {name: name.replace("_", "-") for name in _DURATIONS}
+_TITLES |= {"done_per_second": "done/s", "failed_per_second": "failed/s", "waited": "oldest"}
 
 
 def _number(name: str, value: float) -> str:
-    if name == "waited":
+    if name in _DURATIONS and value < 1:
+        return f"{value * 1000:.{int(value < 0.01)}f}".removesuffix(".0") + "ms"
+    if name == "waited" or name in _DURATIONS:
         return age(value)
     return f"{value:.1f}" if name.endswith("second") else f"{value:.0f}"
 

@@ -113,7 +113,7 @@ class Actions:
         act = self._actions.get(action) or abort(404, f"no action {action!r:.40}.")
         if not self._logins.may_repair():
             audit(f"refused to {action} in {queue}", action=action, queue=queue)
-            abort(403, "you may look, and not repair. Nothing was changed.")
+            self._logins.refuse_repair()
         try:
             answer = act(queue)
         except DistqError as error:

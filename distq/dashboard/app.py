@@ -16,6 +16,7 @@ from distq.dashboard import wording
 from distq.dashboard.actions import Actions
 from distq.dashboard.attempts import Attempts
 from distq.dashboard.gate import Gate
+from distq.dashboard.known_browsers import KnownBrowsers
 from distq.dashboard.login_pages import LoginPages
 from distq.dashboard.logins import Logins
 from distq.dashboard.pages import WebPages, about
@@ -59,7 +60,7 @@ def create_app(inspector: Inspector, gate: Gate | None = None) -> Flask:
     protect(app, gate)
     logins = Logins(gate)
     logins.install(app)
-    LoginPages(gate, logins, Attempts()).install(app)
+    LoginPages(gate, logins, Attempts(), KnownBrowsers(app, gate)).install(app)
     Actions(inspector, logins).install(app)
     app.wsgi_app = Proxies(app.wsgi_app, gate.trusted_proxies, gate.trusted_header)  # type: ignore[method-assign]  # Flask's way
     app.register_error_handler(HTTPException, _http_error)

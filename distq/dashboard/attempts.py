@@ -1,48 +1,83 @@
-"""How often somebody may try a password."""
+"""How often a password may be tried: of a name from an address, and of all names together.
+
+Who floods the form, perhaps from the address that a proxy gives to everybody, would keep people out who have
+the right password. So a browser from which somebody logged in before has tries of its own for that name,
+which nobody else can use up (source: OWASP, Slow Down Online Guessing Attacks with Device Cookies).
+"""
 
 import ipaddress
 import threading
+from typing import NamedTuple
 
 from distq.clock import SYSTEM_CLOCK, Clock
 
-BURST = 10
-"""Tries of an address at once."""
-
-EVERY = 10.0
-"""Seconds until it gets one more."""
-
 MOST = 10_000
-"""Addresses that are remembered; beyond them the one that has been quiet for longest is forgotten."""
+"""Buckets that are remembered; beyond them the one that has been quiet for longest is forgotten."""
+
+
+class Pace(NamedTuple):
+    """So many tries at once, and one more every so many seconds."""
+
+    burst: int
+    every: float
+
+
+OF_NAME = Pace(10, 10.0)
+"""Of a name from an address, or from a browser that is known."""
+
+OF_ALL = Pace(100, 1.0)
+"""Of all names from all addresses, but for browsers that are known; each try keeps a core busy."""
+
+_Bucket = tuple[str, str, str]
+_ALL: _Bucket = ("", "", "")
 
 
 class Attempts:
-    """A token bucket of tries for each address. Safe for threads."""
+    """Token buckets of tries, of this process alone. Safe for threads."""
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._used: dict[str, tuple[float, float]] = {}
-        """By address, the quiet ones first: how many tries are used up, and as of when."""
+        self._used: dict[_Bucket, tuple[float, float]] = {}
+        """The quiet ones first: how many tries are used up, and as of when."""
 
-    def take(self, address: str) -> float:
-        """Take a try; return 0.0, or the seconds to wait where there is none."""
-        place, now = _place(address), self._clock.monotonic()
+    def take(self, address: str, name: str, browser: str = "") -> float:
+        """Take a try; return 0.0, or the seconds to wait where there is none.
+
+        ``browser`` is the one that asks, where it is known for this name.
+        """
+        now = self._clock.monotonic()
         with self._lock:
-            used, at = self._used.pop(place, (0.0, now))
-            used = max(0.0, used - (now - at) / EVERY)
-            wait = max(0.0, (used + 1 - BURST) * EVERY)
-            self._used[place] = (used if wait else used + 1, now)
-            if len(self._used) > MOST:
+            found = [
+                (bucket, pace, self._used_up(bucket, pace, now))
+                for bucket, pace in _buckets(address, name, browser)
+            ]
+            wait = max(max(0.0, (used + 1 - pace.burst) * pace.every) for _, pace, used in found)
+            for bucket, _, used in found:
+                self._used.pop(bucket, None)
+                self._used[bucket] = (used if wait else used + 1, now)
+            while len(self._used) > MOST:
                 del self._used[next(iter(self._used))]
             return wait
 
-    def succeeded(self, address: str) -> None:
-        """Give an address the try back that let somebody in; wrong ones may have been at others' names."""
-        place = _place(address)
+    def succeeded(self, address: str, name: str, browser: str = "") -> None:
+        """Give the try back that let somebody in; wrong ones may have been somebody else's."""
         with self._lock:
-            if place in self._used:
-                used, at = self._used[place]
-                self._used[place] = (max(0.0, used - 1), at)
+            for bucket, _ in _buckets(address, name, browser):
+                if bucket in self._used:
+                    used, at = self._used[bucket]
+                    self._used[bucket] = (max(0.0, used - 1), at)
+
+    def _used_up(self, bucket: _Bucket, pace: Pace, now: float) -> float:
+        used, at = self._used.get(bucket, (0.0, now))
+        return max(0.0, used - (now - at) / pace.every)
+
+
+def _buckets(address: str, name: str, browser: str) -> list[tuple[_Bucket, Pace]]:
+    """Return from which buckets a try is taken."""
+    if browser:
+        return [(("", name, browser), OF_NAME)]
+    return [((_place(address), name, ""), OF_NAME), (_ALL, OF_ALL)]
 
 
 def _place(address: str) -> str:

@@ -84,14 +84,14 @@ def lines(
     span = (end - begin) or 1.0
     room, height = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
 
-    def place(moment: float, value: float) -> str:
-        return f"{_LEFT + room * (moment - begin) / span:.1f},{_TOP + height * (1 - value / top):.1f}"
+    def place(moment: float, value: float) -> tuple[float, float]:
+        return _LEFT + room * (moment - begin) / span, _TOP + height * (1 - value / top)
 
     shapes = [_grid(top, unit), *_axis(begin, end, now)]
     ends: list[tuple[float, Series, float]] = []
     for each in shown:
         for stretch in _stretches(times, each.values):
-            points = " ".join(place(moment, value) for moment, value in stretch)
+            points = " ".join(_points([place(moment, value) for moment, value in stretch]))
             shapes.append(Markup('<polyline class="line line-{}" points="{}"/>').format(each.name, points))
         last = next(value for value in reversed(each.values) if value is not None)
         ends.append((_TOP + height * (1 - last / top), each, last))
@@ -100,16 +100,18 @@ def lines(
     ):
         said = f"{each.label or each.name} {written(last, unit)}"
         shapes.append(_text(_WIDTH - _RIGHT + 6, y + 4, said, kind=f"end end-{each.name}"))
-    said = (
-        "; ".join(f"{each.label or each.name} now {written(last, unit)}" for _, each, last in ends)
-        or "nothing yet"
+    said = "; ".join(
+        f"{each.label or each.name} {'last' if each.values[-1] is None else 'now'} {written(last, unit)}"
+        for _, each, last in ends
     )
     rows = [
         (clock(moment)[:8], *(written(each.values[at], unit) for each in shown))
         for at, moment in reversed(list(enumerate(times)))
     ][:: max(1, len(times) // 30)]
     heads = ["Time (UTC)", *(each.label or each.name for each in shown)]
-    return _figure(name, title, said, Markup().join(shapes), Table(heads, rows), height=_HEIGHT)
+    return _figure(
+        name, title, said or "nothing yet", Markup().join(shapes), Table(heads, rows), height=_HEIGHT
+    )
 
 
 def sparkline(title: str, values: Sequence[float]) -> Markup:
@@ -170,7 +172,7 @@ def written(value: float | None, unit: str = "") -> str:
     if value is None:
         return "-"
     if unit == "s":
-        return age(value) if value >= 1 else f"{value * 1000:.0f}ms"
+        return age(value) if value >= 1 else f"{value * 1000:.{int(value < 0.01)}f}".removesuffix(".0") + "ms"
     return number(round(value)) if value >= 100 or value == int(value) else f"{value:.1f}"
 
 
@@ -248,6 +250,14 @@ def _axis(begin: float, end: float, now: float) -> list[Markup]:
             kind="axis",
         ),
     ]
+
+
+def _points(places: Sequence[tuple[float, float]]) -> Iterable[str]:
+    """Yield the points of a line; one value between two gaps is a short one, since a point is not drawn."""
+    if len(places) == 1:
+        ((x, y),) = places
+        places = [(x - 1, y), (x + 1, y)]
+    return (f"{x:.1f},{y:.1f}" for x, y in places)
 
 
 def _stretches(times: Sequence[float], values: Sequence[float | None]) -> Iterable[list[tuple[float, float]]]:

@@ -119,3 +119,11 @@ class Gate:
     def may_repair(self, person: Person) -> bool:
         """Return whether somebody may change anything."""
         return person.role == "repair" and not self.read_only
+
+    def why_no_repairs(self) -> str:
+        """Say why somebody may not repair, and what would let them."""
+        if self.read_only:
+            return "actions are off: this dashboard is read-only. Start it without --read-only."
+        if not self.has_login:
+            return "actions are off: this dashboard only shows. Start it with --actions, or with --users."
+        return "you may look, and not repair. Ask for the role repair."

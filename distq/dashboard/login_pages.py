@@ -8,6 +8,7 @@ from flask.typing import ResponseReturnValue
 from distq.dashboard.attempts import Attempts
 from distq.dashboard.audit import audit
 from distq.dashboard.gate import Gate
+from distq.dashboard.known_browsers import KnownBrowsers
 from distq.dashboard.logins import Logins
 from distq.dashboard.onward import local_path
 from distq.dashboard.users import is_name
@@ -16,10 +17,11 @@ from distq.dashboard.users import is_name
 class LoginPages:
     """Lets people in by a password, not too often wrong, and out again."""
 
-    def __init__(self, gate: Gate, logins: Logins, attempts: Attempts) -> None:
+    def __init__(self, gate: Gate, logins: Logins, attempts: Attempts, known: KnownBrowsers) -> None:
         self._gate = gate
         self._logins = logins
         self._attempts = attempts
+        self._known = known
 
     def install(self, app: Flask) -> None:
         """Serve ``/login`` and ``/logout``."""
@@ -33,20 +35,24 @@ class LoginPages:
         onward = local_path(request.values.get("next")) or url_for("rq_dashboard.queues_overview")
         if request.method != "POST":
             return redirect(onward) if "person" in g else _form(onward)
-        if wait := self._attempts.take(request.remote_addr or ""):
+        name, password = request.form.get("name", ""), request.form.get("password", "")
+        whose = name if is_name(name) else ""
+        trying = request.remote_addr or "", whose, self._known.of(whose)
+        if wait := self._attempts.take(*trying):
             answer = make_response(_form(onward, f"Too many tries. Wait {math.ceil(wait)} seconds."), 429)
             answer.headers["Retry-After"] = str(math.ceil(wait))
             return answer
-        name, password = request.form.get("name", ""), request.form.get("password", "")
         person = self._gate.users.check(name, password) if is_name(name) else None
         if person is None:
             known = name if self._gate.users.person(name) else "an unknown name"  # it may be a password
             audit(f"login refused, as {known}")
             return _form(onward, "Name or password is wrong."), 403
-        self._attempts.succeeded(request.remote_addr or "")
+        self._attempts.succeeded(*trying)
         self._logins.begin(person, self._gate.users.mark(person.name))
         audit("logged in")
-        return redirect(onward, 303)
+        answer = make_response(redirect(onward, 303))
+        self._known.remember(answer, person.name)
+        return answer
 
     def log_out(self) -> ResponseReturnValue:
         """Log out who asks."""

@@ -9,6 +9,7 @@ import hmac
 import secrets
 import threading
 from datetime import timedelta
+from typing import NoReturn
 
 from flask import Flask, Response, abort, flash, g, redirect, request, session, url_for
 from flask.sessions import SecureCookieSessionInterface
@@ -26,6 +27,9 @@ LIFETIME = 12 * 3600.0
 _SAFE = {"GET", "HEAD", "OPTIONS"}
 _OPEN = {"static", "rq_dashboard.static", "rq_dashboard.favicon", "distq.static", "login"}
 """Endpoints that ask nobody who they are; they tell nothing of any queue."""
+
+_OWN = {"login", "logout"}
+"""What changes nothing but one's own login."""
 
 
 class Cookie(SecureCookieSessionInterface):
@@ -65,7 +69,7 @@ class Logins:
         )
         app.before_request(self._come_back)
         app.before_request(self._identify)
-        app.before_request(_refuse_forgeries)
+        app.before_request(self._refuse_forgeries)
         app.context_processor(lambda: {"may_repair": self.may_repair(), "person": g.get("person")})
         app.jinja_env.globals["csrf_token"] = csrf_token
 
@@ -73,6 +77,10 @@ class Logins:
         """Return whether who asks may change anything."""
         person: Person | None = g.get("person")
         return person is not None and self._gate.may_repair(person)
+
+    def refuse_repair(self) -> NoReturn:
+        """Answer that who asks may change nothing, and what would let them."""
+        abort(403, f"{self._gate.why_no_repairs()} Nothing was changed.")
 
     def begin(self, person: Person, mark: str) -> None:
         """Log somebody in, whose line has this mark; what the browser had before is void."""
@@ -124,25 +132,27 @@ class Logins:
         name = str(session.get("name", ""))
         return gate.users.person(name) if session.get("mark") == gate.users.mark(name) else None
 
+    def _refuse_forgeries(self) -> None:
+        """Refuse what changes something, unless a page of ours in this browser asks for it."""
+        if request.method in _SAFE:
+            return
+        if request.headers.get("Sec-Fetch-Site", "same-origin") != "same-origin":
+            abort(403, "another site asked for this. Nothing was changed.")
+        if request.endpoint not in _OWN and not self.may_repair():
+            return  # whatever it is, it is refused there, by the reason that helps; no page has a form for it
+        given = request.form.get("csrf_token", "")
+        if "csrf" not in session or not hmac.compare_digest(given.encode(), str(session["csrf"]).encode()):
+            abort(
+                403,
+                "the form is old, or of another browser. Nothing was changed: go back, reload and try again.",
+            )
+
 
 def csrf_token() -> str:
     """Return the token that each form of this browser carries."""
     if "csrf" not in session:
         session["csrf"] = secrets.token_urlsafe(24)
     return str(session["csrf"])
-
-
-def _refuse_forgeries() -> None:
-    """Refuse what changes something, unless a page of ours in this browser asks for it."""
-    if request.method in _SAFE:
-        return
-    if request.headers.get("Sec-Fetch-Site", "same-origin") != "same-origin":
-        abort(403, "another site asked for this. Nothing was changed.")
-    given = request.form.get("csrf_token", "")
-    if "csrf" not in session or not hmac.compare_digest(given.encode(), str(session["csrf"]).encode()):
-        abort(
-            403, "the form is old, or of another browser. Nothing was changed: go back, reload and try again."
-        )
 
 
 def tell(text: str, *, refused: bool = False) -> None:

@@ -6,14 +6,14 @@ queues and pages answer 404; an item that is in no state has a page that says so
 
 import re
 from importlib.metadata import version
-from typing import Any, TypeGuard, get_args
+from typing import Any, NoReturn, TypeGuard, get_args
 
 from flask import Blueprint, abort, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
 from distq.dashboard import pictures
 from distq.dashboard.item_id import decoded
-from distq.inspector import Inspector, Listing, QueueView, Rows, View, Wanted
+from distq.inspector import Inspector, Listing, QueueInfo, QueueView, Rows, View, Wanted
 from distq.inspector.view import LOOKED_THROUGH
 from distq.workqueue.worker import VERSION
 
@@ -155,7 +155,14 @@ def _is_listing(text: str) -> TypeGuard[Listing]:
 
 
 def _only(view: View, name: str) -> QueueView:
-    return view.queues[0] if view.queues else abort(404, f"no queue {name!r}.")
+    if not view.queues:
+        abort(404, f"no queue {name!r}.")
+    return view.queues[0] if view.queues[0].info.broken is None else unreadable(view.queues[0].info)
+
+
+def unreadable(info: QueueInfo) -> NoReturn:
+    """Answer 503, and why; a page goes on asking."""
+    abort(503, f"{info.name} cannot be read. {info.broken}")
 
 
 def _leader(found: QueueView) -> str | None:

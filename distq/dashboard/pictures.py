@@ -32,6 +32,8 @@ def of_queue(found: QueueView, now: float) -> list[Markup]:
         line("done", lambda sample: sample.done_per_second, "done"),
         line("failed", lambda sample: sample.failed_per_second, "failed"),
     ]
+    waiting = [line("p50", lambda sample: sample.waiting_p50), line("p99", lambda sample: sample.waiting_p99)]
+    working = [line("p50", lambda sample: sample.working_p50), line("p99", lambda sample: sample.working_p99)]
     drawn += [
         charts.lines("past-depth", "Items by state", times, depths, now=now),
         charts.lines("past-rates", "Reconciles a second", times, rates, now=now),
@@ -46,6 +48,8 @@ def of_queue(found: QueueView, now: float) -> list[Markup]:
             unit="s",
             now=now,
         ),
+        charts.lines("past-waiting", "Waiting time", times, waiting, unit="s", now=now),
+        charts.lines("past-working", "Working time", times, working, unit="s", now=now),
     ]
     return drawn
 

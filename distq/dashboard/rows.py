@@ -13,7 +13,8 @@ from distq.wording import counted
 
 def queue_row(queue: QueueInfo) -> dict[str, Any]:
     """Describe a queue with its counts and the links to its lists; only the links name it to scripts."""
-    row: dict[str, Any] = {"name": f"{queue.name} (paused)" if queue.paused else queue.name}
+    sign = "paused" if queue.paused else "cannot be read" if queue.broken is not None else ""
+    row: dict[str, Any] = {"name": f"{queue.name} ({sign})" if sign else queue.name}
     for registry in REGISTRIES:
         counter = "count" if registry == "queued" else f"{registry}_job_registry_count"
         row[counter] = count(queue, registry)

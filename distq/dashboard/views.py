@@ -13,7 +13,7 @@ from werkzeug.exceptions import MethodNotAllowed
 
 from distq.dashboard import rows
 from distq.dashboard.item_id import ItemId, encoded
-from distq.dashboard.pages import PER_PAGE, WebPages
+from distq.dashboard.pages import PER_PAGE, WebPages, unreadable
 from distq.dashboard.paging import MAX_PER_PAGE, RegistryPage
 from distq.dashboard.registries import REGISTRIES, count
 from distq.inspector import Inspector, ItemInfo, QueueInfo
@@ -114,7 +114,9 @@ def _item_id(text: str) -> ItemId:
 
 
 def _only(queues: list[QueueInfo], name: str) -> QueueInfo:
-    return queues[0] if queues else abort(404, f"no queue {name!r}.")
+    if not queues:
+        abort(404, f"no queue {name!r}.")
+    return queues[0] if queues[0].broken is None else unreadable(queues[0])
 
 
 def _queue_url(queue: str, **shown: Any) -> str:

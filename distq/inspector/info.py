@@ -39,7 +39,8 @@ class QueueInfo:
     ``depth`` is what waits now (ready, dirty, and delayed items that are due), ``failing`` counts the
     items with a failure record, the dead included, ``workers`` the open handles. ``paused_since`` is
     when somebody stopped the claims, None while they go on; ``traced_until`` when the trace ends, None
-    where there is none.
+    where there is none. ``broken`` says why Redis refuses to show the queue, and what mends it, as where
+    somebody made one of its keys something else: then all numbers are 0. It is None of all others.
     """
 
     name: str
@@ -56,6 +57,7 @@ class QueueInfo:
     oldest_ready: Timestamp | None
     done_per_second: float
     traced_until: Timestamp | None
+    broken: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,11 @@ class Sample:
     among due items and the ten highest priorities; None where none waited. ``done`` and ``failed`` count the
     settlements of all handles that ever were, as far as they were reported: with each heartbeat and at the
     end. The rates are those since the sample before, None where that is not known.
+
+    ``waiting_p50`` and ``waiting_p99`` are of the items that were claimed since the sample before: for how
+    many seconds half of them, and all but one in a hundred, had been pending at most. ``working_p50`` and
+    ``working_p99`` are of those that were settled, releases apart: for how long they had been held. All are
+    exact to a factor of two, 4.7 hours at most, and reported as the totals are; None where there was nothing.
     """
 
     queue: str
@@ -83,6 +90,10 @@ class Sample:
     failed: int
     done_per_second: float | None
     failed_per_second: float | None
+    waiting_p50: float | None
+    waiting_p99: float | None
+    working_p50: float | None
+    working_p99: float | None
 
 
 @dataclass(frozen=True, slots=True)

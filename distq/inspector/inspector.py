@@ -67,7 +67,10 @@ class Inspector:
         return Timestamp(self._redis.now())
 
     def queues(self, queue: str | None = None) -> list[QueueInfo]:
-        """Describe all queues by name, or one; a queue that does not exist is left out."""
+        """Describe all queues by name, or one; a queue that does not exist is left out.
+
+        One that Redis refuses to show, while it shows others, is ``broken``.
+        """
         stores, now = self._stores(queue), self._redis.now()
         return run(self._redis, gather(reading.queue_info(store, now) for store in stores))
 

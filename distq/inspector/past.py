@@ -3,6 +3,7 @@
 from distq.errors import ConfigError
 from distq.inspector.info import Sample, Timestamp
 from distq.redisio import history
+from distq.redisio.durations import Durations
 from distq.redisio.history import StoredSample
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.round_trips import Read
@@ -39,7 +40,16 @@ def _sample(queue: str, sample: StoredSample, before: StoredSample | None) -> Sa
         failed=sample.failed,
         done_per_second=done,
         failed_per_second=failed,
+        waiting_p50=_quantile(sample.waiting, 0.5),
+        waiting_p99=_quantile(sample.waiting, 0.99),
+        working_p50=_quantile(sample.working, 0.5),
+        working_p99=_quantile(sample.working, 0.99),
     )
+
+
+def _quantile(durations: Durations, share: float) -> float | None:
+    seconds = durations.quantile(share)
+    return None if seconds is None else round(seconds, 4)
 
 
 def _rates(before: StoredSample | None, sample: StoredSample) -> tuple[float | None, float | None]:

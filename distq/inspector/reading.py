@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from distq.errors import RedisRefused
 from distq.inspector.info import ItemInfo, QueueInfo, StreamInfo, Timestamp, WorkerInfo
 from distq.redisio import queue_reads
 from distq.redisio.checkpoints import is_listing
@@ -18,7 +19,15 @@ _NO_FAILURE = FailureRecord(0, 0, 0, "", "", "")
 
 
 def queue_info(store: QueueStore, now: float) -> Read[QueueInfo]:
-    """Describe a queue at the server's time ``now``."""
+    """Describe a queue at the server's time ``now``; one that Redis refuses to show is broken."""
+    try:
+        return (yield from numbers(store, now))
+    except RedisRefused as error:
+        return broken_queue(store.name, error)
+
+
+def numbers(store: QueueStore, now: float) -> Read[QueueInfo]:
+    """Describe a queue at the server's time ``now``; raise RedisRefused for one that cannot be read."""
     asked: list[Read[Any]] = [
         queue_reads.counts(store, now),
         queue_reads.heads(store, "ready"),
@@ -42,6 +51,22 @@ def queue_info(store: QueueStore, now: float) -> Read[QueueInfo]:
         oldest_ready=_timestamp(min(waiting_since, default=None)),
         done_per_second=round(done_per_second, 3),
         traced_until=Timestamp(ends) if (ends := counts.traced_until) is not None and ends > now else None,
+    )
+
+
+def broken_queue(name: str, error: RedisRefused) -> QueueInfo:
+    """Describe a queue that Redis refuses to show."""
+    numbers = dict.fromkeys(("ready", "delayed", "processing", "dirty", "dead", "failing", "depth"), 0)
+    return QueueInfo(
+        name=name,
+        paused=False,
+        paused_since=None,
+        **numbers,
+        workers=0,
+        oldest_ready=None,
+        done_per_second=0.0,
+        traced_until=None,
+        broken=str(error),
     )
 
 

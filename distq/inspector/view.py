@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from distq.errors import RedisRefused
 from distq.inspector import past, reading
 from distq.inspector.info import (
     ItemInfo,
@@ -78,7 +79,7 @@ class ErrorGroup:
 
 @dataclass(frozen=True, slots=True)
 class QueueView:
-    """One queue and what was wanted of it.
+    """One queue and what was wanted of it, of a broken one nothing.
 
     ``items`` are a page of it, in order, or what a search found; ``more`` is where the search goes on, ""
     at its end, and ``left_out`` how many it found beside those. ``errors`` are those of ``errors_of`` failure
@@ -118,8 +119,16 @@ def view(connection: Connection, queue: str | None, wanted: Wanted) -> Read[View
 
 
 def _queue_view(store: QueueStore, now: float, wanted: Wanted) -> Read[QueueView]:
+    """Look at one queue; where Redis refuses any part of it, see no more than why: the others go on."""
+    try:
+        return (yield from _whole_view(store, now, wanted))
+    except RedisRefused as error:
+        return QueueView(reading.broken_queue(store.name, error), [], [])
+
+
+def _whole_view(store: QueueStore, now: float, wanted: Wanted) -> Read[QueueView]:
     parts: dict[str, Read[Any]] = {
-        "info": reading.queue_info(store, now),
+        "info": reading.numbers(store, now),
         "workers": reading.worker_infos(store),
         "streams": reading.stream_infos(store, now),
     }

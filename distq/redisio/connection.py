@@ -19,15 +19,15 @@ from redis.exceptions import AskError, MovedError, NoScriptError
 
 from distq.config import Settings
 from distq.errors import DistqError, RedisError, RedisRefused
-from distq.redisio import diagnosis, server_checks, wrong_type
+from distq.redisio import diagnosis, server_checks
 from distq.redisio.address import Address
 from distq.redisio.cluster import slot_of
-from distq.redisio.error_mapping import is_denied, typed_error
+from distq.redisio.conversation import converse, without_refusal
+from distq.redisio.error_mapping import is_denied, refusals_typed, typed_error
 from distq.redisio.keys import queues_key
 from distq.redisio.servers import OneServer, Server, Servers, servers_of
 
 Argument = str | bytes | int | float
-_NUMBERS = {int, float}
 Reply = TypeVar("Reply")
 
 _PAUSES = (0.0, 0.05, 0.2, 0.5)
@@ -92,25 +92,35 @@ class Connection:
         """
         return self._repeat(self._key_of(command) if near is None else near, [command])[0]
 
-    def pipeline(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
+    def pipeline(self, commands: Sequence[Sequence[Argument]], *, keep_refusals: bool = False) -> list[Any]:
         """Run commands without a transaction, in one round trip to each server that has their keys.
 
-        Raises the first error among the replies.
+        Raises the first error among the replies. With ``keep_refusals`` what concerns one key, its type or a
+        right to it, stands as a RedisRefused where the reply would.
         """
         replies: dict[int, Any] = {}
         for places in self._parts(commands):
-            replies.update(zip(places, self._together([commands[place] for place in places]), strict=True))
+            together = self._together([commands[place] for place in places], keep_refusals=keep_refusals)
+            replies.update(zip(places, together, strict=True))
         return [replies[place] for place in range(len(commands))]
 
-    def _together(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
+    def typed(self, replies: list[Any]) -> list[Any]:
+        """Return what a script passed on of its reads, with typed errors for the refusals among them."""
+        return refusals_typed(replies, self._address)
+
+    def _together(self, commands: Sequence[Sequence[Argument]], *, keep_refusals: bool) -> list[Any]:
         """Return the replies of the server that has these keys; of each by itself where some have moved."""
         keys = [self._key_of(command) for command in commands]
         try:
-            return self._repeat(keys[0], commands, follow=len({*map(slot_of, keys)}) == 1)
+            follow = len({*map(slot_of, keys)}) == 1
+            return self._repeat(keys[0], commands, follow=follow, keep_refusals=keep_refusals)
         except RedisRefused as error:
             if not _is(error, AskError) or len(commands) == 1:
                 raise
-        return [self._repeat(key, [command])[0] for key, command in zip(keys, commands, strict=True)]
+        return [
+            self._repeat(key, [command], keep_refusals=keep_refusals)[0]
+            for key, command in zip(keys, commands, strict=True)
+        ]
 
     def evaluate(self, source: str, sha: str, arguments: Sequence[Argument]) -> Any:
         """Run a script by its hash; where the server does not have it, load it first or send it whole."""
@@ -249,6 +259,7 @@ class Connection:
         servers: Servers | None = None,
         tired_after: float | None = None,
         follow: bool = True,
+        keep_refusals: bool = False,
     ) -> list[Any]:
         """Try until it succeeds or is refused; not again where it took ``tired_after`` seconds so far."""
         pauses, began = iter(self._pauses), time.monotonic()
@@ -258,7 +269,8 @@ class Connection:
             server = None
             try:
                 server = chosen.of(key) if servers else self._checked(chosen, key)
-                return _ask(chosen, server, commands, follow)
+                replies = _ask(chosen, server, commands, follow)
+                return refusals_typed(replies, server.address) if keep_refusals else without_refusal(replies)
             except (redis.RedisError, OSError) as error:
                 typed = typed_error(error, server.address if server else self._address)
                 chosen.failed(server, error)
@@ -285,7 +297,7 @@ def _ask(servers: Servers, server: Server, commands: Sequence[Sequence[Argument]
 def _on(server: Server, commands: Sequence[Sequence[Argument]], *, asking: bool) -> list[Any]:
     connection = server.pool.get_connection()
     try:
-        return _converse(connection, commands, asking=asking)
+        return converse(connection, commands, asking=asking)
     except redis.ResponseError:
         raise
     except BaseException:
@@ -317,25 +329,3 @@ def shared_connection() -> Connection:
 
 def _is(error: RedisRefused, *kinds: type[Exception]) -> bool:
     return isinstance(error.__context__, kinds)
-
-
-def _converse(
-    connection: AbstractConnection, commands: Sequence[Sequence[Argument]], *, asking: bool = False
-) -> list[Any]:
-    """Send commands and return their replies; ``asking`` is for a node that is about to get their slot."""
-    prefixed = [part for command in commands for part in (("ASKING",), command)] if asking else commands
-    # where a signal's handler raises while hiredis packs a number, as on Ctrl-C, the process would crash
-    texts = [[repr(part) if type(part) in _NUMBERS else part for part in command] for command in prefixed]
-    connection.send_packed_command(connection.pack_commands(texts))
-    replies, refusals = [], []
-    for command in commands:
-        try:
-            if asking:
-                connection.read_response()
-            replies.append(connection.read_response())
-        except redis.ResponseError as error:
-            refusals.append((error, command))
-    if refusals:
-        refusal, refused = refusals[0]
-        raise wrong_type.with_key(refusal, refused, lambda *asked: _converse(connection, [asked])[0])
-    return replies

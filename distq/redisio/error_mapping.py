@@ -2,11 +2,14 @@
 
 import re
 import ssl
+from collections.abc import Sequence
+from typing import Any
 
 import redis
 from redis import exceptions
 
 from distq.errors import RedisError, RedisRefused, RedisUnavailable
+from distq.redisio import wrong_type
 from distq.redisio.address import Address, NoPassword
 from distq.redisio.unknown_place import UnknownPlace
 
@@ -67,7 +70,7 @@ def typed_error(error: Exception, address: Address) -> RedisError:
     if "WRONGTYPE" in text:
         return RedisRefused(
             f"Redis at {address.where} refused a command: {text}. Was its data changed by hand? "
-            "RENAME that key, and all goes on."
+            f"{wrong_type.remedy(text)}, and all goes on."
         )
     if isinstance(error, redis.ResponseError):
         return RedisRefused(
@@ -87,6 +90,24 @@ def _unknown_place(text: str, error: UnknownPlace, address: Address) -> RedisErr
         else "Check its URL; redis:// is for one server"
     )
     return (RedisRefused if error.refused else RedisUnavailable)(f"{text}. {remedy}.")
+
+
+def concerns_one_key(error: BaseException | None) -> bool:
+    """Return whether a server refused a command for the key that it names: its type, or a right to it."""
+    return isinstance(error, exceptions.NoPermissionError) or "WRONGTYPE" in str(error)
+
+
+def refusals_typed(replies: Sequence[Any], address: Address) -> list[Any]:
+    """Return the replies of a server, with typed errors for the refusals among them."""
+    return [
+        _with_context(typed_error(reply, address), reply) if isinstance(reply, redis.ResponseError) else reply
+        for reply in replies
+    ]
+
+
+def _with_context(error: RedisError, cause: Exception) -> RedisError:
+    error.__context__ = cause  # as where it is raised: redis-py's own
+    return error
 
 
 def is_denied(error: RedisError) -> bool:

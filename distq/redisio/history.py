@@ -7,21 +7,24 @@ Whichever heartbeat or commit finds that nobody has in these ten seconds notes a
                  the length of the ring, so that a chunk takes the place of the one that went out of date.
     last         when the last sample was noted, in seconds since the epoch
     totals       how many reconciles succeeded and failed, by all sessions that ever were
+    10s durations, 5m durations
+                 how long items waited and were held since that ring's last sample: two words of ``durations``
 
-A line is ``at ready delayed processing dirty dead failing workers waits paused done failed``: seconds since
-the epoch, counts, how many ms the longest waiting item has waited or ``-``, 1 while the queue is paused, and
-the totals then.
+A line is ``at ready delayed processing dirty dead failing workers waits paused done failed waiting working``:
+seconds since the epoch, counts, how many ms the longest waiting item has waited or ``-``, 1 while the queue
+is paused, the totals then, and the durations since the line before.
 """
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from distq.redisio.durations import WORD, Durations
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.round_trips import Read
 
 _NUMBER = rb"\d{1,16}"
-_LINE = re.compile(rb" ".join([_NUMBER] * 8 + [rb"(?:\d{1,16}|-)"] + [_NUMBER] * 3))
+_LINE = re.compile(rb" ".join([_NUMBER] * 8 + [rb"(?:\d{1,16}|-)"] + [_NUMBER] * 3 + [WORD] * 2))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,10 @@ COARSE = Ring("5m", 300, 12, 193)
 
 @dataclass(frozen=True, slots=True)
 class StoredSample:
-    """A queue in numbers at one moment, in seconds since the epoch; ``waited_ms`` of who waited longest."""
+    """A queue in numbers at one moment, in seconds since the epoch; ``waited_ms`` of who waited longest.
+
+    ``waiting`` and ``working`` are of what was claimed and settled since the sample before.
+    """
 
     at: int
     ready: int
@@ -64,6 +70,8 @@ class StoredSample:
     paused: int
     done: int
     failed: int
+    waiting: Durations
+    working: Durations
 
 
 def samples(store: QueueStore, since: float, until: float, *, every: float) -> Read[list[StoredSample]]:
@@ -75,10 +83,13 @@ def samples(store: QueueStore, since: float, until: float, *, every: float) -> R
     rings = [COARSE, FINE] if every < COARSE.period else [COARSE]
     wanted = [(ring, number) for ring in rings for number in ring.numbers(since, until)]
     (chunks,) = yield store.commands(("HMGET", "history", *(ring.field(number) for ring, number in wanted)))
-    found: dict[int, StoredSample] = {}
-    for (_, number), chunk in zip(wanted, chunks, strict=True):
-        found |= {sample.at: sample for sample in _parse(chunk, number)}
-    return _thinned([found[at] for at in sorted(found) if since <= at <= until], every)
+    read: dict[Ring, dict[int, StoredSample]] = {COARSE: {}, FINE: {}}
+    for (ring, number), chunk in zip(wanted, chunks, strict=True):
+        read[ring] |= {sample.at: sample for sample in _parse(chunk, number) if since <= sample.at <= until}
+    found = read[COARSE] | read[FINE]
+    if (first := min(read[FINE], default=None)) in read[COARSE]:
+        found[first] = read[COARSE][first]  # whose durations begin where the coarse one before it ends
+    return _thinned([found[at] for at in sorted(found)], every)
 
 
 def _parse(chunk: bytes | None, number: int) -> Iterator[StoredSample]:
@@ -88,10 +99,19 @@ def _parse(chunk: bytes | None, number: int) -> Iterator[StoredSample]:
         return
     for line in lines:
         if _LINE.fullmatch(line):
-            yield StoredSample(*(None if word == b"-" else int(word) for word in line.split()))  # type: ignore[arg-type]  # only the one may be none
+            *numbers, waiting, working = line.split()
+            counts = (None if word == b"-" else int(word) for word in numbers)
+            durations = map(Durations.parse, (waiting, working))
+            yield StoredSample(*counts, *durations)  # type: ignore[arg-type]  # only the one may be none
 
 
 def _thinned(found: Sequence[StoredSample], every: float) -> list[StoredSample]:
-    """Return the first sample of each ``every`` seconds."""
-    firsts = {sample.at // every: sample for sample in reversed(found)}
-    return [firsts[slot] for slot in sorted(firsts)]
+    """Return the first sample of each ``every`` seconds, with the durations of those left out before it."""
+    thinned: list[StoredSample] = []
+    waiting, working, slot = Durations(), Durations(), -1.0
+    for sample in found:
+        waiting, working = waiting + sample.waiting, working + sample.working
+        if sample.at // every > slot:
+            thinned.append(replace(sample, waiting=waiting, working=working))
+            waiting, working, slot = Durations(), Durations(), sample.at // every
+    return thinned

@@ -9,6 +9,7 @@ from collections.abc import Generator, Iterable, Sequence
 from itertools import islice
 from typing import Any, Protocol, TypeVar
 
+from distq.errors import RedisRefused
 from distq.redisio.connection import Argument
 
 T = TypeVar("T")
@@ -20,8 +21,15 @@ Read = Generator[Sequence[Command], list[Any], T]
 class Pipeline(Protocol):
     """What answers several commands in one round trip: a Connection, or Snapshots of one."""
 
-    def pipeline(self, commands: Sequence[Command]) -> list[Any]:
-        """Return the replies; raise the first error among them."""
+    def pipeline(self, commands: Sequence[Command], *, keep_refusals: bool = False) -> list[Any]:
+        """Return the replies; raise the first error among them.
+
+        With ``keep_refusals`` that of a command alone stands, as a RedisRefused, where its reply would.
+        """
+
+
+class _Shared(list[Command]):
+    """The commands of several reads, which take their refusals themselves."""
 
 
 def run(connection: Pipeline, read: Read[T]) -> T:
@@ -29,24 +37,40 @@ def run(connection: Pipeline, read: Read[T]) -> T:
     try:
         commands = next(read)
         while True:
-            commands = read.send(connection.pipeline(commands) if commands else [])
+            replies = connection.pipeline(commands, keep_refusals=True) if commands else []
+            commands = _go_on(read, commands, replies)
     except StopIteration as end:
         result: T = end.value
         return result
 
 
 def gather(reads: Iterable[Read[T]]) -> Read[list[T]]:
-    """Run reads side by side and return their results in order; each round trip carries what all ask next."""
+    """Run reads side by side and return their results in order; each round trip carries what all ask next.
+
+    What Redis refuses is raised in the read that asked for it: one that catches it harms no other.
+    """
     begun = list(reads)
     results: dict[int, T] = {}
-    replies: dict[int, list[Any] | None] = dict.fromkeys(range(len(begun)))
-    while replies:
+    answered: dict[int, tuple[Sequence[Command], list[Any]] | None] = dict.fromkeys(range(len(begun)))
+    while answered:
         asked: dict[int, Sequence[Command]] = {}
-        for place, received in replies.items():
+        for place, answer in answered.items():
             try:
-                asked[place] = next(begun[place]) if received is None else begun[place].send(received)
+                asked[place] = next(begun[place]) if answer is None else _go_on(begun[place], *answer)
             except StopIteration as end:
                 results[place] = end.value
-        answers = iter((yield [command for commands in asked.values() for command in commands]))
-        replies = {place: list(islice(answers, len(commands))) for place, commands in asked.items()}
+        replies = iter((yield _Shared(command for commands in asked.values() for command in commands)))
+        answered = {
+            place: (commands, list(islice(replies, len(commands)))) for place, commands in asked.items()
+        }
     return [results[place] for place in range(len(begun))]
+
+
+def _go_on(read: Read[T], asked: Sequence[Command], replies: list[Any]) -> Sequence[Command]:
+    """Hand a read the replies to what it asked, or raise the first refusal in it; return its next."""
+    refused = None if isinstance(asked, _Shared) else _first_refusal(replies)
+    return read.send(replies) if refused is None else read.throw(refused)
+
+
+def _first_refusal(replies: Sequence[Any]) -> RedisRefused | None:
+    return next((reply for reply in replies if isinstance(reply, RedisRefused)), None)

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
-from distq.errors import RedisRefused
-from distq.redisio import scripts
+from distq.errors import RedisError, RedisRefused
+from distq.redisio import scripts, wrong_type
 from distq.redisio.connection import Argument, Connection
-from distq.redisio.error_mapping import is_denied
+from distq.redisio.error_mapping import concerns_one_key, is_denied
 
 READS_AT_ONCE = 1000
 """So many reads take some two milliseconds, in which nobody else is served."""
@@ -24,25 +24,33 @@ class Snapshots:
         self._connection = connection
         self._by_script = not connection.is_cluster
 
-    def pipeline(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
-        """Return the replies; each stretch of a thousand is as of one moment. Raises RedisError."""
-        if not self._by_script:
-            return self._connection.pipeline(commands)
-        try:
-            stretches = [
-                self._at_once(commands[start : start + READS_AT_ONCE])
-                for start in range(0, len(commands), READS_AT_ONCE)
-            ]
-        except RedisRefused as error:
-            if not is_denied(error):
-                raise
-            self._by_script = False  # the user was made for a distq that looked without a script
-            return self._connection.pipeline(commands)
-        return list(chain.from_iterable(stretches))
+    def pipeline(self, commands: Sequence[Sequence[Argument]], *, keep_refusals: bool = False) -> list[Any]:
+        """Return the replies; each stretch of a thousand is as of one moment. Raises RedisError.
 
-    def _at_once(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
+        ``keep_refusals`` as of a Connection.
+        """
+        if self._by_script:
+            try:
+                return self._at_once(commands, keep_refusals=keep_refusals)
+            except RedisRefused as error:
+                if not is_denied(error):
+                    raise
+                self._by_script = False  # the user was made for a distq that looked without a script
+        return self._connection.pipeline(commands, keep_refusals=keep_refusals)
+
+    def _at_once(self, commands: Sequence[Sequence[Argument]], *, keep_refusals: bool) -> list[Any]:
+        starts = range(0, len(commands), READS_AT_ONCE)
+        stretches = (self._stretch(commands[start : start + READS_AT_ONCE]) for start in starts)
+        replies = list(chain.from_iterable(stretches))
+        for reply in replies:
+            if isinstance(reply, RedisError) and not (keep_refusals and concerns_one_key(reply.__context__)):
+                raise reply
+        return replies
+
+    def _stretch(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
         script = scripts.load("read/many")
         keys = list(dict.fromkeys(command[1] for command in commands if len(command) > 1))
         words = chain.from_iterable((len(command), *command) for command in commands)
-        replies: list[Any] = self._connection.evaluate(script.source, script.sha, [len(keys), *keys, *words])
-        return replies
+        replies = self._connection.evaluate(script.source, script.sha, [len(keys), *keys, *words])
+        named = (wrong_type.told(reply, command) for reply, command in zip(replies, commands, strict=True))
+        return self._connection.typed(list(named))

@@ -62,13 +62,14 @@ class ClaimLedger:
         for entry, disposition in zip(entries, reply.dispositions, strict=True):
             if isinstance(entry, Settlement):
                 self.held.pop(entry.request.key, None)
-                worker.count(entry.outcome, disposition)
+                worker.count(entry.outcome, disposition, (reply.fence - entry.request.fence) / 1e6)
         self._keep(entries, reply.dispositions)
         took_suspect = reply.alone and bool(reply.requests)
         self._holds_suspect = took_suspect or (self._holds_suspect and bool(self.held))
         if asked:  # each such reply says anew whether this session empties itself for a suspect
             self._empties = reply.alone and not took_suspect
         claimed = {request.key: request for request in reply.requests}
+        worker.count_claims(request for key, request in claimed.items() if key not in self.held)
         self.unassigned.update(claimed)
         self.held.update(claimed)
         self._promoted += reply.promoted

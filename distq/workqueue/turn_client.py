@@ -167,7 +167,7 @@ class TurnClient:
             return None
         reply = decode(answer, encoded, self._deadline.event)
         self._ledger.record(sent.entries, reply, self._worker, asked=bool(sent.inputs["want"]))
-        self._last_turn = f"{sent.inputs['op']} {int(answer[0])}"
+        self._last_turn = f"{sent.inputs['op']} {reply.fence}"
         self._in_doubt = None  # not before: an interrupt until here leaves the turn in doubt
         self._set_aside(reply.unreadable)
         return reply

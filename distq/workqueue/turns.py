@@ -103,12 +103,14 @@ def _outcome(request: Request, outcome: Outcome, settings: TurnSettings) -> tupl
 class TurnReply:
     """What the script replied; dispositions in the order of the entries, ``wait`` in seconds.
 
+    ``fence`` is when the turn was, µs by the server's clock, and the fence of all that it claimed.
     ``alone``: the one request is a suspect, ask for nothing until it ended; without a request: the session
     empties itself for a suspect, ask again. ``promoted``: how many items became pending now,
     ``revived``: how many of them were dead.
     ``unreadable`` are claims that nobody can be given, since the key or the failure record makes no sense.
     """
 
+    fence: int
     requests: list[Request]
     dispositions: list[Disposition]
     wait: float
@@ -130,7 +132,7 @@ def decode(
     for place, disposition in zip(encoded.order, dispositions, strict=True):
         in_order[place] = disposition
     requests, unreadable = _requests(int(fence), popped, records, cancelled)
-    return TurnReply(requests, in_order, wait / 1e6, bool(alone), promoted, revived, unreadable)
+    return TurnReply(int(fence), requests, in_order, wait / 1e6, bool(alone), promoted, revived, unreadable)
 
 
 def _disposition(text: bytes) -> Disposition:

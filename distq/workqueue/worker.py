@@ -4,11 +4,14 @@ import json
 import os
 import secrets
 import socket
+from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 
 from distq.clock import Clock
+from distq.redisio.durations import Durations
 from distq.workqueue.engine import TurnSettings
-from distq.workqueue.interface import Disposition, Outcome, Park, Release, Retry
+from distq.workqueue.interface import Disposition, Outcome, Park, Release, Request, Retry
+from distq.workqueue.recorder import waited
 
 _HALF_LIFE = 2.0
 """Seconds in which the rate shown comes half as close to that since the last heartbeat."""
@@ -20,7 +23,10 @@ except PackageNotFoundError:  # run from a copy of the source
 
 
 class Worker:
-    """Counts what a session settles, and writes it down, with what the session's handle is for."""
+    """Counts what a session claims and settles, and writes it down, with what the session's handle is for.
+
+    Times are the server's: an item became pending, was claimed and was settled by one clock.
+    """
 
     def __init__(self, settings: TurnSettings) -> None:
         self._settings = settings
@@ -28,6 +34,8 @@ class Worker:
         self.done = 0
         self.failed = 0
         self.refused = 0
+        self.waiting = Durations()
+        self.working = Durations()
         self.stopping = False
         self._said_stopping = False
         self._since: float | None = None
@@ -41,13 +49,25 @@ class Worker:
             "version": VERSION,
         }
 
-    def count(self, outcome: Outcome, disposition: Disposition) -> None:
-        """Count one settlement: done, failed, or refused; what is put back is none of them."""
+    def count_claims(self, requests: Iterable[Request]) -> None:
+        """Count how long each item was pending before it was claimed."""
+        for request in requests:
+            self.waiting.note(waited(request))
+
+    def count(self, outcome: Outcome, disposition: Disposition, held: float) -> None:
+        """Count one settlement, of a claim held for so many seconds: done, failed, or refused.
+
+        What is put back is none of them.
+        """
         if disposition.kind == "refused":
             self.refused += 1
-        elif isinstance(outcome, Retry | Park):
+            return
+        if isinstance(outcome, Release):
+            return
+        self.working.note(held)
+        if isinstance(outcome, Retry | Park):
             self.failed += 1
-        elif not isinstance(outcome, Release):
+        else:
             self.done += 1
 
     def has_news(self) -> bool:
@@ -67,10 +87,11 @@ class Worker:
         self._last = (now, ended)
         self._since = self._since or clock.now()
         counts = {"done": self.done, "failed": self.failed, "refused": self.refused}
+        durations = {"waiting": str(self.waiting), "working": str(self.working)}
         times = {"since": round(self._since, 3), "heartbeat": round(clock.now(), 3)}
         rate = {"done_per_second": round(self._rate, 2)}
         purpose = self._settings.purpose
         said = purpose().about() if purpose else {}
         self._said_stopping = self.stopping
         state = {"stopping": True} if self.stopping else {}  # expire_sessions.lua looks for this text
-        return json.dumps(self._about | counts | times | rate | said | state)
+        return json.dumps(self._about | counts | durations | times | rate | said | state)

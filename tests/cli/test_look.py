@@ -126,6 +126,32 @@ def test_nothing_is_said_on_stdout_when_there_is_nothing(distq: CommandLine) -> 
         assert distq(command, "--json").stdout == ""
 
 
+def test_a_queue_that_cannot_be_read_hides_no_other(
+    distq: CommandLine, foos: Queue, redis: Connection
+) -> None:
+    """Others are shown, its row says why and what mends it, and the status is 1."""
+    Queue("bars", redis).add("a")
+    redis.execute("SET", "distq:{bars}:dead", "x")
+    done = distq("queues")
+    _, bars, others = done.stdout.splitlines()
+    assert others.split()[:7] == ["foos", "1", "1", "1", "1", "1", "1"]
+    assert bars.split()[:3] == ["bars", "-", "-"]
+    assert "WRONGTYPE distq:{bars}:dead is a string" in bars
+    assert "redis-cli RENAME distq:{bars}:dead distq:{bars}:dead.odd" in bars
+    said = 'distq: cannot read bars. See "distq check".\n'
+    assert (done.returncode, done.stderr) == (1, said)
+    broken, whole = _json(distq("queues", "--json").stdout)
+    assert "WRONGTYPE" in broken["broken"]
+    assert (whole["broken"], whole["ready"]) == (None, 1)
+    done = distq("workers")
+    assert done.stdout.splitlines()[1].split()[1] == "foos"
+    assert (done.returncode, done.stderr) == (1, said)
+    assert distq("leader").stderr.endswith(said)
+    for command in (["items", "bars"], ["workers", "bars"]):
+        assert distq(*command).stderr.startswith("distq: cannot read bars: Redis at ")
+    foos.close()
+
+
 @pytest.mark.first_contact(12)
 def test_a_leader_that_has_gone_is_shown_as_gone(distq: CommandLine, redis: Connection) -> None:
     """With since when: one that left, one whose lease ran out; of one of 0.1.0 nothing is known."""
@@ -270,8 +296,8 @@ def test_the_history_of_a_queue_is_a_line_of_blocks_for_each_number(
     queue.add("a", "b")
     queue.get()
     now = int(redis.now()) // 10 * 10
-    for at, waiting in ((now - 1800, 4), (now, 1)):
-        chunk = f"{at // 300}\n{at} {waiting} 0 1 0 0 0 1 500 0 7 2\n"
+    for at, waiting, durations in ((now - 1800, 4, "c4"), (now - 900, 1, "-"), (now, 1, "c2l2")):
+        chunk = f"{at // 300}\n{at} {waiting} 0 1 0 0 0 1 500 0 7 2 {durations} -\n"
         redis.execute("HSET", "distq:{foos}:history", f"10s {at // 300 % 289}", chunk)
     header, *rows = distq("queues", "--history", "--since", "2h").stdout.splitlines()
     assert header.split()[:5] == ["QUEUE", "NUMBER", "LEAST", "MOST", "LAST"]
@@ -279,12 +305,18 @@ def test_the_history_of_a_queue_is_a_line_of_blocks_for_each_number(
     numbers = {row.split()[1]: row.split()[2:5] for row in rows}
     assert numbers["ready"] == ["1", "4", "1"]
     assert numbers["oldest"] == ["0.5s", "0.5s", "0.5s"]
-    assert "dead" not in numbers
+    assert numbers["waiting-p50"] == ["3ms", "4ms", "4ms"]
+    assert numbers["waiting-p99"] == ["4ms", "2s", "2s"]
+    assert not {"dead", "working-p50"} & numbers.keys()
     ready = next(row for row in rows if row.split()[1] == "ready")
-    assert re.search(r"█ +▃$", ready)
+    assert re.search(r"█ +▃ +▃$", ready)
+    waited = next(row for row in rows if row.split()[1] == "waiting-p50")
+    assert re.search(r"▇ +█$", waited)
     samples = _json(distq("queues", "foos", "--history", "--since", "1h", "--json").stdout)
     assert [(sample["queue"], sample["ready"]) for sample in samples][-1] == ("foos", 1)
     assert samples[-1]["at"].endswith("Z")
+    assert [sample["waiting_p50"] for sample in samples] == [0.003, None, 0.004]
+    assert samples[-1]["working_p99"] is None
     queue.close()
 
 
@@ -301,7 +333,7 @@ def test_a_history_in_letters_where_the_terminal_has_no_blocks(distq: CommandLin
     queue = Queue("foos", redis)
     queue.add("a")
     now = int(redis.now())
-    chunk = f"{now // 300}\n{now} 3 0 0 0 0 0 1 - 0 0 0\n"
+    chunk = f"{now // 300}\n{now} 3 0 0 0 0 0 1 - 0 0 0 - -\n"
     redis.execute("HSET", "distq:{foos}:history", f"10s {now // 300 % 289}", chunk)
     assert "#" in distq("queues", "--history", PYTHONIOENCODING="ascii", PYTHONUTF8="0").stdout
 

@@ -152,6 +152,17 @@ def test_without_a_terminal_one_line_says_so(distq: CommandLine, redis: Connecti
         ]
 
 
+def test_a_queue_that_cannot_be_read_is_said(top: Window, redis: Connection) -> None:
+    """In its row, and below the table while it is chosen; the others are shown as ever."""
+    redis.execute("RENAME", "distq:{foos}:dead", "distq:{foos}:kept")
+    redis.execute("SET", "distq:{foos}:dead", "x")
+    top.wait_for(r"bars +2 +0 +0[\s\S]*foos +- +-")
+    top.type("j")
+    top.wait_for(r"\n.*WRONGTYPE distq:\{foos\}:dead")
+    redis.execute("RENAME", "distq:{foos}:kept", "distq:{foos}:dead")
+    top.wait_for(r"foos +0 +0 +1 +0 +2")
+
+
 def test_a_redis_that_is_away_is_said_over_what_was_seen_last(top: Window, redis: Connection) -> None:
     """It goes on asking, and shows the queues when Redis is back."""
     top.wait_for("foos")

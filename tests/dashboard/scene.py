@@ -7,6 +7,7 @@ from math import sin
 from distq.errors import RetryAfter, TerminalError
 from distq.inspector import Inspector
 from distq.redisio.connection import Connection
+from distq.redisio.durations import Durations
 from distq.redisio.history import COARSE, FINE
 from distq.redisio.keys import queue_key
 from distq.redisio.stream_store import StreamStore
@@ -127,9 +128,20 @@ def remember(connection: Connection, queue: str, *, seconds: int, period: int) -
         ready = round(40 + 420 * rush + 60 * sin(part * 40) ** 2 + 180 * outage)
         done, failed = done + round((8 - 5 * outage + 6 * rush) * period), failed + round(3 * outage * period)
         counts = (ready, 16 + round(30 * outage), round(3 + 5 * rush), 1, 2, 6 + round(24 * outage), 3)
-        line = (at, *counts, round(700 + 21_000 * rush + 9_000 * outage), 0, done, failed)
+        waiting = _durations(median_ms=8 + 2_500 * rush + 900 * outage)
+        working = _durations(median_ms=70 + 700 * outage)
+        longest = round(700 + 21_000 * rush + 9_000 * outage)
+        line = (at, *counts, longest, 0, done, failed, waiting, working)
         chunks.setdefault(at // (ring.period * ring.samples), []).append(" ".join(map(str, line)))
     fields: list[str] = []
     for number, texts in chunks.items():
         fields += [ring.field(number), "\n".join([str(number), *texts])]
     connection.execute("HSET", queue_key(queue, "history", prefix=connection.prefix), *fields)
+
+
+def _durations(*, median_ms: float) -> Durations:
+    """Return a hundred durations of which most are near the median, and few ten times as long."""
+    found = Durations()
+    for part in range(100):
+        found.note(median_ms / 1000 * (0.4 + part / 85 + (9.0 if part > 96 else 0.0)))
+    return found

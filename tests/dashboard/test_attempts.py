@@ -1,55 +1,86 @@
 """How often a password may be tried."""
 
-from distq.dashboard.attempts import BURST, EVERY, MOST, Attempts
+from distq.dashboard.attempts import MOST, OF_ALL, OF_NAME, Attempts
 from distq.testing.fake_clock import FakeClock
+
+BURST, EVERY = OF_NAME
 
 
 def test_wrong_passwords_get_slow() -> None:
-    """An address has some tries at once, then one each ten seconds; others do not wait for it."""
+    """A name has some tries from an address at once, then one each ten seconds."""
     clock = FakeClock()
     attempts = Attempts(clock)
-    assert [attempts.take("10.0.0.1") for _ in range(BURST)] == [0.0] * BURST
-    assert attempts.take("10.0.0.1") == EVERY
-    assert attempts.take("10.0.0.2") == 0.0
+    assert [attempts.take("10.0.0.1", "ada") for _ in range(BURST)] == [0.0] * BURST
+    assert attempts.take("10.0.0.1", "ada") == EVERY
     clock.step(EVERY / 2)
-    assert attempts.take("10.0.0.1") == EVERY / 2
+    assert attempts.take("10.0.0.1", "ada") == EVERY / 2
     clock.step(EVERY / 2)
-    assert attempts.take("10.0.0.1") == 0.0
-    assert attempts.take("10.0.0.1") == EVERY
+    assert attempts.take("10.0.0.1", "ada") == 0.0
+    assert attempts.take("10.0.0.1", "ada") == EVERY
+
+
+def test_nobody_waits_for_who_tries_another_name_or_from_elsewhere() -> None:
+    """Behind one proxy all have one address; one name may be tried from everywhere."""
+    attempts = Attempts(FakeClock())
+    for _ in range(BURST + 1):
+        attempts.take("10.0.0.1", "ada")
+    assert attempts.take("10.0.0.1", "bob") == 0.0
+    assert attempts.take("10.0.0.2", "ada") == 0.0
+
+
+def test_all_guesses_together_get_slow() -> None:
+    """Whoever has many addresses, or tries many names, has no more than so many tries for all of them."""
+    clock = FakeClock()
+    attempts = Attempts(clock)
+    taken = [attempts.take(f"10.0.0.{number % 250}", f"name-{number}") for number in range(OF_ALL.burst + 1)]
+    assert taken == [0.0] * OF_ALL.burst + [OF_ALL.every]
+    clock.step(OF_ALL.every)
+    assert [attempts.take("192.0.2.1", name) for name in ("ada", "bob")] == [0.0, OF_ALL.every]
+
+
+def test_no_flood_slows_down_a_browser_that_is_known() -> None:
+    """It has tries of its own, and no more of them than a stranger has."""
+    attempts = Attempts(FakeClock())
+    for number in range(2 * OF_ALL.burst):
+        attempts.take("10.0.0.1", "ada")
+        attempts.take("10.0.0.1", f"name-{number}")
+    assert [attempts.take("10.0.0.1", "ada", "hers") for _ in range(BURST + 1)] == [0.0] * BURST + [EVERY]
+    assert attempts.take("10.0.0.1", "ada", "her-other-one") == 0.0
 
 
 def test_a_right_password_costs_no_try() -> None:
     """Whoever shares an address may log in as often as they like."""
     attempts = Attempts(FakeClock())
-    for _ in range(3 * BURST):
-        assert attempts.take("10.0.0.1") == 0.0
-        attempts.succeeded("10.0.0.1")
+    for browser in ("", "hers"):
+        for _ in range(2 * OF_ALL.burst):
+            assert attempts.take("10.0.0.1", "ada", browser) == 0.0
+            attempts.succeeded("10.0.0.1", "ada", browser)
 
 
 def test_logging_in_oneself_buys_no_guesses_at_others() -> None:
     """Who has a password of their own guesses that of others no faster: wrong tries stay used up."""
     attempts = Attempts(FakeClock())
-    for _ in range(BURST - 1):
-        assert attempts.take("10.0.0.1") == 0.0
-    assert attempts.take("10.0.0.1") == 0.0
-    attempts.succeeded("10.0.0.1")
-    assert [attempts.take("10.0.0.1") for _ in range(2)] == [0.0, EVERY]
+    for _ in range(BURST):
+        assert attempts.take("10.0.0.1", "ada") == 0.0
+    assert attempts.take("10.0.0.1", "eve") == 0.0
+    attempts.succeeded("10.0.0.1", "eve")
+    assert attempts.take("10.0.0.1", "ada") == EVERY
 
 
 def test_one_network_is_one_address() -> None:
     """Who has a /64 of IPv6 has no more tries than who has one address."""
     attempts = Attempts(FakeClock())
     for number in range(BURST):
-        assert attempts.take(f"2001:db8::{number:x}") == 0.0
-    assert attempts.take("2001:db8::ffff") == EVERY
-    assert attempts.take("2001:db8:0:1::1") == 0.0
+        assert attempts.take(f"2001:db8::{number:x}", "ada") == 0.0
+    assert attempts.take("2001:db8::ffff", "ada") == EVERY
+    assert attempts.take("2001:db8:0:1::1", "ada") == 0.0
 
 
-def test_addresses_take_bounded_memory() -> None:
-    """Beyond so many, the address that was quiet for longest is forgotten, and not the one that tries on."""
+def test_tries_take_bounded_memory() -> None:
+    """Beyond so many, what was quiet for longest is forgotten, and not who tries on."""
     attempts = Attempts(FakeClock())
     for number in range(MOST + 10):
-        attempts.take(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}")
-        attempts.take("192.0.2.1")
+        attempts.take(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", "ada")
+        attempts.take("192.0.2.1", "ada")
     assert len(attempts._used) == MOST
-    assert attempts.take("192.0.2.1") > 0
+    assert attempts.take("192.0.2.1", "ada") > 0

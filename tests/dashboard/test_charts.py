@@ -17,6 +17,7 @@ INFO = QueueInfo(
     name="foos",
     paused=False,
     paused_since=None,
+    broken=None,
     failing=2,
     depth=9,
     workers=1,
@@ -67,7 +68,22 @@ def test_lines_bear_their_names_and_their_last_values() -> None:
     picture = charts.lines("rates", "Rates", times, [rates, Series("failed", [None] * 6)], now=NOW)
     assert picture.count("<polyline") == 2
     assert "done 4.5" in Read(picture).texts
+    assert "done now 4.5" in Read(picture).texts
     assert "failed" not in picture
+
+
+def test_a_value_between_gaps_is_seen() -> None:
+    """Where something was claimed once in a while, each time is a short line, and the last is no news."""
+    times = [NOW - 50 + 10 * step for step in range(6)]
+    values = Series("p99", [None, 0.25, None, 0.0004, None, None])
+    picture = charts.lines("past-waiting", "Waiting", times, [values], unit="s", now=NOW)
+    for points in re.findall(r'points="([^"]+)"', picture):
+        (x, y), (right, same) = (map(float, point.split(",")) for point in points.split())
+        assert right - x == pytest.approx(2)
+        assert same == y
+    assert picture.count("<polyline") == 2
+    assert "p99 last 0.4ms" in Read(picture).texts
+    assert "250ms" in Read(picture).texts
 
 
 def test_nothing_yet_is_a_picture_too() -> None:

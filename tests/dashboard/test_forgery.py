@@ -136,7 +136,10 @@ def test_without_actions_nobody_repairs_on_loopback(
     """A dashboard without a login shows only, unless it was started with --actions."""
     queue.add("a")
     visitor = Visitor(browser.application)
-    assert visitor.post(PAUSE).status_code == 403
+    for answer in (visitor.post(PAUSE), visitor.post_as_given(PAUSE), browser.post(PAUSE)):
+        assert answer.status_code == 403
+        assert "actions are off" in answer.text
+        assert "Start it with --actions" in answer.text
     assert unpaused
 
 
@@ -147,7 +150,10 @@ def test_a_read_only_dashboard_refuses_whoever_asks(
     users = Users(file_of(tmp_path, f"ada:repair:{HASH}"))
     visitor = Visitor(create_app(Inspector(connection), Gate(users=users, read_only=True)))
     visitor.log_in("ada")
-    assert visitor.post(PAUSE).status_code == 403
+    for answer in (visitor.post(PAUSE), visitor.post_as_given(PAUSE)):
+        assert answer.status_code == 403
+        assert "Start it without --read-only" in answer.text
+    assert visitor.post_as_given("/logout").status_code == 403, "who logs out has a page of ours"
     assert unpaused
 
 

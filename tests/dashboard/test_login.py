@@ -7,7 +7,7 @@ import pytest
 from flask import Flask
 
 from distq.dashboard import Gate, create_app
-from distq.dashboard.attempts import BURST
+from distq.dashboard.attempts import OF_NAME
 from distq.dashboard.onward import local_path
 from distq.dashboard.proxies import parse_network
 from distq.dashboard.users import Users, hash_password
@@ -103,12 +103,44 @@ def test_a_wrong_password_opens_nothing(app: Flask, name: str, password: str) ->
 def test_guessing_is_slowed_down(app: Flask) -> None:
     """After some wrong ones even the right password has to wait, and is told how long."""
     visitor = Visitor(app)
-    for _ in range(BURST):
+    for _ in range(OF_NAME.burst):
         assert visitor.log_in("ada", "wrong").status_code == 403
     answer = visitor.log_in("ada")
     assert answer.status_code == 429
     assert 0 < int(answer.headers["Retry-After"]) <= 10
     assert "Too many tries" in answer.text
+
+
+def test_a_flood_keeps_nobody_out_of_a_browser_that_is_known(app: Flask) -> None:
+    """From the same address, at the same name; a browser that another name is known by waits, too."""
+    known, flood, other = Visitor(app), Visitor(app), Visitor(app)
+    known.log_in("ada")
+    known.post("/logout")
+    other.log_in("bob")
+    other.post("/logout")
+    while flood.log_in("ada", "wrong").status_code == 403:
+        pass
+    assert known.log_in("ada", "wrong").status_code == 403
+    assert known.log_in("ada").status_code == 303
+    assert other.log_in("ada").status_code == 429
+    assert other.log_in("bob").status_code == 303
+
+
+def test_being_known_is_no_login(app: Flask) -> None:
+    """The cookie that says so opens nothing, is for this site alone, and nobody can make one."""
+    visitor, thief, forger = Visitor(app), Visitor(app), Visitor(app)
+    (cookie,) = (each for each in visitor.log_in("ada").headers.getlist("Set-Cookie") if "_known=" in each)
+    assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(cookie.split("; "))
+    name, _, value = cookie.partition(";")[0].partition("=")
+    thief.client.set_cookie(name, value)
+    assert thief.get("/").status_code == OUT
+    while forger.log_in("ada", "wrong").status_code == 403:
+        pass
+    for forged in (value.replace(".", "x.", 1), value[:-1] + ("0" if value[-1] != "0" else "1"), ".", "é"):
+        forger.client.set_cookie(name, forged)
+        assert forger.log_in("ada").status_code == 429
+    forger.client.set_cookie(name, value)
+    assert forger.log_in("ada").status_code == 303
 
 
 def test_a_login_makes_a_new_session(app: Flask) -> None:
@@ -161,7 +193,9 @@ def test_another_secret_ends_all_sessions(users: Path) -> None:
     )
     visitor = Visitor(first)
     visitor.log_in("ada")
-    (cookie,) = (visitor.client._cookies or {}).values()
+    (cookie,) = (
+        each for key, each in (visitor.client._cookies or {}).items() if not key[-1].endswith("_known")
+    )
     for app, status in ((second, IN), (third, OUT)):
         other = Visitor(app)
         other.client.set_cookie(cookie.key, cookie.value)

@@ -53,8 +53,31 @@ def test_pages_need_no_script(chromium: str, tmp_path: Path, scene: str) -> None
         window.scripts(allowed=False)
         window.open(f"{scene}/queues/websites")
         assert window.run("document.querySelectorAll('#items tbody tr').length") == 50
-        assert window.run("document.querySelectorAll('figure svg').length") == 5
+        assert window.run("document.querySelectorAll('figure svg').length") == 7
         assert window.run("document.getElementById('live').textContent") == ""
+
+
+@pytest.mark.parametrize("name", ["waiting", "working"])
+def test_waiting_and_working_time_are_read_without_colour(
+    chromium: str, tmp_path: Path, scene: str, name: str
+) -> None:
+    """Two lines, of which one is dashed, bear their names and last values, and are a table, too."""
+    figure = f"document.querySelector('.picture-past-{name}')"
+    with browser(chromium, tmp_path) as window:
+        window.size(1300, dark=False)
+        window.open(f"{scene}/queues/backups")
+        for line, dash in (("p50", "none"), ("p99", "6px, 3px")):
+            drawn = f"{figure}.querySelector('.line-{line}')"
+            assert window.run(f"getComputedStyle({drawn}).strokeDasharray") == dash
+            assert window.run(f"{drawn}.getBoundingClientRect().width > 200")
+            said = window.run(f"{figure}.querySelector('.end-{line}').textContent")
+            assert said.split()[0] == line
+            assert said in window.run(f"{figure}.querySelector('desc').textContent").replace(" now ", " ")
+        window.run(f"{figure}.querySelector('summary').click()")
+        heads = window.run(f"[...{figure}.querySelectorAll('thead th')].map(each => each.textContent)")
+        assert heads == ["Time (UTC)", "p50", "p99"]
+        assert window.run(f"{figure}.querySelectorAll('tbody tr').length") >= 30
+        assert window.run(f"{figure}.querySelector('tbody').getBoundingClientRect().height > 100")
 
 
 def without_statuses(window: Browser) -> list[str]:

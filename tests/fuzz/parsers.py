@@ -45,13 +45,14 @@ from distq.informer import wire
 from distq.informer.keys import split_meta_namespace_key
 from distq.informer.objects import is_older
 from distq.informer.selectors import label_selector
-from distq.inspector import Inspector, Timestamp, View, reading
+from distq.inspector import Inspector, Timestamp, View, past, reading
 from distq.leaderelection.lease_lock import LeaseLock
 from distq.leaderelection.redis_lock import RedisLock
 from distq.redisio.address import Address
 from distq.redisio.checkpoints import checkpoint_of, is_listing
 from distq.redisio.compare_and_set import VersionedRecord
 from distq.redisio.connection import Connection
+from distq.redisio.history import FINE
 from distq.redisio.keys import bytes_of, is_key, named, shown, text_of, validate_key, validate_queue_name
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import ClaimRecord, FailureRecord, StreamRecord, parse_fields
@@ -202,6 +203,18 @@ def queue_records(data: bytes) -> None:
         look._age_since(worker.since, NOW)
         json.dumps(output._record(worker))
         rows.worker_row(worker)
+
+
+@parser
+def queue_history(data: bytes) -> None:
+    """Read a chunk of a queue's past: durations are in order, and as long as they can be."""
+    store = QueueStore(Connection(NOWHERE), "foos")
+    (number,) = FINE.numbers(NOW, NOW)
+    for sample in _answered(past.samples(store, NOW - 1, NOW + 1, 10), [[None, b"%d\n" % number + data]]):
+        for p50, p99 in ((sample.waiting_p50, sample.waiting_p99), (sample.working_p50, sample.working_p99)):
+            assert (p50 is None) == (p99 is None)
+            assert p50 is None or 0 <= p50 <= p99 <= 16778
+        json.dumps(output._record(sample))
 
 
 @parser

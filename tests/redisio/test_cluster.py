@@ -83,9 +83,11 @@ def test_a_read_of_many_queues_goes_to_each_node_once(
     sent: list[int] = []
     together = Connection._together
 
-    def counted(self: Connection, asked: Sequence[Sequence[Argument]]) -> list[object]:
+    def counted(
+        self: Connection, asked: Sequence[Sequence[Argument]], *, keep_refusals: bool
+    ) -> list[object]:
         sent.append(len(asked))
-        return together(self, asked)
+        return together(self, asked, keep_refusals=keep_refusals)
 
     monkeypatch.setattr(Connection, "_together", counted)
     assert connection.pipeline(reads) == [1] * 30

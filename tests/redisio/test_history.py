@@ -9,7 +9,8 @@ from distq.errors import ConfigError, RedisRefused
 from distq.inspector import Inspector, Sample
 from distq.redisio.connection import Connection
 from distq.redisio.contents import findings
-from distq.redisio.history import COARSE, FINE
+from distq.redisio.history import COARSE, FINE, samples
+from distq.redisio.round_trips import run
 from distq.redisio.stream_store import StreamStore
 from distq.testing.embedded_valkey import EmbeddedValkey
 from tests.contents.garbage import TEXTS
@@ -28,16 +29,16 @@ class Past:
         connection.execute("DEL", key("history"))
         self.now = float(NOW // SECOND // 300 * 300 + 900)
         self.session = self.queue.session
-        self.counts = {"done": 0, "failed": 0}
+        self.said: dict[str, int | str] = {"done": 0, "failed": 0, "waiting": "-", "working": "-"}
         self.batch = "b0"
 
-    def beat(self, seconds: float = 0, **counts: int) -> bytes | list[object]:
+    def beat(self, seconds: float = 0, **said: int | str) -> bytes | list[object]:
         """Send a heartbeat so much later, of a process that counted so much."""
         self.pass_time(seconds)
-        self.counts |= counts
+        self.said |= said
         inputs = {"claim_duration": 90 * SECOND, "max_clock_step": 10 * SECOND}
         reply: bytes | list[object] = self.queue.store.run(
-            "heartbeat", session=self.session, worker=json.dumps(self.counts), **inputs
+            "heartbeat", session=self.session, worker=json.dumps(self.said), **inputs
         )
         return reply
 
@@ -115,7 +116,7 @@ def test_a_day_is_kept_by_tens_of_seconds_and_a_week_more_by_five_minutes(past: 
         past.beat(290)
         past.beat(10)
     (fields,) = past.queue.store.read(("HLEN", "history"))
-    assert fields <= FINE.chunks + COARSE.chunks + 2
+    assert fields <= FINE.chunks + COARSE.chunks + 3
     samples = past.samples(back=20 * DAY)
     assert 8 * DAY < past.now - samples[0].at <= 8 * DAY + 3600
     last_day = [sample for sample in samples if past.now - sample.at < DAY]
@@ -135,6 +136,50 @@ def test_a_chunk_has_as_many_lines_as_it_has_room_for(past: Past) -> None:
     chunks = past.connection.execute("HGETALL", key("history"))
     fine = [value for name, value in zip(chunks[::2], chunks[1::2], strict=True) if name.startswith(b"10s ")]
     assert max(chunk.count(b"\n") - 1 for chunk in fine) == 30
+
+
+def test_how_long_items_waited_and_were_held_is_in_the_next_sample(past: Past) -> None:
+    """By what processes say of themselves, once each, also with their last word; None where nothing was."""
+    past.beat(10, waiting="c5", working="k1")  # all that a session had before it is known here is another's
+    past.beat(10, waiting="c5m100", working="k1")
+    past.beat(0, waiting="c5m100", working="k1")
+    last_words = json.dumps(past.said | {"waiting": "c5m101", "working": "b2k1"})
+    past.beat(10)
+    past.queue.store.run("close", session=past.session, worker=last_words)
+    past.queue.store.run("close", session=past.session, worker=last_words)
+    past.commit(10)
+    first, second, third, last = past.samples()
+    assert (first.waiting_p50, first.working_p50) == (None, None)
+    assert (second.waiting_p50, second.waiting_p99) == (3.072, 4.0755)
+    assert second.working_p99 is None
+    assert (third.waiting_p50, third.working_p50) == (None, None)
+    assert (last.waiting_p50, last.working_p50, last.working_p99) == (3.072, 0.0015, 0.002)
+
+
+def test_a_fleet_counts_together(past: Past) -> None:
+    """One half of it is quick and the other slow; a process of 0.1.0 among them says nothing."""
+    others = [past.queue.open(nonce) for nonce in ("quick", "slow", "old")]
+    times = {"claim_duration": 90 * SECOND, "max_clock_step": 10 * SECOND}
+    quick, slow = {"working": "d50"}, {"working": "p50"}
+    for said in (({"working": "-"}, {"working": "-"}, {"done": 0}), (quick, slow, {"done": 9})):
+        for session, worker in zip(others, said, strict=True):
+            past.queue.store.run("heartbeat", session=session, worker=json.dumps(worker), **times)
+    past.beat(10)
+    sample = past.samples()[-1]
+    assert (sample.working_p50, sample.working_p99) == (0.008, 32.4403)
+
+
+def test_durations_are_in_one_sample_each_however_few_are_asked_for(past: Past) -> None:
+    """Within a day and beyond it, and where one becomes the other: nothing is left out or told twice."""
+    past.beat(10)
+    since = past.now
+    for number in range(26 * 3600 // 10):
+        past.beat(10, waiting=f"e{number + 1}")
+    for every, most in ((10, 2 * 12 + DAY // 10), (60, 2 * 12 + DAY // 60), (300, 26 * 12), (3600, 26)):
+        first, *others = run(past.connection, samples(past.queue.store, since, past.now, every=every))
+        counted = sum(int(str(sample.waiting).removeprefix("e")) for sample in others)
+        assert counted == (others[-1].at - first.at) / 10, every
+        assert len(others) == pytest.approx(most, rel=0.05), every
 
 
 @pytest.mark.parametrize("step", [-20, -3600, -3 * DAY, 3600, 400 * DAY])
@@ -191,6 +236,33 @@ def test_a_history_that_is_spoilt_stops_nothing(past: Past, spoil: Callable[[Pas
     past.beat(10)
     assert float(past.samples()[-1].at) == past.now // 1
     past.queue.store.run("close", session=past.session, worker='{"done": 9}')
+
+
+def test_spoilt_durations_cost_no_sample(past: Past) -> None:
+    """What is kept of them, or what a process says: the counts beside them stay, and the next are right."""
+    long = b"a1" * 10_000
+    for text in (
+        *TEXTS,
+        long + b" b2",
+        long,
+        b"z99999999999999999999 a1",
+        b"a b",
+        b"a-1 --",
+        b"A1 b1",
+        b"a1 - -",
+    ):
+        for ring in ("10s", "5m"):
+            past.connection.execute("HSET", key("history"), f"{ring} durations", text)
+        past.commit(10)
+        assert float(past.samples()[-1].at) == past.now // 1, text
+        past.beat(0, waiting=text.decode(errors="replace"), working="z99999999999999999999")
+        past.beat(10, waiting="-", working="-")
+        past.beat(10, waiting="d3", working="-")
+        sample = past.samples()[-1]
+        assert (float(sample.at), sample.ready, sample.waiting_p50) == (past.now // 1, 1, 0.006), text
+        past.said["waiting"] = "-"
+    chunks = past.connection.execute("HVALS", key("history"))
+    assert max(map(len, chunks)) < 30 * 1100
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,27 @@ def test_a_wrong_type_is_said_as_ever(filled: Connection) -> None:
     assert "distq:{foos}:dead" in errors[0] or errors[0] == errors[1]
 
 
+@pytest.mark.parametrize("by_script", [True, False])
+def test_a_refusal_can_stand_where_its_reply_would(
+    filled: Connection, redis_server: EmbeddedValkey, by_script: bool
+) -> None:
+    """All other replies are there, and what mends the key is said; by script that takes no command more."""
+    dead = "distq:{foos}:dead"
+    filled.execute("SET", dead, "text")
+    reads = [READS[0], ("ZCARD", dead), *READS[1:], ("ZRANGE", dead, 0, -1)]
+    way = Snapshots(filled) if by_script else filled
+    way.pipeline(READS)
+    with commands_of(redis_server.url, filled) as asked:
+        first, refusal, *rest, last = way.pipeline(reads, keep_refusals=True)
+    assert [first, *rest] == filled.pipeline(READS)
+    for refused in (refusal, last):
+        assert isinstance(refused, RedisRefused)
+        assert f"WRONGTYPE {dead} is a string, where distq keeps a zset" in str(refused)
+        assert f"redis-cli RENAME {dead} {dead}.odd, and all goes on." in str(refused)
+    assert not by_script or len(asked) == 1
+    assert way.pipeline(READS) == filled.pipeline(READS)
+
+
 @pytest.fixture
 def viewer(connection: Connection, redis_server: EmbeddedValkey) -> Iterator[Connection]:
     """Log in as who may run no script."""

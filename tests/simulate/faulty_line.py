@@ -67,7 +67,7 @@ class FaultyLine:
             raise RedisUnavailable("the connection broke off")
         return reply
 
-    def pipeline(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
+    def pipeline(self, commands: Sequence[Sequence[Argument]], *, keep_refusals: bool = False) -> list[Any]:
         """Answer reads."""
         return [self._read(*command) for command in commands]
 

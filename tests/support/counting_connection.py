@@ -23,7 +23,7 @@ class CountingConnection(Connection):
         self.round_trips += 1
         return super().evaluate_and(source, sha, arguments, *then)
 
-    def pipeline(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
+    def pipeline(self, commands: Sequence[Sequence[Argument]], *, keep_refusals: bool = False) -> list[Any]:
         """Count one."""
         self.round_trips += 1
-        return super().pipeline(commands)
+        return super().pipeline(commands, keep_refusals=keep_refusals)

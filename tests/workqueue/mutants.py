@@ -164,6 +164,20 @@ MUTANTS = [
     Mutant("who waits at a lower level not seen", "for _ = 1, 10 do", "for _ = 1, 1 do"),
     Mutant("what is due does not wait", "local since = due[2] and", "local since = false and"),
     Mutant("settled counted anew", "math.max(0, after - before)", "after"),
+    Mutant(
+        "durations counted anew", "math.max(0, (new[letter] or 0) - (old[letter] or 0))", "(new[letter] or 0)"
+    ),
+    Mutant(
+        "durations counted of a process of 0.1.0", "before and after and counts(after)", "counts(after or '')"
+    ),
+    Mutant("waiting not counted where nothing was settled", "== 0 and waiting == waiting_now", "== 0"),
+    Mutant("waiting taken for working", "grown(worked or '', working,", "grown(worked or '', waiting,"),
+    Mutant("durations in two samples", "call('HDEL', history, ring .. ' durations')", ""),
+    Mutant(
+        "durations of one ring in the other",
+        "call('HGET', history, ring .. ' durations')",
+        "call('HGET', history, '10s durations')",
+    ),
     Mutant("settled and lost with the session", "pcall(count_settled)\nreturn 1", "return 1"),
     Mutant("set aside though pending", "if not pending and park(item) then", "if park(item) then"),
     Mutant("unreadable forgotten", "if outcome == 'unreadable' then", "if false then"),

@@ -59,7 +59,11 @@ class Player:
         """Return what its process says of itself; now and then it cannot be read, or it stops."""
         if self.turns % 7 == 0:
             return f"worker {self.turns}"
-        about = {"done": 2 * self.turns, "failed": self.turns // 3}
+        settled = self.turns // 3  # not every turn settles something, and each claims
+        about: dict[str, object] = {"done": 2 * settled, "failed": settled // 2}
+        if self.turns % 4:  # as 0.1.0 says nothing of them
+            about["waiting"] = f"a{3 * self.turns}m{self.turns // 2 + 1}"
+            about["working"] = f"c{settled}z1" if settled else "-"
         return json.dumps(about | ({} if self.turns % 5 else {"stopping": True}))
 
 

@@ -19,7 +19,7 @@ from distq.workqueue.memory.entries import (
     Session,
     Stream,
 )
-from distq.workqueue.memory.history import Line
+from distq.workqueue.memory.history import Line, durations_of, word_of
 from distq.workqueue.memory.state import QueueState
 
 _ORDERED = ("ready", "dirty", "processing", "delayed", "dead", "sessions")
@@ -120,12 +120,18 @@ class RedisState:
         past.last = int(self.history["last"]) if "last" in self.history else None
         past.done, past.failed = map(int, self.history.get("totals", b"0 0").split())
         past.chunks |= self._chunks()
+        for ring in past.durations:
+            waiting, working = self._durations(ring).split()
+            past.durations[ring] = durations_of(waiting), durations_of(working)
+
+    def _durations(self, ring: str) -> str:
+        return self.history.get(f"{ring} durations", b"- -").decode()
 
     def _chunks(self) -> dict[tuple[str, int], tuple[int, list[Line]]]:
         found = {}
         for field, chunk in self.history.items():
             ring, _, place = field.partition(" ")
-            if place:
+            if place.isdigit():
                 number, *lines = chunk.decode().splitlines()
                 found[ring, int(place)] = int(number), [_line(line) for line in lines]
         return found
@@ -205,6 +211,8 @@ class RedisState:
         assert self.history.get("totals", b"0 0") == totals, f"{self.history} instead of {totals!r}"
         assert self.history.get("last") == (None if past.last is None else b"%d" % past.last)
         _same("history", self._chunks(), past.chunks)
+        durations = {ring: " ".join(map(word_of, counts)) for ring, counts in past.durations.items()}
+        _same("durations", {ring: self._durations(ring) for ring in durations}, durations)
 
     def _paused(self) -> int | None:
         return int(self.meta["paused"]) if "paused" in self.meta else None
@@ -242,7 +250,7 @@ def answer_of(reply: Sequence[Any]) -> Answer:
 
 
 def _line(text: str) -> Line:
-    return tuple(word if word == "-" else int(word) for word in text.split())
+    return tuple(int(word) if word.isdigit() else word for word in text.split())
 
 
 def _pairs(flat: Sequence[bytes]) -> Pairs:

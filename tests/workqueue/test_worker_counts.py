@@ -6,13 +6,17 @@ import pytest
 
 from distq.inspector import Inspector
 from distq.redisio.connection import Connection
+from distq.redisio.keys import queue_key
 from distq.testing.fake_clock import FakeClock
+from distq.workqueue.claim_ledger import ClaimLedger
 from distq.workqueue.engine import TurnSettings
-from distq.workqueue.interface import Disposition, Success
+from distq.workqueue.interface import Disposition, Request, Success
 from distq.workqueue.queue import Queue
 from distq.workqueue.rate_limiters import ItemExponentialFailureRateLimiter
+from distq.workqueue.turns import TurnReply
 from distq.workqueue.worker import Worker
 from tests.support.eventually import eventually
+from tests.support.populated import SECOND
 
 pytestmark = pytest.mark.first_contact(13)
 
@@ -37,7 +41,7 @@ def test_the_rate_follows_what_is_done_and_then_there_is_no_news() -> None:
     assert not worker.has_news()
     for _ in range(10):
         for _ in range(15):
-            worker.count(Success(), Disposition("ended"))
+            worker.count(Success(), Disposition("ended"), held=0.005)
         assert worker.has_news()
         clock.step(1.5)
         described = worker.describe(clock)
@@ -47,3 +51,36 @@ def test_the_rate_follows_what_is_done_and_then_there_is_no_news() -> None:
     clock.step(20.0)
     worker.describe(clock)
     assert not worker.has_news()
+
+
+def test_how_long_items_waited_and_were_held_is_told_by_the_servers_clock(connection: Connection) -> None:
+    """Each claim and each settlement once, whatever became of it; what is released was no work."""
+    queue = Queue("foos", connection)
+    connection.server_time = 1_795_000_000 * SECOND
+    queue.add("done", "failed", "released", "done-later")
+    queue.add("delayed", after=2.0)
+    connection.server_time += 3 * SECOND
+    done, failed, released, later, delayed = [queue.get(timeout=5) for _ in range(5)]
+    connection.server_time += SECOND // 50
+    queue.settle(done)
+    queue.settle(failed, ValueError("no"))
+    queue.release(released)
+    queue.settle(delayed)
+    connection.server_time += 400 * SECOND
+    queue.settle(later)
+    assert not queue.settle(later)  # refused
+    connection.server_time = 0
+    queue.close()
+    for ring in ("10s", "5m"):  # four waited 3 s and one 1 s; three took 20 ms, and one 400 s
+        kept = connection.execute("HGET", queue_key("foos", "history"), f"{ring} durations")
+        assert kept == b"k1m4 f3t1", ring
+
+
+def test_a_turn_that_is_recorded_twice_counts_its_claims_once() -> None:
+    """As where an interrupt came while it was recorded: its reply is asked for again."""
+    worker = Worker(TurnSettings(ItemExponentialFailureRateLimiter(), None))
+    ledger = ClaimLedger("foos", on_cancel=lambda _: None, on_drained=lambda: None)
+    request = Request("a", fence=1_795_000_003 * SECOND, enqueued_at=1_795_000_000.0)
+    for _ in range(2):
+        ledger.record([], TurnReply(request.fence, [request], [], 0.0, alone=False), worker, asked=True)
+    assert str(worker.waiting) == "m1"

@@ -92,6 +92,7 @@ class Top:
         try:
             self._page.read(self._eye)
             self._now = self._eye.now()
+            self._said = self._page.trouble() or self._said
         except DistqError as error:
             self._said = str(error)
 
@@ -173,7 +174,7 @@ class Top:
     def _ask_to_repair(self, repair: "Repair") -> None:
         if self._item_page is not None:
             self._ask_about_item(repair, self._queue, self._item_page.chosen)
-        elif info := self._queues.infos.get(self._queue):
+        elif (info := self._queues.infos.get(self._queue)) and info.broken is None:
             self._ask_about_dead(repair, info.name, info.dead)
 
     def _ask_about_item(self, repair: "Repair", queue: str, key: str) -> None:

@@ -53,6 +53,10 @@ class TablePage:
         """Return the rows in their order, each with its name."""
         raise NotImplementedError
 
+    def trouble(self) -> str:
+        """Return why the row that is chosen shows nothing, "" where it does."""
+        return ""
+
     def choose(self, step: int) -> None:
         """Choose the row so many further down."""
         if self._names:
@@ -96,6 +100,11 @@ class QueuesPage(TablePage):
     def read(self, eye: Inspector) -> None:
         """Look at all queues."""
         self.infos = {info.name: info for info in eye.queues()}
+
+    def trouble(self) -> str:
+        """Return why the queue that is chosen cannot be read."""
+        info = self.infos.get(self.chosen)
+        return (info.broken or "") if info else ""
 
     def rows(self, now: float) -> list[tuple[str, list[str]]]:
         """Return a row a queue."""

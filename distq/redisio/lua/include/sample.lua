@@ -29,9 +29,12 @@ local function sample()
     local field, begins = string.format('%s %d', ring, chunk % chunks), string.format('%d\n', chunk)
     local kept = call('HGET', history, field) or ''
     if string.sub(kept, 1, #begins) ~= begins then kept = begins end
-    local before = tonumber(string.match(string.sub(kept, -250), '\n(%d+) [^\n]*\n$'))
+    local before = tonumber(string.match(string.sub(kept, -1200), '\n(%d+) [^\n]*\n$'))
     if before and math.floor(before / period) >= math.floor(at / period) then return end
-    call('HSET', history, field, kept .. line .. '\n')
+    local durations = call('HGET', history, ring .. ' durations') or ''
+    durations = #durations < 900 and string.match(durations, '^[%l%d-]+ [%l%d-]+$') or '- -'
+    call('HSET', history, field, kept .. line .. ' ' .. durations .. '\n')
+    call('HDEL', history, ring .. ' durations')
   end
   local since = waits_since()
   line = table.concat({

@@ -1,0 +1,59 @@
+"""Commands on one connection, and their replies: all are read, whatever one of them says."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import redis
+from redis.connection import AbstractConnection
+
+from distq.redisio import wrong_type
+from distq.redisio.error_mapping import concerns_one_key
+
+_Word = str | bytes | int | float
+_NUMBERS = {int, float}
+
+
+def converse(
+    connection: AbstractConnection, commands: Sequence[Sequence[_Word]], *, asking: bool = False
+) -> list[Any]:
+    """Send commands and return their replies, a refusal that concerns one key among them.
+
+    ``asking`` is for a node that is about to get their slot.
+    """
+    prefixed = [part for command in commands for part in (("ASKING",), command)] if asking else commands
+    # where a signal's handler raises while hiredis packs a number, as on Ctrl-C, the process would crash
+    texts = [[repr(part) if type(part) in _NUMBERS else part for part in command] for command in prefixed]
+    connection.send_packed_command(connection.pack_commands(texts))
+    replies: list[Any] = []
+    refusal, of_one_key = None, False
+    for _ in commands:
+        try:
+            if asking:
+                connection.read_response()
+            replies.append(connection.read_response())
+        except redis.ResponseError as error:
+            replies.append(error)
+            if concerns_one_key(error):
+                of_one_key = True
+            else:
+                refusal = refusal or error
+    if refusal:
+        raise refusal
+    if not of_one_key:
+        return replies
+
+    def ask(*command: _Word) -> Any:
+        return without_refusal(converse(connection, [command]))[0]
+
+    return [
+        wrong_type.with_key(reply, command, ask) if isinstance(reply, redis.ResponseError) else reply
+        for reply, command in zip(replies, commands, strict=True)
+    ]
+
+
+def without_refusal(replies: list[Any]) -> list[Any]:
+    """Return the replies; raise the first refusal among them."""
+    for reply in replies:
+        if isinstance(reply, redis.ResponseError):
+            raise reply
+    return replies

@@ -1,0 +1,57 @@
+"""Durations as one word: few bytes, exact to a factor of two, whatever is in Redis."""
+
+from math import ceil
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distq.redisio.durations import Durations
+
+seconds = st.floats(0, 1e6)
+"""Up to eleven days."""
+_MOST = 2**24 / 1000
+
+
+def durations_of(values: list[float]) -> Durations:
+    """Count durations."""
+    found = Durations()
+    for value in values:
+        found.note(value)
+    return found
+
+
+@given(st.lists(seconds, min_size=1, max_size=60), st.floats(0.01, 1))
+def test_a_quantile_is_exact_to_a_factor_of_two(values: list[float], share: float) -> None:
+    """Or to a ms, below that; what is longer than can be told counts as 4.7 hours."""
+    found = durations_of(values)
+    told = found.quantile(share)
+    assert told is not None
+    exact = sorted(values)[ceil(share * len(values) - 1e-9) - 1]
+    if exact < _MOST:
+        assert exact / 2 - 0.001 <= told <= exact * 2 + 0.001
+    else:
+        assert told == _MOST
+
+
+@given(st.lists(seconds, max_size=60), st.lists(seconds, max_size=60))
+def test_durations_are_read_as_they_were_written_and_add_up(some: list[float], others: list[float]) -> None:
+    """A word is what all of them were."""
+    together = Durations.parse(str(durations_of(some)).encode()) + durations_of(others)
+    assert str(together) == str(durations_of(some + others))
+    assert str(Durations()) == "-"
+
+
+@pytest.mark.parametrize(
+    ("value", "letter"), [(0, "a"), (0.00099, "a"), (0.001, "b"), (0.0019, "b"), (0.008, "e"), (1e9, "z")]
+)
+def test_a_range_ends_where_the_next_begins(value: float, letter: str) -> None:
+    """Letters are in Redis: they mean tomorrow what they meant yesterday."""
+    assert str(durations_of([value])) == f"{letter}1"
+
+
+@given(st.binary() | st.from_regex(rb"([a-z]?[0-9]*)*", fullmatch=True))
+def test_what_cannot_be_read_counts_nothing(word: bytes) -> None:
+    """Whatever bytes they are, there is an answer."""
+    found = Durations.parse(word)
+    assert (found.quantile(0.5) is None) == (str(found) == "-")
