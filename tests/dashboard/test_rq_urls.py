@@ -34,7 +34,7 @@ def items_in(connection: Connection) -> dict[bytes, bytes]:
     keys = [
         key
         for key in connection.execute("KEYS", "*")
-        if not key.endswith((b":meta", b":sessions", b":workers"))
+        if not key.endswith((b":meta", b":sessions", b":workers", b":history"))
     ]
     return dict(zip(sorted(keys), connection.pipeline([("DUMP", key) for key in sorted(keys)]), strict=True))
 
