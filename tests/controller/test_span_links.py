@@ -115,7 +115,7 @@ def test_a_reconcile_links_to_the_commit_of_the_informer(
         eventually(lambda: len(keys(works)) >= 3)
         client.create(config_map(namespace, "d"))
         eventually(lambda: f"{namespace}/d" in keys(works))
-        commits = leads.ids("commit foos")
+    commits = leads.ids("commit foos")
     links = [links_of(span) for span in works.named("reconcile foos")]
     assert all(link in commits for found in links for link in found)
     assert len([found for found in links if found]) >= len(links) - 1  # at a full ms there is none
