@@ -24,12 +24,16 @@ try:
         Observation,
         get_meter_provider,
     )
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 except ModuleNotFoundError:
     raise ConfigError(
         "no OpenTelemetry API: the extra is not installed. Run pip install 'distq[otel]'."
     ) from None
 
 _SCOPE = "distq"
+_W3C = TraceContextTextMapPropagator()
+"""How links are written, whatever headers the program propagates."""
+
 _KINDS: dict[Kind, trace.SpanKind] = {
     "producer": trace.SpanKind.PRODUCER,
     "consumer": trace.SpanKind.CONSUMER,
@@ -69,18 +73,22 @@ class OpenTelemetryMetrics:
 class OpenTelemetrySpans:
     """A provider of spans (``distq.spans.SpanProvider``) for OpenTelemetry's; None is the global one.
 
-    Give it to a Manager. What a handler begins by OpenTelemetry itself is a child of its reconcile, in tasks
-    and ``asyncio.to_thread``, too. Needs the extra ``otel``.
+    Give it to a Manager, or to Queues. What a handler begins by OpenTelemetry itself is a child of its
+    reconcile, in tasks and ``asyncio.to_thread``, too. Needs the extra ``otel``.
     """
 
     def __init__(self, tracer_provider: trace.TracerProvider | None = None) -> None:
         self._tracer = trace.get_tracer(_SCOPE, tracer_provider=tracer_provider)
 
-    def begin(self, name: str, kind: Kind, attributes: Attributes, *, since: float | None = None) -> "_Span":
+    def begin(
+        self, name: str, kind: Kind, attributes: Attributes, *, since: float | None = None, link: str = ""
+    ) -> "_Span":
         """Begin a span, the parent of what this thread or task begins before its end."""
         start = None if since is None else round(since * 1e9)
         return _Span(
-            self._tracer.start_span(name, kind=_KINDS[kind], attributes=attributes, start_time=start)
+            self._tracer.start_span(
+                name, kind=_KINDS[kind], attributes=attributes, links=_links(link), start_time=start
+            )
         )
 
 
@@ -96,6 +104,14 @@ class _Span:
         propagate.inject(headers)
         return headers
 
+    def link(self) -> str:
+        about = self._span.get_span_context()
+        if not about.trace_flags.sampled:
+            return ""
+        headers: dict[str, str] = {}
+        _W3C.inject(headers, trace.set_span_in_context(self._span))
+        return headers["traceparent"]
+
     def end(self, attributes: Attributes = NO_ATTRIBUTES, failure: SpanFailure | None = None) -> None:
         context.detach(self._token)
         self._span.set_attributes(attributes)
@@ -110,6 +126,15 @@ class _Span:
             about = {"exception.type": failure.kind, "exception.message": failure.message}
             stack = {"exception.stacktrace": failure.traceback} if failure.traceback else {}
             self._span.add_event("exception", {**about, **stack})
+
+
+def _links(link: str) -> Sequence[trace.Link]:
+    """Return a link as OpenTelemetry has it; of what is none nothing."""
+    if not link:
+        return ()
+    linked = trace.get_current_span(_W3C.extract({"traceparent": link}, context.Context()))
+    about = linked.get_span_context()
+    return [trace.Link(about)] if about.is_valid else ()
 
 
 class _Gauges:

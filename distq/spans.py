@@ -1,11 +1,14 @@
 """What is told as spans, and the protocol of who keeps them.
 
 The lowest layer, beside ``distq.metrics``. Reconciles, turns and commits that did something are told, each as
-a trace of its own; the requests of a Client within a reconcile are its children. ``distq.opentelemetry``
-keeps them. Names of attributes are OpenTelemetry's for messaging and HTTP, or begin with ``distq.``.
+a trace of its own; the requests of a Client and the adds within a reconcile are its children. A reconcile
+links to the commit or add that made its item pending. ``distq.opentelemetry`` keeps them. Names of attributes
+are OpenTelemetry's for messaging and HTTP, or begin with ``distq.``.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -31,6 +34,9 @@ class OpenSpan(Protocol):
     def headers(self) -> Mapping[str, str]:
         """Return the headers by which a server that is asked goes on with the trace."""
 
+    def link(self) -> str:
+        """Return by what a later span links to this one: its W3C traceparent, or "" where it is not kept."""
+
     def end(self, attributes: Attributes = NO_ATTRIBUTES, failure: SpanFailure | None = None) -> None:
         """Complete the span, once."""
 
@@ -39,10 +45,13 @@ class OpenSpan(Protocol):
 class SpanProvider(Protocol):
     """Keeps spans, called by any thread; must not raise."""
 
-    def begin(self, name: str, kind: Kind, attributes: Attributes, *, since: float | None = None) -> OpenSpan:
+    def begin(
+        self, name: str, kind: Kind, attributes: Attributes, *, since: float | None = None, link: str = ""
+    ) -> OpenSpan:
         """Begin a span, the parent of what this thread or task begins before its end.
 
-        ``since`` is when it began, seconds since the epoch; None is now.
+        ``since`` is when it began, seconds since the epoch; None is now. ``link`` is the W3C traceparent of
+        another span that it links to, or "".
         """
 
 
@@ -54,6 +63,34 @@ def of_queue(queue: str, operation: str, kind: Literal["process", "receive", "se
         "messaging.operation.name": operation,
         "messaging.operation.type": kind,
     }
+
+
+@contextmanager
+def sending(
+    provider: SpanProvider, queue: str, operation: str, keys: int, about: Attributes = NO_ATTRIBUTES
+) -> Iterator[str]:
+    """Tell what puts so many keys into a queue, and how it failed; give the link to it."""
+    count: Attributes = {"messaging.batch.message_count": keys}
+    attributes = {**of_queue(queue, operation, "send"), **count, **about}
+    span = provider.begin(f"{operation} {queue}", "producer", attributes)
+    try:
+        yield _valid(span.link())
+    except BaseException as error:
+        span.end(failure=failure_of(error, str(error)))
+        raise
+    span.end()
+
+
+_LINK = re.compile("00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+
+
+def link_of(text: bytes) -> str:
+    """Return a link as it was kept; of what is none, whoever wrote it, ""."""
+    return _valid(text.decode(errors="replace")) if text else ""
+
+
+def _valid(link: str) -> str:
+    return link if _LINK.fullmatch(link) else ""
 
 
 def failure_of(error: BaseException, message: str = "", traceback: str = "") -> SpanFailure:

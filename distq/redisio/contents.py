@@ -17,6 +17,9 @@ from distq.redisio.stream_keys import StreamKeys
 from distq.wording import counted
 
 _PAGE = 1000
+_FOR_PEOPLE = ("history", "links")
+"""What the queue goes on without."""
+
 _OF_A_STREAM = ("known", "cache", "terms", "index")
 
 
@@ -31,7 +34,7 @@ def findings(connection: Connection) -> Iterator[str]:
 
 
 def _of_queue(store: QueueStore) -> Iterator[str]:
-    yield from _of_structures(store, [*_MAKES_SENSE, "meta", "history", "wake", "trace"])
+    yield from _of_structures(store, [*_MAKES_SENSE, *_FOR_PEOPLE, "meta", "wake", "trace"])
     if store.read(("TYPE", "streams")) != [b"hash"]:
         return
     for stream in run(store.connection, queue_reads.streams(store)):
@@ -43,7 +46,9 @@ def _of_structures(store: QueueStore, structures: Sequence[str]) -> Iterator[str
     for structure, found in zip(structures, types, strict=True):
         key = store.key(structure)
         if found not in {"none", type_of(key)}:
-            which, grave = ("WARN", "none is kept") if structure == "history" else ("FAIL", "nothing goes on")
+            which, grave = (
+                ("WARN", "none is kept") if structure in _FOR_PEOPLE else ("FAIL", "nothing goes on")
+            )
             yield f"{which}  {key} is a {found}, where distq keeps a {type_of(key)}: {grave}. RENAME it."
         elif structure in {"cache", "terms"}:
             yield from _of_cache(store, structure)

@@ -19,6 +19,7 @@ one cluster slot. The prefix is ``distq`` unless the settings say another; no ke
     index:S     ZSET  "term NUL object", all of score 0: what finds it in cache:S
     meta        HASH  layout, clocks, paused, cover, emptying, buckets, session records, trace
     history     HASH  the queue in numbers, every ten seconds and every five minutes; see ``history``
+    links       ZSET  "first traceparent" -> last: which stamps a span gave to what it made pending
     wake        LIST  at most one token, which wakes a sleeper; it owns nothing
     trace       STREAM  what each script did, while somebody wants to know; see ``trace``
 
@@ -35,7 +36,7 @@ from distq.wording import a_type
 LAYOUT = 1
 """The version of the layout above; a queue with a higher one is refused."""
 
-_SORTED_SETS = {"ready", "dirty", "processing", "delayed", "dead", "sessions", "index"}
+_SORTED_SETS = {"ready", "dirty", "processing", "delayed", "dead", "sessions", "index", "links"}
 _OTHER_TYPES = {"wake": "list", "trace": "stream"}
 
 _QUEUE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")

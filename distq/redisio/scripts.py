@@ -25,6 +25,9 @@ _HEADER_ENDS = "\nlocal call = redis.call\n"
 _DECLARATION = re.compile(r"^local ([\w, ]+) =((?:.|\n(?!local))*)", re.MULTILINE)
 _COMMAND = re.compile(r"""(?:call\(|(?<!return )\{ )'([A-Z]+)'""")
 """A command that is called, or that a table begins with for a later call."""
+_OPTIONAL = frozenset({"link", "wants_links"})
+"""Inputs that are empty where the caller says nothing: most tell no spans."""
+
 _INPUT = re.compile(r"(KEYS|ARGV)\[(\d+)\]|unpack\((ARGV), (\d+)\)")
 
 
@@ -46,11 +49,10 @@ class Script:
 
     def bind(self, key: Callable[[str], str], inputs: Mapping[str, object]) -> list[Argument]:
         """Return what follows the script in EVALSHA: the number of keys, the keys, the arguments."""
-        if inputs.keys() != set(self.arguments):
-            wrong = sorted(inputs.keys() ^ set(self.arguments))
-            raise TypeError(f"script {self.name}: missing or unknown inputs {', '.join(wrong)}")
+        if wrong := (inputs.keys() ^ set(self.arguments)) - (_OPTIONAL & set(self.arguments)):
+            raise TypeError(f"script {self.name}: missing or unknown inputs {', '.join(sorted(wrong))}")
         bound: list[Argument] = [len(self.keys), *map(key, self.keys)]
-        values = [inputs[name] for name in self.arguments]
+        values = [inputs.get(name, "") for name in self.arguments]
         rest = values.pop() if self.last_is_list else ()
         return [*bound, *values, *rest]  # type: ignore[list-item, misc]  # what callers pass, the store types
 

@@ -72,6 +72,7 @@ class StreamStore:
         clear_cache: bool = False,
         about: Mapping[str, Any] | None = None,
         replaces: str = "",
+        link: str = "",
     ) -> Committed | Fenced | Mismatch:
         """Enqueue keys and move the stream to position ``new``, in one step or not at all.
 
@@ -88,6 +89,8 @@ class StreamStore:
 
         ``objects`` are put into the cache, and what is ``dropped`` as of a version leaves it, unless what is
         there is newer; no name is in both. ``clear_cache`` empties it first.
+
+        ``link`` is that of the span that commits, empty where nobody tells of it.
         """
         items = list(dict.fromkeys(key if isinstance(key, bytes) else validate_key(key) for key in keys))
         priority = validate_priority(priority)
@@ -120,6 +123,7 @@ class StreamStore:
             clears_cache=int(clear_cache or not new),
             unrouted=json.dumps([word for item, why in unrouted.items() for word in (item.decode(), why)]),
             parked_as=bytes_of(parked_as),
+            link=link,
             rest=[
                 *items,
                 *map(bytes_of, chain(chain.from_iterable(known.items()), gone)),

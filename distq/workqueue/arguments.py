@@ -6,6 +6,7 @@ from distq.clock import Clock
 from distq.errors import ConfigError
 from distq.metrics import MetricsProvider
 from distq.redisio.limits import TURN_LIMIT
+from distq.spans import SpanProvider
 from distq.workqueue.interface import Outcome, Request, Settlement
 from distq.workqueue.rate_limiters import is_delay, is_number
 
@@ -20,6 +21,7 @@ def require_settings(
     revive_dead_after: float | None,
     max_length: int | None,
     metrics: MetricsProvider | None,
+    spans: SpanProvider | None,
     clock: Clock,
 ) -> None:
     """Raise ConfigError for settings of a handle that cannot work."""
@@ -35,6 +37,8 @@ def require_settings(
         raise ConfigError(f"bad max_length {max_length!r:.80}. Give 1 or more, or None.")
     if metrics is not None and not isinstance(metrics, MetricsProvider):
         raise ConfigError(f"bad metrics {metrics!r:.80}. Give a MetricsProvider, or None.")
+    if spans is not None and not isinstance(spans, SpanProvider):
+        raise ConfigError(f"bad spans {spans!r:.80}. Give a SpanProvider as OpenTelemetrySpans(), or None.")
     if not isinstance(clock, Clock):
         raise ConfigError(f"bad clock {clock!r:.80}. Give a Clock.")
 

@@ -40,12 +40,16 @@ Entry = Settlement | RateLimitedAdd | SetAside
 
 @dataclass
 class TurnSettings:
-    """What each turn of a handle carries about failures and the fleet, and what the handle claims for."""
+    """What each turn of a handle carries about failures and the fleet, and what the handle claims for.
+
+    ``wants_links``: whether claims come with the spans that made their items pending.
+    """
 
     rate_limiter: RateLimiter
     max_retries: int | None
     fleet_concurrency: int | None = None
     revive_dead_after: float | None = None
+    wants_links: bool = False
     purpose: Callable[[], Purpose] | None = None
     on_limiter_error: Callable[[], None] = lambda: None
     on_set_aside: Callable[[int], None] = lambda _: None
@@ -57,6 +61,7 @@ class TurnSettings:
             "limiter": self._program(),
             "fleet_concurrency": "" if self.fleet_concurrency is None else self.fleet_concurrency,
             "revive_after": "" if self.revive_after is None else self.revive_after,
+            "wants_links": "1" if self.wants_links else "",
         }
 
     @property
@@ -128,11 +133,12 @@ class Engine(Protocol):
     """Where the items of one queue are; they belong to all its handles. Keys come validated, as bytes."""
 
     def add(
-        self, keys: Sequence[bytes], *, priority: int, delay: int, max_length: int | None
+        self, keys: Sequence[bytes], *, priority: int, delay: int, max_length: int | None, link: str = ""
     ) -> tuple[int, int]:
         """Make up to 1000 keys pending, now or after ``delay`` µs.
 
-        Return how many were not pending before, and how many found a place.
+        ``link`` is that of the span that does so, kept with what is pending now. Return how many were not
+        pending before, and how many found a place.
         """
 
     def forget(self, key: bytes) -> None:

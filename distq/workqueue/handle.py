@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 
 from distq.clock import Clock
 from distq.errors import Empty, NotReplicated, RedisUnavailable, ShutDown, Unanswered, short_tracebacks
@@ -10,6 +11,7 @@ from distq.metrics import MetricsProvider
 from distq.redisio.keys import validate_key, validate_queue_name
 from distq.redisio.queue_store import batches
 from distq.redisio.scores import validate_priority
+from distq.spans import SpanProvider, current_provider, sending
 from distq.wording import duration
 from distq.workqueue.arguments import (
     require_fleet_concurrency,
@@ -61,6 +63,7 @@ class QueueHandle:
         claim_duration: float,
         max_length: int | None,
         metrics: MetricsProvider | None,
+        spans: SpanProvider | None,
         clock: Clock,
     ) -> None:
         self.name = validate_queue_name(name)
@@ -70,6 +73,7 @@ class QueueHandle:
             revive_dead_after=revive_dead_after,
             max_length=max_length,
             metrics=metrics,
+            spans=spans,
             clock=clock,
         )
         self.on_cancel: Callable[[Request], None] | None = None
@@ -88,6 +92,9 @@ class QueueHandle:
         self._recorder: Recorder | None = None
         if metrics is not None:
             self.measure(metrics)
+        self._spans: SpanProvider | None = None
+        if spans is not None:
+            self.tell(spans)
         self._unanswered = UnansweredAdd()
         self._shutting_down = False
         self._shut_downs = 0
@@ -108,6 +115,12 @@ class QueueHandle:
         if self._recorder is None:
             self._recorder = Recorder(metrics, self.name, self._clock)
 
+    def tell(self, spans: SpanProvider) -> None:
+        """Tell this provider of adds from now on, and of claims what they link to, unless it has one."""
+        if self._spans is None:
+            self._spans = spans
+            self._settings.wants_links = True
+
     # Producers
 
     def add(self, *keys: str, priority: int = 0, after: float | None = None) -> int:
@@ -121,11 +134,16 @@ class QueueHandle:
         self._unanswered.forget()
         priority = validate_priority(priority)
         delay = 0 if after is None else microseconds(validate_delay(after))
+        spans = self._spans or current_provider()
+        with nullcontext("") if spans is None else sending(spans, self.name, "add", len(keys)) as link:
+            return self._add(keys, priority, delay, link)
+
+    def _add(self, keys: Sequence[str], priority: int, delay: int, link: str) -> int:
         added = 0
         for batch in batches(keys):
             try:
                 new, fitted = self._engine.add(
-                    batch, priority=priority, delay=delay, max_length=self._max_length
+                    batch, priority=priority, delay=delay, max_length=self._max_length, link=link
                 )
             except NotReplicated as error:
                 self._note_accepted(error.added, error.accepted, delayed=delay > 0)

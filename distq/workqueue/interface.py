@@ -13,6 +13,7 @@ from typing import Literal, Protocol, runtime_checkable
 from distq.errors import QueueFull
 from distq.metrics import MetricsProvider
 from distq.redisio.scores import validate_priority
+from distq.spans import SpanProvider
 from distq.workqueue.lazy_event import LazyEvent
 from distq.workqueue.rate_limiters import validate_delay
 
@@ -24,6 +25,8 @@ class Request:
     ``attempt`` counts from 1 and grows with each failure; ``fence`` grows with each claim of
     the queue; ``enqueued_at`` is the moment since which the item was pending, seconds since the
     epoch by the server's clock. ``cancelled`` is set when the claim is no longer ours: stop then.
+    ``link`` is the W3C traceparent of the span that made the item pending, where a handle that tells
+    spans knows it.
     """
 
     key: str
@@ -32,6 +35,7 @@ class Request:
     fence: int = 0
     enqueued_at: float | None = None
     cancelled: threading.Event = field(default_factory=LazyEvent, compare=False, repr=False)
+    link: str = field(default="", compare=False, repr=False)
 
     @property
     def namespace(self) -> str | None:
@@ -275,6 +279,9 @@ class TurnQueue(WorkQueue, Protocol):
 
     def measure(self, metrics: MetricsProvider) -> None:
         """Report to this provider what the handle does from now on, unless it has one already."""
+
+    def tell(self, spans: SpanProvider) -> None:
+        """Tell this provider of adds from now on, and of claims what they link to, unless it has one."""
 
     def close(self) -> None:
         """Release what this handle still holds and end its session."""

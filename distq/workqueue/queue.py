@@ -6,6 +6,7 @@ from distq.clock import SYSTEM_CLOCK, Clock
 from distq.errors import ConfigError, RedisError
 from distq.metrics import MetricsProvider
 from distq.redisio.connection import Connection, shared_connection
+from distq.spans import SpanProvider
 from distq.workqueue.arguments import require_replication
 from distq.workqueue.handle import QueueHandle
 from distq.workqueue.rate_limiters import RateLimiter
@@ -22,8 +23,8 @@ class Queue(QueueHandle):
     keep it well above the pauses of your processes, and the same in all of them. Producers get
     QueueFull beyond ``max_length`` items ready, dirty or delayed. With ``wait_replicas`` an ``add`` or
     ``add_after`` that returns is on as many replicas of Redis, or raises NotReplicated after
-    ``wait_timeout`` seconds (Redis WAIT). ``metrics`` receives what this handle does. Safe for threads, and
-    after a fork.
+    ``wait_timeout`` seconds (Redis WAIT). ``metrics`` receives what this handle does, ``spans`` its
+    adds, and claims link to who made their items pending. Safe for threads, and after a fork.
     """
 
     _session: RedisSession
@@ -41,6 +42,7 @@ class Queue(QueueHandle):
         wait_replicas: int = 0,
         wait_timeout: float = 1.0,
         metrics: MetricsProvider | None = None,
+        spans: SpanProvider | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._owns_connection = redis is not None
@@ -56,6 +58,7 @@ class Queue(QueueHandle):
             claim_duration=claim_duration,
             max_length=max_length,
             metrics=metrics,
+            spans=spans,
             clock=clock,
         )
 

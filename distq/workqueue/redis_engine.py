@@ -41,15 +41,14 @@ class RedisEngine:
         )
 
     def add(
-        self, keys: Sequence[bytes], *, priority: int, delay: int, max_length: int | None
+        self, keys: Sequence[bytes], *, priority: int, delay: int, max_length: int | None, link: str = ""
     ) -> tuple[int, int]:
         """Make keys pending, now or after ``delay`` µs; return how many were not, and how many fitted."""
         inputs: dict[str, Any] = {
             "priority": priority,
             "max_length": "" if max_length is None else max_length,
         }
-        if delay > 0:
-            inputs["delay"] = delay
+        inputs |= {"delay": delay} if delay > 0 else {"link": link}
         script = "add_after" if delay > 0 else "add"
         wanted = self._replication
         if wanted is None:

@@ -10,6 +10,7 @@ from distq.redisio.keys import bytes_of, is_key, text_of
 from distq.redisio.limits import COSTLY_LIMIT
 from distq.redisio.records import FailureRecord
 from distq.redisio.scores import decode_order
+from distq.spans import link_of
 from distq.workqueue.engine import Entry, RateLimitedAdd, SetAside, TurnSettings
 from distq.workqueue.interface import (
     After,
@@ -124,14 +125,14 @@ def decode(
     reply: Sequence[Any], encoded: Encoded, cancelled: Callable[[], threading.Event] = LazyEvent
 ) -> TurnReply:
     """Read the script's reply; ``cancelled`` makes that of each request."""
-    fence, wait, alone, refusals, others, popped, records, promoted, revived = reply
+    fence, wait, alone, refusals, others, popped, records, promoted, revived, *links = reply
     dispositions = [ENDED] * encoded.n_ok + [_disposition(text) for text in others or ()]
     for index in refusals.split(b",") if refusals else ():
         dispositions[int(index) - 1] = REFUSED
     in_order = [ENDED] * len(dispositions)
     for place, disposition in zip(encoded.order, dispositions, strict=True):
         in_order[place] = disposition
-    requests, unreadable = _requests(int(fence), popped, records, cancelled)
+    requests, unreadable = _requests(int(fence), popped, records, links[0] if links else None, cancelled)
     return TurnReply(int(fence), requests, in_order, wait / 1e6, bool(alone), promoted, revived, unreadable)
 
 
@@ -145,15 +146,17 @@ def _requests(
     fence: int,
     popped: Sequence[bytes],
     records: Sequence[bytes | None] | None,
+    links: Sequence[bytes] | None,
     cancelled: Callable[[], threading.Event],
 ) -> tuple[list[Request], list[Request]]:
     """Return what was claimed, and of it apart what cannot be read."""
     claimed, unreadable = list[Request](), list[Request]()
-    for item, order, record in zip(popped[::2], popped[1::2], records or repeat(None), strict=False):
+    of_each = zip(popped[::2], popped[1::2], records or repeat(None), links or repeat(b""), strict=False)
+    for item, order, record, link in of_each:
         priority, since_us = decode_order(order)
         failure = FailureRecord.parse(record) if record is not None else None
         key, attempt = text_of(item), failure.count + 1 if failure is not None else 1
-        request = Request(key, attempt, priority, fence, since_us / 1e6, cancelled())
+        request = Request(key, attempt, priority, fence, since_us / 1e6, cancelled(), link_of(link))
         is_readable = is_key(key, len(item)) and (failure is None or failure.readable)
         (claimed if is_readable else unreadable).append(request)
     return claimed, unreadable

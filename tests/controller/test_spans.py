@@ -12,9 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import SpanKind, StatusCode
 from urllib3 import HTTPResponse
 
@@ -27,7 +25,6 @@ from distq.controller.manager import Manager
 from distq.controller.watches import For
 from distq.controller.worker.worker_spans import WorkerSpans
 from distq.errors import ConfigError, LeaseLost, RedisUnavailable, TerminalError
-from distq.opentelemetry import OpenTelemetrySpans
 from distq.redisio.connection import Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.interface import Request, Result, Settlement, Success, Turn
@@ -39,27 +36,9 @@ from tests.support.api_servers import ApiServer
 from tests.support.dispatchers import running
 from tests.support.eventually import eventually
 from tests.support.samples import config_map
+from tests.support.told_spans import Told
 
 on_one_redis = pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True)
-
-
-class Told:
-    """A tracer provider of one's own, and the spans that ended."""
-
-    def __init__(self) -> None:
-        self._exporter = InMemorySpanExporter()
-        self.provider = TracerProvider()
-        self.provider.add_span_processor(SimpleSpanProcessor(self._exporter))
-        self.spans = OpenTelemetrySpans(self.provider)
-        self.tracer = self.provider.get_tracer("a handler's")
-
-    def named(self, name: str) -> list[ReadableSpan]:
-        """Return the spans of this name, in the order of their ends."""
-        return [span for span in self._exporter.get_finished_spans() if span.name == name]
-
-    def attributes(self, name: str) -> list[dict[str, Any]]:
-        """Return their attributes."""
-        return [dict(span.attributes or {}) for span in self.named(name)]
 
 
 @pytest.fixture
@@ -376,7 +355,7 @@ def documented_attributes() -> dict[str, set[str]]:
     for name, queue, cell in rows:
         names = {each if "." in each else f"distq.{each}" for each in re.findall(r"`([\w.]+)`", cell)}
         documented[f"{name} foos" if queue else name] = names | (of_all if queue else set())
-    assert documented.keys() == {"reconcile foos", "turn foos", "commit foos", "GET"}
+    assert documented.keys() == {"reconcile foos", "turn foos", "commit foos", "add foos", "GET"}
     return documented
 
 
@@ -384,16 +363,19 @@ def documented_attributes() -> dict[str, set[str]]:
 def test_a_manager_tells_both_sides(
     connection: Connection, api_server: ApiServer, namespace: str, told: Told
 ) -> None:
-    """Commit, turn, reconcile and request of one object, with the attributes that the page names."""
+    """Commit, add, turn, reconcile and request, with the attributes that the page names."""
     client = api_server.client()
     client.create(config_map(namespace, "web"))
 
+    queue = Queue("foos", connection)
+
     def reconcile(request: Request) -> None:
         client.get("v1/ConfigMap", request.key)
+        queue.add("once more", after=3600)
 
     watch = For("v1/ConfigMap", namespaces=[namespace])
     manager = Manager(
-        [Controller("foos", reconcile, watches=[watch])],
+        [Controller(queue, reconcile, watches=[watch])],
         redis=connection,
         client=client,
         settings=Settings(lease_name="distq-test", lease_namespace=namespace),

@@ -44,9 +44,9 @@ class Replay:
     # Producers
 
     def _add(
-        self, entry: TracedCall, *, time: int, priority: str, max_length: str, items: list[Item]
+        self, entry: TracedCall, *, time: int, priority: str, max_length: str, link: str, items: list[Item]
     ) -> Difference | None:
-        told = self.state.items.add(time, items, int(priority), _number(max_length))
+        told = self.state.items.add(time, items, int(priority), _number(max_length), link)
         return _same("S13", list(told), entry.reply)
 
     def _add_after(
@@ -145,6 +145,7 @@ class Replay:
                 _number(inputs["max_retries"]),
                 _number(inputs["fleet_concurrency"]),
                 _number(inputs["revive_after"]),
+                wants_links=bool(inputs["wants_links"]),
             ),
             max_clock_step=int(inputs["max_clock_step"]),
         )

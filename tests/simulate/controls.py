@@ -89,10 +89,16 @@ def _zombies_settle(state: QueueState, **inputs: Any) -> Any:
 
 
 def _no_dirty(
-    items: Items, now: int, names: Sequence[Item], priority: int, *, keep_pending: bool = False
+    items: Items,
+    now: int,
+    names: Sequence[Item],
+    priority: int,
+    *,
+    keep_pending: bool = False,
+    link: str = "",
 ) -> int:
     free = [name for name in names if name not in items.claims]
-    return _enqueue(items, now, free, priority, keep_pending=keep_pending)
+    return _enqueue(items, now, free, priority, keep_pending=keep_pending, link=link)
 
 
 def _no_replay(state: QueueState, **inputs: Any) -> Any:

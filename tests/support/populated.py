@@ -13,6 +13,7 @@ from distq.redisio.stream_store import StreamStore
 NOW = 1_795_000_000_000_000
 SECOND = 1_000_000
 STREAM = "pods"
+SPAN = f"00-{1:032x}-{1:016x}-01"
 NAMES = frozenset(name for script in scripts.names() for name in scripts.load(script).keys)
 """All that a queue consists of."""
 
@@ -62,7 +63,7 @@ class Populated:
 
     def add(self, *items: str) -> Any:
         """Add items."""
-        return self.run("add", items=items, priority=0, max_length="")
+        return self.run("add", items=items, priority=0, max_length="", link=SPAN)
 
     def turn(
         self, op: str, others: Sequence[tuple[Any, ...]], want: int, session: str = ""
@@ -106,7 +107,7 @@ class Populated:
         cached = [*("pod", b"3\nall", b"3\n{}"), *("old", b"101\ngone", b"")]
         rest = ["new", "poison", "pod", "3", "old", *cached]
         counts = {"n_items": 2, "n_known": 1, "n_cached": 2}
-        unrouted = {"unrouted": '["bad", "why"]', "parked_as": ""}
+        unrouted = {"unrouted": '["bad", "why"]', "parked_as": "", "link": SPAN}
         batch = {"keep_pending": 0, "clears_cache": 0, "rest": rest} | counts | unrouted
         record = {"epoch": "8", "replaces": "", "after": "b0", "new": "101", "batch": "b1", "about": "{}"}
         return {
@@ -114,9 +115,10 @@ class Populated:
             "heartbeat": session
             | {"claim_duration": 90 * SECOND, "max_clock_step": 10 * SECOND, "worker": "me"},
             "close": session | {"worker": '{"done": 3, "failed": 1}'},
-            "add": pending | {"items": ["new", "again", "later", "poison"]},
+            "add": pending | {"items": ["new", "again", "later", "poison"], "link": SPAN},
             "add_after": pending | {"items": ["new", "ready", "later", "poison"], "delay": SECOND},
-            "turn": self._turn("fifth", self.session) | {"n_ok": 1, "settlements": settlements, "want": 5},
+            "turn": self._turn("fifth", self.session)
+            | {"n_ok": 1, "settlements": settlements, "want": 5, "wants_links": "1"},
             "cache/read": {"stream": STREAM, "limit": 9, "max_bytes": 9}
             | {"first": b"[all\0", "last": b"(all\1"},
             "cache/write": {"stream": STREAM, "records": ["pod", b"101\nall", b"101\n{}"]},

@@ -187,6 +187,15 @@ MUTANTS = [
     Mutant("revived as of now", "due[i + 1] - TIME_MAY_MEND + revive_after", "now"),
     Mutant("revived and dead", "call(unpack(revive))\n    call(unpack(to_ready))", "call(unpack(to_ready))"),
     Mutant("nobody wakes for the dead", "if parked_at then next_due =", "if false then next_due ="),
+    Mutant("linked to what came later", "if since > last or since < first then", "if since > last then"),
+    Mutant("linked to what was added before", "linked[i / 2] = since >= first and", "linked[i / 2] ="),
+    Mutant("a delay linked to who was there by chance", "and since % 1000 ~= 0 and link", "and link"),
+    Mutant("a link for one too many", "string.format('%.0f ', before + 1)", "string.format('%.0f ', before)"),
+    Mutant(
+        "a link for one too few", "string.format('%.0f ', before + 1)", "string.format('%.0f ', before + 2)"
+    ),
+    Mutant("no link in the replay", "records, 0, 0, linked }", "records, 0, 0 }"),
+    Mutant("links where nobody asks", "if wants_links ~= '' then", "if true then"),
     Mutant("unbounded take-back", "local at_most = 100", "local at_most = 1000", many=True),
     Mutant("unbounded promotion", "math.max(want, 100))", "1000)", many=True),
 ]

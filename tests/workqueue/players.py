@@ -107,7 +107,7 @@ class Players:
         """Make a turn; return False where the session was lost, and another was opened."""
         player = self.all[who]
         player.turns = op = player.turns + 1
-        policy = Policy(LIMITER, MAX_RETRIES, self.fleet_concurrency, self.revive_after)
+        policy = Policy(LIMITER, MAX_RETRIES, self.fleet_concurrency, self.revive_after, wants_links=who != 3)
         answer = self.call(
             who,
             lambda: self.both.turn(
@@ -180,6 +180,8 @@ class Players:
         self.seen["refused"] += len(answer.refused)
         self.seen["promoted"] += answer.promoted
         self.seen["revived"] += answer.revived
+        self.seen["linked"] += any(answer.links)
+        self.seen["not linked"] += "" in answer.links
         self.seen["suspect alone"] += answer.alone and len(answer.claimed) == 1
         self.seen["emptying"] += answer.alone and not answer.claimed
         items = self.both.state.items

@@ -15,6 +15,7 @@ from distq.workqueue.memory.entries import (
     FailureHistory,
     Item,
     Later,
+    Link,
     Now,
     Session,
     Stream,
@@ -22,7 +23,7 @@ from distq.workqueue.memory.entries import (
 from distq.workqueue.memory.history import Line, durations_of, word_of
 from distq.workqueue.memory.state import QueueState
 
-_ORDERED = ("ready", "dirty", "processing", "delayed", "dead", "sessions")
+_ORDERED = ("ready", "dirty", "processing", "delayed", "dead", "sessions", "links")
 READS = (
     *[("ZRANGE", name, 0, -1, "WITHSCORES") for name in _ORDERED],
     *[("HGETALL", name) for name in ("claims", "failures", "workers", "streams", "meta", "known", "history")],
@@ -63,6 +64,14 @@ def failure_of(text: bytes) -> FailureHistory:
     return FailureHistory(int(count), claims, int(failed_at), reason, rest)
 
 
+def _links(links: Pairs) -> list[Link]:
+    """Return the links in their order; a member is the first stamp and the span, its score the last stamp."""
+    return [
+        Link(int(first), int(last), span)
+        for (first, span), last in ((member.split(" "), last) for member, last in links.items())
+    ]
+
+
 @dataclass(frozen=True)
 class RedisState:
     """All of one queue, as Redis has it."""
@@ -73,6 +82,7 @@ class RedisState:
     delayed: Pairs
     dead: Pairs
     sessions: Pairs
+    links: Pairs
     claims: Pairs
     failures: Pairs
     workers: Pairs
@@ -104,6 +114,7 @@ class RedisState:
         items.claims |= {item: _claim(text) for item, text in self.claims.items()}
         items.failures |= {item: failure_of(text) for item, text in self.failures.items()}
         items.dead |= {item: _dead(score) for item, score in self.dead.items()}
+        items.links += _links(self.links)
         clocks = (int(self.meta.get(name, 0)) for name in ("stamp", "clock"))
         items.stamp, state.sessions.clock = clocks
         state.sessions.seen = int(self.meta["seen"]) if "seen" in self.meta else None
@@ -172,6 +183,7 @@ class RedisState:
         _same("processing", {item: int(session) for item, session in self.processing.items()}, holders)
         _same("failures", {item: failure_of(text) for item, text in self.failures.items()}, items.failures)
         _same("dead", {item: _dead(score) for item, score in self.dead.items()}, items.dead)
+        assert _links(self.links) == items.links, f"links: {self.links} instead of {items.links}"
         self._compare_sessions(state)
         self._compare_meta(state)
         self._compare_history(state)
@@ -232,7 +244,7 @@ class RedisState:
 
 def answer_of(reply: Sequence[Any]) -> Answer:
     """Put a turn's reply into the words of the specification."""
-    fence, _, alone, refused, dispositions, popped, records, promoted, revived = reply
+    fence, _, alone, refused, dispositions, popped, records, promoted, revived, *links = reply
     claimed = [(_name(item), now_of(order)) for item, order in zip(popped[::2], popped[1::2], strict=True)]
     records = records or [None] * len(claimed)  # it says nothing where there is nothing to say
     failures = [None if text is None else failure_of(text) for text in records]
@@ -246,6 +258,7 @@ def answer_of(reply: Sequence[Any]) -> Answer:
         failures,
         promoted,
         revived,
+        list(map(_name, links[0])) if links else [],
     )
 
 

@@ -30,6 +30,12 @@ class SideBySide:
         self._wakes_at_due = False
         self._forgave = False
         self._turned_at = 0
+        self._spans = 0
+
+    def _link(self) -> str:
+        """Return the span by which something becomes pending; every third is told by nobody."""
+        self._spans += 1
+        return f"00-{self._spans:032x}-{self._spans:016x}-01" if self._spans % 3 else ""
 
     def _run(self, script: str, **inputs: Any) -> Any:
         self._wakes_at_due = False
@@ -63,9 +69,11 @@ class SideBySide:
 
     def add(self, items: Sequence[Item], priority: int, max_length: int | None) -> None:
         """Add items now."""
-        told = self.state.items.add(self.now, items, priority, max_length)
+        link = self._link()
+        told = self.state.items.add(self.now, items, priority, max_length, link)
         length = "" if max_length is None else max_length
-        assert tuple(self._run("add", items=items, priority=priority, max_length=length)) == told
+        reply = self._run("add", items=items, priority=priority, max_length=length, link=link)
+        assert tuple(reply) == told
 
     def add_after(self, items: Sequence[Item], priority: int, delay: int, max_length: int | None) -> None:
         """Add items later."""
@@ -128,6 +136,7 @@ class SideBySide:
 
     def commit(self, **inputs: Any) -> str:
         """Commit a batch of the stream; return whether it was taken."""
+        inputs["link"] = self._link()
         told = self.state.commit(now=self.now, stream=STREAM, **inputs)
         items, known, gone = (inputs.pop(name) for name in ("items", "known", "gone"))
         inputs["unrouted"] = json.dumps([word for pair in inputs["unrouted"].items() for word in pair])
@@ -185,6 +194,7 @@ class SideBySide:
             limiter=policy.limiter,
             fleet_concurrency=_text(policy.fleet_concurrency),
             revive_after=_text(policy.revive_after),
+            wants_links="1" if policy.wants_links else "",
             n_ok=sum(each.outcome == "success" for each in endings),
             settlements=[value for each in endings for value in _flat(each)],
         )

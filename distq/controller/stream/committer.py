@@ -61,9 +61,9 @@ class Committer:
     ``about`` returns what each commit leaves for people and for the next leader. ``present_version`` asks the
     cluster for its version now: it decides whether a higher epoch is a later leader or a memory of a cluster
     that was since restored. ``committed`` is called after each commit with how many keys were not pending
-    before, ``span`` is entered with how many it carries, where it carries anything. ``parked_as`` stands
-    before the names of objects that are parked. ``moved`` is true where Redis stands elsewhere, until it is
-    loaded again.
+    before, ``span`` is entered with how many it carries, where it carries anything, and gives the link to it.
+    ``parked_as`` stands before the names of objects that are parked. ``moved`` is true where Redis stands
+    elsewhere, until it is loaded again.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Committer:
         about: Callable[[], Mapping[str, Any]],
         present_version: Callable[[], str],
         committed: Callable[[int], None],
-        span: Callable[[int], AbstractContextManager[None]],
+        span: Callable[[int], AbstractContextManager[str]],
         parked_as: str = "",
     ) -> None:
         self.stream = store.stream
@@ -144,8 +144,8 @@ class Committer:
             about=self._about(),
         )
         carries = any((keys, known, gone, unrouted, objects, dropped))
-        with self._span(len(keys)) if carries else nullcontext():
-            added = self._carry_out(attempt)
+        with self._span(len(keys)) if carries else nullcontext("") as link:
+            added = self._carry_out(partial(attempt, link=link))
         self.position, self._last_batch = new, batch if new else ""
         self.committed_at = self._clock.monotonic()
         self._committed(added)

@@ -1,7 +1,7 @@
 """What all that feeds one controller's queue shares."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from distq.client.client import Client
@@ -9,7 +9,7 @@ from distq.clock import SYSTEM_CLOCK, Clock
 from distq.controller.stream.committer import Leadership
 from distq.metrics import ADDS, STREAM_COMMITS, STREAM_FAILURES, MetricsProvider
 from distq.redisio.connection import Connection
-from distq.spans import Attributes, SpanProvider, failure_of, of_queue
+from distq.spans import SpanProvider, sending
 from distq.workqueue.purpose import Purpose
 
 
@@ -45,21 +45,11 @@ class SourceConfig:
             if added:
                 self.metrics.count(ADDS, (self.queue, self.queue), added)
 
-    @contextmanager
-    def commit_span(self, resource: str, keys: int) -> Iterator[None]:
-        """Tell a commit that enqueues so many keys, and how it failed; a probe is none."""
+    def commit_span(self, resource: str, keys: int) -> AbstractContextManager[str]:
+        """Tell a commit that enqueues so many keys, and how it failed; give the link to it."""
         if self.spans is None:
-            yield
-            return
-        about: Attributes = {"messaging.batch.message_count": keys, "distq.resource": resource}
-        attributes = {**of_queue(self.queue, "commit", "send"), **about}
-        span = self.spans.begin(f"commit {self.queue}", "producer", attributes)
-        try:
-            yield
-        except BaseException as error:
-            span.end(failure=failure_of(error, str(error)))
-            raise
-        span.end()
+            return nullcontext("")
+        return sending(self.spans, self.queue, "commit", keys, {"distq.resource": resource})
 
     def count_failures(self, resource: str, failed: int) -> None:
         """Count objects that a watch's functions failed on; 0 makes the metric known."""

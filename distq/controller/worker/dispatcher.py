@@ -70,7 +70,10 @@ class Dispatcher:
         self._recorder: ReconcileRecorder | None = None
         if metrics is not None:
             self._recorder = ReconcileRecorder(metrics, self._name, controller.reconciliation_timeout)
-        told = None if spans is None else WorkerSpans(spans, self._name)
+        told = None
+        if spans is not None:
+            told = WorkerSpans(spans, self._name)
+            self._queue.tell(spans)
         kind: Callable[..., Executor] = ThreadExecutor
         if is_async(controller.reconcile):
             if controller.max_hold is not None:

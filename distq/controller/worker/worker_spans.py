@@ -31,7 +31,10 @@ class WorkerSpans:
             "distq.waited": waited(request),
         }
         self._begun[id(request)] = self._provider.begin(
-            f"reconcile {self._queue}", "consumer", {**of_queue(self._queue, "reconcile", "process"), **about}
+            f"reconcile {self._queue}",
+            "consumer",
+            {**of_queue(self._queue, "reconcile", "process"), **about},
+            link=request.link,
         )
         spans.enter(self._provider)
 

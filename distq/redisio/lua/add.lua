@@ -1,9 +1,10 @@
 -- Make items pending now (client-go workqueue Add). A resent call has no second effect while they wait.
+-- `link` is the span that does so, or empty; see `include/keep_link`.
 -- Returns how many were not pending now before, and how many of the items fitted.
-local ready, dirty, processing, delayed, dead, meta, wake =
-  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
-local time, priority, max_length = ARGV[1], tonumber(ARGV[2]), ARGV[3]
-local items = { unpack(ARGV, 4) }
+local ready, dirty, processing, delayed, dead, meta, wake, links =
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local time, priority, max_length, link = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
+local items = { unpack(ARGV, 5) }
 local call = redis.call
 --- @include now
 local stamp, trace_until = unpack(call('HMGET', meta, 'stamp', 'trace'))
@@ -17,6 +18,10 @@ if max_length ~= '' then
   if fitted < #items then items = { unpack(items, 1, fitted) } end
 end
 --- @include enqueue
+local before = math.max(stamp, now - 1)
 local added = enqueue(items, priority, false)
 call('HSET', meta, 'stamp', stamp)
+if link ~= '' then
+  --- @include keep_link
+end
 return { added, fitted }

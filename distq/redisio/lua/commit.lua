@@ -1,16 +1,17 @@
 -- Add a batch of items and move its stream to a new position, if the batch before it is the last, or do nothing.
 -- `unrouted` are the items that the watch's functions failed on, (item, why) each, in JSON; see `include/unrouted`.
 -- What it changes in the cache, (name, terms, record) each, stands behind what is gone; see `include/cached`.
+-- `link` is the span that commits, or empty; see `include/keep_link`.
 -- It notes the queue in its history, too, so that this goes on where no worker is left.
 -- Returns {OK, added}, {FENCED, stored epoch} or {MISMATCH, stored position}. A resent batch answers OK again.
 local ready, dirty, processing, delayed, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local streams, known, cache, index, meta, wake = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
-local failures, workers, history, terms = KEYS[12], KEYS[13], KEYS[14], KEYS[15]
+local failures, workers, history, terms, links = KEYS[12], KEYS[13], KEYS[14], KEYS[15], KEYS[16]
 local time, stream, epoch, replaces, after, new = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local batch, about, priority, keep_pending = ARGV[7], ARGV[8], tonumber(ARGV[9]), ARGV[10] == '1'
 local n_items, n_known, n_cached, clears_cache = tonumber(ARGV[11]), tonumber(ARGV[12]), tonumber(ARGV[13]), ARGV[14]
-local unrouted, parked_as = cjson.decode(ARGV[15]), ARGV[16]
-local rest = { unpack(ARGV, 17) }
+local unrouted, parked_as, link = cjson.decode(ARGV[15]), ARGV[16], ARGV[17]
+local rest = { unpack(ARGV, 18) }
 local call = redis.call
 --- @include now
 local stamp, trace_until = unpack(call('HMGET', meta, 'stamp', 'trace'))
@@ -24,7 +25,7 @@ call('HLEN', cache)
 call('HLEN', terms)
 local n_index, tokens = call('ZCARD', index), call('LLEN', wake)
 local n_before_gone, n_before_cached = n_items + 2 * n_known, #rest - 3 * n_cached
-if traced and n_cached > 0 then args = { unpack(ARGV, 1, 16 + n_before_cached) } end -- objects may be secrets
+if traced and n_cached > 0 then args = { unpack(ARGV, 1, 17 + n_before_cached) } end -- objects may be secrets
 
 --- @include older
 local record = call('HGET', streams, stream)
@@ -44,8 +45,12 @@ if n_dead > 0 or #unrouted > 0 then
   --- @include unrouted
 end
 if #items > 0 then
+  local before = math.max(stamp, now - 1)
   added = enqueue(items, priority, keep_pending)
   call('HSET', meta, 'stamp', stamp)
+  if link ~= '' then
+    --- @include keep_link
+  end
 end
 if n_known > 0 then call('HSET', known, unpack(rest, n_items + 1, n_before_gone)) end
 if n_before_cached > n_before_gone then call('HDEL', known, unpack(rest, n_before_gone + 1, n_before_cached)) end

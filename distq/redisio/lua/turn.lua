@@ -6,14 +6,15 @@
 -- where there are none. alone is 1 where the claim is a suspect, and where the session is to claim no more until it
 -- holds nothing and can claim one. promoted counts what became pending: what was due, what came back without a delay,
 -- and what was dead, which revived counts alone. A resent turn changes nothing and answers the same, save for these.
+-- With `wants_links` the reply ends with the spans that made the claimed items pending; see `include/linked`.
 -- `after` is the session's turn before, `op fence`, or empty where the caller does not care. Where Redis went back, its
 -- record shows another: then no claim changes, and the reply is BACK with that one.
 local ready, dirty, processing, claims, delayed, failures = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local dead, sessions, workers, meta, wake = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
+local dead, sessions, workers, meta, wake, links = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
 local time, session, op, after, want, max_clock_step =
   ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6]
 local max_retries, limiter, fleet_concurrency, revive_after = ARGV[7], ARGV[8], ARGV[9], ARGV[10]
-local n_ok, settlements = tonumber(ARGV[11]), { unpack(ARGV, 12) }
+local wants_links, n_ok, settlements = ARGV[11], tonumber(ARGV[12]), { unpack(ARGV, 13) }
 local call = redis.call
 -- The busy path decides what a queue costs: rare parts are included where they are needed, since to define a
 -- function costs at every call.
@@ -49,9 +50,10 @@ end
 local refusals = #refused > 0 and table.concat(refused, ',') or ''
 
 --- @include claim
+--- @include linked
 local found_less, wait = #popped / 2 < asked, 0
 if found_less or tokens == 0 or ((first[2] or revive_after ~= '') and call('HGET', meta, 'coverer') == number) then
   --- @include waking
 end
 call('HSET', meta, 'stamp', last_stamp, number, this_turn .. fence .. ' ' .. alone .. ' ' .. refusals)
-return { fence, wait, alone, refusals, dispositions, popped, records, promoted + revived + added, revived }
+return { fence, wait, alone, refusals, dispositions, popped, records, promoted + revived + added, revived, linked }

@@ -63,6 +63,7 @@ def dispositions_of(endings: Sequence[Ending], answer: Answer) -> list[Dispositi
 
 def requests_of(answer: Answer) -> list[Request]:
     """Return what was claimed."""
+    links = answer.links or [""] * len(answer.claimed)
     return [
         Request(
             item,
@@ -70,6 +71,7 @@ def requests_of(answer: Answer) -> list[Request]:
             priority=stood.priority,
             fence=answer.fence,
             enqueued_at=stood.since / 1e6,
+            link=link,
         )
-        for (item, stood), failure in zip(answer.claimed, answer.failures, strict=True)
+        for (item, stood), failure, link in zip(answer.claimed, answer.failures, links, strict=True)
     ]

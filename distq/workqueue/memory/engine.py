@@ -42,7 +42,7 @@ class MemoryEngine:
         self.changed.notify_all()
 
     def add(
-        self, keys: Sequence[bytes], *, priority: int, delay: int, max_length: int | None
+        self, keys: Sequence[bytes], *, priority: int, delay: int, max_length: int | None, link: str = ""
     ) -> tuple[int, int]:
         """Make keys pending, now or after ``delay`` µs; return how many were not, and how many fitted."""
         names = [key.decode() for key in keys]
@@ -51,7 +51,7 @@ class MemoryEngine:
             if delay > 0:
                 answer = items.add_after(now, names, priority, delay, max_length)
             else:
-                answer = items.add(now, names, priority, max_length)
+                answer = items.add(now, names, priority, max_length, link)
             self.note_change()
         return answer
 

@@ -5,7 +5,7 @@ most one claim, each independent of the other.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 Item = str
@@ -38,6 +38,14 @@ class Claim(NamedTuple):
     session: int
     fence: int
     stood: Now
+
+
+class Link(NamedTuple):
+    """The span that gave the stamps from ``first`` to ``last`` to what it made pending."""
+
+    first: int
+    last: int
+    span: str
 
 
 @dataclass(frozen=True)
@@ -91,6 +99,7 @@ class Policy(NamedTuple):
     max_retries: int | None = None
     fleet_concurrency: int | None = None
     revive_after: int | None = None
+    wants_links: bool = False
 
 
 class Ending(NamedTuple):
@@ -114,7 +123,8 @@ class Answer:
 
     ``alone``: a suspect was claimed, or the session is to claim no more until it
     holds nothing and can claim one; ``promoted``: how many items became pending, since their delay ended or
-    they came back without one, or they were ``revived``.
+    they came back without one, or they were ``revived``. ``links`` are the spans that made the claimed items
+    pending, '' where none is known, of a turn that asks for them.
     """
 
     fence: int
@@ -125,6 +135,7 @@ class Answer:
     failures: Sequence[FailureHistory | None]
     promoted: int = 0
     revived: int = 0
+    links: Sequence[str] = field(default_factory=list)
 
 
 class WentBack(NamedTuple):

@@ -1,11 +1,12 @@
 """What becomes of items: how adds merge, where they stand, what is remembered of their failures."""
 
+import bisect
 import heapq
 import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from distq.workqueue.memory.entries import Claim, Dead, FailureHistory, Item, Later, Now
+from distq.workqueue.memory.entries import Claim, Dead, FailureHistory, Item, Later, Link, Now
 
 _PROMOTED_AT_ONCE = 100
 
@@ -13,6 +14,8 @@ _CRASHES_COUNT_FOR = 72 * 3600 * 1_000_000
 """How long a crash counts, µs, from when its claim began: a fence is that time."""
 
 _CRASHES_KEPT = 10
+
+_LINKS_KEPT = 10_000
 
 
 class Items:
@@ -27,14 +30,17 @@ class Items:
         self.claims: dict[Item, Claim] = {}
         self.failures: dict[Item, FailureHistory] = {}
         self.dead: dict[Item, Dead] = {}
+        self.links: list[Link] = []
         self.stamp = 0
 
     # Producers
 
-    def add(self, now: int, items: Sequence[Item], priority: int, max_length: int | None) -> tuple[int, int]:
+    def add(
+        self, now: int, items: Sequence[Item], priority: int, max_length: int | None, link: str = ""
+    ) -> tuple[int, int]:
         """Make items pending now; return how many were not, and how many fitted."""
         fitted = self._fitting(items, max_length)
-        return self.enqueue(now, fitted, priority) if fitted else 0, len(fitted)
+        return self.enqueue(now, fitted, priority, link=link) if fitted else 0, len(fitted)
 
     def add_after(
         self, now: int, items: Sequence[Item], priority: int, delay: int, max_length: int | None
@@ -62,27 +68,41 @@ class Items:
                     return items[:place]
         return items
 
-    def enqueue(self, now: int, items: Sequence[Item], priority: int, *, keep_pending: bool = False) -> int:
+    def enqueue(
+        self, now: int, items: Sequence[Item], priority: int, *, keep_pending: bool = False, link: str = ""
+    ) -> int:
         """Make items pending now, in their order; return how many were not.
 
         That supersedes a delay, whose higher priority stays, and revives the dead; with
         ``keep_pending`` what is delayed or dead stays so. What is due was pending before, noticed or
-        not: it keeps its place unless it is raised.
+        not: it keeps its place unless it is raised. ``link`` is the span that does so.
         """
-        self.stamp = max(self.stamp, now - 1)
+        before = self.stamp = max(self.stamp, now - 1)
         new = 0
         for item in items:
-            before = self.pending.get(item)
-            if keep_pending and (isinstance(before, Later) or item in self.dead):
+            entry = self.pending.get(item)
+            if keep_pending and (isinstance(entry, Later) or item in self.dead):
                 continue
             self.stamp += 1
             self.dead.pop(item, None)
-            if isinstance(before, Now):
-                self._raise(item, before, priority)
+            if isinstance(entry, Now):
+                self._raise(item, entry, priority)
             else:
                 new += 1
-                self.pending[item] = self._entry(now, before, priority)
+                self.pending[item] = self._entry(now, entry, priority)
+        if link and self.stamp > before:
+            self.links = [*self.links, Link(before + 1, self.stamp, link)][-_LINKS_KEPT:]
         return new
+
+    def link_of(self, stood: Now) -> str:
+        """Return the span that made an item pending which stands so; '' where none is known.
+
+        A full ms is no stamp of an add: a delay ended then, or the time among the dead.
+        """
+        place = bisect.bisect_left(self.links, stood.since, key=lambda link: link.last)
+        if stood.since % 1000 == 0 or place == len(self.links) or self.links[place].first > stood.since:
+            return ""
+        return self.links[place].span
 
     def _entry(self, now: int, before: Later | None, priority: int) -> Now:
         if before is None:
@@ -143,7 +163,7 @@ class Items:
     def revive(self, now: int, after: int) -> int:
         """Make pending what was parked so long ago, if time may mend why, some at a time; return how many.
 
-        It is pending as of then, and its failures are kept: it gets one attempt.
+        It is pending as of then, to the ms, and its failures are kept: it gets one attempt.
         """
         due = sorted(
             (parked.since, item)
@@ -153,7 +173,7 @@ class Items:
         revived = due[:_PROMOTED_AT_ONCE]
         for since, item in revived:
             del self.dead[item]
-            self.pending[item] = Now(0, since + after)
+            self.pending[item] = Now(0, (since + after) // 1000 * 1000)
         return len(revived)
 
     def next_due(self, revive_after: int | None = None) -> int | None:

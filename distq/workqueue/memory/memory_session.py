@@ -96,6 +96,7 @@ class MemorySession:
                 self._settings.max_retries,
                 self._settings.fleet_concurrency,
                 self._settings.revive_after,
+                self._settings.wants_links,
             ),
             max_clock_step=_MAX_CLOCK_STEP,
         )

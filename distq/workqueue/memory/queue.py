@@ -3,6 +3,7 @@
 from distq.clock import SYSTEM_CLOCK, Clock
 from distq.errors import ConfigError
 from distq.metrics import MetricsProvider
+from distq.spans import SpanProvider
 from distq.wording import a_type
 from distq.workqueue.handle import QueueHandle
 from distq.workqueue.memory.engine import MemoryEngine
@@ -33,6 +34,7 @@ class MemoryQueue(QueueHandle):
         claim_duration: float = 30.0,
         max_length: int | None = None,
         metrics: MetricsProvider | None = None,
+        spans: SpanProvider | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         if shares is not None and not isinstance(shares, MemoryQueue):
@@ -49,6 +51,7 @@ class MemoryQueue(QueueHandle):
             claim_duration=claim_duration,
             max_length=max_length,
             metrics=metrics,
+            spans=spans,
             clock=engine.clock,
         )
 

@@ -65,7 +65,7 @@ class QueueState:
         """
         session = self.sessions.live(number, nonce)
         if session is not None and session.op == op:
-            return self._answered_before(number, session, endings)
+            return self._answered_before(number, session, endings, policy)
         self.sessions.advance_clock(now, max_clock_step)
         session = self.sessions.live(number, nonce)
         if session is None:
@@ -88,19 +88,26 @@ class QueueState:
                 revived = self.items.revive(now, policy.revive_after)
             names, alone = self._claim(now, number, fence, want)
         session.alone = alone
-        answer = self._answer(session, dispositions, names)
+        answer = self._answer(session, dispositions, names, policy)
         return replace(answer, promoted=promoted + revived + self._added, revived=revived)
 
-    def _answered_before(self, number: int, session: Session, endings: Sequence[Ending]) -> Answer:
+    def _answered_before(
+        self, number: int, session: Session, endings: Sequence[Ending], policy: Policy
+    ) -> Answer:
         """Answer from what stands: nothing happens twice."""
         held = self.items.held_by(number)
         names = [item for item in held if self.items.claims[item].fence == session.fence]
-        return self._answer(session, self._dispositions(endings), names)
+        return self._answer(session, self._dispositions(endings), names, policy)
 
-    def _answer(self, session: Session, dispositions: Sequence[str], names: Sequence[Item]) -> Answer:
+    def _answer(
+        self, session: Session, dispositions: Sequence[str], names: Sequence[Item], policy: Policy
+    ) -> Answer:
         claimed = [(item, self.items.claims[item].stood) for item in names]
         failures = [self.items.first_line_of_failure(item) for item in names]
-        return Answer(session.fence, session.alone, session.refused, dispositions, claimed, failures)
+        links = [self.items.link_of(stood) for _, stood in claimed] if policy.wants_links else list[str]()
+        return Answer(
+            session.fence, session.alone, session.refused, dispositions, claimed, failures, links=links
+        )
 
     def _dispositions(self, endings: Sequence[Ending]) -> list[str]:
         """Return where items stand whose claim ended in no success: due time in ms, parked or pending."""

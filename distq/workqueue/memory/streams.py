@@ -32,6 +32,7 @@ class Streams:
         gone: Sequence[str],
         unrouted: Mapping[Item, str] | None = None,
         parked_as: str = "",
+        link: str = "",
     ) -> list[str | int]:
         """Add a batch and move a stream from one position to the next, or do nothing.
 
@@ -49,7 +50,9 @@ class Streams:
             return ["MISMATCH", stored.position if stored else ""]
         self._unpark([parked_as + name for name in (*gone, *known)], _reason(parked_as))
         items = [*items, *self._park(now, unrouted or {}, _reason(parked_as))]
-        added = self._items.enqueue(now, items, priority, keep_pending=keep_pending) if items else 0
+        added = 0
+        if items:
+            added = self._items.enqueue(now, items, priority, keep_pending=keep_pending, link=link)
         self.known |= known
         for name in gone:
             self.known.pop(name, None)

@@ -18,4 +18,5 @@
   if #settlements > others then
     --- @include dispositions
   end
-  return { fence, 0, tonumber(alone), refusals, dispositions, popped, records, 0, 0 }
+  --- @include linked
+  return { fence, 0, tonumber(alone), refusals, dispositions, popped, records, 0, 0, linked }
