@@ -29,6 +29,7 @@ class _Term:
 
     identity = "benchmark"
     epoch = "1"
+    began = 0.0
 
     def may_act(self) -> bool:
         return True

@@ -38,7 +38,18 @@ QUEUE_COLUMNS = [
 ]
 ITEM_COLUMNS = ["KEY", "STATE", "PRIORITY", "FAILURES", "SINCE", "DUE", "WORKER", "LAST ERROR"]
 _WORKERS = ["WORKER", "QUEUE", "HOST", "PID", "VERSION", "UP", "HEARTBEAT", "PROCESSING", "DONE", "FAILED"]
-_STREAMS = ["QUEUE", "RESOURCE", "LEADER", "EPOCH", "VERSION", "SYNCED", "LAG", "CACHED"]
+_STREAMS = [
+    "QUEUE",
+    "RESOURCE",
+    "LEADER",
+    "SINCE",
+    "EPOCH",
+    "VERSION",
+    "SYNCED",
+    "LAG",
+    "CACHED",
+    "LAST ERROR",
+]
 
 
 def inspector(settings: Settings) -> "Inspector":
@@ -334,11 +345,13 @@ def leader(*, settings: Settings, as_json: bool, queue: str | None) -> None:
             stream.queue,
             stream.resource,
             _leader(stream, now),
+            _age_since(stream.leader_since, now),
             stream.epoch,
             stream.version or "-",
             "yes" if stream.synced else "no" if stream.gone_since is None else "-",
             "-" if stream.lag is None else age(stream.lag),
             "-" if stream.cached is None else str(stream.cached),
+            _last_error(stream, now),
         ]
         for stream in found
     ]
@@ -350,6 +363,15 @@ def _leader(stream: "StreamInfo", now: float) -> str:
     """Return who leads, or who did and since when nobody does."""
     name = stream.leader or "-"
     return name if stream.gone_since is None else f"gone {_age_since(stream.gone_since, now)} ({name})"
+
+
+def _last_error(stream: "StreamInfo", now: float) -> str:
+    """Return what a stream failed on last, and since when it does, or how long ago that was."""
+    if stream.last_error is None:
+        return "-"
+    if stream.failing_since is not None:
+        return f"for {_age_since(stream.failing_since, now)}: {stream.last_error}"
+    return f"{_age_since(stream.last_error_at, now)} ago: {stream.last_error}"
 
 
 def nobody_leads_since(streams: "Sequence[StreamInfo]") -> float | None:

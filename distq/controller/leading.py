@@ -15,20 +15,26 @@ from distq.client.outage import Outage
 from distq.clock import SYSTEM_CLOCK
 from distq.config import Settings
 from distq.controller.controller import Controller
+from distq.controller.redis_reach import LOOK_EVERY, RedisReach
 from distq.controller.stream.source_config import SourceConfig
 from distq.controller.stream.sources import Source, sources
 from distq.controller.stream.stream_source import StreamSource
+from distq.controller.term import Term
 from distq.errors import ApiError, LeaseLost, RedisError
 from distq.leaderelection import LeaderElectionConfig, LeaderElector, LeaseLock
-from distq.metrics import STREAM_LAG, STREAM_SYNCED, MetricsProvider, Sample
+from distq.metrics import REDIS_UP, STREAM_LAG, STREAM_SYNCED, MetricsProvider, Sample
 from distq.redisio.queue_store import QueueStore
 from distq.spans import SpanProvider
-from distq.wording import counted
-from distq.workqueue.admission import LOOK_EVERY, Admission
+from distq.wording import counted, duration
+from distq.workqueue.admission import Admission
 from distq.workqueue.queue import Queue
 
 CHECK_EVERY = 0.2
 """Seconds between checks whether all streams are synced."""
+
+PATIENCE = 2
+"""Lease durations for which a leader that reaches no Redis keeps the lease; a follower that reaches none
+competes for one. So none takes it who would have to give it up, and a Redis that restarts costs no term."""
 
 LEAVE_TIME = 0.8
 """Seconds that streams get to end; one that waits for an answer commits nothing later than its term."""
@@ -39,6 +45,7 @@ _logger = logging.getLogger("distq")
 class Candidate:
     """Competes for a Lease, and runs the watches of all controllers while it holds it.
 
+    It withdraws from the election where it reaches no Redis for long, until it does: another may reach it.
     ``on_failure`` receives why it cannot go on: LeaseLost, QueueTaken, or what a stream raised.
     """
 
@@ -75,11 +82,14 @@ class Candidate:
         )
         self._stop = threading.Event()
         self._resign = threading.Event()  # after the streams, which may act only while the term lasts
+        self._reach = RedisReach(self._queues())
+        self._withdrawn = self._lost = False
         self._thread = threading.Thread(target=self._run, name="distq-election", daemon=True)
 
     def start(self) -> None:
         """Start competing."""
         self._thread.start()
+        threading.Thread(target=self._watch_redis, name="distq-redis-reach", daemon=True).start()
 
     def stop(self) -> None:
         """End the streams, then release the lease; return at once."""
@@ -97,7 +107,7 @@ class Candidate:
 
     def left_behind(self) -> str:
         """Return which lease was not released, or nothing."""
-        if self._elector.get_leader() != self._lock.identity:
+        if self._lost or self._elector.get_leader() != self._lock.identity:
             return ""
         return f"the lease {self._lock.describe()} expires by itself"
 
@@ -106,7 +116,9 @@ class Candidate:
         return self._elector.is_leader()
 
     def gauges(self) -> Iterator[Sample]:
-        """Yield how far the streams are while this process leads."""
+        """Yield how far the streams are while this process leads; after it withdrew, that Redis is away."""
+        if self._withdrawn and not self.is_leader():  # perhaps nobody leads, who would tell
+            yield from ((REDIS_UP, (queue.name,), 0.0) for queue in self._queues())
         for feed in self._feeds:
             yield from feed.gauges()
 
@@ -122,6 +134,8 @@ class Candidate:
 
     def unready(self) -> str:
         """Return why this process neither leads nor could take over, or nothing."""
+        if self._withdrawn:
+            return f"{self._lock.describe()}: left to others until a Redis answers"
         if self._elector.may_act() or (not self.is_leader() and self._elector.get_leader()):
             return ""
         return f"{self._lock.describe()}: not seen, or not renewed"
@@ -132,14 +146,49 @@ class Candidate:
             with suppress(RedisError):  # each term looks again
                 while not (self._stop.is_set() or entrance.is_open()):
                     self._stop.wait(LOOK_EVERY)
-            self._elector.run(self._resign)
-            if not self._stop.is_set():
-                raise LeaseLost(f"lost the lease {self._lock.describe()}: another may lead. Start again.")
+            while not self._stop.is_set():
+                self._compete()
         except BaseException as error:  # noqa: BLE001 - the manager raises it
+            self._lost = isinstance(error, LeaseLost)
             self._on_failure(error)
 
+    def _compete(self) -> None:
+        """Compete for the lease, and keep it, until this process stops or withdraws; raise LeaseLost."""
+        self._resign, self._withdrawn = threading.Event(), False
+        if self._stop.is_set():  # perhaps just before there was this event to set
+            return
+        self._elector.run(self._resign)
+        if self._withdrawn:
+            self._wait_for_redis()
+        elif not self._stop.is_set():
+            raise LeaseLost(f"lost the lease {self._lock.describe()}: another may lead. Start again.")
+
+    def _wait_for_redis(self) -> None:
+        lasted = 0.0
+        while (silence := self._reach.silence) and not self._stop.wait(CHECK_EVERY):
+            lasted = silence
+        if not self._stop.is_set():
+            _logger.info("%s: Redis answers again after %s", self._lock.describe(), duration(lasted))
+
+    def _watch_redis(self) -> None:
+        """Look each second whether Redis answers, and withdraw from the election where it does not."""
+        lease = self._settings.lease_duration
+        while self._thread.is_alive() and not self._stop.wait(LOOK_EVERY):
+            self._reach.look()
+            silence = self._reach.silence
+            if self._withdrawn or silence <= (PATIENCE * lease if self.is_leader() else lease):
+                continue
+            name, lasts = self._lock.describe(), duration(silence)
+            _logger.warning("%s: no Redis answers for %s: left to others until one does", name, lasts)
+            self._withdrawn = True
+            self._resign.set()  # the streams reach nothing that they could leave in order
+        self._reach.close()
+
+    def _queues(self) -> list[Queue]:
+        return [each.queue for each in self._controllers if isinstance(each.queue, Queue)]
+
     def _entrance(self) -> "_Entrance":
-        return _Entrance([each.queue for each in self._controllers if isinstance(each.queue, Queue)])
+        return _Entrance(self._queues())
 
     def _enter(self, feeds: Sequence["_Feed"], over: threading.Event) -> None:
         """Wait until nobody works on the queues for something else; others may have come since the start."""
@@ -159,7 +208,8 @@ class Candidate:
         """Run all sources until this process stops, the term is over or one of them fails."""
         lease = self._settings.lease_duration
         _logger.info("leading  %s as %s (lease %g s)", self._lock.describe(), self._lock.identity, lease)
-        self._feeds = feeds = [self._feed(controller) for controller in self._controllers]
+        resign, term = self._resign, Term(self._elector, over)
+        self._feeds = feeds = [self._feed(controller, term) for controller in self._controllers]
         halt = threading.Event()
         threads = [
             threading.Thread(target=feed.run, args=(source, halt), name=f"distq-{feed.name}", daemon=True)
@@ -178,7 +228,7 @@ class Candidate:
             halt.set()
             self._wait_for(threads)
             self._feeds = []
-            self._resign.set()
+            resign.set()
 
     def _shall_end(self, over: threading.Event) -> bool:
         return self._stop.is_set() or over.is_set()
@@ -192,13 +242,13 @@ class Candidate:
         if left := [thread.name for thread in threads if thread.is_alive()]:
             _logger.warning("%s: left behind without an answer", ", ".join(left))
 
-    def _feed(self, controller: Controller) -> "_Feed":
+    def _feed(self, controller: Controller, term: Term) -> "_Feed":
         assert isinstance(controller.queue, Queue)  # noqa: S101  # the Manager gives no other
         config = SourceConfig(
             queue=controller.name,
             connection=controller.queue.connection,
             client=self._client,
-            leadership=self._elector,
+            leadership=term,
             owner=self._lock.describe(),
             revision=self._settings.revision or controller.revision,
             resync_period=controller.resync_period,

@@ -22,7 +22,7 @@ from distq.controller.shutdown import Shutdown
 from distq.controller.worker.dispatcher import Dispatcher
 from distq.controller.worker.event_loop import EventLoop
 from distq.controller.worker.waiting import waits_for
-from distq.errors import ConfigError, RedisError, Unsettled, short_tracebacks
+from distq.errors import ConfigError, DistqError, RedisError, Unsettled, short_tracebacks
 from distq.metrics import MetricsProvider
 from distq.redisio.connection import Connection
 from distq.spans import SpanProvider
@@ -312,6 +312,7 @@ def _raise_first(*reasons: Message | None) -> None:
     found = [error for error in errors if isinstance(error, BaseException)]
     others = {repr(error): error for error in found[1:] if repr(error) != repr(found[0])}
     for error in others.values():
-        _logger.error("the end had another cause, too", exc_info=error)
+        trace = None if isinstance(error, DistqError) else error  # ours say all in one line
+        _logger.error("the end had another cause, too: %s", error, exc_info=trace)
     if found:
         raise found[0]

@@ -163,16 +163,22 @@ class WorkerInfo:
 class StreamInfo:
     """One watched resource feeding one queue.
 
-    ``leader`` is who committed last, ``gone_since`` since when it leads no more: None while it does, and
-    where a distq 0.1.0 led. ``version`` is the checkpoint, None during a full list; ``lists`` counts the
-    full lists that this leader made; ``lag`` is the age in seconds of its oldest event that is not yet
-    committed; ``cached`` counts the objects in Redis, None where the watch is not cached.
+    ``leader`` is who committed last, since its term began (``leader_since``, None where a distq 0.1.0 led),
+    ``gone_since`` since when it leads no more: None while it does, and where a distq 0.1.0 led. ``version``
+    is the checkpoint, None during a full list; ``lists`` counts the full lists that this leader made; ``lag``
+    is the age in seconds of its oldest event that is not yet committed; ``cached`` counts the objects in
+    Redis, None where the watch is not cached.
+
+    ``last_error`` is what this leader failed on last, of at most 1000 letters, None where on nothing;
+    ``failing_since`` is since when it goes on failing, None where it works again, or leads no more. What
+    Redis itself refused is told once it no longer does.
     """
 
     queue: str
     resource: str
     namespace: str | None
     leader: str | None
+    leader_since: Timestamp | None
     gone_since: Timestamp | None
     epoch: str
     version: str | None
@@ -180,6 +186,9 @@ class StreamInfo:
     lists: int
     lag: float | None
     cached: int | None
+    last_error: str | None
+    last_error_at: Timestamp | None
+    failing_since: Timestamp | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,6 +185,7 @@ def _stream_info(queue: str, name: str, stream: StreamRecord, now: float, cached
         resource=words_of(about.get("resource")) or name,
         namespace=words_of(about.get("namespace")),
         leader=words_of(about.get("leader")),
+        leader_since=_moment(about.get("led_since")),
         gone_since=_moment(gone_since),
         epoch=stream.epoch,
         version=None if listing else stream.position,
@@ -192,6 +193,9 @@ def _stream_info(queue: str, name: str, stream: StreamRecord, now: float, cached
         lists=count_of(about.get("lists")),
         lag=stream.moment("lag") if gone_since is None else None,
         cached=cached,
+        last_error=words_of(about.get("error")) or None,
+        last_error_at=_moment(about.get("error_at")),
+        failing_since=_moment(about.get("failing_since")) if gone_since is None else None,
     )
 
 

@@ -172,11 +172,39 @@ def test_a_leader_that_has_gone_is_shown_as_gone(distq: CommandLine, redis: Conn
     assert re.fullmatch(r"gone [23]m\d+s \(ada\)", leaders["v1/Left"])
     assert re.fullmatch(r"gone [45]m\d+s \(bob\)", leaders["v1/Lost"])
     assert (leaders["v1/Leads"], leaders["v1/Old"]) == ("eve", "old")
-    assert rows["v1/Lost"][-3:-1] == ["-", "-"]
+    assert rows["v1/Lost"][-4:-2] == ["-", "-"]
     lines = [json.loads(line) for line in distq("leader", "--json").stdout.splitlines()]
     gone = {line["resource"]: line["gone_since"] for line in lines}
     assert (gone["v1/Leads"], gone["v1/Old"]) == (None, None)
     assert gone["v1/Lost"].endswith("Z")
+
+
+def test_a_leader_tells_since_when_and_what_it_failed_on(distq: CommandLine, redis: Connection) -> None:
+    """And whether it still does; of one of 0.1.0, and of what never failed, there is a dash."""
+    Queue("foos", redis).add("a")
+    now = redis.now()
+    error = {"error": "secrets is forbidden", "error_at": now - 31}
+    abouts: dict[str, dict[str, object]] = {
+        "v1/Fails": {"led_since": now - 3670, **error, "failing_since": now - 252},
+        "v1/Healed": {"led_since": now - 3670, **error},
+        "v1/Old": {},
+    }
+    for name, about in abouts.items():
+        StreamStore(redis, "foos", name).commit(
+            epoch="1", after="", new="7", batch="b", about={"resource": name, "leader": "ada", **about}
+        )
+    rows = {line.split()[1]: re.split(r"  +", line) for line in distq("leader").stdout.splitlines()[1:]}
+    assert [(row[3], row[-1]) for row in rows.values()] == [
+        ("1h1m", "for 4m12s: secrets is forbidden"),
+        ("1h1m", "31s ago: secrets is forbidden"),
+        ("-", "-"),
+    ]
+    fails, healed, old = [json.loads(line) for line in distq("leader", "--json").stdout.splitlines()]
+    told = ("leader_since", "last_error", "last_error_at", "failing_since")
+    assert [old[name] for name in told] == [None] * 4
+    assert all(fails[name] for name in told)
+    assert healed["failing_since"] is None
+    assert healed["last_error_at"].endswith("Z")
 
 
 def test_the_objects_that_a_watch_keeps_are_counted(distq: CommandLine, redis: Connection) -> None:
@@ -188,7 +216,7 @@ def test_the_objects_that_a_watch_keeps_are_counted(distq: CommandLine, redis: C
             epoch="1", after="", new="7", batch="b", objects=objects, about={"resource": name, **about}
         )
     rows = [line.split() for line in distq("leader").stdout.splitlines()]
-    assert [row[-1] for row in rows] == ["CACHED", "2", "-"]
+    assert [row[8] for row in rows] == ["CACHED", "2", "-"]
     lines = [json.loads(line) for line in distq("leader", "--json").stdout.splitlines()]
     assert [line["cached"] for line in lines] == [2, None]
 

@@ -16,6 +16,7 @@ from typing import Any
 from distq.client import Client
 from distq.controller.stream.source_config import SourceConfig
 from distq.controller.stream.stream_source import StreamSource
+from distq.controller.term import Term
 from distq.controller.watches import For, Object, ResourceWatch, Watches, identities
 from distq.informer import pager
 from distq.leaderelection import LeaderElectionConfig, LeaderElector, LeaseLock
@@ -44,7 +45,8 @@ def compete(scene: Scene, watch: ResourceWatch, stop: threading.Event) -> None:
     """Compete for the Lease, and feed the queue while leading."""
 
     def lead(over: threading.Event) -> None:
-        config = SourceConfig(queue=QUEUE, connection=scene.connection, client=client, leadership=elector)
+        term = Term(elector, over)
+        config = SourceConfig(queue=QUEUE, connection=scene.connection, client=client, leadership=term)
         (identity,) = identities([watch])
         StreamSource(watch, config, identity=identity, namespace=scene.namespace).run(over)
 

@@ -40,6 +40,7 @@ class Term:
     epoch: str = "1"
     identity: str = "leader-1"
     lasts: bool = True
+    began: float = field(default_factory=SYSTEM_CLOCK.monotonic)
 
     def may_act(self) -> bool:
         """Return whether it still lasts."""
@@ -108,7 +109,7 @@ class Scene:
         if self._expired:
             client.refusals.append(Expired("too old resource version", status=410, reason="Expired"))
             self._expired = False
-        term = Term(epoch, f"leader-{epoch}")
+        term = Term(epoch, f"leader-{epoch}", began=clock.monotonic())
         settings = SourceConfig(
             connection=connection or self.connection,
             client=client,

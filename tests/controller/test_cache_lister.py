@@ -261,12 +261,12 @@ def test_who_waits_while_the_api_server_refuses_learns_what_it_says(scene: Scene
     client = RefusedClient(scene.kubeconfig)
     leader = scene.leader(cached(scene), client=client)
     leader.start()
-    eventually(lambda: (record := scene.record()) and record.about.get("problem"))
+    eventually(lambda: (record := scene.record()) and record.about.get("failing_since"))
     with pytest.raises(CacheNotSynced, match=r"leader-1 cannot list it: configmaps is forbidden"):
         lister(scene, timeout=0.2).list()
     client.refuses = False
     assert lister(scene).list() == []
-    eventually(lambda: (record := scene.record()) and "problem" not in record.about)
+    eventually(lambda: (record := scene.record()) and "failing_since" not in record.about)
     leader.stop()
 
 

@@ -11,11 +11,13 @@ from distq.controller.controller import Controller
 from distq.controller.leading import Candidate
 from distq.controller.stream.stream_source import StreamSource
 from distq.controller.watches import For, Owns
+from distq.metrics import REDIS_UP
 from distq.redisio.connection import Connection
 from distq.redisio.stream_store import stream_records
-from distq.testing import EmulatedApiServer
+from distq.testing import EmbeddedValkey, EmulatedApiServer
 from distq.workqueue.queue import Queue
 from tests.support.eventually import eventually
+from tests.support.tcp_proxy import TcpProxy
 
 pytestmark = pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True)
 
@@ -81,6 +83,45 @@ def test_a_leader_that_stops_is_shown_as_gone_at_once(connection: Connection, tm
         candidate.join()
     assert not failures
     assert None not in leaders(connection)
+
+
+def test_who_withdrew_says_that_redis_is_away(
+    connection: Connection, redis_server: EmbeddedValkey, tmp_path: Path
+) -> None:
+    """Perhaps nobody leads, whose metrics would tell; it is not ready, and leads again by itself."""
+    failures: list[BaseException] = []
+    away = REDIS_UP, ("foos",), 0.0
+    with EmulatedApiServer() as server, TcpProxy(("127.0.0.1", redis_server.port)) as proxy:
+        behind = Connection(f"redis://127.0.0.1:{proxy.port}")
+        client = Client(server.kubeconfig(tmp_path / "kubeconfig"))
+        candidate = Candidate(
+            [Controller(Queue("foos", behind), print, watches=[For("v1/ConfigMap")])],
+            client=client,
+            lease=("default", "foos"),
+            settings=Settings(lease_duration=2.0, renew_deadline=1.6, retry_period=0.3),
+            on_failure=failures.append,
+        )
+        candidate.start()
+        eventually(lambda: leaders(connection) == [None])
+        assert away not in list(candidate.gauges())
+        proxy.mode = "refuse"
+        eventually(lambda: away in list(candidate.gauges()))
+        assert candidate.unready() == "default/foos: left to others until a Redis answers"
+        eventually(lambda: not holder(client))
+        proxy.mode = "pass"
+        eventually(lambda: candidate.is_leader() and not candidate.unready())
+        assert away not in list(candidate.gauges())
+        candidate.stop()
+        candidate.join()
+        behind.close()
+    assert not failures
+
+
+def holder(client: Client) -> str:
+    """Return who holds the Lease."""
+    lease = client.get("coordination.k8s.io/v1/Lease", "default/foos")
+    assert lease is not None
+    return str(lease["spec"]["holderIdentity"])
 
 
 def leaders(connection: Connection) -> list[float | None]:

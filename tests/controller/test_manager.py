@@ -22,11 +22,13 @@ from distq.controller.manager import Manager, _raise_first
 from distq.controller.shutdown import ONE_REQUEST
 from distq.controller.watches import Every, For, Owns, Watch
 from distq.errors import ApiError, ConfigError, LeaseLost, NotFound, QueueTaken, RedisUnavailable
+from distq.inspector import Inspector
 from distq.redisio.connection import Connection
 from distq.redisio.stream_store import stream_records
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
+from tests.controller.leading import Scene
 from tests.controller.test_dispatcher import left_over
 from tests.support.api_servers import ApiServer
 from tests.support.eventually import eventually
@@ -194,6 +196,30 @@ class TestEndToEnd:
         assert finished.is_set()
         assert left_over(connection, "foos") == {}
         assert holder(client, namespace) == "rival"
+
+    def test_losing_the_lease_to_silence_is_told_once(
+        self,
+        proxied: Client,
+        proxy: TcpProxy,
+        scene: Scene,
+        settings: Settings,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        """That it was not released, and expires by itself, has the same cause."""
+        manager = Manager(
+            [watching("foos", scene.namespace, print)],
+            redis=scene.connection,
+            client=proxied,
+            settings=settings,
+        )
+        with managing(manager, workers=False) as running:
+            eventually(lambda: Inspector(scene.connection).streams("foos"))
+            proxy.mode = "hang"
+            eventually(running.ended, timeout=60)
+            proxy.mode = "pass"
+        assert isinstance(running.error, LeaseLost)
+        assert "had another cause" not in caplog.text
+        assert "stopped before all was settled" not in caplog.text
 
     def test_an_unknown_resource_ends_it_and_frees_the_lease(
         self, api_server: ApiServer, connection: Connection, namespace: str, settings: Settings
@@ -526,4 +552,16 @@ def test_a_cause_that_both_sides_meet_is_reported_once(caplog: pytest.LogCapture
     with pytest.raises(QueueTaken) as raised:
         _raise_first(taken, QueueTaken(str(taken)), lost)
     assert raised.value is taken
-    assert [record.exc_info and record.exc_info[1] for record in caplog.records] == [lost]
+    assert [(record.getMessage(), record.exc_info) for record in caplog.records] == [
+        ("the end had another cause, too: not in time", None)
+    ]
+
+
+def test_another_cause_that_nobody_foresaw_is_told_with_its_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Only typed errors say in one line what happened."""
+    bug = KeyError("spec")
+    with pytest.raises(LeaseLost):
+        _raise_first(LeaseLost("lost"), bug)
+    assert [record.exc_info and record.exc_info[1] for record in caplog.records] == [bug]

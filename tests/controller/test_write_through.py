@@ -10,7 +10,7 @@ from distq.client.client import Client
 from distq.client.objects import Object
 from distq.client.writes import observed
 from distq.controller.cached.caches import Caches
-from distq.controller.cached.write_through import WriteThrough
+from distq.controller.cached.write_through import WriteThrough, writing_through
 from distq.controller.controller import Controller
 from distq.controller.manager import Manager
 from distq.controller.watches import For
@@ -50,6 +50,27 @@ def writing(scene: Scene, watch: For | None = None) -> Iterator[tuple[RecordingC
     client = RecordingClient(scene.kubeconfig)
     with observed(WriteThrough([caches(scene, watch)], client)):
         yield client, lister(scene, watch)
+
+
+@EMULATED
+def test_what_a_process_writes_by_goes_with_its_controllers(scene: Scene) -> None:
+    """A Manager that has ended leaves no connection to Redis; another one in the process opens its own."""
+    kept = caches(scene, cached(scene))
+    with scene.leading(cached(scene)):
+        pass
+    client = RecordingClient(scene.kubeconfig)
+    before = clients(scene)
+    for name in "ab":
+        with writing_through([kept], client, None):
+            client.create(config_map(scene.namespace, name))
+            assert name in names(lister(scene, cached(scene)).list())
+            assert clients(scene) > before
+        eventually(lambda: clients(scene) == before)
+
+
+def clients(scene: Scene) -> int:
+    """Return how many connections the server has."""
+    return len(scene.connection.execute("CLIENT", "LIST").splitlines())
 
 
 def ping(connection: Connection) -> None:

@@ -17,6 +17,7 @@ from tests.dashboard.conftest import HOSTILE_KEYS
 from tests.dashboard.test_rq_urls import items_in
 
 MARKUP = "</pre><script>alert(1)</script><img src=x onerror=alert(1)> {{ 7 * 7 }} ' \" & \x1b[31m"
+NONE = "\N{EN DASH}"
 
 
 class Read(HTMLParser):
@@ -267,12 +268,31 @@ def test_informers_tell_who_leads(browser: FlaskClient, connection: Connection, 
         "foos",
         "synced",
         "ada",
+        NONE,
         "7",
         "812",
         "0.2s",
         "2",
+        NONE,
     ]
     assert page.rows["stream-foos-2"][2] == "gone 1m30s"
+
+
+def test_informers_tell_since_when_they_lead_and_what_they_failed_on(
+    browser: FlaskClient, connection: Connection, queue: Queue
+) -> None:
+    """What still fails says since when, what works again how long ago it failed."""
+    queue.add("a")
+    now = connection.now()
+    about = {"leader": "ada", "led_since": now - 3700, "error": "<b>forbidden</b>", "error_at": now - 7300}
+    for name, said in (("fails", about | {"failing_since": now - 3700}), ("healed", about)):
+        stream = StreamStore(connection, "foos", name)
+        stream.commit(epoch="7", after="", new="812", batch="b", about={"resource": name, **said})
+    page = read(browser, "/informers")
+    fails, healed = (page.rows[f"stream-foos-{number}"] for number in (1, 2))
+    assert fails[4] == healed[4] == "1h1m"
+    assert fails[9] == "for 1h1m : <b>forbidden</b>"
+    assert healed[9] == "2h1m ago: <b>forbidden</b>"
 
 
 def test_nothing_is_said_about_nothing(browser: FlaskClient) -> None:

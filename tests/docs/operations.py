@@ -141,7 +141,13 @@ def fill(connection: Connection) -> Queue:
             "synced": True,
             "lists": 1,
             "lag": 0.0,
+            "led_since": connection.now() - 11_530,
         }
+        if number:
+            about |= {
+                "error": "no Redis at redis.example.com:6379: connection refused. Check DISTQ_REDIS_URL",
+                "error_at": connection.now() - 127,
+            }
         store = StreamStore(connection, "foos", f"stream-{number}")
         store.commit(epoch="13", after="", new="14", batch="b", about=about)
     return queue

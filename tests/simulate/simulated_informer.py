@@ -33,7 +33,7 @@ class SimulatedTerm:
         self.identity = identity
         self.lease = lease
         self.epoch = epoch
-        self.renewed_at = clock.monotonic()
+        self.began = self.renewed_at = clock.monotonic()
         self.lost = False
         self._clock = clock
 

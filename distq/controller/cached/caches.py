@@ -78,10 +78,16 @@ class Caches:
 
     def _hasty(self, queue: Queue) -> Connection:
         """Return the connection by which all caches keep what was written."""
-        present = queue.connection
-        if self._connections is None or self._connections[0] is not present:
-            self._connections = present, present.with_timeout(WRITE_WITHIN, repeats=True)
-        return self._connections[1]
+        present, connections = queue.connection, self._connections
+        if connections is None or connections[0] is not present:
+            self._connections = connections = present, present.with_timeout(WRITE_WITHIN, repeats=True)
+        return connections[1]
+
+    def close(self) -> None:
+        """Close the connection by which writes were kept; the next one opens another."""
+        connections, self._connections = self._connections, None
+        if connections is not None:
+            connections[1].close()
 
     def unwritten(self, cache: StreamCache) -> None:
         """Count a write that the cache does not show until the watch brings it."""

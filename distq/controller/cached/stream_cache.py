@@ -150,8 +150,8 @@ class StreamCache:
         leader = about.get("leader")
         if gone_since is not None:
             return f"nobody leads since {leader} did. Start an informer."
-        if about.get("problem"):
-            return f"{leader} cannot list it: {about['problem']}"
+        if about.get("failing_since") and not about.get("synced"):
+            return f"{leader} cannot list it: {about.get('error')}"
         if about.get("synced"):
             kept = ", ".join(sorted(record.cached_indices() or ())) or "nothing"
             return f"{leader} keeps {kept}, not {', '.join(self.caching.kept)}. Run one version everywhere."

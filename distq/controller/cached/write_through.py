@@ -31,8 +31,12 @@ def writing_through(
     """Let the caches use this client, and show what any Client of this process writes meanwhile."""
     for caches in controllers:
         caches.bind(client, metrics)
-    with observed(WriteThrough(controllers, client)):
-        yield
+    try:
+        with observed(WriteThrough(controllers, client)):
+            yield
+    finally:
+        for caches in controllers:
+            caches.close()
 
 
 class WriteThrough:

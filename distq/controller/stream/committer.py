@@ -41,7 +41,7 @@ _WORDS = {"": "nothing", MARK: "the mark to list everything"}
 
 
 class Leadership(Protocol):
-    """What a stream asks of the elector whose term it serves (``leaderelection.LeaderElector``)."""
+    """What a stream asks of the term that it serves (``controller.term.Term``)."""
 
     @property
     def identity(self) -> str:
@@ -50,6 +50,10 @@ class Leadership(Protocol):
     @property
     def epoch(self) -> str:
         """Return the version of the Lease write that began the term."""
+
+    @property
+    def began(self) -> float:
+        """Return when the term began, by the monotonic clock."""
 
     def may_act(self) -> bool:
         """Return whether the term was renewed so lately that nobody else can lead."""
@@ -61,9 +65,9 @@ class Committer:
     ``about`` returns what each commit leaves for people and for the next leader. ``present_version`` asks the
     cluster for its version now: it decides whether a higher epoch is a later leader or a memory of a cluster
     that was since restored. ``committed`` is called after each commit with how many keys were not pending
-    before, ``span`` is entered with how many it carries, where it carries anything, and gives the link to it.
-    ``parked_as`` stands before the names of objects that are parked. ``moved`` is true where Redis stands
-    elsewhere, until it is loaded again.
+    before, ``span`` is entered with how many it carries, where it carries anything, and gives the link to it;
+    ``failed`` is called with each error of Redis that is waited out. ``parked_as`` stands before the names of
+    objects that are parked. ``moved`` is true where Redis stands elsewhere, until it is loaded again.
     """
 
     def __init__(
@@ -77,6 +81,7 @@ class Committer:
         present_version: Callable[[], str],
         committed: Callable[[int], None],
         span: Callable[[int], AbstractContextManager[str]],
+        failed: Callable[[RedisError], None] = lambda _: None,
         parked_as: str = "",
     ) -> None:
         self.stream = store.stream
@@ -92,6 +97,7 @@ class Committer:
         self._present_version = present_version
         self._committed = committed
         self._span = span
+        self._failed = failed
         self._parked_as = parked_as
         self._server_ahead = self._asked_time_at = 0.0
         self._nonce = uuid.uuid4().hex[:12]
@@ -235,6 +241,7 @@ class Committer:
             except RedisError as error:
                 if self._stop.is_set():
                     raise
+                self._failed(error)
                 delay = backoff.delay()
                 logger.warning("%s: %s Trying again in %s.", self.stream, error, duration(delay))
                 self._clock.wait(self._stop, delay)

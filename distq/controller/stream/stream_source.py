@@ -19,13 +19,14 @@ from distq.controller.cached.handing_over import Place, handing_over
 from distq.controller.stream.batch import Batch
 from distq.controller.stream.committer import Committer
 from distq.controller.stream.known import NEVER, Known
+from distq.controller.stream.last_error import LastError
 from distq.controller.stream.mapping import keys_of
 from distq.controller.stream.relist import Replacement, Resync
 from distq.controller.stream.resync_schedule import ResyncSchedule
 from distq.controller.stream.routing import Router, RoutingError, parked_as_of
 from distq.controller.stream.source_config import SourceConfig
 from distq.controller.watches import ResourceWatch
-from distq.errors import ApiError, DistqError
+from distq.errors import DistqError
 from distq.informer.listwatch import ListWatch
 from distq.informer.reflector import Reflector
 from distq.informer.sink import PositionMoved
@@ -47,7 +48,7 @@ class StreamSource:
 
     For people: ``synced`` (it resumed, or its first list was committed), ``resumed_at`` (the version, where
     no list was needed), ``lists`` (whole ones), ``objects``, ``enqueued`` (keys that were not pending
-    before).
+    before), ``last_error``.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class StreamSource:
         self.lists = 0
         self.objects = 0
         self.enqueued = 0
+        self.last_error = LastError(config.clock)
         self._watch = watch
         self._config = config
         self._clock = config.clock
@@ -67,7 +69,6 @@ class StreamSource:
         self._parked_as = parked_as_of(watch, identity)
         self._caching = Caching.of(watch)
         self._cache_is_whole = False
-        self._problem = ""  # why a first list cannot be had
         self._list_watch = ListWatch(
             config.client,
             watch.resource,
@@ -79,6 +80,7 @@ class StreamSource:
         self._stop = threading.Event()
         self._opened = False  # the position is known
         self._left = False
+        self._open_since: float | None = None  # of a watch that did not fail yet
         self._fed: float | None = None  # when keys were enqueued last, by the server's clock
         self._must_list = False
         self._connected_at = ""  # the version from which the present watch began
@@ -136,6 +138,7 @@ class StreamSource:
 
     def connected(self) -> None:
         """Show in Redis who leads, and learn whether it still stands where we think."""
+        self._open_since = self._clock.monotonic()
         self._connected_at, self._bookmark = checkpoint_of(self._committer.position), ""
         self._committer.confirm()
 
@@ -149,6 +152,7 @@ class StreamSource:
             self._router.last_seen.forget_all()
             raise
         self._oldest = None
+        self.last_error.over()
         self._probe()
 
     def begin_list(self) -> None:
@@ -176,6 +180,7 @@ class StreamSource:
         if self._list.everything:
             self._resyncs.plan(self._clock.now())
         self._oldest = None
+        self.last_error.over()
         self._committer.commit(version)
         logger.info("%s: listed at version %s, objects: %d", self._list_watch, version, self.objects)
 
@@ -195,6 +200,8 @@ class StreamSource:
             return
         if self._connected_at and not self.synced:  # "too old" would have come by now
             self._note_resumed()
+        if self._open_since is not None and self._clock.monotonic() - self._open_since >= PROBE_INTERVAL:
+            self.last_error.over()  # what ends a watch at once would have come by now
         self._probe()
         if self.synced and self._resyncs.due() and self._resync():
             self.lists += 1
@@ -215,15 +222,11 @@ class StreamSource:
             logger.debug("%s: waits for its owners' resource: %s", self._list_watch, error)
         else:
             self._reflector.report(error)
-        if self._caching and self._opened and isinstance(error, ApiError) and not self.synced:
-            self._note_problem(error)
-
-    def _note_problem(self, error: ApiError) -> None:
-        """Let those who wait for the cache know what its first list waits for."""
-        self._problem = str(error)
-        if not self._committer.position and not self._committer.moved:
+        self._open_since = None
+        self.last_error.failed(error)
+        if self._opened and not self._committer.position and not self._committer.moved:
             with suppress(DistqError, PositionMoved):
-                self._committer.begin_list()
+                self._committer.begin_list()  # else nobody could see what the first list waits for
 
     def _open(self) -> None:
         config = self._config
@@ -244,6 +247,7 @@ class StreamSource:
             present_version=self._list_watch.version,
             committed=self._count,
             span=partial(config.commit_span, self.resource),
+            failed=self.last_error.failed,
             parked_as=self._parked_as,
         )
         self._load()
@@ -365,6 +369,7 @@ class StreamSource:
             "cluster": self._config.client.cluster_id(),
             "owner": self._config.owner,
             "leader": self._config.leadership.identity,
+            "led_since": self._moment(self._config.leadership.began),
             "revision": self._revision,
             "mapped": self._watch.mapped,
             **({"parked_as": self._parked_as} if self._parked_as else {}),
@@ -373,21 +378,25 @@ class StreamSource:
             "lists": self.lists,
             "objects": self.objects,
             "lag": round(self.lag, 3),
-            "seen": round(self._committer.server_time(), 3),
+            "seen": self._moment(self._clock.monotonic()),
             "fed": self._fed and round(self._fed, 3),
             "lease": self._config.lease_duration,
             **({"left": True} if self._left else {}),
             "resynced": round(self._resyncs.last, 3),
+            **self.last_error.about(self._moment),
             **self._about_cache(),
             **(self._config.purpose().about() if self._config.purpose else {}),
         }
 
+    def _moment(self, monotonic: float) -> float:
+        """Return when that was, by the server's clock."""
+        return round(self._committer.server_time() - self._clock.monotonic() + monotonic, 3)
+
     def _about_cache(self) -> dict[str, Any]:
-        """Return what readers of the cache want to know: where it is, whether it has all, or why not."""
+        """Return what readers of the cache want to know: where it is, and whether it has all."""
         if self._caching is None:
             return {}
         return {
             "watch": self._place.identity,
             **({"cached": self._caching.kept} if self._cache_is_whole else {}),
-            **({"problem": self._problem} if self._problem and not self.synced else {}),
         }
