@@ -260,7 +260,7 @@ def _item_facts(item: "ItemInfo", now: float) -> list[tuple[str, str]]:
     if item.dirty:
         facts.append(("pending", "again, after this"))
     if item.due:
-        facts.append(("due", _until(item.due, now)))
+        facts.append(("revived" if item.state == "dead" else "due", _until(item.due, now)))
     if item.priority:
         facts.append(("priority", str(item.priority)))
     if item.worker:

@@ -25,7 +25,7 @@ ORDERS = {
     "delayed": ("due first", "due last"),
     "processing": ("oldest session first", "newest session first"),
     "dirty": ("next first", "last first"),
-    "dead": ("oldest first", "newest first"),
+    "dead": ("oldest first, retries and crashes last", "newest first, retries and crashes first"),
 }
 """What the order of each state is, and the other way round."""
 

@@ -101,7 +101,8 @@ class ItemInfo:
     """One item of a queue.
 
     An item that is held and also pending is processing: ``dirty`` when it was added again, with a
-    ``due`` when it comes back later. ``since`` is when it got into its state (a delayed one: when it
+    ``due`` when it comes back later. A dead one has a ``due`` where an open handle revives it by then
+    (``revive_dead_after``). ``since`` is when it got into its state (a delayed one: when it
     last failed). ``claim_deadline`` is when its worker's claim lapses unless a heartbeat moves it.
     ``traceback`` is the last one, of at most 4 KiB. ``reason`` comes with being parked; ``last_error`` is
     then what the operator gave as a reason, where one parked it.

@@ -113,9 +113,22 @@ def item_infos(store: QueueStore, members: Sequence[bytes]) -> Read[list[ItemInf
     """Describe those that are items of the queue, in their order."""
     items = yield from queue_reads.items(store, members)
     sessions = {item.claim.session for item in items if item and item.claim}
-    holders = yield from queue_reads.holders(store, sessions)
+    asked: list[Read[Any]] = [queue_reads.holders(store, sessions)]
+    if any(item.time_may_mend for item in items if item):
+        asked.append(_revive_dead_after(store))
+    holders, *after = yield from gather(asked)
+    revive_after = after[0] if after else None
     found = zip(members, items, strict=True)
-    return [_item_info(store.name, shown(member), item, holders) for member, item in found if item]
+    return [
+        _item_info(store.name, shown(member), item, holders, revive_after) for member, item in found if item
+    ]
+
+
+def _revive_dead_after(store: QueueStore) -> Read[float | None]:
+    """Return after how many seconds the open handles revive a dead item; None where none of them does."""
+    workers = yield from queue_reads.worker_records(store)
+    said = (moment_of(about.get("revive_dead_after")) for about in workers.values())
+    return min((seconds for seconds in said if seconds), default=None)
 
 
 def page(store: QueueStore, states: Sequence[str], offset: int, limit: int) -> Read[list[ItemInfo]]:
@@ -130,7 +143,9 @@ def scan(store: QueueStore, structure: str, match: str) -> Iterator[list[bytes]]
         yield [member for member, _ in batch]
 
 
-def _item_info(queue: str, key: str, item: StoredItem, holders: Mapping[int, Holder]) -> ItemInfo:
+def _item_info(
+    queue: str, key: str, item: StoredItem, holders: Mapping[int, Holder], revive_after: float | None
+) -> ItemInfo:
     failure = _failure_of(item)
     failed_at = failure.failed_at_us or None
     worker, claim_deadline = _claimed_by(item.claim, holders)
@@ -142,7 +157,7 @@ def _item_info(queue: str, key: str, item: StoredItem, holders: Mapping[int, Hol
         priority=item.priority,
         failures=failure.count,
         since=_timestamp(item.since_us or failed_at),
-        due=_timestamp(item.due_us),
+        due=_due(item, revive_after),
         worker=worker,
         claim_deadline=claim_deadline,
         last_error=failure.error or None,
@@ -150,6 +165,13 @@ def _item_info(queue: str, key: str, item: StoredItem, holders: Mapping[int, Hol
         reason=failure.reason or None,
         traceback=failure.traceback or None,
     )
+
+
+def _due(item: StoredItem, revive_after: float | None) -> Timestamp | None:
+    """Return when an item comes back; of a dead one when time revives it."""
+    if item.time_may_mend and item.since_us is not None and revive_after is not None:
+        return Timestamp(item.since_us / 1e6 + revive_after)
+    return _timestamp(item.due_us)
 
 
 def _failure_of(item: StoredItem) -> FailureRecord:

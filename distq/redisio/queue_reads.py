@@ -20,6 +20,7 @@ from distq.redisio.scores import (
     decode_parked,
     decode_time,
     due_by,
+    may_time_mend,
     orders_of,
 )
 from distq.redisio.trace import ends_at
@@ -160,7 +161,7 @@ class StoredItem:
     """An item as the queue's structures have it.
 
     ``since_us`` is when it got into its state, None of a delayed one. ``due_us`` is when it comes back, of a
-    delayed item or of one that is processed until then.
+    delayed item or of one that is processed until then. Of a dead one time may mend why.
     """
 
     state: State
@@ -170,6 +171,7 @@ class StoredItem:
     dirty: bool = False
     claim: ClaimRecord | None = None
     failure: FailureRecord | None = None
+    time_may_mend: bool = False
 
 
 def items(store: QueueStore, keys: Sequence[bytes]) -> Read[list[StoredItem | None]]:
@@ -198,7 +200,7 @@ def _item(found: Sequence[bytes | None]) -> StoredItem | None:
     if delayed is not None:
         return StoredItem("delayed", due_priority, None, due_us, failure=failure)
     if dead is not None:
-        return StoredItem("dead", 0, decode_parked(dead), failure=failure)
+        return StoredItem("dead", 0, decode_parked(dead), failure=failure, time_may_mend=may_time_mend(dead))
     return None
 
 

@@ -57,6 +57,11 @@ def decode_parked(score: bytes | float) -> int | None:
     return decode_time(number - _ONE if number >= _ONE else number)
 
 
+def may_time_mend(score: bytes | float) -> bool:
+    """Return whether a dead item was parked for a reason that time may mend."""
+    return _ONE <= _number(score) < 2 * _ONE
+
+
 def orders_of(priority: int) -> tuple[str, str]:
     """Return the lowest score of a priority in ready or dirty and the first beyond, as Redis takes them."""
     return repr(math.ldexp(_ONE, -priority)), repr(math.ldexp(2 * _ONE, -priority))

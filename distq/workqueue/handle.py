@@ -332,6 +332,11 @@ class QueueHandle:
         return len(self._session.held())
 
     @property
+    def revive_dead_after(self) -> float | None:
+        """Return after how many seconds this handle revives what failures parked; None for never."""
+        return self._settings.revive_dead_after
+
+    @property
     def worker(self) -> str:
         """Return the name under which people see this handle (``distq workers``); empty where they cannot."""
         return self._session.worker_name

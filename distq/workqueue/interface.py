@@ -268,6 +268,10 @@ class TurnQueue(WorkQueue, Protocol):
         """End a running or the next ``wait`` at once; safe from any thread."""
 
     @property
+    def revive_dead_after(self) -> float | None:
+        """Return after how many seconds this handle revives what failures parked; None for never."""
+
+    @property
     def worker(self) -> str:
         """Return the name under which people see this handle (``distq workers``); empty where they cannot."""
 

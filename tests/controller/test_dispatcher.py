@@ -344,3 +344,25 @@ def test_a_failed_reconcile_is_one_line(connection: Connection, caplog: pytest.L
     assert len(lines) == 1
     line = r"foos default/web attempt 1 failed: OSError: slow down; next in \d+ ms"
     assert re.fullmatch(line, lines[0])
+
+
+@pytest.mark.parametrize(
+    ("error", "until"),
+    [
+        (OSError("slow"), "for 15m0s, or until it changes"),
+        (TerminalError("never"), "until it changes"),
+    ],
+)
+def test_the_line_says_what_brings_back_what_is_parked(
+    connection: Connection, caplog: pytest.LogCaptureFixture, error: Exception, until: str
+) -> None:
+    """The time after which this worker revives it, where time may mend why; a change or a person always."""
+
+    def reconcile(request: Request) -> None:
+        raise error
+
+    queue = Queue("foos", connection, max_retries=0, revive_dead_after=900.0)
+    queue.add("default/web")
+    with caplog.at_level("INFO", logger="distq"), running(Controller(queue, reconcile)):
+        eventually(lambda: "parked" in caplog.text)
+    assert f"; parked {until}: distq requeue foos default/web\n" in caplog.text

@@ -1,10 +1,12 @@
 """What was parked for a reason that time may mend gets another attempt after ``revive_dead_after``."""
 
+import re
 from collections.abc import Callable
 
 import pytest
 from prometheus_client import CollectorRegistry
 
+from distq.dashboard import create_app
 from distq.errors import ConfigError, TerminalError
 from distq.inspector import Inspector
 from distq.prometheus import PrometheusMetrics
@@ -136,6 +138,31 @@ def test_people_see_when_an_item_was_parked_and_that_it_was_revived(
         ("revived", "revived: it was dead for long enough"),
         ("claimed", "claimed, waited 0 µs"),
     ]
+
+
+def test_people_see_when_an_item_will_be_revived(
+    make_queue: MakeQueue, server_time: ServerTime, connection: Connection
+) -> None:
+    """By the shortest time of the open handles; what time does not mend, or nobody revives, has no moment."""
+    server_time.advance(0)
+    reviving, inspector = make_queue(max_retries=0, revive_dead_after=AFTER), Inspector(connection)
+    fail(reviving, "a")
+    fail(reviving, "b", TerminalError("never"))
+    item = item_of(inspector, "a")
+    assert item.since is not None
+    assert item.due == pytest.approx(item.since + AFTER)
+    assert item_of(inspector, "b").due is None
+    sooner = make_queue(revive_dead_after=60.0)
+    sooner.turn([], 0)
+    dead = {item.key: item.due for item in inspector.items("foos", state="dead")}
+    assert dead == {"a": pytest.approx(item.since + 60), "b": None}
+    page = create_app(inspector).test_client().get("/queues/foos?state=dead").text
+    assert re.search(r'data-label="Revived"><time [^>]*>in 1m0s<', page), page
+    page = create_app(inspector).test_client().get("/queues/foos/items/a").text
+    assert re.search(r"<dt>Revived</dt><dd><time [^>]*>in 1m0s<", page), page
+    sooner.close()
+    reviving.close()
+    assert item_of(inspector, "a").due is None
 
 
 def test_revivals_are_counted(make_queue: MakeQueue, server_time: ServerTime) -> None:

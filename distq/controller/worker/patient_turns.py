@@ -61,7 +61,7 @@ class PatientTurns:
         verbose = _logger.isEnabledFor(logging.DEBUG)
         for settlement, disposition in zip(settlements, turn.dispositions, strict=True):
             if verbose or not isinstance(settlement.outcome, Success):
-                log_reconcile(self._name, self._queue.worker, settlement, disposition)
+                log_reconcile(self._name, self._queue, settlement, disposition)
                 self._on_settled(self._name, settlement)
         return turn
 

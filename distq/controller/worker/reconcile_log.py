@@ -6,12 +6,12 @@ import time
 from typing import Any
 
 from distq.wording import duration
-from distq.workqueue.interface import Disposition, Park, Retry, Settlement
+from distq.workqueue.interface import Disposition, Park, Retry, Settlement, TurnQueue
 
 _logger = logging.getLogger("distq")
 
 
-def log_reconcile(name: str, worker: str, settlement: Settlement, disposition: Disposition) -> None:
+def log_reconcile(name: str, queue: TurnQueue, settlement: Settlement, disposition: Disposition) -> None:
     """Log how the reconcile of one request ended and what comes next, in one line.
 
     The traceback follows at the attempts 1, 2, 4, 8 and so on, and at debug level at each.
@@ -23,7 +23,7 @@ def log_reconcile(name: str, worker: str, settlement: Settlement, disposition: D
         "key": request.key,
         "attempt": request.attempt,
         "fence": request.fence,
-        "worker": worker,
+        "worker": queue.worker,
         "outcome": type(outcome).__name__.lower(),
         "seconds": round(settlement.took, 6),
     }
@@ -44,7 +44,7 @@ def log_reconcile(name: str, worker: str, settlement: Settlement, disposition: D
         request.key,
         request.attempt,
         what,
-        _next(name, settlement, disposition),
+        _next(name, queue, settlement, disposition),
         exc_info=shown,
         extra=fields,
     )
@@ -58,14 +58,16 @@ def _one_line(error: str) -> str:
     return " ".join(error.split())
 
 
-def _next(name: str, settlement: Settlement, disposition: Disposition) -> str:
+def _next(name: str, queue: TurnQueue, settlement: Settlement, disposition: Disposition) -> str:
     match disposition.kind:
         case "delayed" if disposition.due is not None:
             return f"next in {duration(disposition.due - time.time())}"
         case "pending":
             return "next as soon as a slot is free"
         case "parked":
-            return f"parked until it changes: distq requeue {name} {shlex.quote(settlement.request.key)}"
+            after = queue.revive_dead_after if isinstance(settlement.outcome, Retry) else None
+            until = "until it changes" if after is None else f"for {duration(after)}, or until it changes"
+            return f"parked {until}: distq requeue {name} {shlex.quote(settlement.request.key)}"
         case "refused":
             return "its claim had ended before: nothing was settled"
         case "unknown":
