@@ -91,7 +91,8 @@ class Items:
                 new += 1
                 self.pending[item] = self._entry(now, entry, priority)
         if link and self.stamp > before:
-            self.links = [*self.links, Link(before + 1, self.stamp, link)][-_LINKS_KEPT:]
+            self.links.append(Link(before + 1, self.stamp, link))
+            del self.links[:-_LINKS_KEPT]
         return new
 
     def link_of(self, stood: Now) -> str:
