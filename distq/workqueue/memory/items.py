@@ -269,6 +269,11 @@ class Items:
         failure = self.failures.get(item, FailureHistory())
         self.failures[item] = replace(failure, failed_at=now, reason=reason, text=text)
 
+    def can_be_parked(self, item: Item) -> bool:
+        """Return whether an item would come back by itself, and nobody holds it."""
+        would_be_revived = item in self.dead and self.dead[item].time_may_mend
+        return (item in self.pending or would_be_revived) and item not in self.claims
+
     def set_aside(self, item: Item, now: int) -> None:
         """Move what cannot be read to the dead, with its failures, unless something newer is pending."""
         if item not in self.pending:
