@@ -321,7 +321,7 @@ class _NoQueue:
     prefix = "distq"
 
     def view(self, *_: object, **__: object) -> View:
-        return View(Timestamp(0.0), [])
+        return View(Timestamp(0.0), [], 0)
 
     def __getattr__(self, _: str) -> Callable[..., list[Any]]:
         return lambda *_, **__: []
