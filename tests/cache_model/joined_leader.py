@@ -101,9 +101,9 @@ class SteppedLine(Connection):
         self.reads += sha == _READ.sha
         return replies
 
-    def pipeline(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
+    def pipeline(self, commands: Sequence[Sequence[Argument]], *, keep_refusals: bool = False) -> list[Any]:
         """Run commands."""
-        return self._in_step(lambda: Connection.pipeline(self, commands))
+        return self._in_step(lambda: Connection.pipeline(self, commands, keep_refusals=keep_refusals))
 
     def _in_step(self, ask: Callable[[], list[Any]]) -> list[Any]:
         self._pause()
