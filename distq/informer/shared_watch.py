@@ -1,7 +1,8 @@
 """One watch that several follow, as the API server's watch cache stands in front of etcd.
 
-A thread keeps the watch's last lines in a log, and waits for nobody. Each reader takes them at its own pace,
-from a version of its own on; who is too slow for the log is sent back to its checkpoint.
+A thread keeps the watch's last lines in a log. Each reader takes them at its own pace, from a version of its
+own on. The thread waits for the quickest of them alone; who is too slow for the log is sent back to its
+checkpoint.
 """
 
 import threading
@@ -21,7 +22,9 @@ class SharedWatch:
     def __init__(self, list_watch: ListerWatcher) -> None:
         self._list_watch = list_watch
         self._opening = threading.Lock()  # one at a time asks the API server
-        self._changed = threading.Condition()  # guards all that is below, readers and upstreams
+        lock = threading.Lock()  # guards all that is below, readers and upstreams
+        self._changed = threading.Condition(lock)
+        self._taken = threading.Condition(lock)  # or nobody is left to take anything
         self._upstream: _Upstream | None = None  # the one to join
 
     def join(self, version: str) -> "Reader | None":
@@ -53,6 +56,7 @@ class SharedWatch:
                     for other in list(replaced.readers):
                         other.go_on_in(upstream, present)
                 self._changed.notify_all()
+                self._taken.notify_all()
             if replaced is not None:
                 replaced.lines.close()
             return reader
@@ -76,6 +80,7 @@ class SharedWatch:
                 if not lines:
                     return []
                 given = reader.give(lines)
+                self._taken.notify_all()
                 if given is None:
                     self._retire(upstream)
                     return []
@@ -98,6 +103,7 @@ class SharedWatch:
             if is_last:
                 self._retire(upstream)
             self._changed.notify_all()
+            self._taken.notify_all()
         if is_last:
             upstream.lines.close()
 
@@ -111,6 +117,8 @@ class SharedWatch:
             with upstream.lines as lines:
                 for line in lines:
                     with self._changed:
+                        while upstream.shall_wait(line):
+                            self._taken.wait()
                         upstream.log.append(line)
                         self._changed.notify_all()
         except Exception as raised:  # noqa: BLE001 - handed to the readers
@@ -129,6 +137,11 @@ class _Upstream:
         self.readers: set[Reader] = set()
         self.over = False
         self.error: Exception | None = None
+
+    def shall_wait(self, line: bytes) -> bool:
+        """Return whether a line more took from the log what the quickest reader is to leave to others."""
+        quickest = max((each.place for each in self.readers if not each.ended), default=self.log.end)
+        return quickest < self.log.middle and not self.log.has_room(line)
 
 
 class Reader:

@@ -30,6 +30,15 @@ class WatchLog:
         """Return the number of the line that comes next."""
         return self.first + len(self._lines)
 
+    @property
+    def middle(self) -> int:
+        """Return the number of the line in the middle."""
+        return self.first + len(self._lines) // 2
+
+    def has_room(self, line: bytes) -> bool:
+        """Return whether a line more drops none."""
+        return len(self._lines) < CAPACITY and self._size + len(line) <= MEMORY
+
     def append(self, line: bytes) -> None:
         """Keep a line, and drop the oldest that are too many."""
         self._lines.append(line)

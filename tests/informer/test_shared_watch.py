@@ -204,6 +204,42 @@ def test_who_left_and_comes_back_late_harms_nobody_either(
     assert resource.watches() == ["4", "4"]
 
 
+@pytest.mark.parametrize(("bound", "value"), [("CAPACITY", 4), ("MEMORY", 600)])
+def test_what_comes_faster_than_anybody_reads_waits(
+    resource: Resource,
+    members: tuple[ListerWatcher, ListerWatcher],
+    bound: str,
+    value: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As a backlog after a change of leaders: the quickest is never sent back, nor who is near it."""
+    monkeypatch.setattr(watch_log, bound, value)
+    monkeypatch.setattr(watch_log, "AT_ONCE", 1)
+    with Reader(members[0], "4") as first, Reader(members[1], "4") as second:
+        first.go_on.clear()
+        second.go_on.clear()
+        resource.happen(20)
+        assert first.has(5)
+        assert second.has(5)
+        first.go_on.set()
+        second.close()
+        assert first.has(*range(5, 25))
+    assert resource.watches() == ["4"]
+
+
+def test_who_leaves_lets_the_watch_end_that_waits_for_it(
+    resource: Resource, members: tuple[ListerWatcher, ListerWatcher], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing waits for somebody who is gone."""
+    monkeypatch.setattr(watch_log, "CAPACITY", 4)
+    monkeypatch.setattr(watch_log, "AT_ONCE", 1)
+    with Reader(members[0], "4") as only:
+        only.go_on.clear()
+        resource.happen(20)
+        assert only.has(5)
+    eventually(lambda: not shared_watch_threads(), "the watch's thread ends")
+
+
 def test_the_log_has_its_newest_line_however_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bounds are kept, and nobody falls out of the log by a line that it could not have taken."""
     monkeypatch.setattr(watch_log, "MEMORY", 10)
