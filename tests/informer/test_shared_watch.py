@@ -186,6 +186,26 @@ def test_who_does_not_keep_up_is_sent_back_and_harms_nobody(
     assert resource.watches() == ["4", "5", "5"]
 
 
+def test_who_fell_behind_opens_no_watch_for_others(
+    resource: Resource, members: tuple[ListerWatcher, ListerWatcher], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor where it is the first that comes back after an end of the watch: they would get its backlog."""
+    monkeypatch.setattr(watch_log, "CAPACITY", 3)
+    monkeypatch.setattr(watch_log, "AT_ONCE", 1)
+    with Reader(members[0], "4") as quick, Reader(members[1], "4") as slow:
+        slow.go_on.clear()
+        for version in range(5, 11):
+            resource.happen()
+            assert quick.has(*range(5, version + 1))
+        slow.go_on.set()
+        assert slow.is_sent_back()
+    with Reader(members[1], "5") as own, Reader(members[0], "10") as quick:
+        resource.happen()
+        assert own.has(*range(6, 12))
+        assert quick.has(11)
+    assert resource.watches() == ["4", "5", "10"]
+
+
 def test_who_left_and_comes_back_late_harms_nobody_either(
     resource: Resource, members: tuple[ListerWatcher, ListerWatcher], monkeypatch: pytest.MonkeyPatch
 ) -> None:
