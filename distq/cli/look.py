@@ -23,6 +23,7 @@ from distq.wording import counted
 if TYPE_CHECKING:
     from distq.inspector import Inspector, ItemInfo, QueueInfo, StreamInfo
 
+NO_QUEUE = 'nothing was ever added to it. See "distq queues".'
 STATES = click.Choice(["ready", "delayed", "processing", "dead", "dirty"])
 QUEUE_COLUMNS = [
     "QUEUE",
@@ -60,21 +61,21 @@ def inspector(settings: Settings) -> "Inspector":
     return Inspector(Connection(settings=settings))
 
 
-def require_queue(inspector: "Inspector", queue: str) -> "QueueInfo":
+def require_queue(inspector: "Inspector", queue: str, otherwise: str = NO_QUEUE) -> "QueueInfo":
     """Return the queue's numbers; exit 1 where there is no such queue, or it is broken.
 
-    Raises InvalidQueueName.
+    ``otherwise`` says what then. Raises InvalidQueueName.
     """
-    found = _existing(inspector, queue)
+    found = _existing(inspector, queue, otherwise)
     if found.broken is not None:
         raise click.ClickException(f"cannot read {queue}: {found.broken}")
     return found
 
 
-def _existing(inspector: "Inspector", queue: str) -> "QueueInfo":
+def _existing(inspector: "Inspector", queue: str, otherwise: str = NO_QUEUE) -> "QueueInfo":
     found = inspector.queues(queue)
     if not found:
-        raise click.ClickException(f'no queue "{queue}": nothing was ever added to it. See "distq queues".')
+        raise click.ClickException(f'no queue "{queue}": {otherwise}')
     return found[0]
 
 

@@ -129,13 +129,12 @@ def park(
     yes: bool,
     reason: str,
 ) -> None:
-    """Move ready and delayed items to the dead, until an event or a requeue revives them."""
+    """Move ready and delayed items to the dead, until an event or a requeue revives them; no time does."""
     eye = inspector(settings)
     _check_choice(keys, state, match)
     require_queue(eye, queue)
-    if state and state not in {"ready", "delayed"}:
-        why = "they are parked" if state == "dead" else "their workers hold them"
-        raise click.ClickException(f"cannot park {state} items: {why}.")
+    if state in {"processing", "dirty"}:
+        raise click.ClickException(f"cannot park {state} items: their workers hold them.")
     if keys:
         _require_items(eye, queue, keys)
     elif state and (count := eye.count(queue, state=state, match=match or "*")):
@@ -146,11 +145,15 @@ def park(
             as_json,
         )
         return
-    for key in keys:
-        item = eye.item(queue, key)
-        if item and item.state == "processing":
-            raise click.ClickException(f"cannot park {key}: {_holder(item)} is processing it.")
-    _report("parked", eye.park(queue, *keys, state=state, match=match, reason=reason), as_json)
+    before = [item for key in keys if (item := eye.item(queue, key))]
+    for item in before:
+        if item.state == "processing":
+            raise click.ClickException(f"cannot park {item.key}: {_holder(item)} is processing it.")
+    changed = eye.park(queue, *keys, state=state, match=match, reason=reason)
+    for item in before:
+        if item.state == "dead" and eye.item(queue, item.key) == item:
+            note(f"{escape(item.key)} is dead already ({item.reason}), and nothing but a change revives it.")
+    _report("parked", changed, as_json)
 
 
 @command("distq resync foos --wait")

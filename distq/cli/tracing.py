@@ -7,13 +7,18 @@ import click
 
 from distq.cli.durations import Duration
 from distq.cli.help import command
-from distq.cli.look import inspector, require_queue
+from distq.cli.look import NO_QUEUE, inspector, require_queue
 from distq.cli.options import with_settings
 from distq.cli.output import age, escape, note, print_json, rfc3339
 from distq.config import Settings
 
 if TYPE_CHECKING:
     from distq.inspector import Inspector, TraceEvent
+
+_NOT_YET = (
+    "it is there once a worker of it runs. To trace it from the first key on, start its worker, "
+    "trace it, and then start its informer."
+)
 
 
 @command("distq trace on foos --for 10m")
@@ -37,7 +42,7 @@ def trace(
     queue, *keys = words[1:] if switch else words
     if len(keys) > (0 if switch else 1):
         raise click.UsageError(f"Got unexpected extra argument ({keys[-1]})")
-    require_queue(eye, queue)
+    require_queue(eye, queue, _NOT_YET if switch == "on" else NO_QUEUE)
     if switch == "on":
         eye.trace_on(queue, seconds=seconds, limit=limit, match=match)
     elif switch == "off":

@@ -5,6 +5,8 @@ import re
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from yaml.representer import SafeRepresenter
+
 from distq.client.objects import Object, metadata, title
 from distq.errors import ConfigError
 
@@ -62,9 +64,17 @@ def set_condition(
 
 
 class ChangedStatus(dict[str, Any]):
-    """A status that was changed in place, and what it was before."""
+    """A status that was changed in place, and what it was before: that has to live as long as the status.
+
+    To json, yaml and all that compares it is a plain dict.
+    """
 
     as_read: Object
+
+
+SafeRepresenter.add_representer(
+    ChangedStatus, SafeRepresenter.represent_dict
+)  # it refuses what it does not know
 
 
 def status_as_read(obj: Object) -> Object:

@@ -13,11 +13,12 @@ from flask.typing import ResponseReturnValue
 
 from distq.dashboard import pictures
 from distq.dashboard.item_id import decoded
-from distq.inspector import Inspector, Listing, QueueInfo, QueueView, Rows, View, Wanted
+from distq.inspector import Inspector, Listing, Names, QueueInfo, QueueView, Rows, View, Wanted
 from distq.inspector.view import LOOKED_THROUGH
 from distq.workqueue.worker import VERSION
 
 PER_PAGE = 50
+QUEUES_PER_PAGE = 100
 ERRORS_SHOWN = 10
 EVENTS_SHOWN = 100
 ORDERS = {
@@ -51,8 +52,7 @@ class WebPages:
 
     def queues(self) -> ResponseReturnValue:
         """Show all queues in numbers."""
-        view = self._inspector.view(wanted=Wanted(past=(3600.0, 60.0)))
-        return self._render("queues", view, tab="Queues", pictures=pictures)
+        return self._render_some("queues", Wanted(past=(3600.0, 60.0)), tab="Queues", pictures=pictures)
 
     def queue(self, queue: str) -> ResponseReturnValue:
         """Show one queue: its numbers, pictures and errors, and a page of its items."""
@@ -78,12 +78,7 @@ class WebPages:
             info=found.info,
             rows=rows,
             total=total,
-            pages=[
-                ("First", 1 if page > 1 else 0),
-                ("Previous", page - 1),
-                ("Next", page + 1 if page < last else 0),
-                ("Last", last if page < last else 0),
-            ],
+            pages=_pages(page, last),
             pictures=pictures.of_queue(found, view.now),
             stretch=stretch,
             stretches=pictures.STRETCHES,
@@ -114,11 +109,21 @@ class WebPages:
 
     def workers(self) -> ResponseReturnValue:
         """Show the open handles of all queues, and what they hold."""
-        return self._render("workers", self._inspector.view(wanted=Wanted(held=True)), tab="Workers")
+        return self._render_some("workers", Wanted(held=True), tab="Workers")
 
     def informers(self) -> ResponseReturnValue:
         """Show each watched resource, who hands it over, and how far."""
-        return self._render("informers", self._inspector.view(), tab="Informers")
+        return self._render_some("informers", Wanted(), tab="Informers")
+
+    def _render_some(self, template: str, wanted: Wanted, **shown: Any) -> ResponseReturnValue:
+        """Show a hundred queues: those of the page that the URL asks for, of those that match."""
+        page, match = _page_and_match()
+        names = Names((page - 1) * QUEUES_PER_PAGE, QUEUES_PER_PAGE, match)
+        view = self._inspector.view(wanted=wanted._replace(names=names))
+        last = max(1, -(-view.matching // QUEUES_PER_PAGE))
+        if page > last:
+            return redirect(url_for(str(request.endpoint), match=match or None, page=last))
+        return self._render(template, view, names=names, pages=_pages(page, last), **shown)
 
     def _render(self, template: str, view: View, **shown: Any) -> str:
         return render_template(
@@ -135,18 +140,35 @@ def about() -> dict[str, str]:
     return {"distq_version": VERSION, "rq_dashboard_version": version("rq-dashboard")}
 
 
-def _rows() -> tuple[Rows, int]:
-    """Return which items the URL asks for, and their page's number; 404 for what no link of ours has."""
-    asked = request.args
-    state, page = asked.get("state", "ready"), asked.get("page", "1")
-    sort, match, cursor = asked.get("sort", "first"), asked.get("match", ""), asked.get("cursor", "0")
-    if not _is_listing(state) or sort not in {"first", "last"}:
-        abort(404, "no such list.")
-    if not _NUMBER.fullmatch(page) or not _CURSOR.fullmatch(cursor) or int(cursor) >= 2**64:
+def _pages(page: int, last: int) -> list[tuple[str, int]]:
+    """Return the pages that a list leads to from one of them; 0 where there is none."""
+    return [
+        ("First", 1 if page > 1 else 0),
+        ("Previous", page - 1),
+        ("Next", page + 1 if page < last else 0),
+        ("Last", last if page < last else 0),
+    ]
+
+
+def _page_and_match() -> tuple[int, str]:
+    """Return which page the URL asks for, and of what; 404 for what no link of ours has."""
+    page, match = request.args.get("page", "1"), request.args.get("match", "")
+    if not _NUMBER.fullmatch(page):
         abort(404, "no such page.")
     if len(match.encode(errors="replace")) > _LONGEST_MATCH:
         abort(404, f"nothing to search for: at most {_LONGEST_MATCH} bytes.")
-    number = int(page)
+    return int(page), match
+
+
+def _rows() -> tuple[Rows, int]:
+    """Return which items the URL asks for, and their page's number; 404 for what no link of ours has."""
+    asked = request.args
+    state, sort, cursor = asked.get("state", "ready"), asked.get("sort", "first"), asked.get("cursor", "0")
+    if not _is_listing(state) or sort not in {"first", "last"}:
+        abort(404, "no such list.")
+    if not _CURSOR.fullmatch(cursor) or int(cursor) >= 2**64:
+        abort(404, "no such page.")
+    number, match = _page_and_match()
     return Rows(state, (number - 1) * PER_PAGE, PER_PAGE, sort == "last", match, cursor), number
 
 

@@ -198,6 +198,7 @@ class Inspector:
         """Move ready and delayed items that nobody holds to the dead, where they stay; return how many.
 
         Names keys, or all items in ``state`` (that ``match``). A new event or a requeue revives them.
+        Dead ones that ``revive_dead_after`` would revive stay dead, too; of others nothing changes.
         ``reason``, one printable line of at most 256 bytes, stands where the error of a failed item stands;
         the failure count stays. Raises ConfigError for another reason, for neither, and where there is no
         such queue.

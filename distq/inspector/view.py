@@ -1,5 +1,6 @@
 """What a page of the dashboard shows, read side by side: all its reads share their round trips."""
 
+import fnmatch
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -53,12 +54,24 @@ class Rows(NamedTuple):
     cursor: str = "0"
 
 
+class Names(NamedTuple):
+    """Which queues to look at: by name, ``limit`` from ``offset`` on of those that match.
+
+    ``match`` is a glob, or what names begin with.
+    """
+
+    offset: int = 0
+    limit: int = 100
+    match: str = ""
+
+
 class Wanted(NamedTuple):
     """What a view is to hold beside the queues themselves.
 
-    ``past`` is for how many seconds, and a sample in how many.
+    ``past`` is for how many seconds, and a sample in how many; ``names`` None is all queues.
     """
 
+    names: Names | None = None
     rows: Rows | None = None
     key: str | None = None
     held: bool = False
@@ -103,10 +116,11 @@ class QueueView:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """All queues that were wanted, by name, at the server's time ``now``."""
+    """All queues that were wanted, by name, at the server's time ``now``; ``matching`` is of how many."""
 
     now: Timestamp
     queues: Sequence[QueueView]
+    matching: int
 
 
 def view(connection: Connection, queue: str | None, wanted: Wanted) -> Read[View]:
@@ -114,8 +128,12 @@ def view(connection: Connection, queue: str | None, wanted: Wanted) -> Read[View
     names, time = yield [("HKEYS", queues_key(connection.prefix)), ("TIME",)]
     now = connection.server_time / 1e6 or int(time[0]) + int(time[1]) / 1e6
     found = sorted(name for name in map(text_of, names) if is_queue_name(name) and queue in {None, name})
-    reads = (_queue_view(QueueStore(connection, name), now, wanted) for name in found)
-    return View(Timestamp(now), (yield from gather(reads)))
+    shown = found
+    if wanted.names:
+        found = fnmatch.filter(found, glob_of(wanted.names.match))
+        shown = found[wanted.names.offset :][: wanted.names.limit]
+    reads = (_queue_view(QueueStore(connection, name), now, wanted) for name in shown)
+    return View(Timestamp(now), (yield from gather(reads)), len(found))
 
 
 def _queue_view(store: QueueStore, now: float, wanted: Wanted) -> Read[QueueView]:

@@ -112,7 +112,7 @@ class QueueStore:
         return bool(self.run("resume"))
 
     def park(self, keys: Sequence[str | bytes], why: str) -> int:
-        """Move ready and delayed items that nobody holds to the dead; return how many."""
+        """Move items that would come back, and nobody holds, to the dead for good; return how many."""
         return sum(self.run("park", why=why, items=batch) for batch in batches(keys, REPAIR_LIMIT))
 
     def requeue(self, keys: Sequence[str | bytes], *, state: str | None = None) -> int:

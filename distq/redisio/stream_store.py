@@ -194,6 +194,14 @@ class StreamStore:
             if each is not None and each.data and each.version == version
         ]
 
+    def cached_of(self, objects: Sequence[str]) -> list[CachedObject]:
+        """Return of some objects those that the cache has, whoever put them there."""
+        if not objects:
+            return []
+        fields = [*map(bytes_of, objects)]
+        (records,) = self._store.read(("HMGET", "cache", *fields))
+        return [each for each in map(object_of, fields, records) if each is not None]
+
     def cached_names(self) -> Iterator[list[str]]:
         """Yield the names of the cached objects in their order, a thousand at most at a time."""
         return cached_names(self._store)

@@ -179,7 +179,12 @@ def test_parked_items_wait_with_their_reason(distq: CommandLine, foos: Queue) ->
     foos.add("ready")
     done = distq("park", "foos", "ready", "later/1", "--reason", "waits for INC-7", "--json")
     assert json.loads(done.stdout) == {"parked": 2}
-    assert distq("park", "foos", "ready").stdout == "parked 0\n"
+    again = distq("park", "foos", "ready", "prod/a")
+    assert again.stdout == "parked 0\n"
+    assert again.stderr.splitlines() == [
+        "ready is dead already (parked), and nothing but a change revives it.",
+        "prod/a is dead already (terminal), and nothing but a change revives it.",
+    ]
     rows = distq("items", "foos", "--state", "dead", "--match", "ready").stdout.splitlines()
     assert rows[1].endswith("parked: waits for INC-7")
     one = distq("items", "foos", "ready").stdout
@@ -191,6 +196,21 @@ def test_parked_items_wait_with_their_reason(distq: CommandLine, foos: Queue) ->
     assert (item["state"], item["reason"], item["last_error"]) == ("dead", "parked", "waits for INC-7")
     assert distq("requeue", "foos", "ready", "later/1").stdout == "requeued 2\n"
     foos.close()
+
+
+def test_what_would_be_revived_is_parked(distq: CommandLine, redis: Connection) -> None:
+    """By its key, or with all the dead, of which the others stay as they are."""
+    queue = Queue("foos", redis, max_retries=0, revive_dead_after=900.0)
+    queue.add("a", "b", "c")
+    for error in (ValueError("a"), ValueError("b"), TerminalError("c")):
+        queue.settle(queue.get(), error)
+    assert "revived   in 1" in distq("items", "foos", "a").stdout
+    assert distq("park", "foos", "a", "--reason", "not now").stdout == "parked 1\n"
+    assert "revived" not in distq("items", "foos", "a").stdout
+    assert distq("park", "foos", "--state", "dead", "--yes").stdout == "parked 1\n"
+    found = {item.key: item.reason for item in Inspector(redis).items("foos", state="dead")}
+    assert found == {"a": "parked", "b": "parked", "c": "terminal"}
+    queue.close()
 
 
 def test_held_items_are_not_parked(distq: CommandLine, redis: Connection) -> None:

@@ -37,6 +37,21 @@ def test_the_story_of_an_item_is_told(distq: CommandLine, queue: Queue) -> None:
     assert "  b  added" in distq("trace", "foos").stdout
 
 
+def test_a_queue_is_traced_from_its_first_key_on(distq: CommandLine, redis: Connection) -> None:
+    """Before it is there the refusal says how, and leaves nothing; once its worker runs it can be traced."""
+    done = distq("trace", "on", "bars")
+    assert done.returncode == 1
+    assert "start its worker, trace it, and then start its informer" in done.stderr
+    assert "nothing was ever added" in distq("trace", "bars").stderr
+    assert redis.execute("DBSIZE") == 0
+    queue = Queue("bars", redis)
+    queue.turn([], 0)  # as a worker does, before anything is there
+    assert distq("trace", "on", "bars").returncode == 0
+    queue.add("first")
+    assert "  first  added" in distq("trace", "bars").stdout
+    queue.close()
+
+
 def test_a_trace_is_switched_off(distq: CommandLine, queue: Queue) -> None:
     """What was noted until then is there still."""
     distq("trace", "on", "foos", "--for", "1h", "--limit", "500")

@@ -1,9 +1,14 @@
 """Conditions in an object's status, as apimachinery's meta.SetStatusCondition keeps them."""
 
+import copy
+import json
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
+from functools import partial
 from typing import Any
 
 import pytest
+import yaml
 
 from distq.client import Client, Object
 from distq.client.conditions import get_condition, set_condition
@@ -116,3 +121,13 @@ def test_a_condition_is_written_once(client: Client, widgets: str, namespace: st
     set_condition(wanted, "Ready", False, reason="Broken")
     stored = client.patch_status(first, wanted["status"])
     assert [each["status"] for each in stored["status"]["conditions"]] == ["False"]
+
+
+@pytest.mark.parametrize("dump", [yaml.safe_dump, partial(yaml.dump, Dumper=yaml.CSafeDumper), json.dumps])
+def test_an_object_with_a_new_condition_is_written_as_any_other(dump: Callable[[Object], str]) -> None:
+    """Somebody may log it, or keep it in a file."""
+    obj: Object = {"status": {"ready": 1}}
+    set_condition(obj, "Ready", True, reason="Synced", last_transition_time=NOON)
+    plain = json.loads(json.dumps(obj))
+    assert dump(obj) == dump(plain)
+    assert copy.deepcopy(obj) == plain

@@ -13,6 +13,7 @@ import pytest
 
 from distq.client.objects import Object
 from distq.config import Settings
+from distq.controller.cached import stream_cache
 from distq.controller.cached.caches import Caches
 from distq.controller.cached.stream_cache import StreamCache
 from distq.controller.controller import Controller
@@ -217,6 +218,19 @@ def test_who_waits_in_vain_learns_why(scene: Scene) -> None:
         reader.by_index("color", "red")
     with scene.leading(cached(scene), epoch="3"):
         assert names(reader.list()) == {"a"}
+
+
+@EMULATED
+def test_who_waits_says_for_what(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once, long before the time is over: a test that reads what no run has filled does not just hang."""
+    monkeypatch.setattr(stream_cache, "TOLD_AFTER", 0.1)
+    with pytest.raises(CacheNotSynced, match=r"in a test, read it within run_until_idle, or after"):
+        lister(scene, timeout=0.4).get(scene.key("a"))
+    (record,) = [each for each in caplog.records if "waiting" in each.getMessage()]
+    assert record.levelname == "WARNING"
+    assert record.getMessage().startswith("v1/ConfigMap: waiting up to 400 ms for its cache: nobody has led")
 
 
 @EMULATED

@@ -337,11 +337,44 @@ def test_an_object_is_shown_before_its_function_reads_another_cache(scene: Scene
         create(scene, "a")
         eventually(lambda: scene.has("a"))
         change(scene, "a")
-        eventually(lambda: len(found) == 2)
+        eventually(lambda: len(found) == 3)  # of what it was before, too
         delete(scene, "a")
-        eventually(lambda: len(found) == 3)
+        eventually(lambda: len(found) == 4)
     assert found[0] is not None
-    assert [obj and obj.get("data") for obj in found] == [None, {"color": "green"}, None]
+    assert [obj and obj.get("data") for obj in found] == [None, {"color": "green"}, {"color": "green"}, None]
+
+
+def test_a_function_is_asked_about_what_an_object_was(scene: Scene) -> None:
+    """So what came since, and read of the object in the cache, hears that it turned away, or vanished."""
+    secrets = For("v1/Secret", cached=True, namespaces=[scene.namespace])
+    leaders, client = watched(scene, secrets), scene.leader().client
+
+    def keys(obj: Object) -> list[str]:
+        found = leaders.lister("v1/Secret").list(scene.namespace)
+        return [key_of(each) for each in found if each["metadata"]["name"] == obj["data"]["secret"]]
+
+    def come(name: str) -> None:
+        metadata = {"name": name, "namespace": scene.namespace}
+        client.create({"apiVersion": "v1", "kind": "Secret", "metadata": metadata})
+        eventually(lambda: scene.has(name))
+        scene.take()
+
+    maps = Watches(CONFIG_MAPS, keys, cached=True, namespaces=[scene.namespace])
+    client.create(config_map(scene.namespace, "turns", secret="one"))
+    client.create(config_map(scene.namespace, "vanishes", secret="two"))
+    with scene.leading(secrets):
+        with scene.leading(maps):
+            assert scene.pending() == {}
+            come("one")
+            come("two")
+            client.patch(CONFIG_MAPS, scene.key("turns"), {"data": {"secret": "none"}})
+            eventually(lambda: scene.has("one"))
+            scene.take()
+        delete(scene, "vanishes")
+        scene.expire()
+        with scene.leading(maps, epoch="2") as leader:
+            assert leader.stream.lists == 1
+            assert scene.has("two")
 
 
 def test_a_function_that_reads_its_own_cache_costs_no_commit(

@@ -17,7 +17,9 @@ from tests.support.programs import start_program
 from tests.support.tcp_proxy import TcpProxy
 
 pytestmark = pytest.mark.parametrize(
-    ("api_server", "redis_server"), [("emulator", "redis7"), ("real", "valkey9")], indirect=True
+    ("api_server", "redis_server"),
+    [("emulator", "redis7"), pytest.param("real", "valkey9", marks=pytest.mark.slow)],
+    indirect=True,
 )
 
 PROGRAM = f"""

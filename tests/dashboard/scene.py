@@ -41,14 +41,7 @@ def play(connection: Connection, handles: ExitStack) -> None:
     paused.add(*(f"prod/cert-{number}" for number in range(31)))
     Inspector(connection).pause("certificates")
     _opened(connection, handles, "backups")
-    for name, version in (("websites.example.com", "48213"), ("deployments.apps", "48190")):
-        StreamStore(connection, "websites", name).commit(
-            epoch="7",
-            after="",
-            new=version,
-            batch="b-1",
-            about={"resource": name, "leader": "informer-6c9f-x2x", "synced": True, "lag": 0.021, "lists": 1},
-        )
+    _lead(connection)
     time.move(415)
     Inspector(connection).trace_on("websites", seconds=600)
     _be_traced(workers, time)
@@ -97,6 +90,35 @@ def _be_traced(workers: Sequence[Queue], time: Time) -> None:
             _fail(request, worker, error)
         else:
             worker.settle(request)
+
+
+def _lead(connection: Connection) -> None:
+    """Follow three resources: one without a failure, one that failed once, one that waits for a right."""
+    now = connection.now()
+    leads = {
+        "leader": "informer-6c9f-x2x",
+        "led_since": now - 11_500,
+        "synced": True,
+        "lag": 0.021,
+        "lists": 1,
+    }
+    silent = "watch apps/v1/Deployment: no answer from https://10.96.0.1:443: silence for too long."
+    denied = (
+        "list v1/Secret: 403 secrets is forbidden. Add to a ClusterRole of this user: "
+        '- {apiGroups: [""], resources: ["secrets"], verbs: ["list"]}.'
+    )
+    streams: dict[str, tuple[str, dict[str, object]]] = {
+        "websites.example.com": ("48213", {}),
+        "deployments.apps": ("48190", {"error": silent, "error_at": now - 2500}),
+        "secrets": (
+            "~1",
+            {"synced": False, "lists": 0, "error": denied, "error_at": now, "failing_since": now - 400},
+        ),
+    }
+    for name, (position, about) in streams.items():
+        StreamStore(connection, "websites", name).commit(
+            epoch="7", after="", new=position, batch="b-1", about={"resource": name, **leads, **about}
+        )
 
 
 def _opened(connection: Connection, handles: ExitStack, name: str) -> Queue:

@@ -23,6 +23,7 @@ import msgspec
 import urllib3
 from flask import Flask
 from kubernetes.config import kube_config
+from opentelemetry.trace import NoOpTracerProvider
 from werkzeug.test import EnvironBuilder, run_wsgi_app
 
 from distq.cli import look, output
@@ -48,6 +49,7 @@ from distq.informer.selectors import label_selector
 from distq.inspector import Inspector, Timestamp, View, past, reading
 from distq.leaderelection.lease_lock import LeaseLock
 from distq.leaderelection.redis_lock import RedisLock
+from distq.opentelemetry import OpenTelemetrySpans
 from distq.redisio.address import Address
 from distq.redisio.checkpoints import checkpoint_of, is_listing
 from distq.redisio.compare_and_set import VersionedRecord
@@ -57,6 +59,7 @@ from distq.redisio.keys import bytes_of, is_key, named, shown, text_of, validate
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import ClaimRecord, FailureRecord, StreamRecord, parse_fields
 from distq.redisio.round_trips import Read
+from distq.spans import link_of
 from distq.testing.apiserver import EmulatedApiServer
 from distq.testing.apiserver.manifests import read_manifest
 from distq.testing.apiserver.resources import NAMESPACES
@@ -187,13 +190,15 @@ def election(data: bytes) -> None:
 
 @parser
 def queue_records(data: bytes) -> None:
-    """Read the values of a queue's hashes, as people see them."""
+    """Read the values of a queue's hashes, as people see them, and its links."""
     ClaimRecord.parse(data)
     FailureRecord.parse(data)
     Purpose.parse(parse_fields(data))
     known = Known.parse(text_of(data))
     assert Known.parse(known.line()) == known
     is_listing(text_of(data)), checkpoint_of(text_of(data))
+    assert link_of(data) in {"", text_of(data)}
+    OpenTelemetrySpans(NoOpTracerProvider()).begin("reconcile", "consumer", {}, link=text_of(data)).end()
     if (stream := StreamRecord.parse(data)) is not None:
         stream.gone_since(NOW)
     store = QueueStore(Connection(NOWHERE), "foos")
@@ -316,7 +321,7 @@ class _NoQueue:
     prefix = "distq"
 
     def view(self, *_: object, **__: object) -> View:
-        return View(Timestamp(0.0), [])
+        return View(Timestamp(0.0), [], 0)
 
     def __getattr__(self, _: str) -> Callable[..., list[Any]]:
         return lambda *_, **__: []

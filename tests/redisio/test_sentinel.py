@@ -32,7 +32,14 @@ def settled(sentinels: Sentinels) -> Sentinels:
         sentinels.start_server("--replicaof", "127.0.0.1", str(sentinels.primary()))
     sentinels.wait_until_settled()
     raw(sentinels.primary())("FLUSHALL")
+    wait_for_replicas(sentinels)
     return sentinels
+
+
+def wait_for_replicas(sentinels: Sentinels) -> None:
+    """Wait until all of them have what the primary has: what they lack a failover loses."""
+    replicas = len(sentinels.servers) - 1
+    assert raw(sentinels.primary())("WAIT", replicas, 10_000) == replicas
 
 
 def test_the_primary_is_found(settled: Sentinels) -> None:
@@ -110,6 +117,7 @@ def test_a_demoted_primary_is_left(settled: Sentinels) -> None:
     connection = Connection(settled.url)
     queue = Queue("foos", connection)
     queue.add("before")
+    wait_for_replicas(settled)
     settled.fail_over()
     settled.wait_until_settled()
 

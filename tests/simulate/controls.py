@@ -10,7 +10,7 @@ from distq.controller.stream import relist
 from distq.controller.stream.committer import Committer
 from distq.controller.stream.known import NEVER, Known
 from distq.controller.stream.relist import Replacement
-from distq.controller.stream.routing import Route, Router
+from distq.controller.stream.routing import Replaced, Route, Router
 from distq.controller.stream.stream_source import StreamSource
 from distq.informer.wire import RawObject, WatchEvent
 from distq.workqueue.claim_deadline import ClaimDeadline
@@ -73,7 +73,7 @@ def _checkpoint_with_first_page(source: StreamSource) -> None:
     source._committer.commit(source._list_watch.version())
 
 
-def _new_keys_only(router: Router, event: WatchEvent, before: Known) -> Route:
+def _new_keys_only(router: Router, event: WatchEvent, before: Known, replaced: Replaced = None) -> Route:
     return _route(router, event, NEVER)
 
 

@@ -22,7 +22,7 @@ from tests.testing.twins import Twins, differences
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 WITHOUT = {"Node", "Endpoints", "EndpointSlice", "HorizontalPodAutoscaler", "IngressClass", "ResourceQuota"}
 """Kinds whose columns the emulated server does not have."""
-_DURATION = re.compile(r"(?<![\w/])(\d+[smhdy])+(?![\w/])")
+_DURATION = re.compile(r"(?<![-\w/])(\d+[smhdy])+(?![-\w/])")
 _UID = re.compile(r"[0-9a-f]{8}-[-0-9a-f]{27}")
 THEN = (datetime.now(UTC) - timedelta(minutes=4, seconds=5)).strftime("%Y-%m-%dT%H:%M:%SZ")
 

@@ -132,11 +132,15 @@ MUTANTS = [
     Mutant("pause ignored", "if paused then want = 0 end", ""),
     Mutant("fleet limit ignored", "if fleet then want = math.max", "if false then want = math.max"),
     Mutant(
-        "a held item parked", "if not held[i] and (now_ready[i] or later[i])", "if now_ready[i] or later[i]"
+        "a held item parked",
+        "if not held[i] and (now_ready[i] or later[i] or",
+        "if (now_ready[i] or later[i] or",
     ),
     Mutant("settled twice in other ways", "not settled[item] and is_ours", "is_ours"),
     Mutant("the dead stay dead", "if revive then call(unpack(revive)) end", ""),
     Mutant("requeued with its past", "n_failures > 0 and call('HDEL', failures, item) == 1", "false"),
+    Mutant("revived though parked", "tonumber(were_dead[i]) >= TIME_MAY_MEND", "false"),
+    Mutant("all the dead parked anew", "tonumber(were_dead[i]) >= TIME_MAY_MEND", "true"),
     Mutant("the dead forgotten", "if not parked[i] then dropped", "if true then dropped"),
     Mutant("given up too soon", "count > tonumber(max_retries)", "count >= tonumber(max_retries)"),
     Mutant("last error lost", "text ~= '' and text or last", "text"),

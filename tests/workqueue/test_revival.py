@@ -165,6 +165,24 @@ def test_people_see_when_an_item_will_be_revived(
     assert item_of(inspector, "a").due is None
 
 
+def test_who_parks_what_will_be_revived_keeps_it_dead(
+    make_queue: MakeQueue, server_time: ServerTime, connection: Connection
+) -> None:
+    """It has the reason that was given, and its failures; what nothing revives is left as it is."""
+    queue, inspector = make_queue(max_retries=0, revive_dead_after=AFTER), Inspector(connection)
+    fail(queue, "a")
+    fail(queue, "b", TerminalError("never"))
+    server_time.advance(1)
+    assert inspector.park("foos", "a", "b", reason="not now") == 1
+    item = item_of(inspector, "a")
+    assert (item.state, item.reason, item.last_error, item.failures) == ("dead", "parked", "not now", 1)
+    assert (item.since, item.due) == (connection.server_time / 1e6, None)
+    assert item_of(inspector, "b").reason == "terminal"
+    assert inspector.park("foos", "a", reason="again") == 0
+    server_time.advance(AFTER)
+    assert nothing_to_claim(queue)
+
+
 def test_revivals_are_counted(make_queue: MakeQueue, server_time: ServerTime) -> None:
     """By who made the turn; each is an add, too."""
     registry = CollectorRegistry()

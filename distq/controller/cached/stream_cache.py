@@ -1,5 +1,7 @@
 """One cache as a process reads it: found by the record of its stream, waited for until it is complete."""
 
+import logging
+import math
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
@@ -24,7 +26,27 @@ from distq.workqueue.queue import Queue
 LOOK_EVERY = 0.1
 """Seconds between looks whether a cache is complete."""
 
+TOLD_AFTER = 1.0
+"""Seconds of waiting after which it is logged for what."""
+
 Answer = TypeVar("Answer")
+
+logger = logging.getLogger("distq")
+
+
+class _Waiting:
+    """Somebody waits for a cache from a moment on; that is told once."""
+
+    def __init__(self, began: float, timeout: float) -> None:
+        self.deadline = began + timeout
+        self._tell_at = began + TOLD_AFTER
+
+    def is_to_be_told(self, now: float) -> bool:
+        """Return whether it is time, the first time that it is."""
+        if now < self._tell_at:
+            return False
+        self._tell_at = math.inf
+        return True
 
 
 class StreamCache:
@@ -90,7 +112,7 @@ class StreamCache:
     def _read_later(self, ask: Callable[[ObjectCache], Answer], record: StreamRecord | None) -> Answer:
         """Wait until the cache is complete, but not in its own stream while that hands over its objects."""
         stream = handing_over.current()
-        deadline = self._clock.monotonic() + self._timeout
+        waiting = _Waiting(self._clock.monotonic(), self._timeout)
         with stream.waiting_for(self.place) if stream else nullcontext():
             while True:
                 partly = stream is not None and stream.waits_for_itself(self.place)
@@ -98,13 +120,21 @@ class StreamCache:
                     return ask(self._cache(partly=partly))
                 except CacheIncomplete as incomplete:
                     record, self._found = incomplete.record or record, None
-                self._pause(deadline, record)
+                self._pause(waiting, record)
 
-    def _pause(self, deadline: float, record: StreamRecord | None) -> None:
+    def _pause(self, waiting: "_Waiting", record: StreamRecord | None) -> None:
         request, stream = current_request(), handing_over.current()
         ended = request.cancelled if request else stream.stopped if stream else threading.Event()
         self._clock.wait(ended, LOOK_EVERY)
-        if ended.is_set() or self._clock.monotonic() >= deadline:
+        now = self._clock.monotonic()
+        if waiting.is_to_be_told(now):
+            logger.warning(
+                "%s: waiting up to %s for its cache: %s",
+                self.watch.resource,
+                duration(self._timeout),
+                self._cause(record),
+            )
+        if ended.is_set() or now >= waiting.deadline:
             waited = "" if ended.is_set() else f" after {duration(self._timeout)}"
             raise CacheNotSynced(f"{self.watch.resource}: not synced{waited}: {self._cause(record)}")
 
@@ -161,5 +191,7 @@ class StreamCache:
         records = stream_records(self._queue.connection, self._queue.name).values()
         leaders = {record.about.get("leader") for record in records}
         if not leaders:
-            return "nobody has led yet. Start an informer."
+            is_outside = current_request() is None and handing_over.current() is None
+            in_a_test = "; in a test, read it within run_until_idle, or after" if is_outside else ""
+            return f"nobody has led yet. Start an informer{in_a_test}."
         return f"{', '.join(map(str, leaders))} does not watch it so. Run one version everywhere."

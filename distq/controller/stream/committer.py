@@ -189,6 +189,10 @@ class Committer:
         """Return of these objects those that the cache has as they were handed over last."""
         return list(self._in_parts(self._store.handed_over, names, OBJECTS_AT_A_TIME))
 
+    def cached_of(self, names: Sequence[str]) -> list[CachedObject]:
+        """Return of these objects those that the cache has, whoever put them there."""
+        return list(self._in_parts(self._store.cached_of, names, OBJECTS_AT_A_TIME))
+
     def known_pages(self) -> Iterator[list[tuple[str, Known]]]:
         """Yield what is known, a page at a time, as it is when asked for; an object may come twice."""
         for page in self._store.known_pages():

@@ -3,6 +3,7 @@
 import logging
 
 from distq.clock import Clock
+from distq.informer.stored_object import StoredObject
 from distq.informer.wire import RawObject
 from distq.wording import counted
 
@@ -23,7 +24,7 @@ class FailureLog:
         self._next_at = 0.0
         self._untold = 0
 
-    def stopped(self, error: Exception, obj: RawObject) -> None:
+    def stopped(self, error: Exception, obj: RawObject | StoredObject) -> None:
         """Report that the stream waits before this object."""
         logger.error(
             f"%s: {_FUNCTION} failed on %s at version %s; the stream stands still until it works",

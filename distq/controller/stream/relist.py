@@ -5,12 +5,12 @@ goes on. All that they enqueue is of low priority, and what is unchanged keeps i
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from distq.controller.stream.batch import Batch
 from distq.controller.stream.committer import Committer
 from distq.controller.stream.known import Known
-from distq.controller.stream.routing import Route, Router
+from distq.controller.stream.routing import Replaced, Route, Router
 from distq.controller.stream.tombstones import drop_unlisted, write_all_tombstones, write_tombstones
 from distq.controller.watches import LOW_PRIORITY
 from distq.informer.listwatch import ListWatch
@@ -28,12 +28,16 @@ class Relist(ABC):
         self._router = router
         self._moves = moves
         self._listed: set[str] = set()
+        self._replaced: Mapping[str, Replaced] = {}
 
     def page(self, objects: Sequence[RawObject]) -> None:
         """Hand over a page's objects; raises RoutingError, and what ``Committer.commit`` raises."""
         changed, unchanged = self._batch(keep_pending=False), self._batch(keep_pending=True)
         known = self._committer.known_of([obj.key for obj in objects])
-        for obj, before in zip(objects, known, strict=True):
+        rows = list(zip(objects, known, strict=True))
+        changes = [obj.key for obj, before in rows if before.version not in {None, obj.version}]
+        self._replaced = self._router.replaced(changes, self._committer.cached_of)
+        for obj, before in rows:
             self._listed.add(obj.key)
             if (route := self._route(obj, before)) is not None:
                 (unchanged if before.version == obj.version else changed).add(route)
@@ -43,6 +47,12 @@ class Relist(ABC):
     @abstractmethod
     def _route(self, obj: RawObject, before: Known) -> Route | None:
         """Return where an object leads, None where nothing is to be done."""
+
+    def _vanished_routes(self, gone: Sequence[tuple[str, Known]], version: str) -> Iterator[Route]:
+        """Yield where objects lead that the list did not show; raises RoutingError."""
+        replaced = self._router.replaced([name for name, _ in gone], self._committer.cached_of)
+        for name, known in gone:
+            yield self._router.route_vanished(name, known, replaced.get(name), version)
 
     def _batch(self, *, keep_pending: bool) -> Batch:
         return Batch(self._committer, priority=LOW_PRIORITY, keep_pending=keep_pending, moves=self._moves)
@@ -64,7 +74,7 @@ class Replacement(Relist):
         if self._router.cached:
             self._committer.end_pages(version)
         gone_at = version if self._router.cached else ""
-        write_all_tombstones(self._committer, self._listed, mapped=self._router.mapped, version=gone_at)
+        write_all_tombstones(self._committer, self._listed, lambda gone: self._vanished_routes(gone, gone_at))
         if self._router.cached:
             drop_unlisted(self._committer, self._listed, version)
         listed, self._listed = len(self._listed), set()
@@ -73,7 +83,7 @@ class Replacement(Relist):
     def _route(self, obj: RawObject, before: Known) -> Route | None:
         if before.version == obj.version and not self.everything:
             return self._router.unchanged(obj, before)
-        return self._router.route_listed(obj, before)
+        return self._router.route_listed(obj, before, self._replaced.get(obj.key))
 
 
 class Resync(Relist):
@@ -90,9 +100,8 @@ class Resync(Relist):
         self._tombstones = write_tombstones(
             committer,
             self._vanished,
-            mapped=router.mapped,
+            lambda gone: self._vanished_routes(gone, self._pages.version if router.cached else ""),
             moves=False,
-            version=lambda: self._pages.version if router.cached else "",
         )
 
     @property
@@ -117,7 +126,8 @@ class Resync(Relist):
     def _route(self, obj: RawObject, before: Known) -> Route | None:
         if before.version is not None and is_older(obj.version, before.version):
             return None  # its event came meanwhile
-        route = self._router.route_listed(obj, before)._replace(cached=None)  # it may be older than the watch
+        route = self._router.route_listed(obj, before, self._replaced.get(obj.key))
+        route = route._replace(cached=None)  # it may be older than the watch
         if before.version != obj.version:  # an event of it may still come
             self._router.last_seen.forget(obj)  # or it would be compared with itself
         if before.version is None and self._watch_is_ahead():

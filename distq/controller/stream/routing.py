@@ -12,9 +12,10 @@ from distq.controller.stream.failure_log import FailureLog
 from distq.controller.stream.known import Known
 from distq.controller.stream.last_seen import LastSeen
 from distq.controller.stream.mapping import KeysOf, key_of_name
-from distq.controller.watches import ResourceWatch, title
+from distq.controller.watches import ResourceWatch, Watches, title
 from distq.errors import ApiError, CacheNotSynced, DistqError, LeaseLost, RedisError
 from distq.informer.sink import PositionMoved
+from distq.informer.stored_object import StoredObject
 from distq.informer.wire import RawObject, WatchEvent
 from distq.redisio.object_cache import CachedObject
 from distq.workqueue.interface import Park
@@ -55,12 +56,18 @@ class Route(NamedTuple):
     unrouted: Unrouted | None = None
 
 
+Replaced = StoredObject | RawObject | None
+"""What the cache had of an object before it is handed over anew, None where nothing, or nobody asks."""
+
+
 class Router:
     """Applies a watch's predicates and mapping; ``mapped`` means that keys are others than the objects' own.
 
     A filtered event leaves the keys alone that were handed over for the object before: should it vanish
-    unseen, these are to be enqueued. An object that a function failed on counts as not handed over: whoever
-    lists tries it again. ``parked_as`` stands before its name where that is parked, see ``parked_as_of``.
+    unseen, these are to be enqueued. A mapping function may know of more by now: what came since, and read
+    of the object in the cache. So it is asked about what is ``replaced``, too. An object that a function
+    failed on counts as not handed over: whoever lists tries it again. ``parked_as`` stands before its name
+    where that is parked, see ``parked_as_of``.
     """
 
     def __init__(
@@ -75,6 +82,8 @@ class Router:
         self._log = FailureLog(title(watch), clock)
         self._predicate = watch.predicate
         self._caching = Caching.of(watch)
+        whole = self._caching is not None and self._caching.is_whole
+        self._asks_of_replaced = whole and isinstance(watch, Watches)
         self.last_seen = LastSeen(self._predicate.compared)
 
     @property
@@ -82,7 +91,16 @@ class Router:
         """Return whether objects are kept."""
         return self._caching is not None
 
-    def route(self, event: WatchEvent, before: Known) -> Route:
+    def replaced(
+        self, names: Sequence[str], cached_of: Callable[[Sequence[str]], Sequence[CachedObject]]
+    ) -> dict[str, Replaced]:
+        """Return what the cache has of objects, whole, where the mapping function is asked about it."""
+        if self._caching is None or not self._asks_of_replaced:
+            return {}
+        found = map(self._caching.whole, cached_of(names))
+        return {stored.key: stored for stored in found if stored is not None}
+
+    def route(self, event: WatchEvent, before: Known, replaced: Replaced = None) -> Route:
         """Return where an event of the watch leads; ``before`` is what is known of its object.
 
         Raises RoutingError.
@@ -90,12 +108,20 @@ class Router:
         obj = event.object
         kind = EVENT_TYPES[event.type]
         old = self.last_seen.old(obj) if kind == "update" else None
-        return self._route(Event(kind, obj, old), obj, before)
+        return self._route(Event(kind, obj, old), obj, before, replaced)
 
-    def route_listed(self, obj: RawObject, before: Known) -> Route:
+    def route_listed(self, obj: RawObject, before: Known, replaced: Replaced = None) -> Route:
         """Return where an object leads that came with a list; raises RoutingError."""
         kind: EventType = "update" if before.version else "create"
-        return self._route(Event(kind, obj, in_initial_list=True), obj, before)
+        return self._route(Event(kind, obj, in_initial_list=True), obj, before, replaced)
+
+    def route_vanished(self, name: str, before: Known, replaced: Replaced, gone_at: str) -> Route:
+        """Return where an object leads that a list shows no longer; raises RoutingError."""
+        if not self.mapped:
+            return Route(name, key_of_name(name), None, gone_at=gone_at)
+        self._begin(name, None, gone_at)
+        keys = list(dict.fromkeys([*before.keys, *self._keys_of_replaced(replaced)]))
+        return Route(name, keys, None, gone_at=gone_at)
 
     def unchanged(self, obj: RawObject, before: Known) -> Route | None:
         """Return what remains to be done of an object that was handed over: it belongs into the cache."""
@@ -108,7 +134,7 @@ class Router:
         unrouted = self._unrouted_by(kept.problem, obj)
         return Route(obj.key, (), Known("", before.keys), kept.object, unrouted=unrouted)
 
-    def _route(self, event: Event, obj: RawObject, before: Known) -> Route:
+    def _route(self, event: Event, obj: RawObject, before: Known, replaced: Replaced) -> Route:
         gone = event.type == "delete"
         kept = None if gone or self._caching is None else self._caching.keep(obj)
         gone_at = obj.version if gone and self._caching else ""
@@ -122,7 +148,8 @@ class Router:
         elif keys is None:
             enqueued, meant = [], before.keys
         elif self.mapped:
-            enqueued, meant = list(dict.fromkeys([*before.keys, *keys])), keys
+            left = self._keys_of_replaced(replaced)
+            enqueued, meant = list(dict.fromkeys([*before.keys, *left, *keys])), keys
         else:
             enqueued, meant = keys, ()
         known = None if gone else Known("" if unrouted else obj.version, meant)
@@ -135,9 +162,7 @@ class Router:
 
         Predicates and mapping functions that read the cache find the object there as it is now.
         """
-        stream = handing_over.current()
-        if self._caching and stream:
-            stream.begin(obj.key, kept.object if kept else None, obj.version)
+        self._begin(obj.key, kept.object if kept else None, obj.version)
         if kept and kept.problem:
             return None, self._unrouted_by(kept.problem, obj)
         try:
@@ -147,13 +172,31 @@ class Router:
         except Exception as error:  # noqa: BLE001 - the program's own functions
             return None, self._unrouted_by(error, obj)
 
+    def _keys_of_replaced(self, replaced: Replaced) -> Sequence[bytes]:
+        """Return the keys of an object as it was; none where a function fails: it did so then, too."""
+        if replaced is None or not self._asks_of_replaced:
+            return []
+        try:
+            return self._keys_of(Event("update", replaced.decode()))
+        except (PositionMoved, LeaseLost):
+            raise
+        except Exception as error:
+            if _is_outage(error):
+                raise self._stopped_by(error, replaced) from error
+            return []
+
+    def _begin(self, name: str, cached: CachedObject | None, version: str) -> None:
+        stream = handing_over.current()
+        if self._caching and stream:
+            stream.begin(name, cached, version)
+
     def _unrouted_by(self, error: Exception, obj: RawObject) -> Unrouted:
         """Return what is parked, or raise RoutingError where the stream is to stop."""
         if self._watch.on_error == "stop" or _is_outage(error):
             raise self._stopped_by(error, obj) from error
         return self._parked_by(error, obj)
 
-    def _stopped_by(self, error: Exception, obj: RawObject) -> RoutingError:
+    def _stopped_by(self, error: Exception, obj: RawObject | StoredObject) -> RoutingError:
         self._count()
         self._log.stopped(error, obj)
         return RoutingError(f"no keys of {obj.key}: {type(error).__name__}: {error}")

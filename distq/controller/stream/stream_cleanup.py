@@ -7,6 +7,8 @@ from functools import partial
 
 from distq.client.outage import Outage
 from distq.controller.stream.committer import Committer
+from distq.controller.stream.mapping import key_of_name
+from distq.controller.stream.routing import Route
 from distq.controller.stream.source_config import SourceConfig
 from distq.controller.stream.stream_source import StreamSource
 from distq.controller.stream.tombstones import write_all_tombstones
@@ -70,7 +72,14 @@ class StreamCleanup:
         committer.load()
         # What is known will not be whole any more: whoever watches this again in between must list.
         committer.commit(MARK)
-        write_all_tombstones(committer, (), mapped=bool(record.about.get("mapped")))
+        mapped = bool(record.about.get("mapped"))
+        write_all_tombstones(
+            committer,
+            (),
+            lambda gone: (
+                Route(name, known.keys if mapped else key_of_name(name), None) for name, known in gone
+            ),
+        )
         committer.commit("")
 
     def _present_version(self) -> str:

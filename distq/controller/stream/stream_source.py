@@ -173,7 +173,8 @@ class StreamSource:
 
     def end_list(self, version: str) -> None:
         """Enqueue the keys of what vanished, then move the checkpoint to the list's version."""
-        self.objects = self._list.end(version)
+        with handing_over(self._place, self._stop, self._show_object):
+            self.objects = self._list.end(version)
         self.lists += 1
         self.synced, self._must_list = True, False
         self._cache_is_whole = self._caching is not None
@@ -309,6 +310,8 @@ class StreamSource:
     def _hand_over(self, events: Sequence[WatchEvent]) -> None:
         self._recall(events)
         batch, known = Batch(self._committer), self._known_before(events)
+        updated = list(dict.fromkeys(event.object.key for event in events if event.type == "MODIFIED"))
+        replaced = self._router.replaced(updated, self._committer.cached_of)
         for event in events:
             if event.type == "BOOKMARK":
                 self._bookmark = event.version
@@ -316,12 +319,12 @@ class StreamSource:
             self._bookmark = ""
             name = event.object.key
             try:
-                route = self._router.route(event, known.get(name, NEVER))
+                route = self._router.route(event, known.get(name, NEVER), replaced.get(name))
             except RoutingError:
                 batch.flush()  # what came before it is whole
                 raise
             batch.add(route, event.version)
-            known[name] = route.known or NEVER
+            known[name], replaced[name] = route.known or NEVER, event.object
         batch.flush()
 
     def _recall(self, events: Sequence[WatchEvent]) -> None:

@@ -1,11 +1,10 @@
 """What is known of an object that vanished gives way to its keys, once more, at low priority."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from distq.controller.stream.batch import Batch
 from distq.controller.stream.committer import Committer
 from distq.controller.stream.known import Known
-from distq.controller.stream.mapping import key_of_name
 from distq.controller.stream.routing import Route
 from distq.controller.watches import LOW_PRIORITY
 from distq.errors import RedisError
@@ -13,33 +12,23 @@ from distq.errors import RedisError
 SCANS = 4
 """How often the known set is scanned for what vanished."""
 
+Routes = Callable[[Sequence[tuple[str, Known]]], Iterable[Route]]
+"""Where objects lead that vanished, and what was known of them."""
+
 
 def write_tombstones(
-    committer: Committer,
-    vanished: Callable[[str, Known], bool],
-    *,
-    mapped: bool,
-    moves: bool = True,
-    version: Callable[[], str] = lambda: "",
+    committer: Committer, vanished: Callable[[str, Known], bool], routes: Routes, *, moves: bool = True
 ) -> Iterator[None]:
-    """Enqueue the keys of the known objects that vanished, and forget them, a page of the known set a step.
-
-    ``mapped`` means that their keys are others than their names. They leave the cache as of ``version``, too,
-    unless that is "".
-    """
+    """Enqueue the keys of known objects that vanished, and forget them, a page of the known set a step."""
     batch = Batch(committer, priority=LOW_PRIORITY, moves=moves)
     for page in committer.known_pages():
-        for name, known in page:
-            if vanished(name, known):
-                keys = known.keys if mapped else key_of_name(name)
-                batch.add(Route(name, keys, None, gone_at=version()))
+        for route in routes([row for row in page if vanished(*row)]):
+            batch.add(route)
         batch.flush()
         yield
 
 
-def write_all_tombstones(
-    committer: Committer, listed: Collection[str], *, mapped: bool, version: str = ""
-) -> None:
+def write_all_tombstones(committer: Committer, listed: Collection[str], routes: Routes) -> None:
     """Do so with all that was not listed, at once; raise RedisError where it cannot be found.
 
     All that was listed is known by now, so counting shows whether anything else is. A scan misses some
@@ -50,9 +39,7 @@ def write_all_tombstones(
         if scans == SCANS:
             raise RedisError(f"more is known of {committer.stream} than a scan shows")
         scans += 1
-        for _ in write_tombstones(
-            committer, lambda name, _: name not in listed, mapped=mapped, version=lambda: version
-        ):
+        for _ in write_tombstones(committer, lambda name, _: name not in listed, routes):
             pass
 
 

@@ -91,7 +91,8 @@ class Items:
                 new += 1
                 self.pending[item] = self._entry(now, entry, priority)
         if link and self.stamp > before:
-            self.links = [*self.links, Link(before + 1, self.stamp, link)][-_LINKS_KEPT:]
+            self.links.append(Link(before + 1, self.stamp, link))
+            del self.links[:-_LINKS_KEPT]
         return new
 
     def link_of(self, stood: Now) -> str:
@@ -267,6 +268,11 @@ class Items:
         self.dead[item] = Dead(now, time_may_mend)
         failure = self.failures.get(item, FailureHistory())
         self.failures[item] = replace(failure, failed_at=now, reason=reason, text=text)
+
+    def can_be_parked(self, item: Item) -> bool:
+        """Return whether an item would come back by itself, and nobody holds it."""
+        would_be_revived = item in self.dead and self.dead[item].time_may_mend
+        return (item in self.pending or would_be_revived) and item not in self.claims
 
     def set_aside(self, item: Item, now: int) -> None:
         """Move what cannot be read to the dead, with its failures, unless something newer is pending."""

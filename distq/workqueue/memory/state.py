@@ -266,10 +266,13 @@ class QueueState:
         return int(changed)
 
     def park(self, now: int, reason: str, names: Sequence[Item]) -> int:
-        """Move what waits, now or later, and nobody holds to the dead; return how many items."""
-        parked = [each for each in names if each in self.items.pending and each not in self.items.claims]
+        """Move what waits, now or later, and nobody holds to the dead; return how many items changed.
+
+        What time would revive is dead already, and stays so from now on.
+        """
+        parked = [each for each in names if self.items.can_be_parked(each)]
         for item in parked:
-            del self.items.pending[item]
+            self.items.pending.pop(item, None)
             self.items.park(item, now, "parked", reason)
         return len(parked)
 

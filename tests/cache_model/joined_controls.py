@@ -1,0 +1,72 @@
+"""Mistakes in how objects are shown to each other's functions, which the model must notice."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+from unittest import mock
+
+from distq.controller.cached import handing_over
+from distq.controller.cached.handing_over import HandingOver
+from distq.controller.cached.stream_cache import StreamCache
+from distq.controller.stream.routing import Router
+from distq.controller.stream.stream_source import StreamSource
+from distq.redisio.object_cache import CachedObject
+
+_read, _begin = StreamCache.read, HandingOver.begin
+
+
+@dataclass(frozen=True)
+class JoinedControl:
+    """A mistake, and a schedule that shows it; ``--control`` finds another where they are drawn otherwise."""
+
+    name: str
+    seed: int
+    planted: Callable[[], AbstractContextManager[object]]
+
+
+def _reads_before_it_shows(cache: StreamCache, ask: Callable[..., Any]) -> Any:
+    stream = handing_over.current()
+    if stream is None or stream.place == cache.place:
+        return _read(cache, ask)
+    unshown, stream._unshown = stream._unshown, None
+    answer = _read(cache, ask)
+    stream._unshown = unshown
+    stream.show()
+    return answer
+
+
+def _begins_what_is_there(stream: HandingOver, name: str, cached: CachedObject | None, version: str) -> None:
+    _begin(stream, name, cached, version)
+    if cached is None:
+        stream._unshown = None
+
+
+def _shows_with_position(source: StreamSource, name: str, cached: CachedObject | None, version: str) -> None:
+    objects, dropped = ([cached], {}) if cached else ([], {name: version})
+    position = source._committer.position
+    source._committer.commit(version if position.isdigit() else position, objects=objects, dropped=dropped)
+
+
+def _nothing(router: Router, names: Sequence[str], cached_of: object) -> dict[str, Any]:
+    return {}
+
+
+_patched = partial(partial, mock.patch.object)
+
+CONTROLS = [
+    JoinedControl("nothing is shown", 9, _patched(HandingOver, "show", lambda _: None)),
+    JoinedControl("read before it is shown", 9, _patched(StreamCache, "read", _reads_before_it_shows)),
+    JoinedControl("deletions are not shown", 42, _patched(HandingOver, "begin", _begins_what_is_there)),
+    JoinedControl(
+        "shown with the position", 55, _patched(StreamSource, "_show_object", _shows_with_position)
+    ),
+    JoinedControl("waits for itself", 3, _patched(HandingOver, "waits_for_itself", lambda *_: False)),
+    JoinedControl("not asked about what was", 16, _patched(Router, "replaced", _nothing)),
+]
+
+
+def planted(name: str | None) -> AbstractContextManager[object]:
+    """Plant the mistake of this name, if any."""
+    return next((each.planted() for each in CONTROLS if each.name == name), nullcontext())
