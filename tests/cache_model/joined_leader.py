@@ -131,6 +131,7 @@ class JoinedLeader:
     ) -> None:
         cluster.version += 1
         self.identity, self.epoch = f"leader-{cluster.version}", str(cluster.version)
+        self.began = clock.monotonic()
         self.seen: Counter[str] = Counter()
         self.lines: dict[str, SteppedLine] = {}
         self._clock = clock
