@@ -13,7 +13,7 @@ from flask.typing import ResponseReturnValue
 
 from distq.dashboard import pictures
 from distq.dashboard.item_id import decoded
-from distq.inspector import Inspector, Listing, Names, QueueInfo, QueueView, Rows, View, Wanted
+from distq.inspector import Inspector, Listing, QueueInfo, QueueNames, QueueView, Rows, View, Wanted
 from distq.inspector.view import LOOKED_THROUGH
 from distq.workqueue.worker import VERSION
 
@@ -118,7 +118,7 @@ class WebPages:
     def _render_some(self, template: str, wanted: Wanted, **shown: Any) -> ResponseReturnValue:
         """Show a hundred queues: those of the page that the URL asks for, of those that match."""
         page, match = _page_and_match()
-        names = Names((page - 1) * QUEUES_PER_PAGE, QUEUES_PER_PAGE, match)
+        names = QueueNames((page - 1) * QUEUES_PER_PAGE, QUEUES_PER_PAGE, match)
         view = self._inspector.view(wanted=wanted._replace(names=names))
         last = max(1, -(-view.matching // QUEUES_PER_PAGE))
         if page > last:

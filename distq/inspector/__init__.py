@@ -14,7 +14,7 @@ from distq.inspector.info import (
     WorkerInfo,
 )
 from distq.inspector.inspector import Inspector
-from distq.inspector.view import ErrorGroup, Names, QueueView, Rows, View, Wanted
+from distq.inspector.view import ErrorGroup, QueueNames, QueueView, Rows, View, Wanted
 from distq.redisio.queue_reads import State
 
 __all__ = [
@@ -23,8 +23,8 @@ __all__ = [
     "Inspector",
     "ItemInfo",
     "Listing",
-    "Names",
     "QueueInfo",
+    "QueueNames",
     "QueueView",
     "Repair",
     "RepairStep",

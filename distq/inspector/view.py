@@ -54,7 +54,7 @@ class Rows(NamedTuple):
     cursor: str = "0"
 
 
-class Names(NamedTuple):
+class QueueNames(NamedTuple):
     """Which queues to look at: by name, ``limit`` from ``offset`` on of those that match.
 
     ``match`` is a glob, or what names begin with.
@@ -71,7 +71,7 @@ class Wanted(NamedTuple):
     ``past`` is for how many seconds, and a sample in how many; ``names`` None is all queues.
     """
 
-    names: Names | None = None
+    names: QueueNames | None = None
     rows: Rows | None = None
     key: str | None = None
     held: bool = False

@@ -7,7 +7,7 @@ all is ``-``. So a process says with a heartbeat how long items waited and were 
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from string import ascii_lowercase
 from typing import Self
 
@@ -33,10 +33,12 @@ class Durations:
         counts = {letter.decode(): int(count) for letter, count in _COUNT.findall(word)}
         return cls([counts.get(letter, 0) for letter in ascii_lowercase])
 
-    def note(self, seconds: float) -> None:
-        """Count one more, of 0 seconds or more."""
-        place = int(seconds * 1000).bit_length()
-        self._counts[place if place < _LAST else _LAST] += 1
+    def note(self, seconds: Iterable[float]) -> None:
+        """Count some more, each of 0 seconds or more."""
+        counts = self._counts
+        for each in seconds:
+            place = int(each * 1000).bit_length()
+            counts[place if place < _LAST else _LAST] += 1
 
     def __add__(self, other: "Durations") -> "Durations":
         return Durations([ours + theirs for ours, theirs in zip(self._counts, other._counts, strict=True)])

@@ -59,6 +59,8 @@ def gather(reads: Iterable[Read[T]]) -> Read[list[T]]:
                 asked[place] = next(begun[place]) if answer is None else _go_on(begun[place], *answer)
             except StopIteration as end:
                 results[place] = end.value
+        if not asked:
+            break
         replies = iter((yield _Shared(command for commands in asked.values() for command in commands)))
         answered = {
             place: (commands, list(islice(replies, len(commands)))) for place, commands in asked.items()

@@ -59,10 +59,11 @@ class ClaimLedger:
         The same reply twice changes nothing more.
         """
         was_draining = self.draining
-        for entry, disposition in zip(entries, reply.dispositions, strict=True):
-            if isinstance(entry, Settlement):
-                self.held.pop(entry.request.key, None)
-                worker.count(entry.outcome, disposition, (reply.fence - entry.request.fence) / 1e6)
+        both = zip(entries, reply.dispositions, strict=True)
+        settled = [(entry, disposition) for entry, disposition in both if isinstance(entry, Settlement)]
+        for settlement, _ in settled:
+            self.held.pop(settlement.request.key, None)
+        worker.count(settled, reply.fence)
         self._keep(entries, reply.dispositions)
         took_suspect = reply.alone and bool(reply.requests)
         self._holds_suspect = took_suspect or (self._holds_suspect and bool(self.held))

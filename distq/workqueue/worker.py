@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from distq.clock import Clock
 from distq.redisio.durations import Durations
 from distq.workqueue.engine import TurnSettings
-from distq.workqueue.interface import Disposition, Outcome, Park, Release, Request, Retry
+from distq.workqueue.interface import Disposition, Park, Release, Request, Retry, Settlement
 from distq.workqueue.recorder import waited
 
 _HALF_LIFE = 2.0
@@ -51,24 +51,24 @@ class Worker:
 
     def count_claims(self, requests: Iterable[Request]) -> None:
         """Count how long each item was pending before it was claimed."""
-        for request in requests:
-            self.waiting.note(waited(request))
+        self.waiting.note(map(waited, requests))
 
-    def count(self, outcome: Outcome, disposition: Disposition, held: float) -> None:
-        """Count one settlement, of a claim held for so many seconds: done, failed, or refused.
+    def count(self, settled: Iterable[tuple[Settlement, Disposition]], fence: int) -> None:
+        """Count the settlements of the turn with this fence: done, failed, or refused.
 
         What is put back is none of them.
         """
-        if disposition.kind == "refused":
-            self.refused += 1
-            return
-        if isinstance(outcome, Release):
-            return
+        held = []
+        for settlement, disposition in settled:
+            if disposition.kind == "refused":
+                self.refused += 1
+            elif not isinstance(settlement.outcome, Release):
+                held.append((fence - settlement.request.fence) / 1e6)
+                if isinstance(settlement.outcome, Retry | Park):
+                    self.failed += 1
+                else:
+                    self.done += 1
         self.working.note(held)
-        if isinstance(outcome, Retry | Park):
-            self.failed += 1
-        else:
-            self.done += 1
 
     def has_news(self) -> bool:
         """Return whether the counts, or the rate, are others than those described last, or it stops."""

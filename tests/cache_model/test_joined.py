@@ -11,7 +11,7 @@ from tests.cache_model.joined_world import JoinedWorld, in_step
 from tests.cache_model.world import Violated
 from tests.support.parts import IN_CI
 
-SEEDS = 200 if IN_CI else 30
+SEEDS = 150 if IN_CI else 30
 
 
 @pytest.fixture(autouse=True)

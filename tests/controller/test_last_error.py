@@ -13,6 +13,7 @@ from tests.controller.leading import ON_ALL_SERVERS, QUEUE, Scene
 from tests.controller.test_cache_lister import RefusedClient
 from tests.informer.pods import stepping
 from tests.support.eventually import eventually
+from tests.support.recording import RecordingClient
 from tests.support.samples import config_map
 from tests.support.tcp_proxy import TcpProxy
 
@@ -56,6 +57,18 @@ class TestInARecord:
                 assert stream.last_error.startswith(f"no Redis at 127.0.0.1:{proxy.port}")
                 eventually(lambda: shown(scene)[0].failing_since is None)
             connection.close()
+
+    def test_a_quiet_stream_works_again_once_its_watch_lasts(self, scene: Scene) -> None:
+        """No event has to come for it, and no list."""
+        with scene.leading():
+            pass
+        client = RecordingClient(scene.kubeconfig)
+        client.refusals.append(ApiError("watch configmaps: 500 it burns", status=500))
+        with scene.leading(epoch="2", client=client) as leader:
+            eventually(lambda: shown(scene)[0].last_error)
+            assert shown(scene)[0].last_error == "watch configmaps: 500 it burns"
+            eventually(lambda: shown(scene)[0].failing_since is None)
+            assert leader.stream.lists == 0
 
     def test_a_stream_that_stands_still_says_before_what(self, scene: Scene) -> None:
         """A function of the watch that raises, and ``on_error="stop"``."""

@@ -229,7 +229,8 @@ def queue_item(data: bytes) -> None:
     found = [None if part == b"" else part for part in (ready, dirty, delayed, dead)]
     store = QueueStore(Connection(NOWHERE), "foos")
     records = [[claim or None], [failure or None]]
-    replies = [[[score] for score in found] + records, [[deadline or None], [claim or None], [ready, dead]]]
+    holder, worker = [[deadline or None], [claim or None], [ready, dead]], [[b"7", deadline]]
+    replies = [[[score] for score in found] + records, holder if claim else worker]
     for item in _answered(reading.item_infos(store, [member]), *replies):
         facts = [f"{name}  {value}" for name, value in look._item_facts(item, NOW)]
         assert all(map(is_inert, facts)), facts

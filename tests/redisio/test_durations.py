@@ -16,8 +16,7 @@ _MOST = 2**24 / 1000
 def durations_of(values: list[float]) -> Durations:
     """Count durations."""
     found = Durations()
-    for value in values:
-        found.note(value)
+    found.note(values)
     return found
 
 

@@ -10,7 +10,7 @@ from distq.redisio.keys import queue_key
 from distq.testing.fake_clock import FakeClock
 from distq.workqueue.claim_ledger import ClaimLedger
 from distq.workqueue.engine import TurnSettings
-from distq.workqueue.interface import Disposition, Request, Success
+from distq.workqueue.interface import Disposition, Request, Settlement, Success
 from distq.workqueue.queue import Queue
 from distq.workqueue.rate_limiters import ItemExponentialFailureRateLimiter
 from distq.workqueue.turns import TurnReply
@@ -40,8 +40,7 @@ def test_the_rate_follows_what_is_done_and_then_there_is_no_news() -> None:
     worker.describe(clock)
     assert not worker.has_news()
     for _ in range(10):
-        for _ in range(15):
-            worker.count(Success(), Disposition("ended"), held=0.005)
+        worker.count([(Settlement(Request("a"), Success()), Disposition("ended"))] * 15, 5000)
         assert worker.has_news()
         clock.step(1.5)
         described = worker.describe(clock)
