@@ -321,8 +321,7 @@ def workers(*, settings: Settings, as_json: bool, queue: str | None) -> None:
         ]
         for worker in found
     ]
-    _print_or_note(_WORKERS, rows, "no workers")
-    _exit_if_broken([each.info for each in seen.queues])
+    _print_or_note(_WORKERS, rows, "no workers", [each.info for each in seen.queues])
 
 
 @command("distq leader foos")
@@ -356,8 +355,7 @@ def leader(*, settings: Settings, as_json: bool, queue: str | None) -> None:
         ]
         for stream in found
     ]
-    _print_or_note(_STREAMS, rows, "no informer has led yet")
-    _exit_if_broken([each.info for each in seen.queues])
+    _print_or_note(_STREAMS, rows, "no informer has led yet", [each.info for each in seen.queues])
 
 
 def _leader(stream: "StreamInfo", now: float) -> str:
@@ -381,10 +379,14 @@ def nobody_leads_since(streams: "Sequence[StreamInfo]") -> float | None:
     return max(gone) if gone and len(gone) == len(streams) else None
 
 
-def _print_or_note(headers: Sequence[str], rows: Sequence[Sequence[str]], none: str) -> None:
+def _print_or_note(
+    headers: Sequence[str], rows: Sequence[Sequence[str]], none: str, seen: "Sequence[QueueInfo]"
+) -> None:
+    """Print a table, or note that there is nothing; exit 1 where a queue could not be read."""
     if rows:
         print_table(headers, rows)
-    else:
+    _exit_if_broken(seen)
+    if not rows:
         note(none)
 
 

@@ -5,7 +5,10 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import click
+
 from distq.cli.output import age, note, print_json, print_table
+from distq.errors import RedisRefused
 
 if TYPE_CHECKING:
     from distq.inspector import Inspector, Sample
@@ -26,13 +29,17 @@ _HEADERS = ["QUEUE", "NUMBER", "LEAST", "MOST", "LAST"]
 
 
 def print_history(eye: "Inspector", queues: Sequence[str], seconds: float, *, as_json: bool) -> None:
-    """Print what queues looked like over so many seconds."""
+    """Print what queues looked like over so many seconds; exit 1 where one's history cannot be read."""
     until = eye.now()
-    since, rows = max(0.0, until - seconds), list[list[str]]()
+    since, every = max(0.0, until - seconds), 10.0 if as_json or seconds <= _DAY else 300.0
+    rows, unread = list[list[str]](), list[str]()
     for queue in queues:
-        found = eye.history(
-            queue, since=since, until=until, every=10.0 if as_json or seconds <= _DAY else 300.0
-        )
+        try:
+            found = eye.history(queue, since=since, until=until, every=every)
+        except RedisRefused as error:
+            note(f"no history of {queue}: {error}")
+            unread.append(queue)
+            continue
         if as_json:
             for sample in found:
                 print_json(sample)
@@ -42,6 +49,8 @@ def print_history(eye: "Inspector", queues: Sequence[str], seconds: float, *, as
             note(f"no history of {queue} in the last {age(seconds)}: neither a worker nor an informer ran")
     if rows:
         print_table([*_HEADERS, f"{age(seconds)} AGO TO NOW"], rows)
+    if unread:
+        raise click.ClickException(f'cannot read the history of {", ".join(unread)}. See "distq check".')
 
 
 def _rows(queue: str, found: "Sequence[Sample]", since: float, step: float) -> list[list[str]]:

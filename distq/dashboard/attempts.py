@@ -55,7 +55,8 @@ class Attempts:
             wait = max(max(0.0, (used + 1 - pace.burst) * pace.every) for _, pace, used in found)
             for bucket, _, used in found:
                 self._used.pop(bucket, None)
-                self._used[bucket] = (used if wait else used + 1, now)
+                if used := used if wait else used + 1:  # else a flood would push out what others used up
+                    self._used[bucket] = (used, now)
             while len(self._used) > MOST:
                 del self._used[next(iter(self._used))]
             return wait

@@ -146,9 +146,36 @@ def test_a_queue_that_cannot_be_read_hides_no_other(
     done = distq("workers")
     assert done.stdout.splitlines()[1].split()[1] == "foos"
     assert (done.returncode, done.stderr) == (1, said)
-    assert distq("leader").stderr.endswith(said)
+    assert distq("leader").stderr == said  # and not that nobody led
     for command in (["items", "bars"], ["workers", "bars"]):
         assert distq(*command).stderr.startswith("distq: cannot read bars: Redis at ")
+    foos.close()
+
+
+def test_workers_that_are_not_seen_are_not_said_to_be_none(
+    distq: CommandLine, foos: Queue, redis: Connection
+) -> None:
+    """Where another key of their queue hides them, too."""
+    redis.execute("SET", "distq:{foos}:streams", "x")
+    done = distq("workers")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == 'distq: cannot read foos. See "distq check".\n'
+    foos.close()
+
+
+def test_a_history_that_cannot_be_read_hides_no_other(
+    distq: CommandLine, foos: Queue, redis: Connection
+) -> None:
+    """Others are shown, then it is said why, and the status is 1."""
+    Queue("bars", redis).add("a")
+    redis.execute("SET", "distq:{bars}:history", "x")
+    StreamStore(redis, "foos", "pods").commit(epoch="1", after="", new="7", batch="x")  # it notes the queue
+    for options, shown in ((), "foos   ready"), (("--json",), '{"queue":"foos"'):
+        done = distq("queues", "--history", *options)
+        assert shown in done.stdout
+        assert done.stderr.startswith("no history of bars: Redis at ")
+        assert done.stderr.endswith('distq: cannot read the history of bars. See "distq check".\n')
+        assert done.returncode == 1
     foos.close()
 
 

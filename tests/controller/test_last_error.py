@@ -149,6 +149,8 @@ class TestAlone:
             (KeyError("spec"), "KeyError: 'spec'"),
             (ApiError("two\nlines"), "two lines"),
             (ApiError("x" * 5000), "x" * (LONGEST - 1) + "…"),
+            (ApiError("https://" * 250_000), ("https://" * LONGEST)[: LONGEST - 1] + "…"),  # in one pass
+            (ApiError("see http://a/b:http://c/d?e=f"), "see http://a/b:http://c/d?…"),
         ],
     )
     def test_it_is_one_bounded_line_without_secrets(self, error: Exception, told: str) -> None:

@@ -78,9 +78,22 @@ def test_one_network_is_one_address() -> None:
 
 def test_tries_take_bounded_memory() -> None:
     """Beyond so many, what was quiet for longest is forgotten, and not who tries on."""
-    attempts = Attempts(FakeClock())
+    clock = FakeClock()
+    attempts = Attempts(clock)
     for number in range(MOST + 10):
+        clock.step(2 * OF_ALL.every)
         attempts.take(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", "ada")
         attempts.take("192.0.2.1", "ada")
     assert len(attempts._used) == MOST
     assert attempts.take("192.0.2.1", "ada") > 0
+
+
+def test_a_flood_that_is_refused_buys_no_guesses() -> None:
+    """Refused tries of other names do not let a name's tries be forgotten."""
+    attempts = Attempts(FakeClock())
+    for _ in range(BURST):
+        attempts.take("10.0.0.1", "ada")
+    for number in range(OF_ALL.burst + MOST):
+        attempts.take("10.0.0.1", f"name-{number}")
+    assert len(attempts._used) < MOST
+    assert attempts.take("10.0.0.1", "ada") == EVERY
