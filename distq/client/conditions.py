@@ -1,11 +1,11 @@
 """The conditions in an object's status: what it is, since when, and why (apimachinery ``api/meta``)."""
 
+import contextlib
 import copy
 import re
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any, Literal
-
-from yaml.representer import SafeRepresenter
 
 from distq.client.objects import Object, metadata, title
 from distq.errors import ConfigError
@@ -57,6 +57,7 @@ def set_condition(
         conditions = [*conditions, wanted]
     else:
         conditions = [{**each, **wanted} if each is existing else each for each in conditions]
+    _let_yaml_write()
     changed = ChangedStatus({**(obj.get("status") or {}), "conditions": conditions})
     changed.as_read = copy.deepcopy(status_as_read(obj))
     obj["status"] = changed
@@ -72,9 +73,13 @@ class ChangedStatus(dict[str, Any]):
     as_read: Object
 
 
-SafeRepresenter.add_representer(
-    ChangedStatus, SafeRepresenter.represent_dict
-)  # it refuses what it does not know
+@cache
+def _let_yaml_write() -> None:
+    """Tell yaml, which refuses what it does not know; only here, as a module of a user may be called so."""
+    with contextlib.suppress(ImportError):
+        from yaml.representer import SafeRepresenter
+
+        SafeRepresenter.add_representer(ChangedStatus, SafeRepresenter.represent_dict)
 
 
 def status_as_read(obj: Object) -> Object:

@@ -384,9 +384,10 @@ def test_a_mapping_function_sees_the_object_that_it_is_called_with(scene: Scene)
     client.create(config_map(scene.namespace, "c", color="blue"))
     client.delete(CONFIG_MAPS, scene.key("b"))
     with scene.leading(watch, epoch="2"):
-        eventually(lambda: len(seen) == 3)
+        eventually(lambda: len(seen) == 4)
     assert seen == [
         ("a", {"a", "b"}, {"a"}, True),
+        ("a", {"a", "b"}, {"b"}, False),  # as it was: the function is asked about that, too
         ("c", {"a", "b", "c"}, {"a", "c"}, True),
         ("b", {"a", "c"}, set(), False),
     ]

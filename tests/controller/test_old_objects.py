@@ -140,8 +140,8 @@ def test_a_change_that_another_function_failed_on_is_not_swallowed(scene: Scene,
     with scene.leading(watch) as leader:
         assert handed_over(scene) == {"a"}
         paint(scene, "a", color="blue", size="1")
-        eventually(lambda: leader.stream.failures == 1)
-        assert Inspector(scene.connection).count(QUEUE, state="dead") == 1
+        eventually(lambda: Inspector(scene.connection).count(QUEUE, state="dead") == 1)
+        assert leader.stream.failures == 1
         if not epoch:
             paint(scene, "a", size="2")
             assert handed_over(scene) == {"a"}

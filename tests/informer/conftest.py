@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from distq.client import recorder
 from distq.informer import SharedInformer
 from distq.testing.fake_clock import FakeClock
 from distq.testing.fake_list_watch import FakeListWatch
@@ -25,9 +26,10 @@ def client(api_server: ApiServer) -> RecordingClient:
 
 
 @pytest.fixture
-def proxied(api_server: ApiServer, proxy: TcpProxy, tmp_path: Path) -> RecordingClient:
+def proxied(api_server: ApiServer, proxy: TcpProxy, tmp_path: Path) -> Iterator[RecordingClient]:
     """Give a Client that reaches the API server through ``proxy`` only."""
-    return RecordingClient(kubeconfig_through(api_server, proxy.port, tmp_path / "kubeconfig"))
+    yield RecordingClient(kubeconfig_through(api_server, proxy.port, tmp_path / "kubeconfig"))
+    recorder.discard()  # whose events nobody takes any more, the end of the next test would wait for
 
 
 @pytest.fixture
