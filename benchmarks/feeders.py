@@ -6,13 +6,14 @@
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from benchmarks.followers import PODS, Begin, new_client, run, say, until
 from distq.config import Settings
 from distq.controller.controller import Controller
 from distq.controller.manager import Manager
 from distq.controller.stream.source_config import SourceConfig
+from distq.controller.stream.sources import share_list_watches
 from distq.controller.stream.stream_source import StreamSource
 from distq.controller.watches import For, identities
 from distq.informer.objects import is_older
@@ -37,24 +38,47 @@ class _Term:
 
 def stream(kubeconfig: str, namespace: str, versions: str, redis: str) -> Begin:
     """Hand events over to a queue, from a checkpoint in Redis on: ``first-last`` version."""
+    return _feed([QUEUE], kubeconfig, namespace, versions, redis)
+
+
+def two_watches(kubeconfig: str, namespace: str, versions: str, redis: str) -> Begin:
+    """Hand the same events over to two queues, each by a watch of its own."""
+    return _feed([QUEUE, "other"], kubeconfig, namespace, versions, redis)
+
+
+def one_watch(kubeconfig: str, namespace: str, versions: str, redis: str) -> Begin:
+    """Hand the same events over to two queues by one watch, as controllers of one process do."""
+    return _feed([QUEUE, "other"], kubeconfig, namespace, versions, redis, shared=True)
+
+
+def _feed(
+    queues: Sequence[str], kubeconfig: str, namespace: str, versions: str, redis: str, *, shared: bool = False
+) -> Begin:
     version, last = versions.split("-")
-    connection = Connection(redis)
+    connection, client = Connection(redis), new_client(kubeconfig)
     watch = For(PODS, namespaces=[namespace])
-    config = SourceConfig(
-        queue=QUEUE, connection=connection, client=new_client(kubeconfig), leadership=_Term(), resync_period=0
-    )
-    followed = StreamSource(watch, config, identity=identities([watch])[0], namespace=namespace)
-    store = StreamStore(connection, QUEUE, followed.name())
-    store.commit(epoch="1", after="", new=version, batch="benchmark")
+    streams, stores = [], []
+    for queue in queues:
+        config = SourceConfig(
+            queue=queue, connection=connection, client=client, leadership=_Term(), resync_period=0
+        )
+        stream = StreamSource(watch, config, identity=identities([watch])[0], namespace=namespace)
+        store = StreamStore(connection, queue, stream.name())
+        store.commit(epoch="1", after="", new=version, batch="benchmark")
+        streams.append(stream)
+        stores.append(store)
+    if shared:
+        share_list_watches(streams)
 
     def at_last() -> bool:
-        record = store.load()
-        return record is not None and not is_older(record.position, last)
+        records = [store.load() for store in stores]
+        return all(record is not None and not is_older(record.position, last) for record in records)
 
     def begin() -> int:
-        threading.Thread(target=followed.run, args=(threading.Event(),), daemon=True).start()
+        for stream in streams:
+            threading.Thread(target=stream.run, args=(threading.Event(),), daemon=True).start()
         until(at_last)
-        return store.known_count()
+        return stores[0].known_count()
 
     return begin
 
@@ -96,7 +120,13 @@ def _reconcile(request: Request) -> None:
     """Do nothing; it is not called."""
 
 
-SUBJECTS: Mapping[str, Callable[..., Begin]] = {"stream": stream, "manager": manager, "consumer": consumer}
+SUBJECTS: Mapping[str, Callable[..., Begin]] = {
+    "stream": stream,
+    "two_watches": two_watches,
+    "one_watch": one_watch,
+    "manager": manager,
+    "consumer": consumer,
+}
 
 if __name__ == "__main__":
     run(SUBJECTS[sys.argv[1]](*sys.argv[2:]))

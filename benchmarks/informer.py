@@ -200,7 +200,9 @@ def _backlogs(kubeconfig: Path, pods: Pods, backlog: Backlog, rounds: int) -> It
             best = min(usage.wall for usage in each.usages)
             yield Row(f"backlog: best round, {name}", backlog.events / best, "events/s")
     versions = f"{backlog.version}-{pods.version}"
-    yield from _into_queue((kubeconfig, pods.namespace, versions), backlog.events, rounds)
+    from_to = kubeconfig, pods.namespace, versions
+    yield from _into_queue(from_to, backlog.events, rounds)
+    yield _into_two_queues(from_to, rounds)
 
 
 def _into_queue(arguments: Sequence[object], events: int, rounds: int) -> Iterator[Row]:
@@ -208,11 +210,9 @@ def _into_queue(arguments: Sequence[object], events: int, rounds: int) -> Iterat
     usages, servers = [], []
     for number in range(rounds):
         _say(f"round {number + 1} of {rounds}: into a queue")
-        with EmbeddedValkey() as valkey, feeder("stream", *arguments, valkey.url) as child:
-            began = Child.cpu_of(valkey.pid)
-            child.begin()
-            usages.append(child.usage())
-            servers.append(Child.cpu_of(valkey.pid) - began)
+        usage, server = _fed("stream", arguments)
+        usages.append(usage)
+        servers.append(server)
     rates = {
         "best round": ("events/s", events / min(usage.wall for usage in usages)),
         "leader": ("events/s CPU", events / median(usage.cpu for usage in usages)),
@@ -220,6 +220,25 @@ def _into_queue(arguments: Sequence[object], events: int, rounds: int) -> Iterat
     }
     for name, (unit, rate) in rates.items():
         yield Row(f"backlog into a queue: {name}", rate, unit, 10_000, at_least=True)
+
+
+def _into_two_queues(arguments: Sequence[object], rounds: int) -> Row:
+    """Hand the backlog over to the queues of two controllers that watch alike."""
+    cpu: dict[str, list[float]] = {"one_watch": [], "two_watches": []}
+    for number in range(rounds):
+        _say(f"round {number + 1} of {rounds}: into two queues")
+        for subject, each in cpu.items():
+            each.append(_fed(subject, arguments)[0].cpu)
+    one, two = median(cpu["one_watch"]), median(cpu["two_watches"])
+    return Row("backlog into two queues: CPU, one watch to two", one, "s", 1.0, reference=two)
+
+
+def _fed(subject: str, arguments: Sequence[object]) -> tuple[Usage, float]:
+    """Return what a feeder used, and the CPU time of its server."""
+    with EmbeddedValkey() as valkey, feeder(subject, *arguments, valkey.url) as child:
+        began = Child.cpu_of(valkey.pid)
+        child.begin()
+        return child.usage(), Child.cpu_of(valkey.pid) - began
 
 
 COMMANDS = 5

@@ -17,7 +17,7 @@ from distq.config import Settings
 from distq.controller.controller import Controller
 from distq.controller.redis_reach import LOOK_EVERY, RedisReach
 from distq.controller.stream.source_config import SourceConfig
-from distq.controller.stream.sources import Source, sources
+from distq.controller.stream.sources import Source, share_list_watches, sources
 from distq.controller.stream.stream_source import StreamSource
 from distq.controller.term import Term
 from distq.errors import ApiError, LeaseLost, RedisError
@@ -210,6 +210,7 @@ class Candidate:
         _logger.info("leading  %s as %s (lease %g s)", self._lock.describe(), self._lock.identity, lease)
         resign, term = self._resign, Term(self._elector, over)
         self._feeds = feeds = [self._feed(controller, term) for controller in self._controllers]
+        share_list_watches([stream for feed in feeds for stream in feed.streams])
         halt = threading.Event()
         threads = [
             threading.Thread(target=feed.run, args=(source, halt), name=f"distq-{feed.name}", daemon=True)
@@ -311,7 +312,7 @@ class _Feed:
     def __init__(self, name: str, sources: Sequence[Source], *, sync_by: float) -> None:
         self.name = name
         self.sources = sources
-        self._streams = [source for source in sources if isinstance(source, StreamSource)]
+        self.streams = [source for source in sources if isinstance(source, StreamSource)]
         self._sync_by = sync_by
         self._synced = False
         self._failure: BaseException | None = None
@@ -330,18 +331,18 @@ class _Feed:
             raise self._failure
         if self._synced:
             return
-        missing = ", ".join(stream.resource for stream in self._streams if not stream.synced)
+        missing = ", ".join(stream.resource for stream in self.streams if not stream.synced)
         if not missing:
             self._synced = True
-            if self._streams:
+            if self.streams:
                 _logger.info("synced   %s", self._describe())
         elif time.monotonic() > self._sync_by:
             raise ApiError(f"cannot sync {missing}: not listed in time. Check its size and the API server.")
 
     def gauges(self) -> Iterator[Sample]:
         """Yield for each resource the greatest lag of its streams, and whether all of them are synced."""
-        for resource in {stream.resource for stream in self._streams}:
-            streams = [stream for stream in self._streams if stream.resource == resource]
+        for resource in {stream.resource for stream in self.streams}:
+            streams = [stream for stream in self.streams if stream.resource == resource]
             labels = (self.name, resource)
             yield STREAM_LAG, labels, max(stream.lag for stream in streams)
             yield STREAM_SYNCED, labels, float(all(stream.synced for stream in streams))
@@ -350,7 +351,7 @@ class _Feed:
         parts = [
             f"{stream.resource} "
             + (f"resumed at {stream.resumed_at}" if stream.resumed_at else counted(stream.objects, "object"))
-            for stream in self._streams
+            for stream in self.streams
         ]
-        enqueued = sum(stream.enqueued for stream in self._streams)
+        enqueued = sum(stream.enqueued for stream in self.streams)
         return f"{', '.join(parts)}; {counted(enqueued, 'key')} enqueued"

@@ -43,6 +43,10 @@ class RawObject:
         self.managed_fields = managed_fields
         self._metadata: Metadata | None = None
 
+    def anew(self) -> "RawObject":
+        """Return the same object as it came; the text alone is shared, which nobody can change."""
+        return RawObject(self.key, self.version, self.raw, self.resource, self.managed_fields)
+
     @property
     def metadata(self) -> Metadata:
         """Return the object's metadata, decoded at the first look."""
@@ -80,6 +84,10 @@ class Page:
     objects: Sequence[RawObject]
     next_token: str
 
+    def anew(self) -> "Page":
+        """Return the same page with objects of its own, of which nobody else has decoded anything."""
+        return Page(self.version, [obj.anew() for obj in self.objects], self.next_token)
+
 
 class _ListMeta(msgspec.Struct, rename="camel"):
     resource_version: str
@@ -112,6 +120,10 @@ class _Line(msgspec.Struct):
     object: msgspec.Raw
 
 
+class _LedTo(msgspec.Struct):
+    object: _Named
+
+
 class _Details(msgspec.Struct, rename="camel"):
     retry_after_seconds: float = 0
 
@@ -132,6 +144,7 @@ _LIST = msgspec.json.Decoder(_List)
 _NAMED = msgspec.json.Decoder(_Named)
 _PARTIAL = msgspec.json.Decoder(_Partial)
 _LINE = msgspec.json.Decoder(_Line)
+_LED_TO = msgspec.json.Decoder(_LedTo)
 _STATUS = msgspec.json.Decoder(_Status)
 _UNREADABLE = (msgspec.MsgspecError, KeyError, UnicodeDecodeError)
 
@@ -152,6 +165,15 @@ def decode_event(line: bytes, resource: Resource) -> WatchEvent:
         return decode(partial(_event, resource), line, what)
     except _UNREADABLE as error:
         raise ApiError(f"unreadable {what}: {error}") from None
+
+
+def version_of(line: bytes) -> str:
+    """Return the version that a line of a watch leads to; "" for an error, and for what is no number."""
+    try:
+        version = decode(_LED_TO.decode, line, "watch event").object.metadata.resource_version
+    except (*_UNREADABLE, ApiError):
+        return ""
+    return version if version.isdecimal() else ""
 
 
 def _page(resource: Resource, body: bytes) -> Page:

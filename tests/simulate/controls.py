@@ -70,7 +70,7 @@ def _list_as_plain_set(relisted: Replacement, obj: RawObject, before: Known) -> 
 
 def _checkpoint_with_first_page(source: StreamSource) -> None:
     _begin_list(source)
-    source._committer.commit(source._list_watch.version())
+    source._committer.commit(source.list_watch.version())
 
 
 def _new_keys_only(router: Router, event: WatchEvent, before: Known, replaced: Replaced = None) -> Route:

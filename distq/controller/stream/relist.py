@@ -13,7 +13,7 @@ from distq.controller.stream.known import Known
 from distq.controller.stream.routing import Replaced, Route, Router
 from distq.controller.stream.tombstones import drop_unlisted, write_all_tombstones, write_tombstones
 from distq.controller.watches import LOW_PRIORITY
-from distq.informer.listwatch import ListWatch
+from distq.informer.listwatch import ListerWatcher
 from distq.informer.objects import is_older
 from distq.informer.pager import Pages
 from distq.informer.wire import RawObject
@@ -93,7 +93,7 @@ class Resync(Relist):
     shows another moment than the watch; where an object is further on the one side, that side counts.
     """
 
-    def __init__(self, list_watch: ListWatch, committer: Committer, router: Router) -> None:
+    def __init__(self, list_watch: ListerWatcher, committer: Committer, router: Router) -> None:
         super().__init__(committer, router, moves=False)
         self.name = str(list_watch)
         self._pages = Pages(list_watch)

@@ -10,6 +10,8 @@ from distq.controller.stream.source_config import SourceConfig
 from distq.controller.stream.stream_cleanup import StreamCleanup
 from distq.controller.stream.stream_source import StreamSource
 from distq.controller.watches import Every, For, Watch, identities
+from distq.informer.listwatch import ListerWatcher
+from distq.informer.shared_listwatch import SharedListWatch
 from distq.workqueue.interface import WorkQueue
 
 
@@ -35,3 +37,15 @@ def sources(watches: Sequence[Watch], queue: WorkQueue, config: SourceConfig) ->
     ]
     periods = [PeriodicSource(watch, queue, config) for watch in watches if isinstance(watch, Every)]
     return [*streams, *periods, StreamCleanup(streams, config)]
+
+
+def share_list_watches(streams: Sequence[StreamSource]) -> None:
+    """Let streams that list and watch alike do so once, before any of them runs."""
+    alike: dict[ListerWatcher, list[StreamSource]] = {}
+    for stream in streams:
+        alike.setdefault(stream.list_watch, []).append(stream)
+    for list_watch, those in alike.items():
+        if len(those) > 1:
+            shared = SharedListWatch(list_watch)
+            for stream in those:
+                stream.list_watch = shared.member()

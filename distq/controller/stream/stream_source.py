@@ -27,7 +27,7 @@ from distq.controller.stream.routing import Router, RoutingError, parked_as_of
 from distq.controller.stream.source_config import SourceConfig
 from distq.controller.watches import ResourceWatch
 from distq.errors import DistqError
-from distq.informer.listwatch import ListWatch
+from distq.informer.listwatch import ListerWatcher, ListWatch
 from distq.informer.reflector import Reflector
 from distq.informer.sink import PositionMoved
 from distq.informer.wire import RawObject, WatchEvent
@@ -44,7 +44,8 @@ PROBE_INTERVAL = 1.0  # seconds
 class StreamSource:
     """A checkpointed stream, in the process that leads: the sink of one Reflector.
 
-    ``identity`` is a text that no other watch of the queue has, see ``watches.identities``.
+    ``identity`` is a text that no other watch of the queue has, see ``watches.identities``. ``list_watch`` is
+    what its Reflector follows; before it runs that may become a member of a shared one.
 
     For people: ``synced`` (it resumed, or its first list was committed), ``resumed_at`` (the version, where
     no list was needed), ``lists`` (whole ones), ``objects``, ``enqueued`` (keys that were not pending
@@ -69,7 +70,7 @@ class StreamSource:
         self._parked_as = parked_as_of(watch, identity)
         self._caching = Caching.of(watch)
         self._cache_is_whole = False
-        self._list_watch = ListWatch(
+        self.list_watch: ListerWatcher = ListWatch(
             config.client,
             watch.resource,
             namespace=namespace,
@@ -97,7 +98,7 @@ class StreamSource:
         """
         self._stop = stop
         self._opened = self._left = False
-        self._reflector = Reflector(self._list_watch, self, clock=self._clock, on_error=self._on_error)
+        self._reflector = Reflector(self.list_watch, self, clock=self._clock, on_error=self._on_error)
         try:
             self._reflector.run(stop)
         finally:
@@ -112,7 +113,7 @@ class StreamSource:
 
     def present_version(self) -> str:
         """Return the cluster's version now, as far as the watched resource shows it."""
-        return self._list_watch.version()
+        return self.list_watch.version()
 
     @property
     def lag(self) -> float:
@@ -183,7 +184,7 @@ class StreamSource:
         self._oldest = None
         self.last_error.over()
         self._committer.commit(version)
-        logger.info("%s: listed at version %s, objects: %d", self._list_watch, version, self.objects)
+        logger.info("%s: listed at version %s, objects: %d", self.list_watch, version, self.objects)
 
     def expired(self) -> None:
         """List next: the API server no longer knows the checkpoint."""
@@ -220,7 +221,7 @@ class StreamSource:
     def _on_error(self, error: Exception) -> None:
         if isinstance(error, UnknownResource) and error.resource != self.resource:
             # The owner's: its own stream reports it.
-            logger.debug("%s: waits for its owners' resource: %s", self._list_watch, error)
+            logger.debug("%s: waits for its owners' resource: %s", self.list_watch, error)
         else:
             self._reflector.report(error)
         self._open_since = None
@@ -245,7 +246,7 @@ class StreamSource:
             self._clock,
             self._stop,
             about=self._about,
-            present_version=self._list_watch.version,
+            present_version=self.list_watch.version,
             committed=self._count,
             span=partial(config.commit_span, self.resource),
             failed=self.last_error.failed,
@@ -267,7 +268,7 @@ class StreamSource:
         had = str(about.get("revision", ""))
         self._revision = self._config.revision or had
         if record and self._revision != had:
-            logger.info("%s: revision %s, was %s: all again", self._list_watch, self._revision, had or "none")
+            logger.info("%s: revision %s, was %s: all again", self.list_watch, self._revision, had or "none")
             self._mark()
         elif record:
             self._load_cache(record)
@@ -281,7 +282,7 @@ class StreamSource:
             return
         self._cache_is_whole = cached is not None and sorted(cached) == self._caching.kept
         if not self._cache_is_whole and checkpoint_of(record.position) not in {"", MARK}:
-            logger.info("%s: cached now, with %s", self._list_watch, ", ".join(self._caching.kept))
+            logger.info("%s: cached now, with %s", self.list_watch, ", ".join(self._caching.kept))
             self._mark()
 
     def _mark(self) -> None:
@@ -292,7 +293,7 @@ class StreamSource:
     def _note_resumed(self) -> None:
         self.objects, self.resumed_at = self._committer.known_count(), self._connected_at
         self.synced = True  # last: who sees this reads the rest
-        logger.info("%s: resumed at version %s", self._list_watch, self.resumed_at)
+        logger.info("%s: resumed at version %s", self.list_watch, self.resumed_at)
         self._committer.confirm()
 
     def _lose_touch(self) -> None:
@@ -305,7 +306,7 @@ class StreamSource:
             return self._resyncs.step()
 
     def _new_resync(self) -> Resync:
-        return Resync(self._list_watch, self._committer, self._router)
+        return Resync(self.list_watch, self._committer, self._router)
 
     def _hand_over(self, events: Sequence[WatchEvent]) -> None:
         self._recall(events)

@@ -1,0 +1,108 @@
+"""Lists that several take alike, each page of which the API server is asked for once."""
+
+import threading
+from concurrent.futures import Future
+
+from distq.clock import Clock
+from distq.informer.listwatch import ListerWatcher
+from distq.informer.wire import Page
+
+GATHER_TIME = 0.5
+"""Seconds for which a list waits for others that are about to list; less than streams have to end."""
+
+KEPT = 8
+"""Pages kept for those who are not there yet, while anybody is in the midst of a list: 4,000 objects."""
+
+
+class SharedPages:
+    """Lists of one resource; who takes them is known by any object.
+
+    A page other than the first is the same for whoever has its token. A first page is shared by those alone
+    who came before it was asked for: none may be older than what its taker knows of the resource's version.
+    """
+
+    def __init__(self, list_watch: ListerWatcher, clock: Clock) -> None:
+        self._list_watch = list_watch
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._coming: set[object] = set()  # they may be about to list
+        self._listing: set[object] = set()  # they are in the midst of a list
+        self._gatherings: dict[int, _Gathering] = {}  # by the limit of pages
+        self._pages: dict[tuple[str, int], Future[Page]] = {}
+
+    def expect(self, who: object) -> None:
+        """Let lists wait a moment for somebody, who is about to list or to watch."""
+        with self._lock:
+            self._coming.add(who)
+
+    def watches(self, who: object) -> None:
+        """Let no list wait for somebody, nor keep pages: it begins to watch."""
+        with self._lock:
+            self._arrived(who)
+            self._leave(who)
+
+    def page(self, who: object, token: str, limit: int) -> Page:
+        """Return a page of a list, with objects of the taker's own; raise what the API server answered."""
+        goes_on = False
+        try:
+            page = self._next(who, token, limit) if token else self._first(who, limit)
+            goes_on = bool(page.next_token)
+            return page.anew()
+        finally:
+            if not goes_on:
+                with self._lock:
+                    self._leave(who)
+
+    def _first(self, who: object, limit: int) -> Page:
+        with self._lock:
+            gathering = self._gatherings.get(limit)
+            if is_ours := gathering is None:
+                gathering = self._gatherings[limit] = _Gathering()
+            self._listing.add(who)
+            self._arrived(who)
+        if is_ours:
+            self._clock.wait(gathering.complete, GATHER_TIME)
+            with self._lock:
+                del self._gatherings[limit]  # who comes from now on may know of a later version
+            self._ask(gathering.page, "", limit)
+        return gathering.page.result()
+
+    def _next(self, who: object, token: str, limit: int) -> Page:
+        with self._lock:
+            self._listing.add(who)
+            page = self._pages.get((token, limit))
+            if is_ours := page is None:
+                page = self._pages[token, limit] = Future()
+                if len(self._pages) > KEPT:
+                    del self._pages[next(iter(self._pages))]
+        if is_ours:
+            self._ask(page, token, limit)
+        return page.result()
+
+    def _ask(self, page: Future[Page], token: str, limit: int) -> None:
+        try:
+            page.set_result(self._list_watch.page(token, limit=limit))
+        except BaseException as error:  # noqa: BLE001 - raised by all who wait for the page
+            with self._lock:
+                if self._pages.get((token, limit)) is page:
+                    del self._pages[token, limit]
+            page.set_exception(error)
+
+    def _arrived(self, who: object) -> None:
+        self._coming.discard(who)
+        if not self._coming:
+            for gathering in self._gatherings.values():
+                gathering.complete.set()
+
+    def _leave(self, who: object) -> None:
+        self._listing.discard(who)
+        if not self._listing:
+            self._pages.clear()
+
+
+class _Gathering:
+    """Those who wait for one list that is not asked for yet."""
+
+    def __init__(self) -> None:
+        self.complete = threading.Event()
+        self.page: Future[Page] = Future()

@@ -1,0 +1,223 @@
+"""One watch that several follow, as the API server's watch cache stands in front of etcd.
+
+A thread keeps the watch's last lines in a log. Each reader takes them at its own pace, from a version of its
+own on. The thread waits for the quickest of them alone; who is too slow for the log is sent back to its
+checkpoint.
+"""
+
+import threading
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self
+
+from distq.informer.listwatch import Lines, ListerWatcher
+from distq.informer.objects import is_older
+from distq.informer.watch_log import WatchLog
+from distq.informer.wire import version_of
+
+
+class SharedWatch:
+    """The one watch of a resource, open while somebody follows it."""
+
+    def __init__(self, list_watch: ListerWatcher) -> None:
+        self._list_watch = list_watch
+        self._opening = threading.Lock()  # one at a time asks the API server
+        lock = threading.Lock()  # guards all that is below, readers and upstreams
+        self._changed = threading.Condition(lock)
+        self._taken = threading.Condition(lock)  # or nobody is left to take anything
+        self._upstream: _Upstream | None = None  # the one to join
+
+    def join(self, version: str) -> "Reader | None":
+        """Follow the open watch from a version on; None where none is open, or its log begins later."""
+        with self._changed:
+            upstream = self._upstream
+            if upstream is None or upstream.over or not upstream.log.covers(version):
+                return None
+            return Reader(self, upstream, version)
+
+    def open(self, version: str, *, present: str) -> "Reader":
+        """Join the open watch, or open one at the version; raise what the API server answers.
+
+        One that it accepts takes the place of one whose log begins later: who follows that goes on in the new
+        one, where it is. Who is past ``present``, the resource's version a moment ago, is sent back instead,
+        for the cluster may have been restored.
+        """
+        with self._opening:
+            if (reader := self.join(version)) is not None:
+                return reader
+            upstream = _Upstream(self._list_watch.watch(version), version)
+            name = f"distq-shared-{self._list_watch}"
+            thread = threading.Thread(target=self._read, args=(upstream,), name=name, daemon=True)
+            with self._changed:
+                thread.start()
+                replaced, self._upstream = self._upstream, upstream
+                reader = Reader(self, upstream, version)
+                if replaced is not None and not replaced.over:
+                    for other in list(replaced.readers):
+                        other.go_on_in(upstream, present)
+                self._changed.notify_all()
+                self._taken.notify_all()
+            if replaced is not None:
+                replaced.lines.close()
+            return reader
+
+    def has_dropped_lines(self) -> bool:
+        """Return whether the log of the open watch has no longer all that it showed."""
+        with self._changed:
+            return self._upstream is not None and self._upstream.log.first > 0
+
+    def take(self, reader: "Reader") -> list[bytes]:
+        """Wait for a reader's next lines; none at its end. Raises what ended the watch, after its lines."""
+        with self._changed:
+            while True:
+                self._changed.wait_for(reader.has_news)
+                if reader.ended or reader.has_fallen_behind():
+                    return []
+                upstream = reader.upstream
+                lines = upstream.log.after(reader.place)
+                if not lines and upstream.error is not None:
+                    raise upstream.error
+                if not lines:
+                    return []
+                given = reader.give(lines)
+                self._taken.notify_all()
+                if given is None:
+                    self._retire(upstream)
+                    return []
+                if given:
+                    return given
+
+    def retire(self, reader: "Reader") -> None:
+        """Let nobody join this reader's watch: a line of it is bad, and would be so for each who joins."""
+        with self._changed:
+            if not reader.ended:
+                self._retire(reader.upstream)
+
+    def leave(self, reader: "Reader") -> None:
+        """Let a reader leave; the last one ends the watch."""
+        with self._changed:
+            reader.ended = True
+            upstream = reader.upstream
+            upstream.readers.discard(reader)
+            is_last = not upstream.readers
+            if is_last:
+                self._retire(upstream)
+            self._changed.notify_all()
+            self._taken.notify_all()
+        if is_last:
+            upstream.lines.close()
+
+    def _retire(self, upstream: "_Upstream") -> None:
+        if self._upstream is upstream:
+            self._upstream = None
+
+    def _read(self, upstream: "_Upstream") -> None:
+        error: Exception | None = None
+        try:
+            with upstream.lines as lines:
+                for line in lines:
+                    with self._changed:
+                        while upstream.shall_wait(line):
+                            self._taken.wait()
+                        upstream.log.append(line)
+                        self._changed.notify_all()
+        except Exception as raised:  # noqa: BLE001 - handed to the readers
+            error = raised
+        with self._changed:
+            upstream.error, upstream.over = error, True
+            self._changed.notify_all()
+
+
+class _Upstream:
+    """One watch of the API server, and who follows it; it is ``over`` where the API server ended it."""
+
+    def __init__(self, lines: Lines, version: str) -> None:
+        self.lines = lines
+        self.log = WatchLog(version)
+        self.readers: set[Reader] = set()
+        self.over = False
+        self.error: Exception | None = None
+
+    def shall_wait(self, line: bytes) -> bool:
+        """Return whether a line more took from the log what the quickest reader is to leave to others."""
+        quickest = max((each.place for each in self.readers if not each.ended), default=self.log.end)
+        return quickest < self.log.middle and not self.log.has_room(line)
+
+
+class Reader:
+    """One of those who read a shared watch (``listwatch.Lines``).
+
+    ``fell_behind`` tells at its end that it was too slow: the log has no longer what comes next.
+    """
+
+    def __init__(self, shared: SharedWatch, upstream: _Upstream, version: str) -> None:
+        self.upstream = upstream
+        self.place = upstream.log.first
+        self.ended = False
+        self.fell_behind = False
+        self._shared = shared
+        self._version = version  # what is not newer it has, which is left out ...
+        self._skips = version != upstream.log.version  # ... until the first line that is newer
+        self._last = b""
+        upstream.readers.add(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield whole lines; raise what ended the watch."""
+        while lines := self._shared.take(self):
+            for line in lines:
+                if self.ended:
+                    return
+                yield line
+
+    def close(self) -> None:
+        """Leave at once."""
+        self._shared.leave(self)
+
+    # What follows is for the shared watch, which guards it.
+
+    def has_news(self) -> bool:
+        """Return whether there is anything to take, be it the end."""
+        return self.ended or self.upstream.over or self.place < self.upstream.log.end
+
+    def has_fallen_behind(self) -> bool:
+        """Note and return whether lines that it did not take are gone."""
+        self.fell_behind = self.place < self.upstream.log.first
+        return self.fell_behind
+
+    def give(self, lines: list[bytes]) -> list[bytes] | None:
+        """Return what it did not have of the lines that come next.
+
+        None where it looks for its place and finds a line that cannot be read: it is sent back, for that may
+        be about others alone, as "too old" is about who came from an earlier version.
+        """
+        self.place += len(lines)
+        self._last = lines[-1]
+        if not self._skips:
+            return lines
+        for number, line in enumerate(lines):
+            if not (version := version_of(line)):
+                self.ended = True
+                return None
+            if is_older(self._version, version):
+                self._skips = False
+                return lines[number:]
+        return []
+
+    def go_on_in(self, upstream: _Upstream, present: str) -> None:
+        """Go on in a watch that began earlier; or end, where the place cannot be known or be right."""
+        if not self._skips and self._last:
+            self._version = version_of(self._last)
+        if not self._version or is_older(present, self._version):
+            self.ended = True
+            return
+        self.upstream.readers.discard(self)
+        upstream.readers.add(self)
+        self.upstream, self.place, self._skips = upstream, upstream.log.first, True

@@ -1,0 +1,59 @@
+"""The last lines of a watch, for readers that take them each at its own pace."""
+
+from collections import deque
+
+from distq.informer.objects import is_older
+from distq.informer.wire import version_of
+
+CAPACITY = 4000
+"""Lines held at most."""
+
+MEMORY = 8_000_000
+"""Bytes held at most, the newest line apart."""
+
+AT_ONCE = 100
+"""Lines handed out at once."""
+
+
+class WatchLog:
+    """What a watch from ``version`` on showed last; ``first`` and ``end`` count its lines."""
+
+    def __init__(self, version: str) -> None:
+        self.version = version
+        self.first = 0
+        self._lines: deque[bytes] = deque()
+        self._size = 0
+        self._dropped = b""  # the last line that is here no more
+
+    @property
+    def end(self) -> int:
+        """Return the number of the line that comes next."""
+        return self.first + len(self._lines)
+
+    @property
+    def middle(self) -> int:
+        """Return the number of the line in the middle."""
+        return self.first + len(self._lines) // 2
+
+    def has_room(self, line: bytes) -> bool:
+        """Return whether a line more drops none."""
+        return len(self._lines) < CAPACITY and self._size + len(line) <= MEMORY
+
+    def append(self, line: bytes) -> None:
+        """Keep a line, and drop the oldest that are too many."""
+        self._lines.append(line)
+        self._size += len(line)
+        while len(self._lines) > CAPACITY or (self._size > MEMORY and len(self._lines) > 1):
+            self._dropped = self._lines.popleft()
+            self._size -= len(self._dropped)
+            self.first += 1
+
+    def after(self, place: int) -> list[bytes]:
+        """Return lines from that number on, as many as are handed out at once; it must not be dropped."""
+        ends = min(len(self._lines), place - self.first + AT_ONCE)
+        return [self._lines[number] for number in range(place - self.first, ends)]
+
+    def covers(self, version: str) -> bool:
+        """Return whether nothing is missing of what came after that version, as far as is known."""
+        begins = version_of(self._dropped) if self._dropped else self.version
+        return bool(begins) and not is_older(version, begins)

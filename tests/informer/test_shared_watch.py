@@ -1,0 +1,448 @@
+"""Several follow one watch, each from a place of its own; what befalls one of them is its own."""
+
+import random
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from distq.errors import ApiError, Expired
+from distq.informer import watch_log
+from distq.informer.listwatch import ListerWatcher
+from distq.informer.shared_listwatch import SharedListWatch
+from distq.informer.watch_log import WatchLog
+from distq.testing.fake_clock import FakeClock
+from tests.informer.sharing import Reader, Resource, shared_watch_threads
+from tests.support.eventually import eventually
+
+TOO_OLD = b'{"type":"ERROR","object":{"code":410,"reason":"Expired","message":"too old"}}'
+GARBAGE = b'{"type":"ADDED","object":'
+
+
+@pytest.fixture
+def resource() -> Resource:
+    """Give a resource whose version is 4."""
+    resource = Resource()
+    resource.happen(4)
+    return resource
+
+
+@pytest.fixture
+def members(resource: Resource) -> tuple[ListerWatcher, ListerWatcher]:
+    """Give two members of one shared list and watch."""
+    shared = SharedListWatch(resource, clock=FakeClock())
+    return shared.member(), shared.member()
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(resource: Resource) -> Iterator[None]:
+    """Look after each test whether all watches were closed and their threads ended."""
+    yield
+    eventually(lambda: not resource.open and not shared_watch_threads(), "nothing is left")
+
+
+def test_several_follow_one_watch(resource: Resource, members: tuple[ListerWatcher, ListerWatcher]) -> None:
+    """Each gets all events and bookmarks; the API server is asked once."""
+    with Reader(members[0], "4") as first, Reader(members[1], "4") as second:
+        resource.happen(2)
+        resource.bookmark()
+        assert first.has(5, 6, 7)
+        assert second.has(5, 6, 7)
+        assert resource.watches() == ["4"]
+
+
+def test_who_comes_later_gets_what_is_newer_than_its_version(
+    resource: Resource, members: tuple[ListerWatcher, ListerWatcher]
+) -> None:
+    """It may have got part of it by a list, or in another term."""
+    with Reader(members[0], "2") as first:
+        assert first.has(3, 4)
+        with Reader(members[1], "3") as second:
+            resource.happen()
+            assert second.has(4, 5)
+            assert first.has(3, 4, 5)
+        assert resource.watches() == ["2"]
+
+
+def test_a_watch_from_an_earlier_version_takes_the_place_of_the_open_one(
+    resource: Resource, members: tuple[ListerWatcher, ListerWatcher]
+) -> None:
+    """Who followed that goes on and hears nothing twice; one watch is open."""
+    with Reader(members[0], "3") as late:
+        assert late.has(4)
+        members[1].version()
+        with Reader(members[1], "1") as early:
+            assert early.has(2, 3, 4)
+            eventually(lambda: len(resource.open) == 1, "the other one is closed")
+            resource.happen()
+            assert early.has(2, 3, 4, 5)
+            assert late.has(4, 5)
+    assert resource.watches() == ["3", "1"]
+
+
+def test_who_has_got_nothing_yet_goes_on_where_it_asked_to_begin(
+    resource: Resource, members: tuple[ListerWatcher, ListerWatcher]
+) -> None:
+    """Its version is the one that it came with."""
+    with Reader(members[0], "4") as late, Reader(members[1], "1") as early:
+        resource.happen()
+        assert early.has(2, 3, 4, 5)
+        assert late.has(5)
+
+
+def test_a_refusal_goes_to_who_asked(
+    resource: Resource, members: tuple[ListerWatcher, ListerWatcher]
+) -> None:
+    """A version that is too old for one of them is no matter of the others, and nor is any other error."""
+    with Reader(members[0], "4") as first:
+        for refusal in Expired("too old", status=410), ApiError("no"):
+            resource.failures.append(refusal)
+            with pytest.raises(type(refusal)):
+                members[1].watch("1")
+        resource.happen()
+        assert first.has(5)
+        assert resource.watches() == ["4", "1", "1"]
+
+
+def test_too_old_in_an_accepted_watch_is_for_who_opened_it(
+    resource: Resource, members: tuple[ListerWatcher, ListerWatcher]
+) -> None:
+    """So API servers say it: 200, then an ERROR event. The others ask for themselves, and list nothing."""
+    resource.forget()
+    with Reader(members[0], "4") as first, Reader(members[1], "1") as second:
+        resource.send(TOO_OLD)
+        assert second.has("bad")
+        assert first.is_sent_back()
+        assert first.got == []
+        with Reader(members[0], "4") as again:
+            resource.happen()
+            assert again.has(5)
+    assert resource.watches() == ["4", "1", "4"]
+
+
+def test_an_error_event_goes_to_all_who_follow(
+    resource: Resource, members: tuple[ListerWatcher, ListerWatcher]
+) -> None:
+    """Each judges for itself what it means."""
+    with Reader(members[0], "4") as first, Reader(members[1], "4") as second:
+        resource.happen()
+        resource.send(TOO_OLD)
+        assert first.has(5, "bad")
+        assert second.has(5, "bad")
+
+
+def test_nobody_joins_a_watch_with_a_bad_line(
+    resource: Resource, members: tuple[ListerWatcher, ListerWatcher]
+) -> None:
+    """Who comes back after it asks the API server, and does not meet the same line in the log again."""
+    with Reader(members[0], "4") as first, Reader(members[1], "4") as second:
+        resource.send(GARBAGE)
+        assert first.has("bad")
+        assert second.has("bad")
+        with Reader(members[0], "4") as again:
+            resource.happen()
+            assert again.has(5)
+            assert second.has("bad", 5)
+    assert resource.watches() == ["4", "4"]
+
+
+@pytest.mark.parametrize("error", [None, ApiError("reset")])
+def test_the_end_comes_after_the_lines_before_it(
+    resource: Resource, members: tuple[ListerWatcher, ListerWatcher], error: ApiError | None
+) -> None:
+    """To each that follows, as the error that it was, or in order; the next ones open one watch again."""
+    with Reader(members[0], "4") as first, Reader(members[1], "4") as second:
+        resource.happen()
+        resource.end_watches(error)
+        for reader in first, second:
+            assert reader.has(5)
+            eventually(lambda reader=reader: reader.ended)  # type: ignore[misc]
+            assert reader.error is error
+    with Reader(members[0], "5"), Reader(members[1], "5"):
+        assert resource.watches() == ["4", "5"]
+
+
+def test_who_does_not_keep_up_is_sent_back_and_harms_nobody(
+    resource: Resource, members: tuple[ListerWatcher, ListerWatcher], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It gets a watch of its own until it has caught up, however often that ends: the others' stays open."""
+    monkeypatch.setattr(watch_log, "CAPACITY", 3)
+    monkeypatch.setattr(watch_log, "AT_ONCE", 1)
+    with Reader(members[0], "4") as quick, Reader(members[1], "4") as slow:
+        slow.go_on.clear()
+        for version in range(5, 11):
+            resource.happen()
+            assert quick.has(*range(5, version + 1))
+        slow.go_on.set()
+        assert slow.is_sent_back()
+        assert slow.got == ["5"]
+        for _ in range(2):
+            with Reader(members[1], "5") as own:
+                assert own.has(6, 7, 8, 9, 10)
+        with Reader(members[1], "8") as together:
+            resource.happen()
+            assert together.has(9, 10, 11)
+            assert quick.has(*range(5, 12))
+    assert resource.watches() == ["4", "5", "5"]
+
+
+def test_who_fell_behind_opens_no_watch_for_others(
+    resource: Resource, members: tuple[ListerWatcher, ListerWatcher], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor where it is the first that comes back after an end of the watch: they would get its backlog."""
+    monkeypatch.setattr(watch_log, "CAPACITY", 3)
+    monkeypatch.setattr(watch_log, "AT_ONCE", 1)
+    with Reader(members[0], "4") as quick, Reader(members[1], "4") as slow:
+        slow.go_on.clear()
+        for version in range(5, 11):
+            resource.happen()
+            assert quick.has(*range(5, version + 1))
+        slow.go_on.set()
+        assert slow.is_sent_back()
+    with Reader(members[1], "5") as own, Reader(members[0], "10") as quick:
+        resource.happen()
+        assert own.has(*range(6, 12))
+        assert quick.has(11)
+    assert resource.watches() == ["4", "5", "10"]
+
+
+def test_who_left_and_comes_back_late_harms_nobody_either(
+    resource: Resource, members: tuple[ListerWatcher, ListerWatcher], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one whose Redis was gone for long: what it missed is sent to it alone."""
+    monkeypatch.setattr(watch_log, "CAPACITY", 3)
+    with Reader(members[0], "4") as stays:
+        with Reader(members[1], "4"):
+            pass
+        for version in range(5, 11):
+            resource.happen()
+            assert stays.has(*range(5, version + 1))
+        with Reader(members[1], "4") as own:
+            assert own.has(5, 6, 7, 8, 9, 10)
+            assert len(resource.open) == 2
+        assert not stays.ended
+    assert resource.watches() == ["4", "4"]
+
+
+@pytest.mark.parametrize(("bound", "value"), [("CAPACITY", 4), ("MEMORY", 600)])
+def test_what_comes_faster_than_anybody_reads_waits(
+    resource: Resource,
+    members: tuple[ListerWatcher, ListerWatcher],
+    bound: str,
+    value: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As a backlog after a change of leaders: the quickest is never sent back, nor who is near it."""
+    monkeypatch.setattr(watch_log, bound, value)
+    monkeypatch.setattr(watch_log, "AT_ONCE", 1)
+    with Reader(members[0], "4") as first, Reader(members[1], "4") as second:
+        first.go_on.clear()
+        second.go_on.clear()
+        resource.happen(20)
+        assert first.has(5)
+        assert second.has(5)
+        first.go_on.set()
+        second.close()
+        assert first.has(*range(5, 25))
+    assert resource.watches() == ["4"]
+
+
+def test_who_leaves_lets_the_watch_end_that_waits_for_it(
+    resource: Resource, members: tuple[ListerWatcher, ListerWatcher], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing waits for somebody who is gone."""
+    monkeypatch.setattr(watch_log, "CAPACITY", 4)
+    monkeypatch.setattr(watch_log, "AT_ONCE", 1)
+    with Reader(members[0], "4") as only:
+        only.go_on.clear()
+        resource.happen(20)
+        assert only.has(5)
+    eventually(lambda: not shared_watch_threads(), "the watch's thread ends")
+
+
+def test_the_log_has_its_newest_line_however_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bounds are kept, and nobody falls out of the log by a line that it could not have taken."""
+    monkeypatch.setattr(watch_log, "MEMORY", 10)
+    log = WatchLog("4")
+    assert log.covers("4")
+    assert not log.covers("3")
+    for _ in range(3):
+        log.append(b"x" * 100)
+    assert (log.first, log.end) == (2, 3)
+    assert log.after(2) == [b"x" * 100]
+    assert not log.covers("1000")  # what it dropped bore no version
+
+
+def test_a_log_covers_what_came_after_the_last_line_that_it_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who has that line has missed nothing; by numbers, not by text."""
+    monkeypatch.setattr(watch_log, "CAPACITY", 1)
+    log = WatchLog("4")
+    for version in 9, 10:
+        log.append(b'{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"%d"}}}' % version)
+    assert [log.covers(version) for version in ("8", "9", "10", "11")] == [False, True, True, True]
+
+
+def test_who_is_past_a_cluster_that_was_put_back_is_sent_back(
+    resource: Resource, members: tuple[ListerWatcher, ListerWatcher]
+) -> None:
+    """It asks for the version itself; in the other's watch it would wait for its own for ever."""
+    resource.happen(3)
+    with Reader(members[0], "6") as late:
+        assert late.has(7)
+        resource.put_back(to=2)
+        assert members[1].version() == "2"
+        with Reader(members[1], "2") as early:
+            assert late.is_sent_back()
+            resource.happen()
+            assert early.has(3)
+
+
+def test_the_last_one_closes_the_watch(
+    resource: Resource, members: tuple[ListerWatcher, ListerWatcher]
+) -> None:
+    """The first one that leaves closes nothing."""
+    with Reader(members[0], "4") as stays:
+        with Reader(members[1], "4"):
+            pass
+        resource.happen()
+        assert stays.has(5)
+    eventually(lambda: not resource.open)
+
+
+def test_a_streamed_list_is_not_shared(
+    resource: Resource, members: tuple[ListerWatcher, ListerWatcher]
+) -> None:
+    """Nor is what follows a version that is no number: nobody can tell what comes after it."""
+    with Reader(members[0], "4"), members[1].watch("", stream_list=True) as lines:
+        assert resource.asked == ["watch 4", "stream"]
+        lines.close()
+
+
+def test_one_question_is_under_way_at_a_time(
+    resource: Resource, members: tuple[ListerWatcher, ListerWatcher]
+) -> None:
+    """Who comes while another opens the watch waits for that, and joins."""
+    resource.answering.clear()
+    readers: list[Reader] = []
+    threads = [
+        threading.Thread(target=lambda member=member: readers.append(Reader(member, "4")))
+        for member in members
+    ]
+    for thread in threads:
+        thread.start()
+    resource.answering.set()
+    for thread in threads:
+        thread.join(10)
+    assert resource.watches() == ["4"]
+    for reader in readers:
+        reader.close()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_each_gets_each_event_after_its_version_once_and_in_order(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever comes between: slow ones, cuts, errors, refusals, bad lines, 410, places that go back."""
+    monkeypatch.setattr(watch_log, "CAPACITY", 5)
+    monkeypatch.setattr(watch_log, "AT_ONCE", 2)
+    chance, resource = random.Random(seed), Resource()
+    shared = SharedListWatch(resource, clock=FakeClock())
+    follow = [Following(shared.member()) for _ in range(4)]
+    for one in follow:
+        one.start()
+    for _ in range(300):
+        one = chance.choice(follow)
+        chance.choices(
+            [
+                resource.happen,
+                resource.bookmark,
+                one.go_on.clear,
+                one.go_on.set,
+                one.go_back,
+                resource.break_watches,
+                lambda: resource.end_watches(ApiError("reset")),
+                lambda: resource.failures.append(ApiError("unavailable")),
+                lambda: resource.send(GARBAGE),
+                lambda: resource.send(TOO_OLD),
+                resource.compact,
+            ],
+            weights=[50, 10, 6, 12, 3, 3, 3, 3, 2, 2, 2],
+        )[0]()
+        if chance.random() < 0.4:
+            eventually(lambda: all(one.is_settled(resource) for one in follow), "all are at the last version")
+    for one in follow:
+        one.go_on.set()
+    resource.happen()
+    eventually(lambda: all(one.is_settled(resource) for one in follow), "all are at the last version")
+    for one in follow:
+        one.end()
+    assert [one.wrong for one in follow if one.wrong] == []
+    assert sum(one.heard for one in follow) > 300
+    eventually(lambda: not resource.open and not shared_watch_threads(), "nothing is left")
+
+
+class Following:
+    """Follows a member for ever and notes what it should not have got; each version is one event here."""
+
+    def __init__(self, member: ListerWatcher) -> None:
+        self.version = 0
+        self.heard = 0
+        self.wrong = ""
+        self.go_on = threading.Event()
+        self.go_on.set()
+        self._member = member
+        self._goes_back = False
+        self._stopped = False
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def is_settled(self, resource: Resource) -> bool:
+        """Return whether it got all that it can get, or something wrong."""
+        return self.version == resource.newest or not self.go_on.is_set() or bool(self.wrong)
+
+    def go_back(self) -> None:
+        """Let it stand at an earlier version next, as where Redis went back."""
+        self._goes_back = True
+
+    def end(self) -> None:
+        """Leave."""
+        self._stopped = True
+        self._lines.close()
+        self._thread.join(10)
+        assert not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while not self._stopped:
+            try:
+                self._follow()
+            except Expired:
+                self._list()
+            except ApiError:
+                pass
+
+    def _follow(self) -> None:
+        self._member.version()
+        with self._member.watch(str(self.version)) as lines:
+            self._lines = lines
+            for line in lines if not self._stopped else ():
+                version = int(self._member.decode(line).version)
+                if version != self.version + 1:
+                    self.wrong = f"{version} after {self.version}"
+                self.version = version
+                self.heard += 1
+                self.go_on.wait(30)
+                if self._goes_back:
+                    self.version, self._goes_back = max(0, self.version - 7), False
+                    return
+
+    def _list(self) -> None:
+        try:
+            listed = int(self._member.page().version)
+        except ApiError:
+            return
+        if listed < self.version:
+            self.wrong = f"listed {listed} after {self.version}"
+        self.version = listed
