@@ -73,7 +73,11 @@ class _Story:
             yield _Said(item, "taken back", f"taken back{held}, {how}", session, fence)
             if how != "parked":
                 self._priorities.setdefault(item, None)
-        if entry.cut:
+        if not entry.script:
+            yield _Said(None, "queue", "an entry of another version of distq")
+            self._claims.clear()
+            self._priorities.clear()
+        elif entry.cut:
             yield _Said(None, "queue", f"{entry.script}: an entry of {entry.cut} bytes was cut")
             self._claims.clear()
             self._priorities.clear()

@@ -10,7 +10,7 @@ whatever it returns and where.
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import resources
@@ -47,6 +47,11 @@ class Script:
         """Return the commands of Redis that it may call, in small letters."""
         return frozenset(command.lower() for command in _COMMAND.findall(self.source))
 
+    @cached_property
+    def asks(self) -> str:
+        """Return what stands in a trace for the names of its arguments."""
+        return _asks(self.arguments)
+
     def bind(self, key: Callable[[str], str], inputs: Mapping[str, object]) -> list[Argument]:
         """Return what follows the script in EVALSHA: the number of keys, the keys, the arguments."""
         if wrong := (inputs.keys() ^ set(self.arguments)) - (_OPTIONAL & set(self.arguments)):
@@ -64,7 +69,7 @@ def load(name: str) -> Script:
     keys, arguments, last_is_list = _inputs(source)
     if "/" not in name:  # a queue's
         keys = tuple(dict.fromkeys((*keys, "meta", "trace")))
-        source = _traced(name, source, keys)
+        source = _traced(name, source, keys).replace("ASKS", _asks(arguments))
     sha = hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
     return Script(name, source, sha, keys, arguments, last_is_list)
 
@@ -95,6 +100,10 @@ def _traced(name: str, source: str, keys: tuple[str, ...]) -> str:
     comment = header[0] if header else ""
     body = source[len(comment) :].rstrip("\n")
     return comment + around.replace("NAME", name).replace("--- @script", body)
+
+
+def _asks(arguments: Iterable[str]) -> str:
+    return hashlib.sha1(" ".join(arguments).encode(), usedforsecurity=False).hexdigest()[:8]
 
 
 def _inputs(source: str) -> tuple[tuple[str, ...], tuple[str, ...], bool]:

@@ -4,6 +4,7 @@ Each script appends its entry in the step in which it does what it does (``lua/t
 order of the entries is that of what happened. An entry is JSON:
 
     call        the script
+    asks        what stands for the names of its arguments, which are others in another version of it
     at          the server's time that it went by, µs, as text; not of those that ask for no time
     args        what it was asked, in the order in which the script names it
     reply       what it answered
@@ -48,6 +49,8 @@ class TakenBack(NamedTuple):
 class TracedCall:
     """One call of a script. ``at_us`` None: it asked for no time. ``cut``: all but these was too long.
 
+    ``script`` is "" where another version of distq noted it, whose arguments mean something else.
+
     With a ``match`` it names others beside the items that match, of which nothing else is noted.
     """
 
@@ -69,7 +72,7 @@ class TracedCall:
         at, taken_back = fields.get("at"), _in_bytes(fields.get("taken_back") or [])
         return cls(
             id=entry_id.decode(),
-            script=str(fields.get("call", "")),
+            script=_known(str(fields.get("call", "")), fields.get("asks")),
             at_us=int(at) if isinstance(at, str) and at.isdigit() else None,
             args=_in_bytes(fields.get("args") or []),
             reply=_in_bytes(fields.get("reply")),
@@ -154,6 +157,10 @@ def ends_at(value: bytes | None) -> float | None:
     """Return when a trace ends, seconds since the epoch, by ``meta``'s field ``trace``; None for none."""
     first = (value or b"").partition(b" ")[0]
     return int(first) / 1e6 if first.isdigit() else None
+
+
+def _known(script: str, asks: object) -> str:
+    return script if script in scripts.names() and asks == scripts.load(script).asks else ""
 
 
 def _in_bytes(value: Any) -> Any:

@@ -134,7 +134,7 @@ class QueueHandle:
         self._unanswered.forget()
         priority = validate_priority(priority)
         delay = 0 if after is None else microseconds(validate_delay(after))
-        spans = self._spans or current_provider()
+        spans = (self._spans or current_provider()) if keys else None
         with nullcontext("") if spans is None else sending(spans, self.name, "add", len(keys)) as link:
             return self._add(keys, priority, delay, link)
 

@@ -50,6 +50,17 @@ def play(connection: Connection) -> Iterator[Play]:
     play.other.close()
 
 
+def test_what_another_version_noted_is_told_as_that(play: Play) -> None:
+    """Its turn had other arguments; what was known of items may have changed meanwhile."""
+    play.queue.add("a")
+    old = '{"call":"turn","args":["0","7-x","op","","0","1","","","","1","a","9"],"reply":["9",0,0,"",null]}'
+    play.connection.execute("XADD", "distq:{foos}:trace", "*", "entry", old)
+    play.queue.add("b")
+    (said,) = [event for event in play.told(None) if "version" in event.event]
+    assert (said.kind, said.event) == ("queue", "an entry of another version of distq")
+    assert (play.words("a"), play.words("b")) == (["added"], ["added"])
+
+
 def test_a_story_says_how_long_each_part_took(play: Play) -> None:
     """Since when an item waited when it was claimed, and for how long it was held."""
     play.queue.add("a")

@@ -160,6 +160,17 @@ def test_what_somebody_else_wrote_is_an_entry_of_nothing(store: QueueStore) -> N
         assert TracedCall.parse(b"1-1", text).at_us is None
 
 
+def test_what_another_version_noted_is_an_entry_of_nothing(store: QueueStore) -> None:
+    """Its scripts may ask for other things, and a trace outlives the upgrade by a day."""
+    switch_on(store, seconds=60)
+    add(store, "a")
+    _, (entry_id, fields) = store.read(("XRANGE", "trace", "-", "+"))[0]
+    assert TracedCall.parse(entry_id, fields[1]).script == "add"
+    text = fields[1].replace(scripts.load("add").asks.encode(), b"01234567")
+    assert TracedCall.parse(entry_id, text).script == ""
+    assert TracedCall.parse(entry_id, b'{"call":"add","args":["0","0","","a"],"reply":[1,1]}').script == ""
+
+
 def test_a_trace_takes_no_more_bytes_than_it_may(store: QueueStore) -> None:
     """Whatever the sizes of its entries: what is kept is the newest, and at least half of what may be."""
     most = 100_000

@@ -291,6 +291,14 @@ def test_an_add_that_fails_is_an_error(connection: Connection) -> None:
     assert failure.kind == "distq.errors.QueueFull"
 
 
+@anywhere
+def test_an_add_of_nothing_is_not_told(make_queue: Make) -> None:
+    """As ``add(*found)`` where nothing was found: it asks Redis nothing either."""
+    spans = NumberedSpans()
+    assert make_queue(spans=spans).add() == 0
+    assert spans.begun == []
+
+
 def test_a_queue_refuses_what_keeps_no_spans() -> None:
     """By name, before anything is asked."""
     with pytest.raises(ConfigError, match=r"bad spans .*OpenTelemetrySpans"):

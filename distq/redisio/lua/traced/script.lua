@@ -12,7 +12,7 @@ if traced and traced ~= '' then
   local ends, limit, longest, half, bytes, entries, before, match =
     string.match(traced, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (.*)$')
   local moved = { call = 'NAME', at = at and string.format('%.0f', at), due = due_items, taken_back = taken_back }
-  moved.revived = revived_items
+  moved.asks, moved.revived = 'ASKS', revived_items
   -- Calls that name no item are kept, and of the others those that name one that matches; only * is special there.
   local function is_wanted()
     if match == '' or string.find('open close pause resume trace', 'NAME', 1, true) then return true end
