@@ -139,9 +139,10 @@ class _Upstream:
         self.error: Exception | None = None
 
     def shall_wait(self, line: bytes) -> bool:
-        """Return whether a line more took from the log what the quickest reader is to leave to others."""
+        """Return whether a line more took what the quickest reader has not, or is to leave to others."""
         quickest = max((each.place for each in self.readers if not each.ended), default=self.log.end)
-        return quickest < self.log.middle and not self.log.has_room(line)
+        first = self.log.first_with(line)
+        return first > self.log.first and quickest < max(first, self.log.middle)
 
 
 class Reader:

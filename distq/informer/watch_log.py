@@ -35,9 +35,13 @@ class WatchLog:
         """Return the number of the line in the middle."""
         return self.first + len(self._lines) // 2
 
-    def has_room(self, line: bytes) -> bool:
-        """Return whether a line more drops none."""
-        return len(self._lines) < CAPACITY and self._size + len(line) <= MEMORY
+    def first_with(self, line: bytes) -> int:
+        """Return the number of the oldest line that is still here once a line more is."""
+        count, size = len(self._lines) + 1, self._size + len(line)
+        lines = iter(self._lines)
+        while count > CAPACITY or (size > MEMORY and count > 1):
+            count, size = count - 1, size - len(next(lines))
+        return self.end + 1 - count
 
     def append(self, line: bytes) -> None:
         """Keep a line, and drop the oldest that are too many."""

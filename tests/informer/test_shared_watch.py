@@ -12,6 +12,7 @@ from distq.informer.listwatch import ListerWatcher
 from distq.informer.shared_listwatch import SharedListWatch
 from distq.informer.watch_log import WatchLog
 from distq.testing.fake_clock import FakeClock
+from tests.informer.pods import pod
 from tests.informer.sharing import Reader, Resource, shared_watch_threads
 from tests.support.eventually import eventually
 
@@ -244,6 +245,28 @@ def test_what_comes_faster_than_anybody_reads_waits(
         first.go_on.set()
         second.close()
         assert first.has(*range(5, 25))
+    assert resource.watches() == ["4"]
+
+
+@pytest.mark.parametrize("unread", [1, 3])
+def test_a_long_line_waits_until_the_quickest_has_what_it_pushes_out(
+    resource: Resource,
+    members: tuple[ListerWatcher, ListerWatcher],
+    unread: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Be it longer than the whole log: who writes one large object sends nobody back who keeps up."""
+    monkeypatch.setattr(watch_log, "MEMORY", 2000)
+    monkeypatch.setattr(watch_log, "AT_ONCE", 1)
+    with Reader(members[0], "4") as only:
+        only.go_on.clear()
+        resource.happen()
+        assert only.has(5)
+        resource.happen(unread)
+        resource.add(pod("large", large="<" * 3000))
+        resource.happen(2)
+        only.go_on.set()
+        assert only.has(*range(5, 9 + unread))
     assert resource.watches() == ["4"]
 
 
