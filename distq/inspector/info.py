@@ -56,6 +56,7 @@ class QueueInfo:
     workers: int
     oldest_ready: Timestamp | None
     done_per_second: float
+    failed_per_second: float
     traced_until: Timestamp | None
     broken: str | None = None
 
@@ -142,8 +143,8 @@ class RepairStep:
 class WorkerInfo:
     """One open handle of a queue in one process; ``done`` and ``failed`` count since it was opened.
 
-    ``done_per_second`` is what it settled lately, failures included. ``resource`` is what its Controller
-    reconciles, None where it does not say.
+    ``done_per_second`` and ``failed_per_second`` are what of them came lately; a worker of 0.1.0 counts its
+    failures among the done there. ``resource`` is what its Controller reconciles, None where it does not say.
     """
 
     name: str
@@ -157,6 +158,7 @@ class WorkerInfo:
     done: int
     failed: int
     done_per_second: float
+    failed_per_second: float
     resource: str | None
 
 

@@ -35,7 +35,6 @@ def numbers(store: QueueStore, now: float) -> Read[QueueInfo]:
     ]
     counts, heads, workers = yield from gather(asked)
     waiting_since = [*heads.values(), *(due_us for _, due_us in counts.first_due if due_us)]
-    done_per_second = sum((moment_of(about.get("done_per_second")) or 0.0 for about in workers.values()), 0.0)
     return QueueInfo(
         name=store.name,
         paused=counts.paused_us is not None,
@@ -49,9 +48,14 @@ def numbers(store: QueueStore, now: float) -> Read[QueueInfo]:
         depth=counts.depth,
         workers=len(workers),
         oldest_ready=_timestamp(min(waiting_since, default=None)),
-        done_per_second=round(done_per_second, 3),
+        done_per_second=_total(workers, "done_per_second"),
+        failed_per_second=_total(workers, "failed_per_second"),
         traced_until=Timestamp(ends) if (ends := counts.traced_until) is not None and ends > now else None,
     )
+
+
+def _total(workers: Mapping[int, Mapping[str, Any]], rate: str) -> float:
+    return round(sum((moment_of(about.get(rate)) or 0.0 for about in workers.values()), 0.0), 3)
 
 
 def broken_queue(name: str, error: RedisRefused) -> QueueInfo:
@@ -65,6 +69,7 @@ def broken_queue(name: str, error: RedisRefused) -> QueueInfo:
         workers=0,
         oldest_ready=None,
         done_per_second=0.0,
+        failed_per_second=0.0,
         traced_until=None,
         broken=str(error),
     )
@@ -93,6 +98,7 @@ def worker_infos(store: QueueStore) -> Read[list[WorkerInfo]]:
             done=count_of(about.get("done")),
             failed=count_of(about.get("failed")),
             done_per_second=moment_of(about.get("done_per_second")) or 0.0,
+            failed_per_second=moment_of(about.get("failed_per_second")) or 0.0,
             resource=purpose.resource if (purpose := Purpose.parse(about)) else None,
         )
         for (session, about), processing in zip(workers.items(), held, strict=True)

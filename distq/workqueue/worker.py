@@ -39,8 +39,8 @@ class Worker:
         self.stopping = False
         self._said_stopping = False
         self._since: float | None = None
-        self._rate = 0.0
-        self._last: tuple[float, int] | None = None
+        self._rates = (0.0, 0.0)  # done and failed, a second
+        self._last: tuple[float, int, int] | None = None
         self.name = f"{host}-{secrets.token_hex(2)}"
         self._about = {
             "id": self.name,
@@ -71,29 +71,39 @@ class Worker:
         self.working.note(held)
 
     def has_news(self) -> bool:
-        """Return whether the counts, or the rate, are others than those described last, or it stops."""
-        ended = self.done + self.failed
+        """Return whether the counts, or the rates, are others than those described last, or it stops."""
         if self.stopping and not self._said_stopping:
             return True
-        return self._last is not None and (ended != self._last[1] or self._rate >= 0.005)  # 0.00 is shown
+        if self._last is None:
+            return False
+        return (self.done, self.failed) != self._last[1:] or max(self._rates) >= 0.005  # 0.00 is shown
 
     def describe(self, clock: Clock) -> str:
         """Return the description as JSON; times are seconds since the epoch by this machine's clock."""
-        now, ended = clock.monotonic(), self.done + self.failed
-        if self._last is not None and now > self._last[0]:
-            current = (ended - self._last[1]) / (now - self._last[0])
-            forgotten = 0.5 ** ((now - self._last[0]) / _HALF_LIFE)
-            self._rate = current + forgotten * (self._rate - current)
-        self._last = (now, ended)
+        self._follow_rates(clock.monotonic())
         self._since = self._since or clock.now()
         counts = {"done": self.done, "failed": self.failed, "refused": self.refused}
         durations = {"waiting": str(self.waiting), "working": str(self.working)}
         times = {"since": round(self._since, 3), "heartbeat": round(clock.now(), 3)}
-        rate = {"done_per_second": round(self._rate, 2)}
+        done_per_second, failed_per_second = (round(rate, 2) for rate in self._rates)
+        rates = {"done_per_second": done_per_second, "failed_per_second": failed_per_second}
         purpose = self._settings.purpose
         said = purpose().about() if purpose else {}
         self._said_stopping = self.stopping
         if (revive_dead_after := self._settings.revive_dead_after) is not None:
             said["revive_dead_after"] = revive_dead_after
         state = {"stopping": True} if self.stopping else {}  # expire_sessions.lua looks for this text
-        return json.dumps(self._about | counts | durations | times | rate | said | state)
+        return json.dumps(self._about | counts | durations | times | rates | said | state)
+
+    def _follow_rates(self, now: float) -> None:
+        if self._last is not None and now > self._last[0]:
+            past, done, failed = self._last
+            seconds = now - past
+            forgotten = 0.5 ** (seconds / _HALF_LIFE)
+            current = ((self.done - done) / seconds, (self.failed - failed) / seconds)
+            before_done, before_failed = self._rates
+            self._rates = (
+                current[0] + forgotten * (before_done - current[0]),
+                current[1] + forgotten * (before_failed - current[1]),
+            )
+        self._last = (now, self.done, self.failed)

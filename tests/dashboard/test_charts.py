@@ -23,6 +23,7 @@ INFO = QueueInfo(
     workers=1,
     oldest_ready=None,
     done_per_second=0.0,
+    failed_per_second=0.0,
     traced_until=None,
     **COUNTS,
 )

@@ -1,5 +1,6 @@
 """What people see of a worker moves as it works."""
 
+import json
 import time
 
 import pytest
@@ -10,7 +11,7 @@ from distq.redisio.keys import queue_key
 from distq.testing.fake_clock import FakeClock
 from distq.workqueue.claim_ledger import ClaimLedger
 from distq.workqueue.engine import TurnSettings
-from distq.workqueue.interface import Disposition, Request, Settlement, Success
+from distq.workqueue.interface import Disposition, Request, Retry, Settlement, Success
 from distq.workqueue.queue import Queue
 from distq.workqueue.rate_limiters import ItemExponentialFailureRateLimiter
 from distq.workqueue.turns import TurnReply
@@ -19,6 +20,8 @@ from tests.support.eventually import eventually
 from tests.support.populated import SECOND
 
 pytestmark = pytest.mark.first_contact(13)
+
+DONE = Settlement(Request("a"), Success())
 
 
 def test_counts_are_seen_long_before_the_next_heartbeat_is_due(connection: Connection) -> None:
@@ -40,7 +43,7 @@ def test_the_rate_follows_what_is_done_and_then_there_is_no_news() -> None:
     worker.describe(clock)
     assert not worker.has_news()
     for _ in range(10):
-        worker.count([(Settlement(Request("a"), Success()), Disposition("ended"))] * 15, 5000)
+        worker.count([(DONE, Disposition("ended"))] * 15, 5000)
         assert worker.has_news()
         clock.step(1.5)
         described = worker.describe(clock)
@@ -50,6 +53,22 @@ def test_the_rate_follows_what_is_done_and_then_there_is_no_news() -> None:
     clock.step(20.0)
     worker.describe(clock)
     assert not worker.has_news()
+
+
+def test_what_fails_has_a_rate_of_its_own() -> None:
+    """Where all fails nothing is done: a page that shows both must not say that it is."""
+    clock, worker = FakeClock(), Worker(TurnSettings(ItemExponentialFailureRateLimiter(), None))
+    worker.describe(clock)
+    failed = Settlement(Request("a"), Retry("ValueError: no"))
+    for _ in range(10):
+        worker.count([(failed, Disposition("delayed"))] * 6 + [(DONE, Disposition("ended"))] * 3, 5000)
+        clock.step(1.5)
+        described = json.loads(worker.describe(clock))
+    assert described["failed_per_second"] == pytest.approx(2 * described["done_per_second"], abs=0.01)
+    assert 3.5 < described["failed_per_second"] < 4.0
+    clock.step(10.0)
+    worker.count([(failed, Disposition("delayed"))], 5000)
+    assert worker.has_news()
 
 
 def test_how_long_items_waited_and_were_held_is_told_by_the_servers_clock(connection: Connection) -> None:
