@@ -133,5 +133,5 @@ def test_a_worker_that_was_frozen_begins_nothing_that_others_have(
     frozen.send_signal(signal.SIGCONT)
     queue.add(*KEYS, priority=-1)
     eventually(lambda: any(run.key in KEYS for run in workers.runs(frozen.pid)), timeout=90)
-    assert all(run.key != "late" for run in workers.runs(frozen.pid))
+    assert all(run.key != "late" for run in workers.runs(frozen.pid)), (frozen.pid, workers.runs())
     assert [run.key for run, _ in workers.overlaps()] in ([], ["first"]), "that one had begun before"
