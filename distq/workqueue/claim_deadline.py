@@ -30,9 +30,12 @@ class ClaimDeadline:
         self._at = math.inf
         self._missed = False
         """Whether somebody found that it is over, and went by that."""
+        self.period = object()
+        """In which claims are made: another one begins once it was missed, or a session was opened."""
 
     def begin(self, sent_at: float) -> None:
-        """Note that a session was opened by what was sent then."""
+        """Note that a session was opened by what was sent then; claims of an earlier one are over."""
+        self.period = object()
         self._at, self._missed = sent_at + self._lasts, False
 
     def extend(self, sent_at: float) -> None:
@@ -48,7 +51,7 @@ class ClaimDeadline:
         """Return whether others may soon have the claims."""
         if self._clock.monotonic() < self._at:
             return False
-        self._missed = True
+        self._missed, self.period = True, object()
         return True
 
     def take_missed(self) -> bool:
@@ -62,18 +65,22 @@ class ClaimDeadline:
 
 
 class _Cancelled(LazyEvent):
-    """``Request.cancelled``: after the deadline, or a freeze, it is set before any thread could do that."""
+    """``Request.cancelled``: after the deadline, or a freeze, it is set before any thread could do that.
 
-    __slots__ = ("_deadline",)  # outside of what makes it an Event
+    Nor does it help that a thread got an answer first, and moved the deadline: what it had missed is over.
+    """
+
+    __slots__ = ("_claimed_in", "_deadline")  # outside of what makes it an Event
 
     def __init__(self, deadline: ClaimDeadline) -> None:
         self._deadline = deadline
+        self._claimed_in = deadline.period
 
     def is_set(self) -> bool:
         """Return whether the claim ended, or may have; then it stays so."""
         if self.__dict__ and super().is_set():
             return True
-        if not self._deadline.is_over():
+        if not self._deadline.is_over() and self._deadline.period is self._claimed_in:
             return False
         self.set()
         return True

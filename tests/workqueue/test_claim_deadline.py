@@ -2,7 +2,7 @@
 
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -56,6 +56,25 @@ def test_it_leaves_time_to_cancel_and_what_the_server_may_have_counted_before(
     assert deadline.left() == math.inf
     deadline.begin(clock.monotonic())
     assert deadline.left() == pytest.approx(lasts, abs=0.1)
+
+
+@pytest.mark.parametrize("answer", [ClaimDeadline.extend, ClaimDeadline.begin])
+def test_an_answer_after_it_was_missed_brings_no_claim_back(
+    clock: SteppedClock, answer: Callable[[ClaimDeadline, float], None]
+) -> None:
+    """Of a process that was frozen, the heartbeat may come first: before who cancels, and who begins."""
+    deadline = ClaimDeadline(30.0, clock)
+    deadline.begin(clock.monotonic())
+    before = deadline.event()
+    clock.ahead += 10.0
+    deadline.extend(clock.monotonic())
+    assert not before.is_set()
+    clock.ahead += 27.0
+    answer(deadline, clock.monotonic())
+    after = deadline.event()
+    assert deadline.left() > 0
+    assert before.is_set()
+    assert not after.is_set()
 
 
 def test_a_claim_that_came_after_a_freeze_is_not_handed_out(frozen: Frozen, clock: SteppedClock) -> None:
