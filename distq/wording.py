@@ -1,4 +1,6 @@
-"""How durations and counts are written in messages, for people."""
+"""How durations, moments and counts are written, for people."""
+
+from datetime import UTC, datetime
 
 
 def duration(seconds: float) -> str:
@@ -10,11 +12,29 @@ def duration(seconds: float) -> str:
             return f"{number:.1f}".removesuffix(".0") + f" {unit}"
         if number < (59.5 if unit == "s" else 999.5):
             return f"{number:.0f} {unit}"
+    return _in_two_units(round(seconds))
+
+
+def age(seconds: float) -> str:
+    """Return a duration in a table: 0.4s, 38s, 4m12s, 3h12m, 5d7h."""
+    seconds = max(0.0, seconds)
+    if seconds < 9.95:
+        return f"{seconds:.1f}".removesuffix(".0") + "s"
     whole = round(seconds)
+    return f"{whole}s" if whole < 60 else _in_two_units(whole)
+
+
+def _in_two_units(seconds: int) -> str:
     for unit, size, part, part_size in (("d", 86400, "h", 3600), ("h", 3600, "m", 60)):
-        if whole >= size:
-            return f"{whole // size}{unit}{whole % size // part_size}{part}"
-    return f"{whole // 60}m{whole % 60}s"
+        if seconds >= size:
+            return f"{seconds // size}{unit}{seconds % size // part_size}{part}"
+    return f"{seconds // 60}m{seconds % 60}s"
+
+
+def rfc3339(moment: float) -> str:
+    """Return a moment, in seconds since the epoch, as RFC 3339 in UTC with milliseconds."""
+    text = datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds")
+    return text.removesuffix("+00:00") + "Z"
 
 
 def counted(number: int, thing: str) -> str:

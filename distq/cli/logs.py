@@ -5,7 +5,8 @@ import logging
 import sys
 from typing import Any
 
-from distq.cli.output import escape, rfc3339
+from distq.cli.output import escape
+from distq.wording import rfc3339
 from distq.workqueue.current import RequestFilter, current_request
 
 _NOISY = ("urllib3", "kubernetes", "asyncio", "redis", "aiohttp", "waitress")

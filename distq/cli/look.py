@@ -14,11 +14,11 @@ from distq.cli.completion import complete_key, complete_queue
 from distq.cli.durations import Duration
 from distq.cli.help import command
 from distq.cli.options import with_settings
-from distq.cli.output import age, escape, note, print_json, print_table
+from distq.cli.output import escape, note, print_json, print_table
 from distq.cli.past import print_history
 from distq.config import Settings
 from distq.redisio.records import UNMAPPED
-from distq.wording import counted
+from distq.wording import age, counted
 
 if TYPE_CHECKING:
     from distq.inspector import Inspector, ItemInfo, QueueInfo, StreamInfo

@@ -1,4 +1,4 @@
-"""What commands print: tables and ages for people, one JSON object a line for programs.
+"""What commands print: tables for people, one JSON object a line for programs.
 
 Results go to stdout, notes to stderr. Keys and errors come from anywhere, so control characters
 in them are escaped before a terminal sees them.
@@ -11,12 +11,13 @@ import sys
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
-from datetime import UTC, datetime
 from functools import cache
 from itertools import islice
 from typing import Any, get_args, get_type_hints
 
 import click
+
+from distq.wording import rfc3339
 
 _NUMBERS = {"READY", "DELAYED", "PROCESSING", "DIRTY", "DEAD", "FAILING", "OLDEST", "DONE/S", "WORKERS"}
 _NUMBERS |= {"PRIORITY", "FAILURES", "PID", "UP", "HEARTBEAT", "DONE", "FAILED", "LAG"}
@@ -36,24 +37,6 @@ def escape(text: str) -> str:
 
 def _escaped(character: str) -> str:
     return character.encode("unicode_escape", errors="backslashreplace").decode()
-
-
-def age(seconds: float) -> str:
-    """Return a duration as people read it: 0.4s, 38s, 4m12s, 3h12m, 5d7h."""
-    seconds = max(0.0, seconds)
-    if seconds < 9.95:
-        return f"{seconds:.1f}".removesuffix(".0") + "s"
-    whole = round(seconds)
-    for unit, size, part, part_size in (("d", 86400, "h", 3600), ("h", 3600, "m", 60), ("m", 60, "s", 1)):
-        if whole >= size:
-            return f"{whole // size}{unit}{whole % size // part_size}{part}"
-    return f"{whole}s"
-
-
-def rfc3339(seconds: float) -> str:
-    """Return a moment, in seconds since the epoch, as RFC 3339 in UTC with milliseconds."""
-    text = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
-    return text.removesuffix("+00:00") + "Z"
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

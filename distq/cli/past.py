@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from distq.cli.output import age, note, print_json, print_table
+from distq.cli.output import note, print_json, print_table
 from distq.errors import RedisRefused
+from distq.wording import age
 
 if TYPE_CHECKING:
     from distq.inspector import Inspector, Sample

@@ -11,12 +11,12 @@ from distq.cli.completion import complete_key, complete_queue
 from distq.cli.help import command
 from distq.cli.look import STATES, inspector, nobody_leads_since, remedy, require_queue
 from distq.cli.options import with_settings
-from distq.cli.output import age, escape, note, print_json, rfc3339
+from distq.cli.output import escape, note, print_json
 from distq.cli.progress import POLL_INTERVAL, Progress, bar
 from distq.config import Settings
 from distq.errors import ConfigError
 from distq.redisio.records import UNMAPPED
-from distq.wording import counted
+from distq.wording import age, counted, rfc3339
 
 if TYPE_CHECKING:
     from distq.inspector import Inspector, ItemInfo, Listing, Repair

@@ -9,8 +9,9 @@ from distq.cli.durations import Duration
 from distq.cli.help import command
 from distq.cli.look import NO_QUEUE, inspector, require_queue
 from distq.cli.options import with_settings
-from distq.cli.output import age, escape, note, print_json, rfc3339
+from distq.cli.output import escape, note, print_json
 from distq.config import Settings
+from distq.wording import age, rfc3339
 
 if TYPE_CHECKING:
     from distq.inspector import Inspector, TraceEvent

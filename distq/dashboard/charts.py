@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from markupsafe import Markup, escape
 
-from distq.dashboard.wording import age, clock, number
+from distq.dashboard.wording import clock, number
 from distq.inspector import QueueInfo
-from distq.wording import counted
+from distq.wording import age, counted
 
 STATES = ("ready", "delayed", "processing", "dirty", "dead")
 

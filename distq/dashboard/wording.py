@@ -5,18 +5,7 @@ from datetime import UTC, datetime
 from flask import Flask
 
 from distq.dashboard.item_id import encoded
-
-
-def age(seconds: float) -> str:
-    """Return a duration in a table: 0.4s, 38s, 4m12s, 3h12m, 5d7h."""
-    seconds = max(0.0, seconds)
-    if seconds < 9.95:
-        return f"{seconds:.1f}".removesuffix(".0") + "s"
-    whole = round(seconds)
-    for unit, size, part, part_size in (("d", 86400, "h", 3600), ("h", 3600, "m", 60), ("m", 60, "s", 1)):
-        if whole >= size:
-            return f"{whole // size}{unit}{whole % size // part_size}{part}"
-    return f"{whole}s"
+from distq.wording import age, rfc3339
 
 
 def number(value: float) -> str:
@@ -32,11 +21,6 @@ def utc(moment: float) -> str:
 def clock(moment: float) -> str:
     """Return the time of day of a moment, UTC, to the millisecond."""
     return _time(moment).isoformat(timespec="milliseconds")[11:23]
-
-
-def rfc3339(moment: float) -> str:
-    """Return a moment for programs."""
-    return _time(moment).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def teach(app: Flask) -> None:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from distq.cli.output import age, escape, rfc3339
+from distq.cli.output import escape
+from distq.wording import age, rfc3339
 
 
 @pytest.mark.parametrize(
