@@ -15,18 +15,17 @@ from distq.client.outage import Outage
 from distq.clock import SYSTEM_CLOCK
 from distq.config import Settings
 from distq.controller.controller import Controller
+from distq.controller.entrance import Entrance
+from distq.controller.feed import Feed
 from distq.controller.redis_reach import LOOK_EVERY, RedisReach
 from distq.controller.stream.source_config import SourceConfig
-from distq.controller.stream.sources import Source, share_list_watches, sources
-from distq.controller.stream.stream_source import StreamSource
+from distq.controller.stream.sources import share_list_watches, sources
 from distq.controller.term import Term
-from distq.errors import ApiError, LeaseLost, RedisError
+from distq.errors import LeaseLost, RedisError
 from distq.leaderelection import LeaderElectionConfig, LeaderElector, LeaseLock
-from distq.metrics import REDIS_UP, STREAM_LAG, STREAM_SYNCED, MetricsProvider, Sample
-from distq.redisio.queue_store import QueueStore
+from distq.metrics import REDIS_UP, MetricsProvider, Sample
 from distq.spans import SpanProvider
-from distq.wording import counted, duration
-from distq.workqueue.admission import Admission
+from distq.wording import duration
 from distq.workqueue.queue import Queue
 
 CHECK_EVERY = 0.2
@@ -65,7 +64,7 @@ class Candidate:
         self._settings = settings
         self._metrics = metrics
         self._spans = spans
-        self._feeds: list[_Feed] = []
+        self._feeds: list[Feed] = []
         self._on_failure = on_failure
         self._lock = LeaseLock(client, *lease)
         self._elector = LeaderElector(
@@ -142,7 +141,7 @@ class Candidate:
 
     def _run(self) -> None:
         try:
-            entrance = self._entrance()
+            entrance = Entrance(self._queues())
             with suppress(RedisError):  # each term looks again
                 while not (self._stop.is_set() or entrance.is_open()):
                     self._stop.wait(LOOK_EVERY)
@@ -187,12 +186,9 @@ class Candidate:
     def _queues(self) -> list[Queue]:
         return [each.queue for each in self._controllers if isinstance(each.queue, Queue)]
 
-    def _entrance(self) -> "_Entrance":
-        return _Entrance(self._queues())
-
-    def _enter(self, feeds: Sequence["_Feed"], over: threading.Event) -> None:
+    def _enter(self, feeds: Sequence[Feed], over: threading.Event) -> None:
         """Wait until nobody works on the queues for something else; others may have come since the start."""
-        entrance, outage = self._entrance(), Outage(self._lock.describe(), _logger, SYSTEM_CLOCK)
+        entrance, outage = Entrance(self._queues()), Outage(self._lock.describe(), _logger, SYSTEM_CLOCK)
         while not self._shall_end(over):
             try:
                 if entrance.is_open():
@@ -243,7 +239,7 @@ class Candidate:
         if left := [thread.name for thread in threads if thread.is_alive()]:
             _logger.warning("%s: left behind without an answer", ", ".join(left))
 
-    def _feed(self, controller: Controller, term: Term) -> "_Feed":
+    def _feed(self, controller: Controller, term: Term) -> Feed:
         assert isinstance(controller.queue, Queue)  # noqa: S101  # the Manager gives no other
         config = SourceConfig(
             queue=controller.name,
@@ -258,26 +254,11 @@ class Candidate:
             spans=self._spans,
             purpose=controller.queue.purpose,
         )
-        return _Feed(
+        return Feed(
             controller.name,
             sources(controller.watches, controller.queue, config),
             sync_by=time.monotonic() + controller.cache_sync_timeout,
         )
-
-
-class _Entrance:
-    """Keeps an informer from queues on which another program works, for something else."""
-
-    def __init__(self, queues: Sequence[Queue]) -> None:
-        self._admissions = [
-            (queue.purpose, Admission(QueueStore(queue.connection, queue.name), SYSTEM_CLOCK))
-            for queue in queues
-            if queue.purpose is not None
-        ]
-
-    def is_open(self) -> bool:
-        """Look whether the queues may be fed; raise QueueTaken, RedisError."""
-        return all(admission.look(purpose()) for purpose, admission in self._admissions)
 
 
 def new_candidate(
@@ -304,54 +285,3 @@ def new_candidate(
         spans=spans,
         on_failure=on_failure,
     )
-
-
-class _Feed:
-    """One controller's sources during a term."""
-
-    def __init__(self, name: str, sources: Sequence[Source], *, sync_by: float) -> None:
-        self.name = name
-        self.sources = sources
-        self.streams = [source for source in sources if isinstance(source, StreamSource)]
-        self._sync_by = sync_by
-        self._synced = False
-        self._failure: BaseException | None = None
-
-    def run(self, source: Source, stop: threading.Event) -> None:
-        """Run one source in its thread; keep what it fails with for ``check``."""
-        try:
-            source.run(stop)
-        except BaseException as error:  # noqa: BLE001 - check raises it
-            if not stop.is_set():
-                self._failure = error
-
-    def check(self) -> None:
-        """Log once that all streams are synced; raise what a source failed with, or that it took too long."""
-        if self._failure is not None:
-            raise self._failure
-        if self._synced:
-            return
-        missing = ", ".join(stream.resource for stream in self.streams if not stream.synced)
-        if not missing:
-            self._synced = True
-            if self.streams:
-                _logger.info("synced   %s", self._describe())
-        elif time.monotonic() > self._sync_by:
-            raise ApiError(f"cannot sync {missing}: not listed in time. Check its size and the API server.")
-
-    def gauges(self) -> Iterator[Sample]:
-        """Yield for each resource the greatest lag of its streams, and whether all of them are synced."""
-        for resource in {stream.resource for stream in self.streams}:
-            streams = [stream for stream in self.streams if stream.resource == resource]
-            labels = (self.name, resource)
-            yield STREAM_LAG, labels, max(stream.lag for stream in streams)
-            yield STREAM_SYNCED, labels, float(all(stream.synced for stream in streams))
-
-    def _describe(self) -> str:
-        parts = [
-            f"{stream.resource} "
-            + (f"resumed at {stream.resumed_at}" if stream.resumed_at else counted(stream.objects, "object"))
-            for stream in self.streams
-        ]
-        enqueued = sum(stream.enqueued for stream in self.streams)
-        return f"{', '.join(parts)}; {counted(enqueued, 'key')} enqueued"
