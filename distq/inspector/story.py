@@ -132,7 +132,7 @@ class _Story:
         leader = words_of(about.get("leader"))
         by = f" by {resource} {_place(shown(inputs['new']))}" + (f" of {leader}" if leader else "")
         if answer != "OK":
-            yield _Said(None, "queue", f"commit{by} refused: {answer} {shown(entry.reply[1])}")
+            yield _Said(None, "queue", f"commit{by} refused: {_refusal(answer, shown(entry.reply[1]))}")
             return
         for item in inputs["rest"][: int(inputs["n_items"])]:
             if self._is_passed_over(item):
@@ -219,6 +219,10 @@ def _place(position: str) -> str:
     if checkpoint in {"", MARK}:
         return "in a list"
     return f"at {position}" if position == checkpoint else f"after {checkpoint}"
+
+
+def _refusal(answer: str, there: str) -> str:
+    return f"epoch {there} leads" if answer == "FENCED" else f"its stream stands {_place(there)}"
 
 
 def _end(entry: TracedCall, outcome: str, fence: int | None, stands: bytes, text: bytes) -> str:

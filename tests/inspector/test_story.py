@@ -140,6 +140,18 @@ def test_a_story_names_what_is_watched_and_where_its_stream_stood(
     assert play.words("a") == [f"added by example.com/v1/Foo {says}"]
 
 
+def test_a_story_says_why_a_commit_was_refused(play: Play) -> None:
+    """A later leader, or a stream that somebody moved."""
+    store = StreamStore(play.connection, "foos", "v1/Pod")
+    store.commit(epoch="7", after="", new="4711", batch="a", keys=["a"])
+    store.commit(epoch="6", after="a", new="4712", batch="b", keys=["a"])
+    store.commit(epoch="7", after="z", new="4713", batch="c", keys=["a"])
+    assert play.words(None)[1:] == [
+        "commit by v1/Pod at 4712 refused: epoch 7 leads",
+        "commit by v1/Pod at 4713 refused: its stream stands at 4711",
+    ]
+
+
 def test_a_story_says_when_the_queue_was_paused_and_the_trace_switched(play: Play) -> None:
     """What was done to the queue, and not the names of scripts."""
     play.eye.pause("foos")
