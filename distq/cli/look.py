@@ -268,7 +268,7 @@ def _item_facts(item: "ItemInfo", now: float) -> list[tuple[str, str]]:
         deadline = f", claim lapses {_until(item.claim_deadline, now)}" if item.claim_deadline else ""
         facts.append(("worker", escape(item.worker) + deadline))
     by_hand = item.reason == "parked"  # when and why are the operator's, not the last failure's
-    if item.failures or (item.last_error and not by_hand):
+    if item.failures:
         last = (
             f", last {_age_since(item.last_error_at, now)} ago" if item.last_error_at and not by_hand else ""
         )

@@ -32,12 +32,34 @@ from distq.errors import DistqError, LeaseLost, NoSlotLeft, Unsettled
 
 UNSETTLED, NO_SLOT_LEFT, INTERRUPTED = 3, 4, 130
 
+_WHOLE = 200
+"""Letters that a sentence of the help may have."""
+
 EXIT_TIME = 0.3
 """Seconds that threads get which nobody may leave behind, such as those of ``asyncio.to_thread``."""
 
 
 class CommandGroup(click.Group):
-    """A group whose errors are one line, whoever raises them."""
+    """A group whose errors are one line, whoever raises them, and whose help has its commands by what for."""
+
+    def __init__(self, *args: Any, **extra: Any) -> None:
+        super().__init__(*args, **extra)
+        self._sections: dict[str, tuple[click.Command, ...]] = {}
+
+    def add_section(self, title: str, *commands: click.Command) -> None:
+        """Add commands, which stand below this title in the help."""
+        self._sections[title] = commands
+        for each in commands:
+            self.add_command(each)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write each command with its whole first sentence, which click's own list would cut."""
+        width = max(map(len, self.commands))
+        for title, commands in self._sections.items():
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(f"{each.name:<{width}}", each.get_short_help_str(limit=_WHOLE)) for each in commands]
+                )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the options; without a command show the help, which some versions of click make an error."""
@@ -112,30 +134,8 @@ def main() -> None:
     """client-go's workqueue, shared by many processes through Redis."""
 
 
-for _command in (
-    demo,
-    sandbox,
-    init,
-    run,
-    informer,
-    worker,
-    queues,
-    top,
-    items,
-    workers,
-    leader,
-    add,
-    requeue,
-    park,
-    delete,
-    pause,
-    resume,
-    resync,
-    trace,
-    check,
-    bench,
-    manifests,
-    dashboard,
-    completion,
-):
-    main.add_command(_command)
+main.add_section("Try it", demo, sandbox, init)
+main.add_section("Run controllers", run, informer, worker)
+main.add_section("Look", queues, top, items, workers, leader)
+main.add_section("Change", add, requeue, park, delete, pause, resume, resync, trace)
+main.add_section("Check and show", check, bench, manifests, dashboard, completion)

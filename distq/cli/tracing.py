@@ -1,6 +1,6 @@
 """The command that shows what a queue does, call by call: trace."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -49,9 +49,16 @@ def trace(
     elif switch == "off":
         eye.trace_off(queue)
     else:
-        for event in eye.trace(queue, keys[0] if keys else None, match=match):
-            _print(event, as_json)
+        _show(eye.trace(queue, *keys, match=match), keys, as_json)
     _tell(eye, queue, as_json=as_json and switch is not None)
+
+
+def _show(events: "Iterable[TraceEvent]", keys: Sequence[str], as_json: bool) -> None:
+    event = None
+    for event in events:
+        _print(event, as_json)
+    if keys and event is None:
+        note(f"the trace has nothing of {escape(keys[0])}")
 
 
 def _print(event: "TraceEvent", as_json: bool) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from distq.inspector.info import Happening, Timestamp, TraceEvent
+from distq.redisio.checkpoints import MARK, checkpoint_of
 from distq.redisio.keys import bytes_of, shown
 from distq.redisio.records import parse_fields, words_of
 from distq.redisio.scores import NO_SCORE, decode_order
@@ -25,6 +26,10 @@ class _Said(NamedTuple):
 _ENDS = {"success": "succeeded", "done": "done", "retry": "failed", "park": "failed for good"}
 _ENDS |= {"after": "succeeded", "keep": "ended", "release": "released"}
 _ENDS |= {"unreadable": "unreadable", "limit": "failure counted"}
+
+_REPAIRS = {"forget": "failures forgotten", "requeue": "requeued", "delete": "deleted", "park": "parked"}
+_OF_THE_QUEUE = {"pause": "paused", "resume": "resumed"}
+_OF_SESSIONS = {"open": "session opened", "close": "session closed"}
 
 
 def events(
@@ -87,17 +92,19 @@ class _Story:
             yield from self._add(entry)
         elif entry.script == "commit":
             yield from self._commit(entry)
-        elif entry.script in {"forget", "requeue", "delete", "park"}:
+        elif entry.script in _REPAIRS:
             yield from self._repair(entry)
         elif entry.script == "forgive":
             for item in entry.inputs["held"][::2]:
                 session = _number(entry.inputs["session"])
                 yield _Said(item, "forgiven", "its worker lives, so no crash counts", session)
-        elif entry.script in {"open", "close"} and entry.reply:
+        elif entry.script in _OF_SESSIONS and entry.reply:
             words = entry.reply if entry.script == "open" else entry.inputs["session"]
-            yield _Said(None, "queue", f"session {entry.script}", _number(words))
-        elif entry.script in {"pause", "resume", "trace"}:
-            yield _Said(None, "queue", entry.script)
+            yield _Said(None, "queue", _OF_SESSIONS[entry.script], _number(words))
+        elif entry.script in _OF_THE_QUEUE:
+            yield _Said(None, "queue", _OF_THE_QUEUE[entry.script])
+        elif entry.script == "trace":
+            yield _Said(None, "queue", "trace off" if entry.reply in {0, b"0"} else "trace on")
 
     def _is_passed_over(self, item: bytes) -> bool:
         return self._about is not None and item not in self._about
@@ -120,11 +127,12 @@ class _Story:
 
     def _commit(self, entry: TracedCall) -> Iterator[_Said]:
         inputs, answer = entry.inputs, entry.reply[0].decode()
-        stream, position = shown(inputs["stream"]), shown(inputs["new"])
-        leader = words_of(parse_fields(inputs["about"]).get("leader"))
-        by = f" by {stream} at {position}" + (f" of {leader}" if leader else "")
+        about = parse_fields(inputs["about"])
+        resource = words_of(about.get("resource")) or shown(inputs["stream"])
+        leader = words_of(about.get("leader"))
+        by = f" by {resource} {_place(shown(inputs['new']))}" + (f" of {leader}" if leader else "")
         if answer != "OK":
-            yield _Said(None, "queue", f"commit{by} refused: {answer} {shown(entry.reply[1])}")
+            yield _Said(None, "queue", f"commit{by} refused: {_refusal(answer, shown(entry.reply[1]))}")
             return
         for item in inputs["rest"][: int(inputs["n_items"])]:
             if self._is_passed_over(item):
@@ -202,7 +210,19 @@ class _Story:
             elif entry.script != "forget":
                 self._priorities.pop(item, None)
             changed = f"{entry.reply} of {counted(len(items), 'item')}"
-            yield _Said(item, "repaired", f"{entry.script} by hand, {changed}")
+            yield _Said(item, "repaired", f"{_REPAIRS[entry.script]} by hand, {changed}")
+
+
+def _place(position: str) -> str:
+    """Tell where a stream stood when it committed."""
+    checkpoint = checkpoint_of(position)
+    if checkpoint in {"", MARK}:
+        return "in a list"
+    return f"at {position}" if position == checkpoint else f"after {checkpoint}"
+
+
+def _refusal(answer: str, there: str) -> str:
+    return f"epoch {there} leads" if answer == "FENCED" else f"its stream stands {_place(there)}"
 
 
 def _end(entry: TracedCall, outcome: str, fence: int | None, stands: bytes, text: bytes) -> str:

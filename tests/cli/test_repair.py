@@ -100,6 +100,7 @@ def test_what_a_watch_could_not_map_is_not_requeued(
     )
     shown = distq("items", "foos", item).stdout
     assert "(unmapped)" in shown
+    assert "failures" not in shown  # no reconcile failed
     assert "KeyError: 'foos'" in shown
     assert "remedy    mend the object, or the function and then: distq resync foos" in shown
     done = distq("requeue", "foos", item)

@@ -37,6 +37,17 @@ def test_the_story_of_an_item_is_told(distq: CommandLine, queue: Queue) -> None:
     assert "  b  added" in distq("trace", "foos").stdout
 
 
+def test_an_item_of_which_nothing_was_noted_is_said_so(distq: CommandLine, queue: Queue) -> None:
+    """Nothing printed might as well be a key that was mistyped."""
+    distq("trace", "on", "foos")
+    queue.add("a")
+    done = distq("trace", "foos", "b")
+    assert done.stdout == ""
+    assert done.stderr.startswith("the trace has nothing of b\nfoos is traced for ")
+    assert json.loads(distq("trace", "foos", "a", "--json").stdout)["event"] == "added"
+    assert distq("trace", "foos", "b", "--json").stdout == ""
+
+
 def test_a_queue_is_traced_from_its_first_key_on(distq: CommandLine, redis: Connection) -> None:
     """Before it is there the refusal says how, and leaves nothing; once its worker runs it can be traced."""
     done = distq("trace", "on", "bars")
@@ -60,9 +71,9 @@ def test_a_trace_is_switched_off(distq: CommandLine, queue: Queue) -> None:
     assert done.stderr == "foos is not traced; for ten minutes: distq trace on foos\n"
     queue.add("later")
     assert [line.split("  ")[1:3] for line in distq("trace", "foos").stdout.splitlines()] == [
-        ["-", "trace"],
+        ["-", "trace on"],
         ["a", "added"],
-        ["-", "trace"],
+        ["-", "trace off"],
     ]
 
 

@@ -218,6 +218,7 @@ def test_a_thousand_bad_objects_are_one_line_of_the_log(
     told = [record for record in caplog.records if record.name == failure_log.__name__]
     assert len(told) == 1
     assert told[0].exc_info is not None
+    assert f'See "distq items {QUEUE} --state dead".' in told[0].getMessage()
 
 
 @pytest.mark.parametrize("wrong", ["skip", "", None, True])

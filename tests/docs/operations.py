@@ -207,8 +207,8 @@ def the_trace_tells_that(text: str, reader: Reader) -> None:
         first, second, idle = handles = [Queue("foos", connection) for _ in range(3)]
         first.add("prod/later", after=3600)
         Inspector(connection).trace_on("foos", seconds=600)
-        store = StreamStore(connection, "foos", "deployments")
-        store.commit(epoch="13", after="", new="4711", batch="b", keys=["prod/web"])
+        store, about = StreamStore(connection, "foos", "deployments"), {"resource": "apps/v1/Deployment"}
+        store.commit(epoch="13", after="", new="4711", batch="b", keys=["prod/web"], about=about)
         connection.server_time += 2_000
         first.get(0)
         for handle in (idle, idle, second, second):  # the clock of claims moves at most 10 s a turn

@@ -32,10 +32,10 @@ class Play:
         self.connection.server_time += round(seconds * SECOND)
 
     def told(self, key: str | None) -> list[TraceEvent]:
-        """Return the story of an item."""
+        """Return the story of an item, of the queue for None."""
         return [event for event in self.eye.trace("foos") if event.key == key]
 
-    def words(self, key: str) -> list[str]:
+    def words(self, key: str | None) -> list[str]:
         """Return it in words."""
         return [event.event for event in self.told(key)]
 
@@ -121,6 +121,45 @@ def test_a_story_names_the_informer_and_its_version(play: Play) -> None:
     assert play.words("bad") == ["a function of its watch failed: v1/Pod at 4711 of informer-1"]
 
 
+@pytest.mark.parametrize(
+    ("position", "says"),
+    [
+        ("4711", "at 4711"),
+        ("4711~7f3a:2", "after 4711"),
+        ("!~7f3a:2", "in a list"),
+        ("~7f3a:2", "in a list"),
+    ],
+)
+def test_a_story_names_what_is_watched_and_where_its_stream_stood(
+    play: Play, position: str, says: str
+) -> None:
+    """The resource, as people write it; in the midst of a list no version is reached yet."""
+    StreamStore(play.connection, "foos", "foo-8a7c06").commit(
+        epoch="7", after="", new=position, batch="b", keys=["a"], about={"resource": "example.com/v1/Foo"}
+    )
+    assert play.words("a") == [f"added by example.com/v1/Foo {says}"]
+
+
+def test_a_story_says_why_a_commit_was_refused(play: Play) -> None:
+    """A later leader, or a stream that somebody moved."""
+    store = StreamStore(play.connection, "foos", "v1/Pod")
+    store.commit(epoch="7", after="", new="4711", batch="a", keys=["a"])
+    store.commit(epoch="6", after="a", new="4712", batch="b", keys=["a"])
+    store.commit(epoch="7", after="z", new="4713", batch="c", keys=["a"])
+    assert play.words(None)[1:] == [
+        "commit by v1/Pod at 4712 refused: epoch 7 leads",
+        "commit by v1/Pod at 4713 refused: its stream stands at 4711",
+    ]
+
+
+def test_a_story_says_when_the_queue_was_paused_and_the_trace_switched(play: Play) -> None:
+    """What was done to the queue, and not the names of scripts."""
+    play.eye.pause("foos")
+    play.eye.resume("foos")
+    play.eye.trace_off("foos")
+    assert play.words(None) == ["trace on", "paused", "resumed", "trace off"]
+
+
 def test_a_story_says_from_whom_an_item_was_taken_back(play: Play) -> None:
     """The claim of a worker that died ends there, as it does in the picture."""
     play.queue.add("a")
@@ -141,9 +180,9 @@ def test_a_story_says_what_people_did(play: Play) -> None:
     play.eye.requeue("foos", "a")
     play.eye.delete("foos", "a")
     assert [text for text in play.words("a") if "by hand" in text] == [
-        "park by hand, 1 of 2 items",
-        "requeue by hand, 1 of 1 item",
-        "delete by hand, 1 of 1 item",
+        "parked by hand, 1 of 2 items",
+        "requeued by hand, 1 of 1 item",
+        "deleted by hand, 1 of 1 item",
     ]
     play.queue.add("a")
     assert play.words("a")[-1] == "added"

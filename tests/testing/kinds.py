@@ -19,8 +19,14 @@ _POD = {
     ],
     "volumes": [{"name": "config", "configMap": {"name": "web"}}],
 }
+_MOUNT = {"name": "data", "mountPath": "/data"}
 _TEMPLATE = {"metadata": {"labels": LABELS}, "spec": _POD}
 _SELECTED = {"selector": {"matchLabels": LABELS}, "template": _TEMPLATE}
+_CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+_OWN_DATA = {
+    "metadata": {"labels": LABELS},
+    "spec": {"containers": [{"name": "web", "image": "web:1", "volumeMounts": [_MOUNT]}]},
+}
 _RUN_ONCE = {"template": {"spec": {**_POD, "restartPolicy": "Never"}}}
 _WEBHOOK = {
     "name": "web.example.com",
@@ -50,12 +56,17 @@ SAMPLES: dict[str, Object] = {
             "hostPath": {"path": "/tmp/web"},
         }
     },
-    "v1/PersistentVolumeClaim": {
-        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-    },
+    "v1/PersistentVolumeClaim": {"spec": _CLAIM},
     "apps/v1/Deployment": {"spec": _SELECTED},
     "apps/v1/ReplicaSet": {"spec": _SELECTED},
-    "apps/v1/StatefulSet": {"spec": {**_SELECTED, "serviceName": "web"}},
+    "apps/v1/StatefulSet": {
+        "spec": {
+            **_SELECTED,
+            "serviceName": "web",
+            "template": _OWN_DATA,
+            "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": _CLAIM}],
+        }
+    },
     "apps/v1/DaemonSet": {"spec": _SELECTED},
     "batch/v1/Job": {"spec": _RUN_ONCE},
     "batch/v1/CronJob": {"spec": {"schedule": "* * * * *", "jobTemplate": {"spec": _RUN_ONCE}}},

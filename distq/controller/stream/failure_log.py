@@ -18,8 +18,9 @@ INTERVAL = 60.0
 class FailureLog:
     """Reports failures of one watch's functions; ``watch`` is what people call it. One thread at a time."""
 
-    def __init__(self, watch: str, clock: Clock) -> None:
+    def __init__(self, watch: str, queue: str, clock: Clock) -> None:
         self._watch = watch
+        self._queue = queue
         self._clock = clock
         self._next_at = 0.0
         self._untold = 0
@@ -42,11 +43,13 @@ class FailureLog:
             logger.debug("%s: parked %s: %s", self._watch, obj.key, error)
             return
         logger.error(
-            f"%s: {_FUNCTION} failed on %s at version %s, which is parked%s; distq items shows it",
+            f"%s: {_FUNCTION} failed on %s at version %s, which is parked%s. "
+            'See "distq items %s --state dead".',
             self._watch,
             obj.key,
             obj.version,
             f", and on {counted(self._untold, 'object')} before" if self._untold else "",
+            self._queue,
             exc_info=error,
         )
         self._next_at, self._untold = now + INTERVAL, 0

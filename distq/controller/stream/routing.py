@@ -71,7 +71,14 @@ class Router:
     """
 
     def __init__(
-        self, watch: ResourceWatch, keys_of: KeysOf, parked_as: str, failed: Callable[[], None], clock: Clock
+        self,
+        watch: ResourceWatch,
+        queue: str,
+        keys_of: KeysOf,
+        parked_as: str,
+        *,
+        failed: Callable[[], None],
+        clock: Clock,
     ) -> None:
         self.failures = 0
         self.mapped = watch.mapped
@@ -79,7 +86,7 @@ class Router:
         self._keys_of = keys_of
         self._parked_as = parked_as
         self._failed = failed
-        self._log = FailureLog(title(watch), clock)
+        self._log = FailureLog(title(watch), queue, clock)
         self._predicate = watch.predicate
         self._caching = Caching.of(watch)
         whole = self._caching is not None and self._caching.is_whole

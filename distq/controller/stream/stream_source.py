@@ -234,6 +234,7 @@ class StreamSource:
         config = self._config
         self._router = Router(
             self._watch,
+            config.queue,
             keys_of(self._watch, config.client, config.owned_by),
             self._parked_as,
             failed=partial(config.count_failures, self.resource, 1),

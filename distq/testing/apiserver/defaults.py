@@ -127,6 +127,9 @@ def _deployment(fields: Fields) -> None:
 
 def _stateful_set(fields: Fields) -> None:
     _roll(fields["updateStrategy"], partition=0)
+    for claim in fields.get("volumeClaimTemplates", ()):
+        claim |= {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
+        claim.setdefault("status", {}).setdefault("phase", "Pending")
 
 
 def _roll(strategy: Fields, **limits: Any) -> None:

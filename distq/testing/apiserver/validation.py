@@ -93,6 +93,8 @@ def _of_fields(schema: Schema, value: Fields, path: str) -> Iterator[Cause]:
             yield "FieldValueInvalid", f"{before}{field}", f"Invalid value: {port}: {_PORT_RULE}"
     if name in _RULES:
         yield from _RULES[name](value, before)
+    if name == "apps.v1.StatefulSetSpec":
+        value = _with_claims(value)
     additional = schema.get("additionalProperties")
     for field, each in value.items():
         inner = schema.get("properties", {}).get(field, additional)
@@ -141,6 +143,14 @@ def _mounts(spec: Fields, before: str) -> Iterator[Cause]:
                 if mount["name"] not in volumes:
                     path = f"{before}{kind}[{index}].volumeMounts[{place}].name"
                     yield "FieldValueNotFound", path, f'Not found: "{mount["name"]}"'
+
+
+def _with_claims(spec: Fields) -> Fields:
+    """Return a StatefulSet's spec with its claims among the volumes that its Pods will have."""
+    template, claims = spec["template"], spec.get("volumeClaimTemplates") or ()
+    names = [claim.get("metadata", {}).get("name") for claim in claims]
+    volumes = [*template["spec"].get("volumes", ()), *({"name": name} for name in names if name)]
+    return {**spec, "template": {**template, "spec": {**template["spec"], "volumes": volumes}}}
 
 
 def _selecting(kind: str) -> Callable[[Fields, str], Iterator[Cause]]:
