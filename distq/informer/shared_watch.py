@@ -61,10 +61,11 @@ class SharedWatch:
                 replaced.lines.close()
             return reader
 
-    def has_dropped_lines(self) -> bool:
-        """Return whether the log of the open watch has no longer all that it showed."""
+    def has_dropped(self, version: str) -> bool:
+        """Return whether what came after a version may be among what the log has no longer."""
         with self._changed:
-            return self._upstream is not None and self._upstream.log.first > 0
+            upstream = self._upstream
+            return upstream is not None and upstream.log.first > 0 and not upstream.log.covers(version)
 
     def take(self, reader: "Reader") -> list[bytes]:
         """Wait for a reader's next lines; none at its end. Raises what ended the watch, after its lines."""

@@ -225,6 +225,30 @@ def test_who_left_and_comes_back_late_harms_nobody_either(
     assert resource.watches() == ["4", "4"]
 
 
+def test_who_had_all_of_a_watch_that_ended_opens_the_next_one_for_all(
+    resource: Resource, members: tuple[ListerWatcher, ListerWatcher], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However much that showed, and though others still follow it; who had not all of it stays alone."""
+    monkeypatch.setattr(watch_log, "CAPACITY", 3)
+    with Reader(members[0], "4") as first, Reader(members[1], "4") as second:
+        for version in range(5, 11):
+            resource.happen()
+            assert first.has(*range(5, version + 1))
+            assert second.has(*range(5, version + 1))
+            if version == 9:
+                second.go_on.clear()
+        resource.end_watches(None)
+        assert first.is_sent_back()
+        with Reader(members[0], "5") as alone, Reader(members[0], "10") as one:
+            second.close()
+            with Reader(members[1], "10") as other:
+                resource.happen()
+                assert one.has(11)
+                assert other.has(11)
+                assert alone.has(*range(6, 12))
+    assert resource.watches() == ["4", "5", "10"]
+
+
 @pytest.mark.parametrize(("bound", "value"), [("CAPACITY", 4), ("MEMORY", 600)])
 def test_what_comes_faster_than_anybody_reads_waits(
     resource: Resource,
