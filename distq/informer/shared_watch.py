@@ -214,10 +214,11 @@ class Reader:
         return []
 
     def go_on_in(self, upstream: _Upstream, present: str) -> None:
-        """Go on in a watch that began earlier; or end, where the place cannot be known or be right."""
+        """Go on in a watch that began earlier; or end, where the place cannot be known, or is not there."""
         if not self._skips and self._last:
             self._version = version_of(self._last)
-        if not self._version or is_older(present, self._version):
+        is_there = bool(self._version) and upstream.log.covers(self._version)
+        if not is_there or is_older(present, self._version):
             self.ended = True
             return
         self.upstream.readers.discard(self)
