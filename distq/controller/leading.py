@@ -224,7 +224,8 @@ class Candidate:
         finally:
             halt.set()
             self._wait_for(threads)
-            self._feeds = []
+            if self._feeds is feeds:  # not where this term waited so long that the next one has begun
+                self._feeds = []
             resign.set()
 
     def _shall_end(self, over: threading.Event) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from distq.clock import SYSTEM_CLOCK, Clock
-from distq.errors import RedisError, RedisUnavailable
+from distq.errors import DistqError, RedisUnavailable
 from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore
 from distq.workqueue.queue import Queue
@@ -18,7 +18,7 @@ LOOK_TIMEOUT = 1.0
 class RedisReach:
     """Asks for a sign of life of the servers that hold the queues; one thread looks, any may ask.
 
-    A refusal is an answer, too: whoever else leads would get the same.
+    A refusal is an answer, too, and that of a server that is unfit: whoever else leads would get the same.
     """
 
     def __init__(self, queues: Sequence[Queue], clock: Clock = SYSTEM_CLOCK) -> None:
@@ -65,6 +65,6 @@ def _answers(connection: Connection, key: str) -> bool:
         connection.execute("PING", near=key)
     except RedisUnavailable:
         return False
-    except RedisError:
+    except DistqError:
         return True
     return True

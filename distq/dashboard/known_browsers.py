@@ -23,7 +23,12 @@ class KnownBrowsers:
         self._gate = gate
 
     def of(self, name: str) -> str:
-        """Return what stands for the browser that asks, where this name logged in there; "" elsewhere."""
+        """Return what stands for the browser that asks, where this name logged in there; "" elsewhere.
+
+        And for who is no user any more: whoever had kept many such cookies could try, and cost, without end.
+        """
+        if self._gate.users is None or self._gate.users.person(name) is None:
+            return ""
         browser, _, signature = request.cookies.get(self._cookie(), "").partition(".")
         return browser if hmac.compare_digest(signature.encode(), self._signature(name, browser)) else ""
 

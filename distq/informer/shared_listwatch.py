@@ -58,7 +58,7 @@ class _Member:
             return self._list_watch.watch(version, stream_list=stream_list)
         reader = self._watch.join(version)
         if reader is None:
-            if self._is_late():
+            if self._is_late(version):
                 return self._list_watch.watch(version)
             reader = self._watch.open(version, present=self._present)
         self._reader = reader
@@ -73,9 +73,9 @@ class _Member:
                 self._watch.retire(self._reader)
             raise
 
-    def _is_late(self) -> bool:
+    def _is_late(self, version: str) -> bool:
         reader = self._reader
-        return reader is not None and (reader.fell_behind or self._watch.has_dropped_lines())
+        return reader is not None and (reader.fell_behind or self._watch.has_dropped(version))
 
     def __str__(self) -> str:
         return str(self._list_watch)

@@ -61,10 +61,11 @@ class SharedWatch:
                 replaced.lines.close()
             return reader
 
-    def has_dropped_lines(self) -> bool:
-        """Return whether the log of the open watch has no longer all that it showed."""
+    def has_dropped(self, version: str) -> bool:
+        """Return whether what came after a version may be among what the log has no longer."""
         with self._changed:
-            return self._upstream is not None and self._upstream.log.first > 0
+            upstream = self._upstream
+            return upstream is not None and upstream.log.first > 0 and not upstream.log.covers(version)
 
     def take(self, reader: "Reader") -> list[bytes]:
         """Wait for a reader's next lines; none at its end. Raises what ended the watch, after its lines."""
@@ -213,10 +214,11 @@ class Reader:
         return []
 
     def go_on_in(self, upstream: _Upstream, present: str) -> None:
-        """Go on in a watch that began earlier; or end, where the place cannot be known or be right."""
+        """Go on in a watch that began earlier; or end, where the place cannot be known, or is not there."""
         if not self._skips and self._last:
             self._version = version_of(self._last)
-        if not self._version or is_older(present, self._version):
+        is_there = bool(self._version) and upstream.log.covers(self._version)
+        if not is_there or is_older(present, self._version):
             self.ended = True
             return
         self.upstream.readers.discard(self)

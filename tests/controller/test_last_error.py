@@ -142,6 +142,10 @@ class TestAlone:
                 "no answer from https://…@10.0.0.1:6443/a: refused",
             ),
             (
+                ApiError("no answer from redis://bob:p@ss@10.0.0.1:6379/0: refused"),
+                "no answer from redis://…@10.0.0.1:6379/0: refused",
+            ),
+            (
                 ApiError("a proxy said <a href='https://sso/login?token=abc&b=c'>: 502"),
                 "a proxy said <a href='https://sso/login?…'>: 502",
             ),
@@ -150,6 +154,7 @@ class TestAlone:
             (ApiError("two\nlines"), "two lines"),
             (ApiError("x" * 5000), "x" * (LONGEST - 1) + "…"),
             (ApiError("https://" * 250_000), ("https://" * LONGEST)[: LONGEST - 1] + "…"),  # in one pass
+            (ApiError("://" + "@" * 250_000), "://…@"),
             (ApiError("see http://a/b:http://c/d?e=f"), "see http://a/b:http://c/d?…"),
         ],
     )

@@ -8,10 +8,10 @@ import pytest
 from distq.client import Client
 from distq.config import Settings
 from distq.controller.controller import Controller
-from distq.controller.leading import Candidate
+from distq.controller.leading import Candidate, _Entrance
 from distq.controller.stream.stream_source import StreamSource
 from distq.controller.watches import For, Owns
-from distq.metrics import REDIS_UP
+from distq.metrics import REDIS_UP, STREAM_SYNCED
 from distq.redisio.connection import Connection
 from distq.redisio.stream_store import stream_records
 from distq.testing import EmbeddedValkey, EmulatedApiServer
@@ -111,6 +111,46 @@ def test_who_withdrew_says_that_redis_is_away(
         proxy.mode = "pass"
         eventually(lambda: candidate.is_leader() and not candidate.unready())
         assert away not in list(candidate.gauges())
+        candidate.stop()
+        candidate.join()
+        behind.close()
+    assert not failures
+
+
+def test_a_term_that_ends_late_hides_nothing_of_the_next_one(
+    connection: Connection, redis_server: EmbeddedValkey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that waited for an answer of Redis when this process withdrew: the next term's gauges stay."""
+    failures: list[BaseException] = []
+    answered, terms = threading.Event(), list[threading.Thread]()
+
+    def is_open(_: _Entrance) -> bool:
+        if (term := threading.current_thread()).name.startswith("distq-leading-") and term not in terms:
+            terms.append(term)
+            if len(terms) == 1:
+                answered.wait(60)
+        return True
+
+    monkeypatch.setattr(_Entrance, "is_open", is_open)
+    with EmulatedApiServer() as server, TcpProxy(("127.0.0.1", redis_server.port)) as proxy:
+        behind = Connection(f"redis://127.0.0.1:{proxy.port}")
+        candidate = Candidate(
+            [Controller(Queue("foos", behind), print, watches=[For("v1/ConfigMap")])],
+            client=Client(server.kubeconfig(tmp_path / "kubeconfig")),
+            lease=("default", "foos"),
+            settings=Settings(lease_duration=2.0, renew_deadline=1.6, retry_period=0.3),
+            on_failure=failures.append,
+        )
+        candidate.start()
+        eventually(lambda: terms)
+        proxy.mode = "refuse"
+        eventually(lambda: candidate.unready().endswith("left to others until a Redis answers"))
+        proxy.mode = "pass"
+        synced = STREAM_SYNCED, ("foos", "v1/ConfigMap"), 1.0
+        eventually(lambda: synced in list(candidate.gauges()))
+        answered.set()
+        terms[0].join(10)
+        assert synced in list(candidate.gauges())
         candidate.stop()
         candidate.join()
         behind.close()

@@ -71,6 +71,19 @@ def test_a_refusal_is_an_answer(behind: Connection, connection: Connection) -> N
         reach.close()
 
 
+def test_a_redis_that_is_unfit_for_queues_has_answered(behind: Connection, connection: Connection) -> None:
+    """As one that came back with other settings: who waited for it competes again, and says what is wrong."""
+    reach = RedisReach([Queue("foos", behind)], clock := FakeClock())
+    connection.execute("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    try:
+        reach.look()
+        clock.step(1)
+        assert reach.silence == 0
+    finally:
+        connection.execute("CONFIG", "SET", "maxmemory-policy", "noeviction")
+        reach.close()
+
+
 def test_one_redis_that_answers_is_enough(connection: Connection) -> None:
     """Where queues have servers of their own, those of the others are fed."""
     nowhere = Connection("redis://127.0.0.1:1")

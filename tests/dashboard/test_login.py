@@ -126,6 +126,20 @@ def test_a_flood_keeps_nobody_out_of_a_browser_that_is_known(app: Flask) -> None
     assert other.log_in("bob").status_code == 303
 
 
+def test_a_browser_is_known_by_nobody_who_may_log_in_no_more(app: Flask, users: Path) -> None:
+    """Who was removed, and kept many such cookies, tries passwords at everybody's pace: each costs a core."""
+    known, flood = Visitor(app), Visitor(app)
+    known.log_in("bob")
+    known.post("/logout")
+    while flood.log_in("bob", "wrong").status_code == 403:
+        pass
+    assert known.log_in("bob", "wrong").status_code == 403
+    file_of(users.parent, f"ada:repair:{HASH}")
+    assert known.log_in("bob").status_code == 429
+    file_of(users.parent, f"ada:repair:{HASH}", f"bob:see:{HASH}")
+    assert known.log_in("bob").status_code == 303
+
+
 def test_being_known_is_no_login(app: Flask) -> None:
     """The cookie that says so opens nothing, is for this site alone, and nobody can make one."""
     visitor, thief, forger = Visitor(app), Visitor(app), Visitor(app)

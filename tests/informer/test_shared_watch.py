@@ -10,7 +10,9 @@ from distq.errors import ApiError, Expired
 from distq.informer import watch_log
 from distq.informer.listwatch import ListerWatcher
 from distq.informer.shared_listwatch import SharedListWatch
+from distq.informer.shared_watch import SharedWatch
 from distq.informer.watch_log import WatchLog
+from distq.informer.wire import version_of
 from distq.testing.fake_clock import FakeClock
 from tests.informer.pods import pod
 from tests.informer.sharing import Reader, Resource, shared_watch_threads
@@ -223,6 +225,53 @@ def test_who_left_and_comes_back_late_harms_nobody_either(
             assert len(resource.open) == 2
         assert not stays.ended
     assert resource.watches() == ["4", "4"]
+
+
+def test_who_had_all_of_a_watch_that_ended_opens_the_next_one_for_all(
+    resource: Resource, members: tuple[ListerWatcher, ListerWatcher], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However much that showed, and though others still follow it; who had not all of it stays alone."""
+    monkeypatch.setattr(watch_log, "CAPACITY", 3)
+    with Reader(members[0], "4") as first, Reader(members[1], "4") as second:
+        for version in range(5, 11):
+            resource.happen()
+            assert first.has(*range(5, version + 1))
+            assert second.has(*range(5, version + 1))
+            if version == 9:
+                second.go_on.clear()
+        resource.end_watches(None)
+        assert first.is_sent_back()
+        with Reader(members[0], "5") as alone, Reader(members[0], "10") as one:
+            second.close()
+            with Reader(members[1], "10") as other:
+                resource.happen()
+                assert one.has(11)
+                assert other.has(11)
+                assert alone.has(*range(6, 12))
+    assert resource.watches() == ["4", "5", "10"]
+
+
+def test_nobody_is_taken_along_to_a_watch_that_begins_behind_what_it_has(
+    resource: Resource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the log dropped what one asks for while it waited to ask: who has less than that is sent back."""
+    monkeypatch.setattr(watch_log, "CAPACITY", 3)
+    monkeypatch.setattr(watch_log, "AT_ONCE", 1)
+    shared = SharedWatch(resource)
+    with shared.open("4", present="4") as quick, shared.open("4", present="4") as slow:
+        each_quick, each_slow = iter(quick), iter(slow)
+        resource.happen()
+        assert [version_of(next(lines)) for lines in (each_quick, each_slow)] == ["5", "5"]
+        for version in range(6, 11):
+            resource.happen()
+            assert version_of(next(each_quick)) == str(version)
+        monkeypatch.setattr(watch_log, "CAPACITY", 100)  # what follows is about nobody's pace
+        with shared.open("6", present="10") as asks:
+            assert next(each_slow, None) is None
+            resource.happen()
+            each_asks = iter(asks)
+            assert [version_of(next(each_asks)) for _ in range(5)] == ["7", "8", "9", "10", "11"]
+            assert version_of(next(each_quick)) == "11"
 
 
 @pytest.mark.parametrize(("bound", "value"), [("CAPACITY", 4), ("MEMORY", 600)])

@@ -10,7 +10,7 @@ from distq.errors import DistqError
 LONGEST = 1000
 """Letters of an error that a stream's record holds; it travels with each commit."""
 
-_LOGIN = re.compile(r"(?<=://)[^\s/@]+@")
+_LOGIN = re.compile(r"(?<=://)[^\s/]+@")
 _QUERY = re.compile(r"(://(?:(?!://)[^\s?])*\?)[^\s\"')\]]+")
 """No URL is read into the next one, so that an error of megabytes of them is read once."""
 
