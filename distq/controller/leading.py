@@ -80,9 +80,9 @@ class Candidate:
             )
         )
         self._stop = threading.Event()
-        self._resign = threading.Event()  # after the streams, which may act only while the term lasts
+        self._candidacy = _Candidacy()
         self._reach = RedisReach(self._queues())
-        self._withdrawn = self._lost = False
+        self._lost = False
         self._thread = threading.Thread(target=self._run, name="distq-election", daemon=True)
 
     def start(self) -> None:
@@ -94,7 +94,7 @@ class Candidate:
         """End the streams, then release the lease; return at once."""
         self._stop.set()
         if not self.is_leader():  # else _lead resigns
-            self._resign.set()
+            self._candidacy.resign.set()
 
     def join(self) -> None:
         """Wait until the lease is released."""
@@ -116,7 +116,7 @@ class Candidate:
 
     def gauges(self) -> Iterator[Sample]:
         """Yield how far the streams are while this process leads; after it withdrew, that Redis is away."""
-        if self._withdrawn and not self.is_leader():  # perhaps nobody leads, who would tell
+        if self._candidacy.withdrawn and not self.is_leader():  # perhaps nobody leads, who would tell
             yield from ((REDIS_UP, (queue.name,), 0.0) for queue in self._queues())
         for feed in self._feeds:
             yield from feed.gauges()
@@ -133,7 +133,7 @@ class Candidate:
 
     def unready(self) -> str:
         """Return why this process neither leads nor could take over, or nothing."""
-        if self._withdrawn:
+        if self._candidacy.withdrawn:
             return f"{self._lock.describe()}: left to others until a Redis answers"
         if self._elector.may_act() or (not self.is_leader() and self._elector.get_leader()):
             return ""
@@ -153,11 +153,11 @@ class Candidate:
 
     def _compete(self) -> None:
         """Compete for the lease, and keep it, until this process stops or withdraws; raise LeaseLost."""
-        self._resign, self._withdrawn = threading.Event(), False
+        self._candidacy = candidacy = _Candidacy()
         if self._stop.is_set():  # perhaps just before there was this event to set
             return
-        self._elector.run(self._resign)
-        if self._withdrawn:
+        self._elector.run(candidacy.resign)
+        if candidacy.withdrawn:
             self._wait_for_redis()
         elif not self._stop.is_set():
             raise LeaseLost(f"lost the lease {self._lock.describe()}: another may lead. Start again.")
@@ -174,13 +174,13 @@ class Candidate:
         lease = self._settings.lease_duration
         while self._thread.is_alive() and not self._stop.wait(LOOK_EVERY):
             self._reach.look()
-            silence = self._reach.silence
-            if self._withdrawn or silence <= (PATIENCE * lease if self.is_leader() else lease):
+            candidacy, silence = self._candidacy, self._reach.silence
+            if candidacy.withdrawn or silence <= (PATIENCE * lease if self.is_leader() else lease):
                 continue
             name, lasts = self._lock.describe(), duration(silence)
             _logger.warning("%s: no Redis answers for %s: left to others until one does", name, lasts)
-            self._withdrawn = True
-            self._resign.set()  # the streams reach nothing that they could leave in order
+            candidacy.withdrawn = True
+            candidacy.resign.set()  # the streams reach nothing that they could leave in order
         self._reach.close()
 
     def _queues(self) -> list[Queue]:
@@ -204,7 +204,7 @@ class Candidate:
         """Run all sources until this process stops, the term is over or one of them fails."""
         lease = self._settings.lease_duration
         _logger.info("leading  %s as %s (lease %g s)", self._lock.describe(), self._lock.identity, lease)
-        resign, term = self._resign, Term(self._elector, over)
+        resign, term = self._candidacy.resign, Term(self._elector, over)
         self._feeds = feeds = [self._feed(controller, term) for controller in self._controllers]
         share_list_watches([stream for feed in feeds for stream in feed.streams])
         halt = threading.Event()
@@ -260,6 +260,14 @@ class Candidate:
             sources(controller.watches, controller.queue, config),
             sync_by=time.monotonic() + controller.cache_sync_timeout,
         )
+
+
+class _Candidacy:
+    """One run of the elector: what ends it, after the streams, and whether a Redis that is away did."""
+
+    def __init__(self) -> None:
+        self.resign = threading.Event()
+        self.withdrawn = False
 
 
 def new_candidate(

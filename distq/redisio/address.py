@@ -39,6 +39,11 @@ class Address:
         self.checked: set[str] = set()
         """The servers that were found fit, by anybody who shares this address."""
 
+    def anew(self) -> "Address":
+        """Return the address that the environment has now, or this one where it was given."""
+        is_given = self._given is not None or self._given_settings is not None
+        return self if is_given else Address(None, None)
+
     @cached_property
     def settings(self) -> Settings:
         """Return the settings given, or those of the environment."""

@@ -189,9 +189,10 @@ class Connection:
         return [finding for findings in found for finding in findings]
 
     def close(self) -> None:
-        """Close the pooled connections; the next use opens new ones."""
+        """Close the pooled connections; the next use opens new ones, where the environment leads by then."""
         with self._lock:
             servers, self._servers = self._servers, None
+            self._address = self._address.anew()
         if servers is not None:
             servers.disconnect()
 

@@ -18,7 +18,7 @@ from distq.controller.controller import Controller
 from distq.controller.hooks import Hook
 from distq.errors import ApiError, ConfigError, NotFound
 from distq.inspector import Inspector
-from distq.redisio.connection import Connection
+from distq.redisio.connection import Connection, shared_connection
 from distq.testing.apiserver import EmulatedApiServer
 from distq.testing.apiserver.manifests import Document, Manifest, read_manifest
 from distq.testing.embedded_valkey import EmbeddedValkey
@@ -91,6 +91,7 @@ class Sandbox:
             self.environment = {"DISTQ_REDIS_URL": valkey.url, "KUBECONFIG": str(kubeconfig)}
             stack.callback(_restore, {name: os.environ.get(name) for name in self.environment})
             os.environ.update(self.environment)
+            shared_connection().close()  # it may have been led elsewhere, by the sandbox before this one, say
             self.redis = Connection(valkey.url)
             stack.callback(self.redis.close)
             stack.callback(_end_events)
@@ -288,3 +289,4 @@ def _restore(environment: dict[str, str | None]) -> None:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
+    shared_connection().close()

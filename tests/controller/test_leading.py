@@ -8,7 +8,8 @@ import pytest
 from distq.client import Client
 from distq.config import Settings
 from distq.controller.controller import Controller
-from distq.controller.leading import Candidate, _Entrance
+from distq.controller.entrance import Entrance
+from distq.controller.leading import Candidate
 from distq.controller.stream.stream_source import StreamSource
 from distq.controller.watches import For, Owns
 from distq.metrics import REDIS_UP, STREAM_SYNCED
@@ -124,14 +125,14 @@ def test_a_term_that_ends_late_hides_nothing_of_the_next_one(
     failures: list[BaseException] = []
     answered, terms = threading.Event(), list[threading.Thread]()
 
-    def is_open(_: _Entrance) -> bool:
+    def is_open(_: Entrance) -> bool:
         if (term := threading.current_thread()).name.startswith("distq-leading-") and term not in terms:
             terms.append(term)
             if len(terms) == 1:
                 answered.wait(60)
         return True
 
-    monkeypatch.setattr(_Entrance, "is_open", is_open)
+    monkeypatch.setattr(Entrance, "is_open", is_open)
     with EmulatedApiServer() as server, TcpProxy(("127.0.0.1", redis_server.port)) as proxy:
         behind = Connection(f"redis://127.0.0.1:{proxy.port}")
         candidate = Candidate(

@@ -66,8 +66,8 @@ class Scene:
         def shortly(moment: Any) -> Any:
             return None if moment is None else round(moment, 3)
 
-        rates = {"done_per_second": 0.0, "failed_per_second": 0.0}
-        info = replace(self.sees.queues("foos")[0], workers=0, oldest_ready=None, **rates)
+        info = replace(self.sees.queues("foos")[0], workers=0, oldest_ready=None)
+        info = replace(info, done_per_second=0.0, failed_per_second=0.0)
         items = [
             replace(
                 item,

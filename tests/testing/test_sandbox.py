@@ -342,6 +342,14 @@ def test_a_missing_manifest_is_told_before_anything_starts(tmp_path: Path) -> No
         pass
 
 
+def test_a_queue_without_a_connection_is_in_the_sandbox_of_its_time() -> None:
+    """Each module of a project's tests has a sandbox of its own, one after the other in a process."""
+    for _ in range(2):
+        with Sandbox() as inside:
+            Queue("foos").add("a")
+            assert Inspector(inside.redis).item("foos", "a") is not None
+
+
 def test_the_environment_is_as_before_afterwards() -> None:
     """Inside, Clients and Queues find the sandbox; outside, nothing remains of it."""
     before = dict(os.environ)
