@@ -275,8 +275,9 @@ def item_id(data: bytes) -> None:
 def dashboard_request(data: bytes) -> None:
     """Answer a request to the dashboard: Host, path, query."""
     host, path, query = parts_of(data, 3)
-    environ = EnvironBuilder(path="/" + quote(path), query_string=quote(query, safe="=&%+/?")).get_environ()
+    environ = EnvironBuilder(query_string=quote(query, safe="=&%+/?")).get_environ()
     environ["HTTP_HOST"] = host.decode("latin-1")
+    environ["PATH_INFO"] = "/" + path.decode("latin-1")  # of the builder's own a second / would begin a host
     _, status, headers = run_wsgi_app(_dashboard(), environ)
     assert int(status[:3]) < 500, status
     assert "script-src 'nonce-" in headers["Content-Security-Policy"]
