@@ -31,11 +31,11 @@ class ClaimDeadline:
         self._missed = False
         """Whether somebody found that it is over, and went by that."""
         self.period = object()
-        """In which claims are made: another one begins once it was missed, or a session was opened."""
+        """In which claims are made: another one begins once it was missed."""
 
     def begin(self, sent_at: float) -> None:
-        """Note that a session was opened by what was sent then; claims of an earlier one are over."""
-        self.period = object()
+        """Note that a session was opened by what was sent then; claims that missed the deadline stay so."""
+        self.is_over()
         self._at, self._missed = sent_at + self._lasts, False
 
     def extend(self, sent_at: float) -> None:

@@ -139,7 +139,13 @@ class ClaimLedger:
     # Claims that end otherwise
 
     def cancel_all(self, why: str) -> list[Request]:
-        """Cancel all requests and return them: from here on nothing of them is settled."""
+        """Cancel all requests and return them: from here on nothing of them is settled.
+
+        All are set before anything else is done: another thread may open a session meanwhile, and move the
+        deadline that kept the last of them from beginning.
+        """
+        for request in list(self.held.values()):
+            request.cancelled.set()
         held, self.held = self.held, {}
         self._cancelled |= {key: request.fence for key, request in held.items()}
         for request in held.values():

@@ -12,6 +12,8 @@ from distq.redisio import scripts
 from distq.redisio.connection import Argument, Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.claim_deadline import ClaimDeadline
+from distq.workqueue.claim_ledger import ClaimLedger
+from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
 from tests.workqueue.conftest import SteppedClock, beat
 
@@ -75,6 +77,20 @@ def test_an_answer_after_it_was_missed_brings_no_claim_back(
     assert deadline.left() > 0
     assert before.is_set()
     assert not after.is_set()
+
+
+def test_all_are_cancelled_before_the_first_is_told() -> None:
+    """Telling takes time, in which another thread may open a session, and so move the deadline."""
+    requests = [Request("a", fence=1), Request("b", fence=2)]
+    seen: list[bool] = []
+
+    def note(_: Request) -> None:
+        seen.append(requests[1].cancelled.is_set())
+
+    ledger = ClaimLedger("foos", on_cancel=note, on_drained=lambda: None)
+    ledger.held = {request.key: request for request in requests}
+    assert ledger.cancel_all("no heartbeat reached Redis in time") == requests
+    assert seen == [True, True]
 
 
 def test_a_claim_that_came_after_a_freeze_is_not_handed_out(frozen: Frozen, clock: SteppedClock) -> None:
