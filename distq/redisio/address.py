@@ -4,12 +4,13 @@ import contextlib
 import copy
 import dataclasses
 import os
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from redis.backoff import NoBackoff
-from redis.connection import AbstractConnection, ConnectionPool, SSLConnection
+from redis.connection import AbstractConnection, SSLConnection
 from redis.credentials import CredentialProvider
 from redis.exceptions import ConnectionError as NotConnected
 from redis.exceptions import ResponseError
@@ -18,6 +19,7 @@ from redis.retry import Retry
 
 from distq.config import Settings
 from distq.redisio.cluster import SlotMap
+from distq.redisio.pool import Pool
 from distq.redisio.redis_url import Place, RedisUrl, shown
 from distq.redisio.sentinels import Sentinels, following
 
@@ -110,19 +112,21 @@ class Address:
     def _username(self) -> str | None:
         return self.settings.redis_username or self.options.get("username")
 
-    def pool(self, timeout: float) -> ConnectionPool:
+    def pool(self, timeout: float) -> Pool:
         """Return a new pool that waits ``timeout`` seconds for an answer; nothing is connected yet."""
-        options = self._connection_options(timeout)
-        if self._is_primary_elsewhere:
-            options["connection_class"] = following(options["connection_class"])
-            options["sentinels"] = self._sentinels
-        return ConnectionPool(**options)
+        return Pool(self._maker(self._connection_options(timeout)))
 
-    def connection(self, timeout: float) -> AbstractConnection:
+    def connection(self, timeout: float, *, database: str | None = None) -> AbstractConnection:
         """Return one connection, of no pool and not connected yet."""
         options = self._connection_options(timeout)
-        connection: AbstractConnection = options.pop("connection_class")(**options)
-        return connection
+        return self._maker(options if database is None else options | {"db": database})()
+
+    def _maker(self, options: dict[str, Any]) -> Callable[[], AbstractConnection]:
+        """Return what makes connections to the server, or to the primary that Sentinels know."""
+        connection_class = options.pop("connection_class")
+        if self._is_primary_elsewhere:
+            connection_class, options["sentinels"] = following(connection_class), self._sentinels
+        return partial(connection_class, **options)
 
     def primary(self) -> Place | None:
         """Return where Sentinels saw the primary last; None where there are none."""
@@ -152,7 +156,7 @@ class Address:
                 chosen.redis_sentinel_username,
                 "DISTQ_REDIS_SENTINEL_PASSWORD_FILE",
             )
-        options = self._connection_options(_ASKING) | login | {"host": host, "port": port, "db": 0}
+        options = self._connection_options(_ASKING) | login | {"host": host, "port": port, "db": ""}
         connection: AbstractConnection = options.pop("connection_class")(**options)
         return connection
 
@@ -160,6 +164,7 @@ class Address:
         return (
             self.options
             | {
+                "db": str(self.options.get("db") or ""),  # as text: see ``converse``
                 "protocol": 2,  # one shape of replies on all servers
                 "maint_notifications_config": MaintNotificationsConfig(enabled=False),  # wants protocol 3
                 "retry": Retry(NoBackoff(), 0),

@@ -159,7 +159,7 @@ class Connection:
         servers, server = self._ready_servers(), None
         try:
             server = self._checked(servers, near or queues_key(self.prefix))
-            connection: AbstractConnection = server.pool.connection_class(**server.pool.connection_kwargs)
+            connection = server.pool.make()
             connection.connect()
         except (redis.RedisError, OSError) as error:
             servers.failed(server, error)
@@ -296,16 +296,17 @@ def _ask(servers: Servers, server: Server, commands: Sequence[Sequence[Argument]
 
 
 def _on(server: Server, commands: Sequence[Sequence[Argument]], *, asking: bool) -> list[Any]:
-    connection = server.pool.get_connection()
+    connection = server.pool.take()
     try:
-        return converse(connection, commands, asking=asking)
-    except redis.ResponseError:
+        replies = converse(connection, commands, asking=asking)
+    except redis.ResponseError:  # all replies were read
+        server.pool.give_back(connection)
         raise
     except BaseException:
         connection.disconnect()  # a reply may still be on its way
         raise
-    finally:
-        server.pool.release(connection)
+    server.pool.give_back(connection)
+    return replies
 
 
 _connections: "weakref.WeakSet[Connection]" = weakref.WeakSet()
@@ -315,7 +316,7 @@ def _after_fork_in_child() -> None:
     """Let no lock stay that a thread of the parent held: there is nobody here who would release it."""
     for connection in list(_connections):
         connection._lock = threading.Lock()  # noqa: SLF001  # this module's own
-        connection._servers = None  # noqa: SLF001  # redis-py's pools have such a lock, too
+        connection._servers = None  # noqa: SLF001  # the parent goes on using these connections
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -21,7 +21,7 @@ def converse(
     ``asking`` is for a node that is about to get their slot.
     """
     prefixed = [part for command in commands for part in (("ASKING",), command)] if asking else commands
-    # where a signal's handler raises while hiredis packs a number, as on Ctrl-C, the process would crash
+    # where a signal's handler raises while hiredis packs a number, as on Ctrl-C, the process crashes
     texts = [[repr(part) if type(part) in _NUMBERS else part for part in command] for command in prefixed]
     connection.send_packed_command(connection.pack_commands(texts))
     replies: list[Any] = []

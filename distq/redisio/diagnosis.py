@@ -66,16 +66,15 @@ def _no_such_database(address: Address, raised: str) -> ConfigError:
 
 def _database_count(address: Address) -> int | None:
     """Return how many databases the server has; None where it does not say so to us."""
-    pool = address.pool(_PROBE)
-    pool.connection_kwargs["db"] = 0
+    connection = address.connection(_PROBE, database="")
     try:
-        connection = pool.get_connection()
+        connection.connect()
         connection.send_command("CONFIG", "GET", "databases")
         return int(connection.read_response()[1])
     except (redis.RedisError, OSError, IndexError, ValueError):
         return None
     finally:
-        pool.disconnect()
+        connection.disconnect()
 
 
 def _speaks_plainly(address: Address) -> bool:

@@ -4,12 +4,12 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import redis
-from redis.connection import ConnectionPool
 from redis.exceptions import AskError, MovedError
 
 from distq.redisio.address import Address
 from distq.redisio.cluster import slot_of
 from distq.redisio.error_mapping import is_read_only
+from distq.redisio.pool import Pool
 from distq.redisio.redis_url import Place
 
 
@@ -18,7 +18,7 @@ class Server:
     """One server, or the primary that Sentinels know, and the connections to it."""
 
     address: Address
-    pool: ConnectionPool = field(compare=False)
+    pool: Pool = field(compare=False)
 
 
 class Servers(Protocol):
@@ -37,7 +37,7 @@ class Servers(Protocol):
         """Learn what an error says of who serves what."""
 
     def disconnect(self) -> None:
-        """Close all connections."""
+        """Close the connections that no call uses."""
 
 
 def servers_of(address: Address, timeout: float) -> Servers:
@@ -57,9 +57,9 @@ class OneServer:
         """Return the server; another one as soon as the Sentinels say so, though the old one answers."""
         server, primary = self._server, self._server.address.primary()
         if primary != self._primary:
-            self._primary = primary
             self._server = Server(server.address, server.address.pool(self._timeout))
-            server.pool.disconnect(inuse_connections=False)
+            self._primary = primary  # last: what an interrupt breaks off is done by the next call
+            server.pool.disconnect()
         return self._server
 
     def all(self) -> list[Server]:
@@ -73,11 +73,11 @@ class OneServer:
     def failed(self, server: Server | None, error: Exception) -> None:  # noqa: ARG002
         """Leave a demoted primary: the same name may lead to another one by now."""
         if is_read_only(error):
-            self._server.pool.disconnect(inuse_connections=False)
+            self._server.pool.disconnect()
             self._server.address.distrust()
 
     def disconnect(self) -> None:
-        """Close all connections."""
+        """Close the connections that no call uses."""
         self._server.pool.disconnect()
 
 
@@ -105,7 +105,7 @@ class _Cluster:
         if isinstance(error, redis.exceptions.TryAgainError):  # its slot is between two nodes
             return
         if is_read_only(error) and server is not None:
-            server.pool.disconnect(inuse_connections=False)
+            server.pool.disconnect()
         if is_read_only(error) or not isinstance(error, redis.ResponseError) or "DOWN" in str(error):
             self._address.slots.doubt(server.address.places[0] if server else None)
 

@@ -355,7 +355,7 @@ def redis_url(data: bytes) -> None:
             or password
             not in shown_url.replace(str(options.get("host")), "").replace(str(options.get("username")), "")
         )
-        address.pool(1.0).make_connection() if "path" not in options else None
+        address.pool(1.0).make() if "path" not in options else None
     with contextlib.suppress(ConfigError):
         host_and_port(text)
 

@@ -315,30 +315,6 @@ def _ask_in_child(connection: Connection, answers: "multiprocessing.queues.Queue
 
 
 @pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
-@pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
-def test_a_fork_while_another_thread_takes_a_connection_can_use_it(connection: Connection) -> None:
-    """The pool of redis-py is locked then, and its lock is copied, too."""
-    held, forked = threading.Event(), threading.Event()
-
-    def take() -> None:
-        with connection._ready_servers().of("").pool._lock:
-            held.set()
-            forked.wait()
-
-    taker = threading.Thread(target=take)
-    taker.start()
-    held.wait()
-    child = multiprocessing.get_context("fork").Process(target=connection.execute, args=("PING",))
-    child.start()
-    forked.set()
-    taker.join()
-    child.join(20)
-    child.kill()  # where it still waits
-    child.join()
-    assert child.exitcode == 0
-
-
-@pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
 def test_a_fork_during_another_threads_first_use_can_use_the_connection(start_server: StartServer) -> None:
     """That thread does not exist in the child, so nothing there may wait for it."""
     with TcpProxy(("127.0.0.1", start_server().port)) as proxy:

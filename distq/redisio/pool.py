@@ -1,0 +1,59 @@
+"""The connections to one server that rest between two calls.
+
+An exception may come anywhere, also where redis-py connects: before it has selected the database, say. So a
+connection rests here only after a call has read all its replies. Until then the call alone has it, and where
+the call breaks off the connection is closed and forgotten. redis-py's own pool takes back a connection that
+it was still making, and counts those that it never gets back against its limit.
+"""
+
+from collections.abc import Callable
+
+import redis
+from redis.connection import AbstractConnection
+
+
+class Pool:
+    """Gives each caller a connection of its own. Safe for threads: the calls of a list are atomic."""
+
+    def __init__(self, make: Callable[[], AbstractConnection]) -> None:
+        self.make = make
+        """Returns a connection that is not connected yet, and that the pool does not know."""
+        self._resting: list[AbstractConnection] = []
+
+    def take(self) -> AbstractConnection:
+        """Return a connected connection without unread replies; raise what redis-py raises."""
+        connection = self._rested() or self.make()
+        try:
+            connection.connect()
+            if _is_stale(connection):
+                connection.disconnect()
+                connection.connect()
+                if _is_stale(connection):
+                    raise redis.ConnectionError("the server sends what nobody asked for")
+        except BaseException:
+            connection.disconnect()
+            raise
+        return connection
+
+    def give_back(self, connection: AbstractConnection) -> None:
+        """Let a connection rest here, all replies of which were read."""
+        self._resting.append(connection)
+
+    def disconnect(self) -> None:
+        """Close the connections that rest here; those in use come back."""
+        while connection := self._rested():
+            connection.disconnect()
+
+    def _rested(self) -> AbstractConnection | None:
+        try:
+            return self._resting.pop()
+        except IndexError:
+            return None
+
+
+def _is_stale(connection: AbstractConnection) -> bool:
+    """Return whether the server closed it, or sent what nobody has read."""
+    try:
+        return connection.can_read()
+    except (redis.RedisError, OSError):
+        return True
