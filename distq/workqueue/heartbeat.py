@@ -78,7 +78,8 @@ class Heartbeat:
         self._connection = session.store.connection.with_timeout(self._period / 2)
         self._store = session.store.over(self._connection)
         self._stopped = threading.Event()
-        self._threads: list[threading.Thread] = []
+        self._threads: dict[str, threading.Thread] = {}
+        """The thread of each of its two tasks, by the task's name."""
         self._surplus = False
         self._give_back_at = math.inf
         """When what was cancelled too late may run elsewhere, as far as the server still has it here."""
@@ -87,20 +88,29 @@ class Heartbeat:
         self._was_late = 0.0
 
     def begin(self) -> None:
-        """Beat from now on, unless it does."""
+        """Beat from now on, unless it does; where an interrupt broke this off, the next call completes it."""
         self._looks_at, self._was_late = self._clock.monotonic() + NEWS_INTERVAL, 0.0
-        if not self._threads:
-            self._start("heartbeat", self._run)
-            self._start("deadline", self._watch)
+        self._start("deadline", self._watch)
+        self._start("heartbeat", self._run)
 
-    def _start(self, name: str, run: Callable[[], None]) -> None:
-        thread = threading.Thread(target=run, name=f"distq-{name}-{self._store.name}", daemon=True)
-        thread.start()
-        self._threads.append(thread)
+    def _start(self, task: str, run: Callable[[], None]) -> None:
+        def run_unless_another_does() -> None:
+            this = threading.current_thread()
+            if self._threads.setdefault(task, this) is this:
+                run()
+
+        if task not in self._threads:
+            name = f"distq-{task}-{self._store.name}"
+            threading.Thread(target=run_unless_another_does, name=name, daemon=True).start()
 
     def is_alive(self) -> bool:
         """Return whether it beats, or need not."""
-        return self._stopped.is_set() or all(thread.is_alive() for thread in self._threads)
+        return self._stopped.is_set() or all(thread.is_alive() for thread in self._threads.copy().values())
+
+    @property
+    def is_stopped(self) -> bool:
+        """Return whether it was stopped, for good."""
+        return self._stopped.is_set()
 
     def stop(self) -> None:
         """Stop beating; a beat under way may still end."""

@@ -72,22 +72,19 @@ class RedisSession:
         self._waits = WaitCoordinator(self.store)
         self._forget()
 
-    def _forget(self) -> None:
-        self.worker = Worker(self._settings)
-        self._admission = Admission(self.store, self.clock)
-        self._refusal: QueueTaken | None = None
-        self.turns = 0
-        """Counts the begins and ends of turns: odd while one is under way."""
-        self._heartbeat: Heartbeat | None = None
-        self._lost = LostSessions()
-        self.deadline = ClaimDeadline(self.claim_duration, self.clock)
-        self._ledger = ClaimLedger(self.store.name, on_cancel=self._on_cancel, on_drained=self.interrupt)
-        self._client = TurnClient(
+    def _forget(self, old: ClaimLedger | None = None) -> None:
+        """Hold nothing, and have no session; an ``old`` ledger's results stay for those who ask again."""
+        worker, admission, lost = Worker(self._settings), Admission(self.store, self.clock), LostSessions()
+        deadline = ClaimDeadline(self.claim_duration, self.clock)
+        ledger = ClaimLedger(self.store.name, on_cancel=self._on_cancel, on_drained=self.interrupt)
+        if old is not None:
+            ledger.results = old.results
+        client = TurnClient(
             self.store,
             self._settings,
-            self._ledger,
-            self.worker,
-            self.deadline,
+            ledger,
+            worker,
+            deadline,
             max_clock_step=self.max_clock_step,
             open_session=self._open,
             describe=lambda: self.worker.describe(self.clock),
@@ -95,6 +92,13 @@ class RedisSession:
             on_lost=self._lose,
             on_went_back=self._compare,
         )
+        # no calls from here on: an interrupt leaves all of the old or all of the new, never parts of both
+        self.worker, self._admission, self._lost = worker, admission, lost
+        self.deadline, self._ledger, self._client = deadline, ledger, client
+        self._refusal: QueueTaken | None = None
+        self.turns = 0
+        """Counts the begins and ends of turns: odd while one is under way."""
+        self._heartbeat: Heartbeat | None = None
 
     @property
     def id(self) -> str:
@@ -286,7 +290,7 @@ class RedisSession:
             max_clock_step=self.max_clock_step,
             worker=self.worker.describe(self.clock),
         )
-        if self._heartbeat is None:
+        if self._heartbeat is None or self._heartbeat.is_stopped:  # by a close that was interrupted
             self._heartbeat = Heartbeat(self)
         self.deadline.begin(sent_at)
         self._heartbeat.begin()
@@ -362,9 +366,7 @@ class RedisSession:
                 self._heartbeat.stop()
             self._waits.close()
             self._client.give_up()
-            results = self._ledger.results
-            self._forget()
-            self._ledger.results = results  # for those who come back for them
+            self._forget(self._ledger)
 
 
 _sessions: "weakref.WeakSet[RedisSession]" = weakref.WeakSet()

@@ -1,16 +1,12 @@
 """Interrupts of calls that wait: Ctrl-C, or whatever a signal's handler raises, leaves nothing behind."""
 
-import dis
-import linecache
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from types import CodeType, FrameType
-from typing import Any, cast
+from functools import partial
+from typing import cast
 
 import pytest
 
@@ -20,6 +16,8 @@ from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.call_combiner import PendingCall
 from distq.workqueue.interface import Settlement, Success, Turn
 from distq.workqueue.queue import Queue
+from tests.support.eventually import eventually
+from tests.support.injected_interrupt import Interrupt
 from tests.workqueue.conftest import beat
 from tests.workqueue.test_session import Slow
 
@@ -29,54 +27,12 @@ TURN = ("call_combiner", "claim_ledger", "redis_session", "turn_client", "turns"
 """The modules that a call goes through until it is answered."""
 WAIT = ("wait_coordinator", "sleeper")
 """Those that it sleeps in."""
+OPEN = ("redis_session", "turn_client", "heartbeat")
+"""Those that begin a session."""
+CLOSE = ("redis_session", "heartbeat", "turn_client", "wait_coordinator", "claim_ledger")
+"""Those that end it."""
 END = ("handle", "redis_session", "claim_ledger", "call_combiner", "sleeper")
 """Those that a shutdown goes through."""
-
-
-class Interrupt:
-    """Raises KeyboardInterrupt in this thread at the n-th place in some modules where Python handles signals.
-
-    These are the ends of calls, the beginnings of functions, and jumps backward.
-    """
-
-    def __init__(self, place: int, modules: Sequence[str] = TURN) -> None:
-        self._left = place
-        self._modules = modules
-        self._before: dict[FrameType, str] = {}
-        self.where = ""
-
-    def __enter__(self) -> "Interrupt":
-        """Begin to count."""
-        sys.settrace(self._trace)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Count no more."""
-        sys.settrace(None)
-
-    def _trace(self, frame: FrameType, event: str, _: Any) -> Any:
-        code = frame.f_code
-        if Path(code.co_filename).stem not in self._modules:
-            return None
-        frame.f_trace_opcodes = True
-        if event == "opcode" and not self.where:
-            before, now = self._before.get(frame, ""), dis.opname[code.co_code[frame.f_lasti]]
-            self._before[frame] = now
-            if before.startswith(("CALL", "RESUME", "JUMP_BACKWARD")) and _may_be_interrupted(code, now):
-                self._left -= 1
-                if not self._left:
-                    line = linecache.getline(code.co_filename, frame.f_lineno).strip()
-                    self.where = f"{Path(code.co_filename).name}:{frame.f_lineno} after {before}: {line}"
-                    raise KeyboardInterrupt
-        return self._trace
-
-
-def _may_be_interrupted(code: CodeType, opcode: str) -> bool:
-    """Return whether an interrupt is to leave nothing behind here; what ``turn`` returns is its caller's.
-
-    An interrupt of the call that a function ends with comes before it leaves its blocks, unlike its return.
-    """
-    return code.co_name != "turn" and not opcode.startswith("RETURN")
 
 
 @contextmanager
@@ -223,7 +179,7 @@ def test_an_interrupt_anywhere_in_a_turn_leaves_nothing_behind(
         queue = Queue("foos", connection)
         queue.add("held", "next")
         held = queue.get(0)
-        with Interrupt(place) as interrupt:
+        with Interrupt(place, TURN) as interrupt:
             _turn_despite_interrupts(queue, [Settlement(held, Success())], 1)
         if not interrupt.where:
             queue.close()
@@ -264,7 +220,7 @@ def test_an_interrupt_anywhere_in_a_turn_for_two_hands_each_claim_out_once(
         behind = PendingCall([Settlement(other, Success())], 1)
         queue._session._combiner._under_way.append(behind)
         queue._session._combiner._waiting.append(behind)
-        with Interrupt(place) as interrupt:
+        with Interrupt(place, TURN) as interrupt:
             _turn_despite_interrupts(queue, [Settlement(own, Success())], 1)
         if not interrupt.where:
             queue.close()
@@ -294,7 +250,7 @@ def test_a_second_interrupt_loses_nothing_of_the_first(
         with session._turn_lock:
             session._make_turn([interrupted])
         session._combiner._interrupted.append(interrupted)
-        with Interrupt(place) as interrupt:
+        with Interrupt(place, TURN) as interrupt:
             _turn_despite_interrupts(queue, [], 0)
         if not interrupt.where:
             queue.close()
@@ -371,9 +327,60 @@ def test_who_waited_behind_an_interrupted_turn_makes_one_of_its_own(make_queue: 
         while len(combiner._waiting) < 1:
             time.sleep(0.001)
         queue._session._turn_lock.release()
-        with Interrupt(place):
+        with Interrupt(place, TURN):
             _turn_despite_interrupts(queue, [], 0)
         waiting.join(10)
         assert not waiting.is_alive()
         assert answers.pop() == "a"
         assert queue.release(next(iter(queue._session.held())))
+
+
+def test_an_interrupt_anywhere_in_the_opening_of_a_session_leaves_it_watched(
+    redis_server: EmbeddedValkey, connection: Connection, make_queue: Make
+) -> None:
+    """The thread that sends heartbeats and the one that watches the deadline run before it claims."""
+    place = 0
+    while True:
+        place += 1
+        connection.execute("FLUSHALL")
+        queue = Queue("foos", connection)
+        with Interrupt(place, OPEN) as interrupt:
+            _turn_despite_interrupts(queue, [], 0)
+        if not interrupt.where:
+            queue.close()
+            break
+        queue.turn([], 0)
+        _is_watched(queue, interrupt.where)
+        queue.close()
+    assert place > 30
+
+
+def test_a_session_that_follows_an_interrupted_close_is_watched(
+    redis_server: EmbeddedValkey, connection: Connection, make_queue: Make
+) -> None:
+    """Wherever the interrupt came, the next session does not go on with threads that were stopped."""
+    place = 0
+    while True:
+        place += 1
+        connection.execute("FLUSHALL")
+        queue = Queue("foos", connection)
+        queue.turn([], 0)
+        with Interrupt(place, CLOSE) as interrupt, suppress(KeyboardInterrupt):
+            queue.close()
+        if not interrupt.where:
+            break
+        queue.add("a")
+        assert queue.get(10).key == "a", interrupt.where
+        _is_watched(queue, interrupt.where)
+        queue.close()
+    assert place > 30
+
+
+def _is_watched(queue: Queue, where: str) -> None:
+    """Check that both threads of a handle's session run, or soon do."""
+    heartbeat = queue._session._heartbeat
+    assert heartbeat is not None, where
+    assert not heartbeat.is_stopped, where
+    for task in ("deadline", "heartbeat"):
+        eventually(partial(heartbeat._threads.get, task), f"{task} after {where}", timeout=10)
+        assert heartbeat._threads[task].is_alive(), where
