@@ -15,6 +15,7 @@
     ├── ReconcileFailed                in a test: .queue .key .attempt; the reconcile's own error is its cause
     ├── Unsettled                      stopped in time, but before all was settled or released
     ├── NoSlotLeft                     reconciles that hang have every slot of a process
+    ├── Stalled                        a thread that must go on makes no progress
     ├── RedisError                     .retryable
     │   ├── RedisUnavailable           no answer: down, restarting, failing over
     │   ├── RedisRefused               an answer that says no: credentials, memory, wrong type
@@ -109,6 +110,10 @@ class Unsettled(DistqError):
 
 class NoSlotLeft(DistqError):
     """Every slot of a process is taken by a reconcile past ``max_hold``: only another process helps."""
+
+
+class Stalled(DistqError):
+    """A stream or a dispatcher of a process makes no progress: only another process helps."""
 
 
 class RedisError(DistqError):

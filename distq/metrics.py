@@ -223,6 +223,15 @@ EVENTS_DROPPED = Metric(
     ("reason",),
 )
 
+# distq's own: a process
+
+LOG_LINES_DROPPED = Metric(
+    "distq_log_lines_dropped_total",
+    "counter",
+    "Log lines of this process that were dropped, since stderr was not read as fast as they came.",
+    (),
+)
+
 # distq's own: the leader
 
 STREAM_LAG = Metric(

@@ -1,11 +1,13 @@
 """Log lines on stderr, for people or for machines."""
 
+import functools
 import json
 import logging
-import sys
 from typing import Any
 
+from distq.cli.log_queue import FLUSH_TIME, LogQueue
 from distq.cli.output import escape
+from distq.metrics import LOG_LINES_DROPPED, MetricsProvider
 from distq.wording import rfc3339
 from distq.workqueue.current import RequestFilter, current_request
 
@@ -18,9 +20,8 @@ def configure(level: str, log_format: str, *, libraries: bool = False) -> None:
 
     Libraries that have much to say begin at warnings. With ``libraries`` all say everything.
     """
-    handler = logging.StreamHandler(sys.stderr)
+    handler = LogQueue(JsonFormatter() if log_format == "json" else TextFormatter())
     handler.addFilter(RequestFilter())
-    handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     own = logging.getLevelNamesMapping()[level.upper()]
     others = logging.DEBUG if libraries else max(own, logging.INFO)
     logging.basicConfig(level=others, handlers=[handler], force=True)
@@ -28,6 +29,23 @@ def configure(level: str, log_format: str, *, libraries: bool = False) -> None:
     logging.getLogger("distq").setLevel(own)
     for name in _NOISY:
         logging.getLogger(name).setLevel(logging.NOTSET if libraries else logging.WARNING)
+
+
+def flush() -> None:
+    """Wait until stderr has taken what was logged, for a moment."""
+    for queue in _queues():
+        queue.flush_within(FLUSH_TIME)
+
+
+def count_dropped(metrics: MetricsProvider) -> None:
+    """Count to this provider the lines that stderr did not take in time."""
+    metrics.count(LOG_LINES_DROPPED, (), 0)
+    for queue in _queues():
+        queue.on_dropped = functools.partial(metrics.count, LOG_LINES_DROPPED, ())
+
+
+def _queues() -> list[LogQueue]:
+    return [handler for handler in logging.getLogger().handlers if isinstance(handler, LogQueue)]
 
 
 class TextFormatter(logging.Formatter):

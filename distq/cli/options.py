@@ -4,7 +4,8 @@ import dataclasses
 import functools
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -81,8 +82,8 @@ def with_settings(*groups: tuple[str, ...]) -> Callable[[Callable[..., None]], C
             if show_config:
                 _show(_of_target(settings, parameters.get("target")), as_json)
             else:
-                _configure_logging(settings, libraries=verbose > 1)
-                function(settings=settings, as_json=as_json, **parameters)
+                with _logging(settings, libraries=verbose > 1):
+                    function(settings=settings, as_json=as_json, **parameters)
 
         options: list[Callable[[Callable[..., None]], Callable[..., None]]] = [
             click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line."),
@@ -144,7 +145,12 @@ def _in_force(name: str, value: Any) -> Any:
     return _DEFAULTS["redis_url"] if name == "redis_url" and value is None else value
 
 
-def _configure_logging(settings: Settings, *, libraries: bool) -> None:
+@contextmanager
+def _logging(settings: Settings, *, libraries: bool) -> Iterator[None]:
     from distq.cli import logs
 
     logs.configure(settings.log_level, settings.log_format, libraries=libraries)
+    try:
+        yield
+    finally:
+        logs.flush()

@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import sys
+import threading
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
@@ -18,6 +19,9 @@ from typing import Any, get_args, get_type_hints
 import click
 
 from distq.wording import rfc3339
+
+NOTE_TIME = 0.3
+"""Seconds that stderr gets to take a note."""
 
 _NUMBERS = {"READY", "DELAYED", "PROCESSING", "DIRTY", "DEAD", "FAILING", "OLDEST", "DONE/S", "WORKERS"}
 _NUMBERS |= {"PRIORITY", "FAILURES", "PID", "UP", "HEARTBEAT", "DONE", "FAILED", "LAG"}
@@ -125,5 +129,7 @@ def _moments(record: type) -> frozenset[str]:
 
 
 def note(text: str) -> None:
-    """Print something for people beside the result."""
-    click.echo(text, err=True)
+    """Print something for people beside the result; a full pipe that has no reader keeps no one waiting."""
+    printing = threading.Thread(target=click.echo, args=[text], kwargs={"err": True}, daemon=True)
+    printing.start()
+    printing.join(NOTE_TIME)

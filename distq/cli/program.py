@@ -1,8 +1,8 @@
 """The program ``distq``: its commands, and how each way of ending becomes an exit status.
 
 0: done. 1: no (a check failed, there is no such item, a question was answered with no). 2: usage,
-configuration or connection. 3: stopped before all was settled. 4: no slot left. 130: Ctrl-C. Errors are
-one line on stderr, without a traceback.
+configuration or connection. 3: stopped before all was settled. 4: only a restart helps. 130: Ctrl-C.
+Errors are one line on stderr, without a traceback.
 """
 
 import os
@@ -21,14 +21,14 @@ from distq.cli.demo.command import demo
 from distq.cli.init.command import init
 from distq.cli.look import items, leader, queues, workers
 from distq.cli.manifests.command import manifests
-from distq.cli.output import escape
+from distq.cli.output import escape, note
 from distq.cli.pausing import pause, resume
 from distq.cli.repair import add, delete, park, requeue, resync
 from distq.cli.run import informer, run, worker
 from distq.cli.sandbox import sandbox
 from distq.cli.top.command import top
 from distq.cli.tracing import trace
-from distq.errors import DistqError, LeaseLost, NoSlotLeft, Unsettled
+from distq.errors import DistqError, LeaseLost, NoSlotLeft, Stalled, Unsettled
 
 UNSETTLED, NO_SLOT_LEFT, INTERRUPTED = 3, 4, 130
 
@@ -96,7 +96,7 @@ class CommandGroup(click.Group):
             return _fail(str(error), 1)
         except Unsettled as error:
             return _fail(str(error), UNSETTLED)
-        except NoSlotLeft as error:
+        except (NoSlotLeft, Stalled) as error:
             return _fail(str(error), NO_SLOT_LEFT)
         except DistqError as error:
             return _fail(str(error), 2)
@@ -108,21 +108,25 @@ def run_program() -> None:
     try:
         main()
     except SystemExit as end:
+        threading.Thread(target=_flush, daemon=True).start()  # a full pipe may hold it
         cut = threading.Timer(EXIT_TIME, _leave, [end.code])
         cut.daemon = True
         cut.start()
         raise
 
 
-def _leave(status: int) -> None:
+def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):  # nobody reads it any more
+        with suppress(OSError, ValueError):  # its reader went away
             stream.flush()
+
+
+def _leave(status: int) -> None:
     os._exit(status)
 
 
 def _fail(message: str, status: int) -> int:
-    click.echo(f"distq: {escape(message)}", err=True)
+    note(f"distq: {escape(message)}")
     return status
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from distq.cli import logs
 from distq.cli.help import command
 from distq.cli.options import HTTP, LEASE, WORK, use_kubeconfig, with_kubeconfig, with_settings
 from distq.cli.output import note
@@ -96,7 +97,9 @@ def _metrics(settings: Settings) -> "MetricsProvider | None":
     except ConfigError as error:
         _logger.warning("no /metrics at %s: %s", settings.http_address, error)
         return None
-    return PrometheusMetrics()
+    metrics = PrometheusMetrics()
+    logs.count_dropped(metrics)
+    return metrics
 
 
 def _spans() -> "SpanProvider | None":

@@ -131,6 +131,12 @@ class Candidate:
             return str(error)
         return "" if self._thread.is_alive() else f"{self._lock.describe()}: its elector ended"
 
+    def standstills(self) -> Iterator[tuple[str, float]]:
+        """Yield for how many seconds the thread of each stream has not gone on, while this process leads."""
+        for feed in self._feeds:
+            for stream in feed.streams:
+                yield f"{feed.name}: the stream of {stream.resource}", stream.stands_still_for
+
     def unready(self) -> str:
         """Return why this process neither leads nor could take over, or nothing."""
         if self._candidacy.withdrawn:

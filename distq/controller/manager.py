@@ -22,7 +22,7 @@ from distq.controller.shutdown import Shutdown
 from distq.controller.worker.dispatcher import Dispatcher
 from distq.controller.worker.event_loop import EventLoop
 from distq.controller.worker.waiting import waits_for
-from distq.errors import ConfigError, DistqError, RedisError, Unsettled, short_tracebacks
+from distq.errors import ConfigError, DistqError, RedisError, Stalled, Unsettled, short_tracebacks
 from distq.metrics import MetricsProvider
 from distq.redisio.connection import Connection
 from distq.spans import SpanProvider
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
 WAITING_REPORT = 2.0
 """Seconds after which a worker that had nothing to do says what it waits for."""
+
+_LOOK_EVERY = 1.0
+"""Seconds between looks whether all threads make progress, and in which a signal is noticed in any case."""
 
 _SHUTDOWN_SLEEP = 0.05
 """Seconds between looks at a shutdown."""
@@ -97,8 +100,8 @@ class Manager:
         grace period; SIGHUP stays with whoever ignores or handles it. It returns within that period and two
         seconds, whatever does not answer; an ``on_stop`` that hangs may add half a second. Raises what ended
         it: LeaseLost, KeyboardInterrupt after SIGINT, RedisError where Redis cannot be used at the start,
-        ConfigError, ApiError, what ``on_start`` or ``on_stop`` raised; else Unsettled where something was
-        left behind.
+        Stalled, ConfigError, ApiError, what ``on_start`` or ``on_stop`` raised; else Unsettled where
+        something was left behind.
         """
         if self._started:
             raise ConfigError("this Manager was run before: make another one.")
@@ -248,7 +251,12 @@ class Manager:
         report.daemon = True
         if self._dispatchers:
             report.start()
-        reason = self._mailbox.next()
+        while (reason := self._mailbox.next_within(_LOOK_EVERY)) is None:
+            if stall := self._health.stall():
+                reason = Stalled(
+                    f"{stall}. A log handler, a metrics or span provider, or a function of a watch holds it."
+                )
+                break
         report.cancel()
         return reason
 

@@ -7,6 +7,7 @@ Where nothing is watched nobody leads; then it is whoever runs the informer's si
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from distq.controller.endpoints import Endpoints
@@ -14,11 +15,15 @@ from distq.controller.worker.dispatcher import Dispatcher
 from distq.errors import RedisError
 from distq.metrics import MetricsProvider, Sample
 from distq.redisio.connection import Connection
+from distq.wording import duration
 from distq.workqueue.gauges import QueueGauges
 from distq.workqueue.queue import Queue
 
 if TYPE_CHECKING:
     from distq.controller.leading import Candidate
+
+STALLED_AFTER = 120.0
+"""Seconds without progress after which only a restart helps: longer than any request to a server lasts."""
 
 PROBE_TIMEOUT = 0.8
 """Seconds that Redis gets to answer a probe; the kubelet gives up after one."""
@@ -78,7 +83,18 @@ class ProcessHealth:
         problems = [dispatcher.problem() for dispatcher in self._dispatchers]
         if self._candidate is not None:
             problems.append(self._candidate.problem())
+        problems.append(self.stall())
         return [problem for problem in problems if problem]
+
+    def stall(self) -> str:
+        """Return which thread made no progress for too long, or nothing."""
+        standstills = [dispatcher.standstills() for dispatcher in self._dispatchers]
+        if self._candidate is not None:
+            standstills.append(self._candidate.standstills())
+        for what, seconds in chain.from_iterable(standstills):
+            if seconds > STALLED_AFTER:
+                return f"{what} has made no progress for {duration(seconds)}"
+        return ""
 
     def readiness(self) -> list[str]:
         """Return why the process cannot do its work now."""

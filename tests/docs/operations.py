@@ -11,6 +11,7 @@ import re
 import shlex
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from functools import cache
@@ -264,3 +265,12 @@ def the_image_takes_that(text: str, reader: Reader) -> None:
     assert "WORKDIR /srv" in dockerfile
     for line in text.splitlines():
         assert line in dockerfile
+
+
+@runs("import logging")
+def the_queue_of_log_lines_writes_them(text: str, reader: Reader) -> None:
+    """A line that a program logs reaches stderr by the thread of the listener."""
+    program = f"{text}\nlogging.warning('one line')\nlistener.stop()\n"
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=True)
+    assert done.stderr == "WARNING:root:one line\n"

@@ -67,6 +67,11 @@ _waits: dict[Place, Place] = {}
 _current: ContextVar[HandingOver | None] = ContextVar("distq_handing_over", default=None)
 
 
+def is_waiting(place: Place) -> bool:
+    """Return whether the stream of that cache waits for another cache now."""
+    return place in _waits
+
+
 def current() -> HandingOver | None:
     """Return what this thread is handing over, None outside of predicates and mapping functions."""
     return _current.get()

@@ -6,6 +6,7 @@ the epoch, and the check of the lease before each commit, stop a deposed leader 
 """
 
 import logging
+import math
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -87,6 +88,8 @@ class Committer:
         self.stream = store.stream
         self.position = ""
         self.moved = False
+        self.tried_at = -math.inf
+        """The monotonic time at which Redis was asked last."""
         self.committed_at = clock.monotonic()
         self._last_batch = self._listed = ""
         self._store = store
@@ -238,6 +241,7 @@ class Committer:
         """Call Redis until it answers, however long that takes."""
         backoff = Backoff(self._clock, base=0.1, cap=5.0)
         while True:
+            self.tried_at = self._clock.monotonic()
             try:
                 return call()
             except LayoutTooNew:

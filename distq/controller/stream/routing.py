@@ -1,6 +1,7 @@
 """From what happened to an object to the keys that it means and what to remember of it."""
 
 import hashlib
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -81,11 +82,14 @@ class Router:
         clock: Clock,
     ) -> None:
         self.failures = 0
+        self.routed_at = -math.inf
+        """The monotonic time at which the last object came."""
         self.mapped = watch.mapped
         self._watch = watch
         self._keys_of = keys_of
         self._parked_as = parked_as
         self._failed = failed
+        self._monotonic = clock.monotonic
         self._log = FailureLog(title(watch), queue, clock)
         self._predicate = watch.predicate
         self._caching = Caching.of(watch)
@@ -124,6 +128,7 @@ class Router:
 
     def route_vanished(self, name: str, before: Known, replaced: Replaced, gone_at: str) -> Route:
         """Return where an object leads that a list shows no longer; raises RoutingError."""
+        self.routed_at = self._monotonic()
         if not self.mapped:
             return Route(name, key_of_name(name), None, gone_at=gone_at)
         self._begin(name, None, gone_at)
@@ -132,6 +137,7 @@ class Router:
 
     def unchanged(self, obj: RawObject, before: Known) -> Route | None:
         """Return what remains to be done of an object that was handed over: it belongs into the cache."""
+        self.routed_at = self._monotonic()
         self.last_seen.remember(obj)
         if self._caching is None:
             return None
@@ -142,6 +148,7 @@ class Router:
         return Route(obj.key, (), Known("", before.keys), kept.object, unrouted=unrouted)
 
     def _route(self, event: Event, obj: RawObject, before: Known, replaced: Replaced) -> Route:
+        self.routed_at = self._monotonic()
         gone = event.type == "delete"
         kept = None if gone or self._caching is None else self._caching.keep(obj)
         gone_at = obj.version if gone and self._caching else ""

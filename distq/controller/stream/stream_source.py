@@ -7,6 +7,7 @@ while nobody could watch is found by comparing a list with the known set.
 
 import hashlib
 import logging
+import math
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
@@ -15,7 +16,7 @@ from typing import Any
 
 from distq.client.resources import UnknownResource
 from distq.controller.cached.caching import Caching
-from distq.controller.cached.handing_over import Place, handing_over
+from distq.controller.cached.handing_over import Place, handing_over, is_waiting
 from distq.controller.stream.batch import Batch
 from distq.controller.stream.committer import Committer
 from distq.controller.stream.known import NEVER, Known
@@ -89,6 +90,7 @@ class StreamSource:
         self._oldest: float | None = None  # when the oldest event not yet committed came
         self._revision = ""
         self._resyncs = ResyncSchedule(config.resync_period, self._new_resync, self._clock)
+        self._went_on_at = math.inf  # when its thread came by last; never, while there is none
 
     def run(self, stop: threading.Event) -> None:
         """Feed the queue until ``stop`` is set.
@@ -98,11 +100,13 @@ class StreamSource:
         """
         self._stop = stop
         self._opened = self._left = False
+        self._went_on()
         self._reflector = Reflector(self.list_watch, self, clock=self._clock, on_error=self._on_error)
         try:
             self._reflector.run(stop)
         finally:
             self._leave()
+            self._went_on_at = math.inf
 
     def name(self) -> str:
         """Return the stream's name in Redis: the same for all who watch the same for the same queue."""
@@ -122,6 +126,19 @@ class StreamSource:
         return 0.0 if oldest is None else self._clock.monotonic() - oldest
 
     @property
+    def stands_still_for(self) -> float:
+        """Return for how many seconds its thread has not gone on, in whatever function or sink it is.
+
+        No standstill is a try to reach Redis or the API server, or a wait for another cache, which ends.
+        """
+        if is_waiting(self._place):
+            return 0.0
+        moments = [self._went_on_at]
+        if self._opened:
+            moments += [self._router.routed_at, self._committer.tried_at]
+        return self._clock.monotonic() - max(moments)
+
+    @property
     def failures(self) -> int:
         """Return how often a function of the watch failed since the start."""
         return self._router.failures if self._opened else 0
@@ -130,6 +147,7 @@ class StreamSource:
 
     def position(self) -> str:
         """Return the version to resume from; "" asks for a list."""
+        self._went_on()
         if not self._opened:
             self._open()
         if self._committer.moved:
@@ -145,6 +163,7 @@ class StreamSource:
 
     def events(self, events: Sequence[WatchEvent], since: float) -> None:
         """Hand over events in their order, in as few commits as they fit."""
+        self._went_on()
         self._oldest = since if self._oldest is None else min(self._oldest, since)
         try:
             with handing_over(self._place, self._stop, self._show_object):
@@ -165,6 +184,7 @@ class StreamSource:
 
     def page(self, objects: Sequence[RawObject]) -> None:
         """Hand over what changed since it was last handed over, or everything."""
+        self._went_on()
         with handing_over(self._place, self._stop, self._show_object):
             self._list.page(objects)
         self._probe()
@@ -198,6 +218,7 @@ class StreamSource:
 
     def tick(self) -> None:
         """Check each second that Redis still stands where we think; resync when it is time."""
+        self._went_on()
         if not self._opened or self._committer.moved:
             return
         if self._connected_at and not self.synced:  # "too old" would have come by now
@@ -210,6 +231,9 @@ class StreamSource:
             self._committer.confirm()
 
     # How it does it.
+
+    def _went_on(self) -> None:
+        self._went_on_at = self._clock.monotonic()
 
     def _leave(self) -> None:
         """Show in Redis that this leader left; where that cannot be, its silence shows it later."""

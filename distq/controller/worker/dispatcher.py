@@ -12,7 +12,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Literal
 
@@ -97,6 +97,8 @@ class Dispatcher:
         self._pace = ClaimPace(self._concurrency, ahead=self._fleet_concurrency is None)
         self._changed = threading.Event()
         self._waiting_for: Literal["", "results", "work"] = ""
+        self._busy_since = math.inf
+        """Since when its thread goes on without a wait; never, while it waits."""
         self._swap = threading.Lock()
         self._stopping = threading.Event()
         self._turns = PatientTurns(
@@ -141,6 +143,12 @@ class Dispatcher:
         if not self._queue.is_kept_alive():
             return f"{self._name}: its heartbeat ended"
         return self._hung() if self._executor.overdue() > UNHEEDED else ""
+
+    def standstills(self) -> Iterator[tuple[str, float]]:
+        """Yield for how many seconds its thread has not gone on, while it neither waited nor asked Redis."""
+        if self._thread.is_alive() and not self._stopping.is_set():
+            went_on_at = max(self._busy_since, self._turns.tried_at)
+            yield f"{self._name}: its dispatcher", time.monotonic() - went_on_at
 
     def unready(self) -> str:
         """Return why no item can be reconciled now, or nothing."""
@@ -227,6 +235,7 @@ class Dispatcher:
             self._on_failure(error)
 
     def _step(self) -> None:
+        self._busy_since = time.monotonic()
         settlements = self._collect()
         self._settle(self._release_stale())
         want = self._want()
@@ -260,7 +269,9 @@ class Dispatcher:
         """Sleep until handlers finished; return whether any did."""
         self._waiting_for = "results"
         if self._executor.pending() or not self._finished:
+            self._busy_since = math.inf
             self._changed.wait(min(seconds, threading.TIMEOUT_MAX))
+            self._busy_since = time.monotonic()
         self._waiting_for = ""
         self._changed.clear()
         return bool(self._finished)
@@ -269,7 +280,9 @@ class Dispatcher:
         """Sleep until work may have come or a handler finished."""
         self._waiting_for = "work"
         if not self._finished:
+            self._busy_since = math.inf
             self._queue.wait(seconds)
+            self._busy_since = time.monotonic()
         self._waiting_for = ""
 
     def _on_finished(self, finished: Finished) -> None:

@@ -46,6 +46,8 @@ class PatientTurns:
         """The monotonic time after which an outage is waited out no longer."""
         self.settling = 0
         """How many settlements are on their way."""
+        self.tried_at = -math.inf
+        """The monotonic time at which Redis was asked last: an outage is no standstill."""
 
     def make(self, settlements: Sequence[Settlement], want: int) -> Turn:
         """Make one turn.
@@ -68,6 +70,7 @@ class PatientTurns:
     def _wait_out(self, settlements: Sequence[Settlement], want: int) -> Turn:
         away_since, pause = None, FIRST_PAUSE
         while True:
+            self.tried_at = time.monotonic()
             try:
                 turn = self._queue.turn(settlements, want)
                 break

@@ -1,0 +1,167 @@
+"""A bounded queue between the threads that log and the pipe, file or terminal that takes the lines.
+
+A write to a full pipe lasts until its reader reads, perhaps for ever. So one thread of its own writes, and
+no thread that keeps promises waits for it: a line that does not fit is dropped and counted.
+"""
+
+import logging
+import os
+import queue
+import select
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from logging.handlers import QueueHandler, QueueListener
+from typing import Any, TextIO
+
+from distq.wording import counted
+
+WAITING_BYTES = 4 * 1024 * 1024
+"""Bytes of lines that may wait to be written."""
+
+LINE_COST = 100
+"""Bytes that a line counts beside its letters, so that the bound on bytes bounds the number of lines, too."""
+
+FLUSH_TIME = 0.3
+"""Seconds that the end of a command waits until all lines are written."""
+
+_STDERR = 2
+
+
+class LogQueue(QueueHandler):
+    """Formats a record in the thread that logs it, and leaves the line to a thread that writes.
+
+    No lock is held while a record is formatted: a ``__str__`` of the program that hangs holds up its own
+    thread only. ``dropped`` counts the lines that did not fit, since the start; ``on_dropped`` receives how
+    many, in the thread that writes, once there is room again.
+    """
+
+    queue: Any  # a SimpleQueue: a signal's handler may log in the midst of ``put``
+
+    def __init__(self, formatter: logging.Formatter, stream: TextIO | None = None) -> None:
+        super().__init__(queue.SimpleQueue())
+        self.setFormatter(formatter)
+        self.dropped = 0
+        self.on_dropped: Callable[[int], None] = lambda _: None
+        self._write = _writer_to(sys.stderr if stream is None else stream)
+        self._reported = 0
+        self.begin()
+        _queues.add(self)
+
+    def begin(self) -> None:
+        """Begin with an empty queue and a thread that writes."""
+        self.queue = queue.SimpleQueue()
+        self._accounts = threading.RLock()  # a signal's handler may log, in the thread that holds it
+        self._waiting = 0
+        _Writer(self.queue, self._write_out).start()
+
+    def createLock(self) -> None:  # noqa: N802 - logging's name
+        """Have none: the queue needs none, and ``logging`` would wait for it when the process ends."""
+        self.lock = None
+
+    def prepare(self, record: logging.LogRecord) -> str:
+        """Return the whole line."""
+        return self.format(record) + "\n"
+
+    def enqueue(self, record: Any) -> None:
+        """Let a line wait for the thread that writes, or drop it where too many wait."""
+        with self._accounts:
+            if self._waiting >= WAITING_BYTES:
+                self.dropped += 1
+                return
+            self._waiting += _cost(record)
+        self.queue.put(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
+        """Write a line about a record that cannot be formatted; ``logging`` would print to stderr itself."""
+        where = f"{record.name} ({record.pathname}:{record.lineno})"
+        error = type(sys.exception()).__name__
+        self.enqueue(self._line(f"a log line of {where} cannot be formatted: {error}", logging.ERROR))
+
+    def flush_within(self, seconds: float) -> bool:
+        """Wait until all lines are written, no longer than this; return whether they are."""
+        written = threading.Event()
+        self.queue.put(written)
+        return written.wait(seconds)
+
+    def close(self) -> None:
+        """End the thread that writes, after what waits."""
+        super().close()
+        self.queue.put(None)
+
+    def _write_out(self, line: str) -> None:
+        self._write(line)
+        with self._accounts:
+            self._waiting -= _cost(line)
+        newly = self.dropped - self._reported
+        if newly:
+            self._reported += newly
+            why = f"{counted(newly, 'log line')} dropped: stderr was not read as fast as they came"
+            self._write(self._line(why, logging.WARNING))
+            self.on_dropped(newly)
+
+    def _line(self, message: str, level: int) -> str:
+        return self.prepare(logging.LogRecord("distq", level, __file__, 0, message, None, None))
+
+
+class _Writer(QueueListener):
+    """The thread that writes; it ends with the process."""
+
+    def __init__(self, lines: Any, write: Callable[[str], None]) -> None:
+        super().__init__(lines)
+        self._write = write
+
+    def handle(self, record: Any) -> None:
+        """Write a line, or note that all lines before are written."""
+        if isinstance(record, threading.Event):
+            record.set()
+            return
+        with suppress(Exception):  # the provider's that counts: the next line is to be written all the same
+            self._write(record)
+
+
+def _writer_to(stream: TextIO) -> Callable[[str], None]:
+    """Return what writes to a stream, past its buffer where it is this process's own stderr.
+
+    The buffer has a lock, which whoever writes holds, and for which the interpreter waits when it ends.
+    """
+    try:
+        is_stderr = stream.fileno() == _STDERR
+    except (OSError, ValueError, AttributeError):  # a stream in memory, as in tests, or none
+        is_stderr = False
+    if not is_stderr:
+        return lambda line: _write_to(stream, line)
+    encoding = stream.encoding or "utf-8"
+    return lambda line: _write_to_stderr(line.encode(encoding, "backslashreplace"))
+
+
+def _write_to_stderr(left: bytes) -> None:
+    with suppress(OSError):  # the reader went away, or the disk is full
+        while left:
+            try:
+                left = left[os.write(_STDERR, left) :]
+            except BlockingIOError:  # somebody with the same terminal or pipe made it so
+                select.select([], [_STDERR], [])
+
+
+def _write_to(stream: TextIO, line: str) -> None:
+    with suppress(OSError, ValueError):
+        stream.write(line)
+        stream.flush()
+
+
+def _cost(line: str) -> int:
+    return len(line) + LINE_COST
+
+
+_queues: "weakref.WeakSet[LogQueue]" = weakref.WeakSet()
+
+
+def _begin_all() -> None:
+    for each in list(_queues):
+        each.begin()
+
+
+os.register_at_fork(after_in_child=_begin_all)  # a child has none of the threads
