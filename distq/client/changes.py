@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from distq.client.conditions import status_as_read
+from distq.client.dropped_zeros import DroppedZeros
 from distq.client.error_mapping import missing_object
 from distq.client.objects import Object, is_same, key_of, metadata, resource_text, title
 from distq.errors import ConfigError, Conflict, NotFound
@@ -52,8 +53,8 @@ def create_or_update(client: "Client", obj: Object, change: Change) -> tuple[Obj
     return _again_on_conflict(attempt)
 
 
-def patch_status(client: "Client", obj: Object, status: Mapping[str, Any]) -> Object:
-    """Do what ``Client.patch_status`` says.
+def patch_status(client: "Client", zeros: DroppedZeros, obj: Object, status: Mapping[str, Any]) -> Object:
+    """Do what ``Client.patch_status`` says; ``zeros`` knows which ones the server does not keep.
 
     A merge patch replaces lists whole, what others put there included: one with a list is only for the
     version that was read.
@@ -64,12 +65,15 @@ def patch_status(client: "Client", obj: Object, status: Mapping[str, Any]) -> Ob
             f"bad status of {title(obj)}: not a dict, or the object's own, which differs from nothing. "
             "Give what shall be there."
         )
-    difference = _difference(read, status)
-    if not difference:
+    resource = resource_text(obj)
+    if not _difference(read, zeros.without(resource, status, read)):
         return obj
+    difference = _difference(read, status)
     version = metadata(obj).get("resourceVersion")
     locked = {"metadata": {"resourceVersion": version}} if version and _has_list(difference) else {}
-    return client.patch(resource_text(obj), key_of(obj), {**locked, "status": difference}, status=True)
+    stored = client.patch(resource, key_of(obj), {**locked, "status": difference}, status=True)
+    zeros.learn(resource, difference, stored.get("status") or {})
+    return stored
 
 
 def add_finalizer(client: "Client", obj: Object, name: str) -> Object:

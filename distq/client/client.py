@@ -12,6 +12,7 @@ import msgspec
 from distq.client import changes, writes
 from distq.client.changes import Change, Written
 from distq.client.deletion import Propagation, delete_options
+from distq.client.dropped_zeros import DroppedZeros
 from distq.client.error_mapping import missing_object
 from distq.client.objects import Object, metadata, resource_text, title
 from distq.client.raw import RawClient
@@ -52,6 +53,7 @@ class Client(RawClient):
         self._discovery = Discovery(lambda path: self._json("GET", path))
         self._recorder = EventRecorder(self, field_manager)
         self._cluster_ids: dict[str, str] = {}
+        self._dropped_zeros = DroppedZeros()
 
     def resolve(self, text: str) -> Resource:
         """Return the resource that a text names; NotFound when the API server does not serve it."""
@@ -178,10 +180,10 @@ class Client(RawClient):
         """Make these fields of the object's status so, and return it as stored; None removes a field.
 
         ``obj`` is the object as it was read, conditions set in it since then apart: where its status had all
-        of it already, nothing is asked and ``obj`` returned. Lists, conditions above all, are replaced whole,
-        and so a Conflict where the object has changed since.
+        of it already, but for zeros that the server does not keep, nothing is asked and ``obj`` returned. Lists,
+        conditions above all, are replaced whole, and so a Conflict where the object has changed since.
         """
-        return changes.patch_status(self, obj, status)
+        return changes.patch_status(self, self._dropped_zeros, obj, status)
 
     def modify(self, resource: str, key: str, change: Change, *, status: bool = False) -> Object:
         """Read the object, let ``change`` change it in place, and return it as stored; NotFound without one.

@@ -34,9 +34,10 @@ def set_condition(
     """Set a condition in the object's status, in place; return whether anything changed.
 
     ``status`` is True, False, None for unknown, or its text; ``reason`` one word in CamelCase. The transition
-    time, now unless given, changes with the status alone; ``observedGeneration`` is the object's generation.
-    ``Client.patch_status`` then compares with what was there before. ConfigError for a status or reason that
-    Kubernetes refuses. Source: meta.SetStatusCondition.
+    time, now unless given, changes with the status alone. ``observedGeneration`` is the object's generation;
+    a condition that has none gets it with its next change alone, as some kinds (ReplicaSet, Deployment) keep
+    none. ``Client.patch_status`` then compares with what was there before. ConfigError for a status or reason
+    that Kubernetes refuses. Source: meta.SetStatusCondition.
     """
     text = _STATUSES.get(status, status) if status is None or isinstance(status, bool) else status
     if text not in _STATUSES.values():
@@ -48,7 +49,9 @@ def set_condition(
         wanted["observedGeneration"] = metadata(obj)["generation"]
     conditions = _conditions(obj)
     existing = get_condition(obj, type)
-    if existing is not None and existing.items() >= wanted.items():
+    if existing is not None and _says(existing, wanted):
+        if not isinstance(obj["status"], ChangedStatus):  # what is changed in it after this shall be seen
+            _put(obj, conditions)
         return False
     if existing is None or existing.get("status") != text:
         moment = (last_transition_time or datetime.now(UTC)).astimezone(UTC)
@@ -57,11 +60,22 @@ def set_condition(
         conditions = [*conditions, wanted]
     else:
         conditions = [{**each, **wanted} if each is existing else each for each in conditions]
+    _put(obj, conditions)
+    return True
+
+
+def _says(existing: Object, wanted: Object) -> bool:
+    """Return whether a condition says all that is wanted, but for what some kinds do not keep."""
+    unkept = {"message": "", "observedGeneration": wanted.get("observedGeneration")}
+    return {**unkept, **existing}.items() >= wanted.items()
+
+
+def _put(obj: Object, conditions: list[Object]) -> None:
+    """Give the object a status with these conditions that knows what was read."""
     _let_yaml_write()
     changed = ChangedStatus({**(obj.get("status") or {}), "conditions": conditions})
     changed.as_read = copy.deepcopy(status_as_read(obj))
     obj["status"] = changed
-    return True
 
 
 class ChangedStatus(dict[str, Any]):

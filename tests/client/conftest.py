@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from distq.client import Client
+from tests.client.recording_client import RecordingClient
 from tests.support.api_servers import ApiServer, kubeconfig_through
 from tests.support.samples import custom_resource, wait_until_served
 from tests.support.tcp_proxy import TcpProxy
@@ -15,6 +16,12 @@ from tests.support.tcp_proxy import TcpProxy
 def client(api_server: ApiServer) -> Client:
     """Give a Client of an administrator."""
     return api_server.client()
+
+
+@pytest.fixture
+def recording(api_server: ApiServer) -> RecordingClient:
+    """Give a Client of an administrator that notes its requests."""
+    return RecordingClient(api_server.kubeconfig)
 
 
 @pytest.fixture

@@ -10,17 +10,10 @@ from distq.client.changes import ATTEMPTS
 from distq.client.conditions import get_condition, set_condition
 from distq.errors import ConfigError, Conflict, NotFound
 from tests.client.recording_client import RecordingClient
-from tests.support.api_servers import ApiServer
-from tests.support.samples import config_map
+from tests.support.samples import config_map, replica_set
 
 CONFIG_MAP = "v1/ConfigMap"
 FINALIZER = "example.com/held"
-
-
-@pytest.fixture
-def recording(api_server: ApiServer) -> RecordingClient:
-    """Give a Client of an administrator that notes its requests."""
-    return RecordingClient(api_server.kubeconfig)
 
 
 def widget(resource: str, namespace: str, **spec: Any) -> Object:
@@ -237,6 +230,43 @@ def test_patch_status_writes_a_condition_that_was_set_in_place(
     assert not set_condition(stored, "Ready", True, reason="Synced")
     assert recording.patch_status(stored, {**stored["status"]}) is stored
     assert recording.requests == []
+
+
+def test_patch_status_does_not_miss_a_zero_that_the_server_drops(
+    recording: RecordingClient, namespace: str
+) -> None:
+    """It is sent once; in the place of another value it is written, and so is one that the server keeps."""
+    created = recording.create(replica_set(namespace))
+    old_reason = {
+        "type": "ReplicaFailure",
+        "status": "False",
+        "reason": "Old",
+        "message": "",
+        "lastTransitionTime": "2026-08-01T12:00:00Z",
+    }
+    wanted: Object = {"readyReplicas": 0, "conditions": [old_reason]}
+    stored = recording.patch_status(created, wanted)
+    assert "readyReplicas" not in stored["status"]
+    recording.requests.clear()
+    assert recording.patch_status(stored, wanted) is stored
+    assert recording.requests == []
+    up = recording.patch_status(stored, {"replicas": 1, "readyReplicas": 1})
+    assert up["status"]["readyReplicas"] == 1
+    down = recording.patch_status(up, wanted)
+    assert "readyReplicas" not in down["status"]
+    kept = recording.patch_status(down, {"terminatingReplicas": 0})
+    assert kept["status"]["terminatingReplicas"] == 0
+    assert recording.patch_status(kept, {"conditions": [{**old_reason, "reason": "New"}]}) is not kept
+
+
+def test_patch_status_writes_a_zero_that_is_kept(
+    recording: RecordingClient, widgets: str, namespace: str
+) -> None:
+    """A custom resource has what was sent: absent and 0 are two things there."""
+    obj = recording.create(widget(widgets, namespace))
+    wanted: Object = {"ready": 0, "message": "", "sizes": {"a": 0}}
+    for _ in range(2):
+        assert recording.patch_status(obj, wanted)["status"] == wanted
 
 
 def test_patch_status_tells_true_from_one(client: Client, widgets: str, namespace: str) -> None:

@@ -13,6 +13,8 @@ import yaml
 from distq.client import Client, Object
 from distq.client.conditions import get_condition, set_condition
 from distq.errors import ConfigError
+from tests.client.recording_client import RecordingClient
+from tests.support.samples import replica_set
 
 NOON = datetime(2026, 8, 1, 12, 0, 0, tzinfo=UTC)
 LATER = NOON + timedelta(hours=1)
@@ -131,3 +133,39 @@ def test_an_object_with_a_new_condition_is_written_as_any_other(dump: Callable[[
     plain = json.loads(json.dumps(obj))
     assert dump(obj) == dump(plain)
     assert copy.deepcopy(obj) == plain
+
+
+def test_a_condition_that_was_so_already_is_no_request(
+    recording: RecordingClient, widgets: str, namespace: str
+) -> None:
+    """Set and patched again, by the object's own status as by a copy; what else changes then is written."""
+    api_version, _, kind = widgets.rpartition("/")
+    about = {"name": "web", "namespace": namespace}
+    obj = recording.create({"apiVersion": api_version, "kind": kind, "metadata": about})
+    set_condition(obj, "Ready", True, reason="Synced")
+    recording.patch_status(obj, obj["status"])
+    read = recording.get(widgets, f"{namespace}/web")
+    assert read is not None
+    recording.requests.clear()
+    assert not set_condition(read, "Ready", True, reason="Synced")
+    assert recording.patch_status(read, read["status"]) is read
+    assert recording.requests == []
+    read["status"]["size"] = 1
+    assert recording.patch_status(read, read["status"])["status"]["size"] == 1
+
+
+def test_a_condition_rests_on_a_kind_that_keeps_no_generation_in_it(
+    recording: RecordingClient, namespace: str
+) -> None:
+    """Neither the generation nor an empty message, both dropped by the server, is written again."""
+    stored = recording.create(replica_set(namespace))
+    set_condition(stored, "ReplicaFailure", False, reason="AllThere")
+    stored = recording.patch_status(stored, {**stored["status"], "readyReplicas": 0})
+    condition = get_condition(stored, "ReplicaFailure")
+    assert condition is not None
+    assert condition.keys() == {"type", "status", "reason", "lastTransitionTime"}
+    recording.requests.clear()
+    assert not set_condition(stored, "ReplicaFailure", False, reason="AllThere")
+    assert recording.patch_status(stored, stored["status"]) is stored
+    assert recording.requests == []
+    assert set_condition(stored, "ReplicaFailure", False, reason="AllThere", message="1 of 1")

@@ -65,3 +65,12 @@ def config_map(namespace: str, name: str, **data: str) -> Object:
         "metadata": {"name": name, "namespace": namespace},
         "data": data,
     }
+
+
+def replica_set(namespace: str) -> Object:
+    """Return a ReplicaSet, whose conditions have no observedGeneration."""
+    labels = {"app": "web"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "web", "image": "web:1"}]}}
+    about = {"name": "web", "namespace": namespace}
+    spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": about, "spec": spec}

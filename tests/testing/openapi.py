@@ -1,10 +1,14 @@
 """The schemas of the built-in kinds, taken from a real API server for the emulated one.
 
 ``python -m tests.testing.openapi`` starts one and writes what the emulator ships
-anew: names, types and list keys of fields, without descriptions.
+anew: names, types and list keys of fields, without descriptions. Which fields keep
+a zero is in no schema: it is read from Go's types, which ``python -m tests.go`` loads.
 """
 
+import re
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -23,6 +27,10 @@ _PREFIXES = (
 )
 _LEFT_OUT = {"description", "x-kubernetes-group-version-kind", "x-kubernetes-unions", "title"}
 _REFERENCE = "#/components/schemas/"
+_SCALARS = {"boolean", "integer", "number", "string"}
+_MODULES = {"apiextensions": "apiextensions-apiserver@*/pkg/apis", "meta": "apimachinery@*/pkg/apis"}
+_STRUCT = re.compile(r"^type (\w+) struct \{$(.*?)^\}$", re.MULTILINE | re.DOTALL)
+_FIELD = re.compile(r'^\s+(\w+)(?:\s+(\S+))?\s+`.*json:"([^",]*),?(\w*)"', re.MULTILINE)
 
 
 def published(client: Client) -> dict[str, Any]:
@@ -45,6 +53,36 @@ def published(client: Client) -> dict[str, Any]:
     }
 
 
+def with_pointers(schemas: dict[str, Any]) -> dict[str, Any]:
+    """Return the schemas and, by type, the optional scalars that Go has pointers to: those keep a zero."""
+    found = {name: _pointers(name, schema) for name, schema in schemas["definitions"].items()}
+    return {**schemas, "pointers": {name: fields for name, fields in found.items() if fields}}
+
+
+def _pointers(name: str, schema: dict[str, Any]) -> list[str]:
+    group, version, kind = name.rsplit(".", 2)
+    optional = schema.get("properties", {}).keys() - set(schema.get("required", ()))
+    scalars = {each for each in optional if schema["properties"][each].get("type") in _SCALARS}
+    types = _go_types(group, version)
+    return sorted(scalars & types.get(kind, set()))
+
+
+@cache
+def _go_types(group: str, version: str) -> dict[str, set[str]]:
+    """Return the JSON names of each struct's pointers, those of the structs in it included."""
+    place = f"{_MODULES.get(group, 'api@*')}/{group}/{version}/types*.go"
+    source = "".join(each.read_text() for each in (Path.home() / "go/pkg/mod/k8s.io").glob(place))
+    types: dict[str, set[str]] = {}
+    inlined: list[tuple[str, str]] = []
+    for struct, body in _STRUCT.findall(source):
+        fields = _FIELD.findall(body)
+        types[struct] = {name for _, go_type, name, _ in fields if go_type.startswith("*")}
+        inlined += [(struct, go_type or field) for field, go_type, _, option in fields if option == "inline"]
+    for struct, inner in inlined:
+        types[struct] |= types.get(inner, set())
+    return types
+
+
 def written(schemas: dict[str, Any]) -> bytes:
     """Return the file's content: a line for each definition."""
     lines = [
@@ -52,7 +90,8 @@ def written(schemas: dict[str, Any]) -> bytes:
         for name, each in schemas["definitions"].items()
     ]
     kinds = msgspec.json.encode(schemas["kinds"], order="sorted")
-    return b'{"kinds":%s,\n"definitions":{\n%s\n}}\n' % (kinds, b",\n".join(lines))
+    pointers = msgspec.json.encode(schemas["pointers"], order="sorted")
+    return b'{"kinds":%s,\n"pointers":%s,\n"definitions":{\n%s\n}}\n' % (kinds, pointers, b",\n".join(lines))
 
 
 def _reachable(found: Definitions, names: list[str]) -> set[str]:
@@ -103,7 +142,7 @@ def main() -> None:
     from tests.support.api_servers import RealApiServer, real_api_server_assets
 
     with RealApiServer(real_api_server_assets()) as server:
-        FILE.write_bytes(written(published(server.client())))
+        FILE.write_bytes(written(with_pointers(published(server.client()))))
 
 
 if __name__ == "__main__":

@@ -2,10 +2,10 @@
 
 The file beside this one has them without prose; definitions refer to each
 other by name, here the objects themselves.
-Source: /openapi/v3 of kube-apiserver 1.36.
+Source: /openapi/v3 of kube-apiserver 1.36, and for pointers types.go of k8s.io/api.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,12 @@ def schema_of(api_version: str, kind: str) -> Schema:
 def definition(name: str) -> Schema:
     """Return a definition by its name."""
     return _definitions()[name]
+
+
+def pointers(name: str) -> Sequence[str]:
+    """Return the optional scalars of a definition that keep a zero: Go has pointers to them."""
+    found: Sequence[str] = published()["pointers"].get(name, ())
+    return found
 
 
 @cache

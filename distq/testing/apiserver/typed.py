@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from distq.testing.apiserver import defaults, quantities
-from distq.testing.apiserver.built_in_schemas import NAME, PRESERVES, Schema, definition
+from distq.testing.apiserver.built_in_schemas import NAME, PRESERVES, Schema, definition, pointers
 from distq.testing.apiserver.resources import ServedResource
 from distq.testing.apiserver.status import undecodable
 from distq.testing.apiserver.store import Content
@@ -116,9 +116,13 @@ def _struct(schema: Schema, value: dict[str, Any], struct: str, path: str) -> di
 
 
 def _left_out_if_empty(schema: Schema, name: str) -> bool:
+    """Return whether the field is ``omitempty`` in Go; a pointer to a zero is not empty."""
     inner = schema["properties"][name]
-    collection = inner.get("type") == "array" or "additionalProperties" in inner
-    return collection and name not in schema.get("required", ())
+    if name in schema.get("required", ()):
+        return False
+    if inner.get("type") in _SCALARS:
+        return "default" not in inner and name not in pointers(schema.get(NAME, ""))
+    return inner.get("type") == "array" or "additionalProperties" in inner
 
 
 def _map(schema: Schema, value: dict[str, Any], place: _Place) -> dict[str, Any]:
