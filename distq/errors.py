@@ -31,6 +31,9 @@
     TerminalError, RetryAfter          raised by reconcile functions
 
 Messages are one line, ``what: cause. Remedy.``, and carry no secrets.
+
+A ConfigError says that the program is wrong, and ends what cannot begin with it. What one object brings, such
+as a name that is no key, ends nothing: a stream leaves it out or parks it, whatever error that was.
 """
 
 import functools

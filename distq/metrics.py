@@ -252,7 +252,7 @@ STREAM_COMMITS = Metric(
 STREAM_FAILURES = Metric(
     "distq_stream_failures_total",
     "counter",
-    "Times that a predicate, mapping or index function or a transform of a watch failed on an object.",
+    "Times that a function of a watch failed on an object, or that one was left out for its name.",
     _STREAM,
 )
 

@@ -2,12 +2,15 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 
 from distq.informer.delta_fifo import DeltaFIFO
 from distq.informer.stored_object import StoredObject, Transform, store_raw
 from distq.informer.wire import RawObject, WatchEvent
 
 logger = logging.getLogger(__name__)
+
+_KEY = attrgetter("key")
 
 
 class CacheSink:
@@ -32,9 +35,9 @@ class CacheSink:
     def events(self, events: Sequence[WatchEvent], since: float) -> None:  # noqa: ARG002 - the protocol's
         """Queue what happened."""
         for event in events:
-            if event.type != "BOOKMARK":
+            if event.type != "BOOKMARK" and event.object.key:
                 self._happened(event)
-            self._version = event.version
+            self._version = event.version or self._version
 
     def begin_list(self) -> None:
         """Forget the list that had begun before."""
@@ -42,7 +45,7 @@ class CacheSink:
 
     def page(self, objects: Sequence[RawObject]) -> None:
         """Take a part of the list; what cannot be transformed stays as it was."""
-        for obj in objects:
+        for obj in filter(_KEY, objects):
             if (stored := self._stored(obj) or self._fifo.last(obj.key)) is not None:
                 self._listed[obj.key] = stored
 
@@ -87,6 +90,6 @@ class CacheSink:
         """Return an object as it is kept; where the transform fails, None: it is left as it was."""
         try:
             return store_raw(obj, self._transform)
-        except Exception:  # the transform is the user's
+        except BaseException:  # the transform is the user's, and may call sys.exit
             logger.exception("%s %s: its transform failed", obj.resource.kind, obj.key)
             return None

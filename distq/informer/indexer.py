@@ -215,10 +215,10 @@ def values_of(indexers: Mapping[str, IndexFunc], stored: StoredObject) -> dict[s
         if function is meta_namespace_index_func:
             values[name] = {stored.key.partition("/")[0] if "/" in stored.key else ""}
             continue
-        obj = obj or stored.decode()
         try:
+            obj = obj or stored.decode()
             values[name] = index_values(function, obj)
-        except Exception as error:
+        except BaseException as error:  # an index function may call sys.exit
             raise ValueError(
                 f"index {name}: no values of {stored.key}: {type(error).__name__}: {error}"
             ) from error

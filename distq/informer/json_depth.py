@@ -1,4 +1,4 @@
-"""JSON without what is nested too deeply for this process to read.
+"""JSON without what this process cannot read: what is nested too deeply, and halves of characters.
 
 API servers take 10,000 levels, Python's readers a thousand or so. Whoever may write one custom
 object could otherwise stop everybody who follows its kind.
@@ -17,8 +17,19 @@ T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
+
+class Unreadable(ApiError):
+    """What came is no answer of ours to read, and will not be the next time: no outage."""
+
+
 MAX_DEPTH = 500
 """Levels that are kept; schemas and objects for people have some dozens."""
+
+_ESCAPE = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2}|\\.",
+    re.DOTALL,
+)
+"""Both halves of a character, a half, or any other escape."""
 
 _STRING_OR_BRACKET = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
 
@@ -26,22 +37,34 @@ _STRING_OR_BRACKET = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL
 def decode(read: Callable[[Any], T], text: bytes | msgspec.Raw, what: str) -> T:
     """Read the text, or where that goes too deep what ``limit_depth`` leaves of it.
 
-    How deep a decoder may go depends on how deep its caller is already. Raises ApiError where nothing helps.
+    In place of half a character stands U+FFFD, as Go's readers have it.
+
+    How deep a decoder may go depends on how deep its caller is already. Raises Unreadable where nothing
+    helps.
     """
     try:
         return read(text)
     except RecursionError:
         shallow = limit_depth(bytes(text), what)
+    except msgspec.DecodeError:
+        whole = _ESCAPE.sub(_without_half, bytes(text))
+        if whole == bytes(text):
+            raise
+        return decode(read, whole, what)
     try:
         return read(shallow)
     except RecursionError:  # what was left out was no JSON, so that the levels behind it were miscounted
         raise _too_deep(what) from None
 
 
+def _without_half(escape: re.Match[bytes]) -> bytes:
+    return rb"\ufffd" if len(escape[0]) == len(rb"\ud800") else escape[0]
+
+
 def limit_depth(text: bytes, what: str) -> bytes:
     """Return the text with null in place of each value below the last level; log it, naming ``what``.
 
-    Raises ApiError where there is none.
+    Raises Unreadable where there is none.
     """
     parts: list[bytes] = []
     level = kept_from = 0
@@ -60,6 +83,6 @@ def limit_depth(text: bytes, what: str) -> bytes:
     return b"".join([*parts, text[kept_from:]])
 
 
-def _too_deep(what: str) -> ApiError:
+def _too_deep(what: str) -> Unreadable:
     """Return the error of a text that cannot be read at all."""
-    return ApiError(f"unreadable {what}: nested too deeply. Raise Python's recursion limit.")
+    return Unreadable(f"unreadable {what}: nested too deeply. Raise Python's recursion limit.")

@@ -41,8 +41,9 @@ BUSY_PAUSE = 0.002  # seconds
 PROBE_INTERVAL = 1.0  # seconds
 SHORT_WATCH = 1.0  # seconds; client-go's very short watch
 
-FATAL = (LeaseLost, ConfigError, LayoutTooNew)
-"""What no later attempt can help."""
+FATAL = (LeaseLost, LayoutTooNew)
+"""What no later attempt can help. So it is with a ConfigError where an attempt opens. What the sink raises
+while it is handed objects concerns one of them, and must not end what all depend on."""
 
 
 class _BadLineAgain(Expired):
@@ -80,14 +81,15 @@ class Reflector:
         self._was_known = False  # the API server once knew the resource
         self._answered = False  # it answered in the present attempt
         self._progressed = False  # the present attempt led further
+        self._hands_over = False  # and it opened a list or watch
         self._moved_at = float("-inf")
         self._bad_line_after: str | None = None  # the position at which the last watch ended in one
 
     def run(self, stop: threading.Event) -> None:
         """Follow the resource until ``stop`` is set.
 
-        Raises NotFound where the API server never knew the resource and there is no position, and LeaseLost,
-        ConfigError or LayoutTooNew from the sink or the client.
+        Raises NotFound where the API server never knew the resource and there is no position, LeaseLost or
+        LayoutTooNew from the sink, and ConfigError from sink or client while it opens a list or watch.
         """
         while not stop.is_set():
             error = self._attempt(stop)
@@ -96,7 +98,7 @@ class Reflector:
 
     def _attempt(self, stop: threading.Event) -> Exception | None:
         """Connect and emit until the connection ends; return why, None for an orderly end."""
-        self._answered = self._progressed = False
+        self._answered = self._progressed = self._hands_over = False
         try:
             self._follow(stop)
         except FATAL:
@@ -105,6 +107,8 @@ class Reflector:
             moved_at, self._moved_at = self._moved_at, self._clock.monotonic()
             self._progressed = self._moved_at - moved_at >= SHORT_WATCH
         except Exception as error:  # never dead: whatever it was, the next attempt may work
+            if isinstance(error, ConfigError) and not self._hands_over:
+                raise
             if isinstance(error, NotFound) and self._never_knew():
                 raise
             return self.failed(error)
@@ -149,7 +153,9 @@ class Reflector:
             if listed and self._stream_lists and self._watch_from_list(stop):
                 return
             if listed:
+                self._hands_over = True
                 self._pager.list(stop)
+                self._hands_over = False
             if not stop.is_set():
                 self._watch(stop)
         except Expired as error:
@@ -179,11 +185,14 @@ class Reflector:
             reader = ReadAhead(lines, f"distq-watch-{self._list_watch}", self._clock)
             try:
                 if stream_list:
+                    self._hands_over = True
                     # Neither a list that breaks off leads further, nor one that has expired when it ends.
                     opened = float("inf")
                     self._take_list(reader, stop)
                     opened = self._clock.monotonic()
+                self._hands_over = False
                 self._sink.connected()
+                self._hands_over = True
                 self._take_events(reader, opened, stop)
             except EOFError:
                 logger.debug("%s: watch closed", self._list_watch)

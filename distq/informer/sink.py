@@ -10,7 +10,9 @@ class Sink(Protocol):
     """Takes what a Reflector emits, in order and from one thread.
 
     Whatever it raises makes the Reflector connect anew from ``position()``, after a back-off unless it is
-    PositionMoved; LeaseLost, ConfigError and LayoutTooNew end the Reflector's run.
+    PositionMoved; LeaseLost and LayoutTooNew end the Reflector's run. So does ConfigError from ``position``,
+    ``connected``, ``expired`` and ``rewound``: what is raised while objects are handed over concerns one of
+    them.
     """
 
     def position(self) -> str:

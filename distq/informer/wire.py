@@ -4,6 +4,8 @@ Whole objects stay bytes until somebody looks at one: decoding them all costs te
 the time and memory of decoding their metadata.
 """
 
+import logging
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,8 +16,10 @@ import msgspec
 from distq.client.objects import Object
 from distq.client.resources import Resource
 from distq.errors import ApiError, Expired, TooManyRequests
-from distq.informer.json_depth import decode
+from distq.informer.json_depth import Unreadable, decode
 from distq.informer.objects import Metadata
+
+logger = logging.getLogger(__name__)
 
 _NOTHING = msgspec.Raw()
 
@@ -23,7 +27,8 @@ _NOTHING = msgspec.Raw()
 class RawObject:
     """An object as it came: its key and version are decoded, the rest when somebody looks.
 
-    ``managed_fields`` is their part of the text, empty where there are none.
+    ``managed_fields`` is their part of the text, empty where there are none. The key is empty where name,
+    namespace or version cannot be read: a sink leaves such an object out, since nothing can be known of it.
     """
 
     __slots__ = ("_metadata", "key", "managed_fields", "raw", "resource", "version")
@@ -102,7 +107,7 @@ class _List(msgspec.Struct):
 class _Name(msgspec.Struct, rename="camel"):
     resource_version: str
     name: str = ""
-    namespace: str = ""
+    namespace: str | None = ""
     annotations: msgspec.Raw = _NOTHING
     managed_fields: msgspec.Raw = _NOTHING
 
@@ -120,8 +125,16 @@ class _Line(msgspec.Struct):
     object: msgspec.Raw
 
 
+class _Version(msgspec.Struct, rename="camel"):
+    resource_version: str
+
+
+class _Versioned(msgspec.Struct):
+    metadata: _Version
+
+
 class _LedTo(msgspec.Struct):
-    object: _Named
+    object: _Versioned
 
 
 class _Details(msgspec.Struct, rename="camel"):
@@ -144,8 +157,11 @@ _LIST = msgspec.json.Decoder(_List)
 _NAMED = msgspec.json.Decoder(_Named)
 _PARTIAL = msgspec.json.Decoder(_Partial)
 _LINE = msgspec.json.Decoder(_Line)
+_VERSIONED = msgspec.json.Decoder(_Versioned)
 _LED_TO = msgspec.json.Decoder(_LedTo)
 _STATUS = msgspec.json.Decoder(_Status)
+_VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z._:+-]*")
+"""What a version looks like: digits today, one word at least."""
 _UNREADABLE = (msgspec.MsgspecError, KeyError, UnicodeDecodeError)
 
 
@@ -155,7 +171,7 @@ def decode_page(body: bytes, resource: Resource) -> Page:
     try:
         return decode(partial(_page, resource), body, what)
     except _UNREADABLE as error:
-        raise ApiError(f"unreadable {what}: {error}") from None
+        raise Unreadable(f"unreadable {what}: {error}") from None
 
 
 def decode_event(line: bytes, resource: Resource) -> WatchEvent:
@@ -164,7 +180,7 @@ def decode_event(line: bytes, resource: Resource) -> WatchEvent:
     try:
         return decode(partial(_event, resource), line, what)
     except _UNREADABLE as error:
-        raise ApiError(f"unreadable {what}: {error}") from None
+        raise Unreadable(f"unreadable {what}: {error}") from None
 
 
 def version_of(line: bytes) -> str:
@@ -178,7 +194,7 @@ def version_of(line: bytes) -> str:
 
 def _page(resource: Resource, body: bytes) -> Page:
     page = _LIST.decode(body)
-    objects = [raw_object(raw, resource) for raw in page.items or ()]
+    objects = [_listed_object(raw, resource) for raw in page.items or ()]
     return Page(page.metadata.resource_version, objects, page.metadata.continue_)
 
 
@@ -190,7 +206,7 @@ def _event(resource: Resource, line: bytes) -> WatchEvent:
         raise _error(_STATUS.decode(event.object))
     if event.type == "BOOKMARK":
         return _bookmark(event.object, resource)
-    return WatchEvent(event.type, raw_object(event.object, resource))
+    return WatchEvent(event.type, _any_object(event.object, resource))
 
 
 _PLAIN = {f'{{"type":"{kind}","object":'.encode(): kind for kind in ("ADDED", "MODIFIED", "DELETED")}
@@ -213,12 +229,38 @@ def raw_object(raw: msgspec.Raw, resource: Resource) -> RawObject:
     metadata = _NAMED.decode(raw).metadata
     if not metadata.name:
         raise msgspec.ValidationError("an object without a name")
+    _require_version(metadata.resource_version)
     key = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
     return RawObject(key, metadata.resource_version, raw, resource, metadata.managed_fields)
 
 
+def _listed_object(raw: msgspec.Raw, resource: Resource) -> RawObject:
+    """Decode an object of a list; one that cannot be read must not hide the others."""
+    try:
+        return _any_object(raw, resource)
+    except _UNREADABLE as error:
+        logger.error("%s: left out of a list, since it cannot be read: %s", resource.kind, error)
+        return RawObject("", "", raw, resource)
+
+
+def _any_object(raw: msgspec.Raw, resource: Resource) -> RawObject:
+    """Decode an object that has a version at least; its key is empty where it has no name that is a text."""
+    try:
+        return raw_object(raw, resource)
+    except msgspec.ValidationError:
+        version = _VERSIONED.decode(raw).metadata.resource_version
+        _require_version(version)
+        return RawObject("", version, raw, resource)
+
+
+def _require_version(version: str) -> None:
+    if not _VERSION.fullmatch(version):
+        raise msgspec.ValidationError(f"bad version {version!r:.80}")
+
+
 def _bookmark(raw: msgspec.Raw, resource: Resource) -> WatchEvent:
     metadata = _NAMED.decode(raw).metadata
+    _require_version(metadata.resource_version)
     annotations = _ANNOTATIONS.decode(metadata.annotations or b"null") or {}
     bookmark = RawObject("", metadata.resource_version, raw, resource)
     return WatchEvent("BOOKMARK", bookmark, ends_list=annotations.get(ENDS_LIST) == "true")

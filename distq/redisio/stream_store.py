@@ -1,6 +1,7 @@
 """How far a watched resource was handed over to a queue: its record, its known set, its commits."""
 
 import json
+import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ from distq.redisio.records import StreamRecord
 from distq.redisio.round_trips import run
 from distq.redisio.scores import validate_priority
 from distq.redisio.stream_keys import StreamKeys
+
+_GLOB = re.compile(r"[*?\[\]\\]")
+"""What a pattern of Redis' SCAN means something else by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +180,12 @@ class StreamStore:
             return []
         (values,) = self._store.read(("HMGET", "known", *map(bytes_of, objects)))
         return [None if value is None else text_of(value) for value in values]
+
+    def parked_names(self, parked_as: str) -> Iterator[list[str]]:
+        """Yield the names of objects that are parked with this before them; one may come twice."""
+        prefix, match = bytes_of(parked_as), _GLOB.sub(r"\\\g<0>", parked_as) + "*"
+        for pairs in queue_reads.scan(self._store, "failures", match=match):
+            yield [text_of(item[len(prefix) :]) for item, _ in pairs]
 
     def handed_over(self, objects: Sequence[str]) -> list[CachedObject]:
         """Return of some objects those that the cache has in the version that was handed over last.

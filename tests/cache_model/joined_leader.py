@@ -138,7 +138,7 @@ class JoinedLeader:
         self._threads: dict[str, SteppedThread] = {}
         self._streams: dict[str, StreamSource] = {}
         self._stop = threading.Event()
-        self._waits: dict[Place, Place] = {}
+        self._waits: dict[handing_over.HandingOver, Place] = {}
         self._unexpected: Exception | None = None
         for resource in (FOO, GRANT):
             self._threads[resource] = thread = SteppedThread(partial(self._run, resource))

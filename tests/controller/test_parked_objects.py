@@ -131,6 +131,35 @@ def test_what_an_object_meant_before_it_failed_is_not_forgotten(scene: Scene) ->
 
 
 @ON_ALL_SERVERS
+@pytest.mark.parametrize("watch", [For(CONFIG_MAPS, predicates=has_targets), Watches(CONFIG_MAPS, targets)])
+def test_a_deletion_ends_what_is_parked_though_the_function_fails(scene: Scene, watch: For | Watches) -> None:
+    """It is the object's last event: its own key is reconciled, and what could not be mapped is let go."""
+    own = {scene.key("bad"): 0} if isinstance(watch, For) else {}
+    with scene.leading(watch) as leader:
+        bare(scene, "bad")
+        eventually(lambda: len(dead(scene)) == 1)
+        scene.leader().client.delete(CONFIG_MAPS, scene.key("bad"))
+        eventually(lambda: leader.stream.failures == 2 and scene.pending() == own and not scene.known())
+        assert dead(scene) == {}
+
+
+@ON_ALL_SERVERS
+def test_a_resync_lets_go_of_parked_objects_that_are_no_more(scene: Scene) -> None:
+    """An older distq left them behind at their deletion, unknown, so that no event and no list named them."""
+    with scene.leading(Watches(CONFIG_MAPS, targets)):
+        bare(scene, "there")
+        eventually(lambda: len(dead(scene)) == 1)
+    left = (UNMAPPED + scene.key("gone")).encode()
+    scene.connection.execute("ZADD", f"distq:{{{QUEUE}}}:dead", 1, left)
+    scene.connection.execute("HSET", f"distq:{{{QUEUE}}}:failures", left, "0 0 1 unmapped KeyError")
+    assert len(dead(scene)) == 2
+    with scene.leading(Watches(CONFIG_MAPS, targets), epoch="2"):
+        assert len(dead(scene)) == 2
+        assert Inspector(scene.connection).resync(QUEUE) == 1
+        eventually(lambda: dead(scene).keys() == {UNMAPPED + scene.key("there")})
+
+
+@ON_ALL_SERVERS
 def test_a_pending_object_that_fails_keeps_its_try(scene: Scene) -> None:
     """Its reconcile reads the object as it is: it is neither taken out of the queue nor counted as dead."""
     with scene.leading(For(CONFIG_MAPS, predicates=has_targets)) as leader:

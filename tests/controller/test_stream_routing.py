@@ -121,20 +121,23 @@ def test_an_event_with_more_keys_than_a_commit_takes(scene: Scene, monkeypatch: 
         eventually(lambda: not scene.known())
 
 
+@pytest.mark.parametrize("cached", [False, True], ids=["plain", "cached"])
 @pytest.mark.parametrize("name", ["a\nb", "x" * 1100], ids=["line break", "long"])
-def test_an_object_whose_name_is_no_key_stops_no_other(scene: Scene, name: str) -> None:
-    """API servers let Roles have any name; it is left out, also when it vanished."""
+def test_an_object_whose_name_is_no_key_stops_no_other(scene: Scene, name: str, cached: bool) -> None:
+    """API servers let Roles have any name; it is left out and counted, also when it vanished."""
     role = "rbac.authorization.k8s.io/v1/Role"
     client = scene.leader().client
-    with scene.leading(For(role)):
+    watch = For(role, cached=cached)
+    with scene.leading(watch) as leader:
         for each in (name, "good"):
             api_version, _, kind = role.rpartition("/")
             metadata = {"namespace": scene.namespace, "name": each}
             client.create({"apiVersion": api_version, "kind": kind, "metadata": metadata})
         eventually(lambda: scene.take() == {scene.key("good"): 0})
+        assert leader.stream.failures == 1
     client.delete(role, scene.key(name))
     scene.expire()
-    with scene.leading(For(role), epoch="2"):
+    with scene.leading(watch, epoch="2"):
         eventually(lambda: scene.known().keys() == {scene.key("good")})
 
 

@@ -55,8 +55,9 @@ def test_an_event_is_the_same_however_it_is_written(write: object, kind: str) ->
         line()[:-2],
         line() + b"}",
         line()[:-1] + b"]",
-        line(obj={"metadata": {"resourceVersion": "7"}}),
         line(obj={"metadata": {"name": "web"}}),
+        line(obj={"metadata": {"name": "web", "resourceVersion": 7}}),
+        line(obj={"metadata": {"name": "web", "resourceVersion": "!"}}),
         line(obj=None),
         line().replace(b"web", b"\xed\xa0\xbd"),
         b'{"type":"ADDED","object":}',
@@ -64,9 +65,20 @@ def test_an_event_is_the_same_however_it_is_written(write: object, kind: str) ->
     ],
 )
 def test_garbage_is_an_error_of_the_api_server(garbage: bytes) -> None:
-    """Half a line, an object without a name or version: never an event, never another exception."""
+    """Half a line, an object without a version: never an event, never another exception."""
     with pytest.raises(ApiError):
         decode_event(garbage, POD)
+
+
+@pytest.mark.parametrize("name", [{}, {"name": ""}, {"name": 5}, {"name": "web", "namespace": ["prod"]}])
+def test_an_object_without_a_name_has_no_key_and_hides_no_other(name: dict[str, object]) -> None:
+    """The watch goes on after its version; of a list it may even have none."""
+    odd = {"metadata": {"resourceVersion": "7", **name}}
+    event = decode_event(line(obj=odd), POD)
+    assert (event.object.key, event.version) == ("", "7")
+    items = [odd, {"metadata": "odd"}, 5, {"metadata": {"name": "a", "resourceVersion": "8"}}]
+    page = decode_page(json.dumps({"metadata": {"resourceVersion": "9"}, "items": items}).encode(), POD)
+    assert [(obj.key, obj.version) for obj in page.objects] == [("", "7"), ("", ""), ("", ""), ("a", "8")]
 
 
 @pytest.mark.parametrize("levels", [MAX_DEPTH // 2, 9_990])

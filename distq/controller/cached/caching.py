@@ -11,8 +11,10 @@ from distq.client.objects import Object
 from distq.client.resources import Resource
 from distq.controller.watches import ResourceWatch, name_of
 from distq.informer.indexer import IndexFunc, values_of
+from distq.informer.json_depth import Unreadable
 from distq.informer.stored_object import StoredObject, Transform, store_raw, strip_managed_fields
 from distq.informer.wire import RawObject, raw_object
+from distq.redisio.keys import is_key
 from distq.redisio.limits import CACHED_BYTES
 from distq.redisio.object_cache import CachedObject
 
@@ -27,7 +29,7 @@ class KeptObject(NamedTuple):
     """
 
     object: CachedObject
-    problem: Exception | None = None
+    problem: BaseException | None = None
 
 
 @dataclass(frozen=True)
@@ -54,11 +56,17 @@ class Caching:
         """Return what an index is called in Redis: another function's values are another index."""
         return f"{name}={name_of(self.indexers[name])}"
 
+    @staticmethod
+    def can_keep(obj: RawObject) -> bool:
+        """Return whether a cache takes an object: its name is a key of Redis, and its version a number."""
+        size = len(obj.key.encode(errors="replace"))
+        return is_key(obj.key, size) and obj.version.isascii() and obj.version.isdigit()
+
     def keep(self, obj: RawObject) -> KeptObject:
-        """Return what is kept of an object as the API server gave it, whatever functions fail on it."""
+        """Return what is kept of an object that the cache takes, whatever functions fail on it."""
         try:
             stored = self.stored(obj)
-        except Exception as error:  # noqa: BLE001 - the program's own function
+        except BaseException as error:  # noqa: BLE001 - the program's own function, which may call sys.exit
             return KeptObject(CachedObject(obj.key, obj.version, b""), error)
         indices, problem = self._values(stored)
         kept = CachedObject(obj.key, obj.version, stored.raw, indices)
@@ -81,7 +89,7 @@ class Caching:
         try:
             stored.metadata()
             whole = strip_managed_fields(stored.decode())
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError, Unreadable):
             return None
         return StoredObject(obj.name, obj.version, msgspec.json.encode(whole))
 
@@ -93,7 +101,7 @@ class Caching:
         """Return an object as a read shows it that is not kept: as it came where the transform fails."""
         try:
             return self.stored(obj)
-        except Exception:  # noqa: BLE001 - the leader told of it, and parked the object
+        except BaseException:  # noqa: BLE001 - the leader told of it, and parked the object
             return store_raw(obj, strip_managed_fields)
 
     def raw(self, obj: Object, resource: Resource) -> RawObject:
@@ -102,14 +110,14 @@ class Caching:
             obj = {name: obj[name] for name in _TYPE_AND_METADATA if name in obj}
         return raw_object(msgspec.Raw(msgspec.json.encode(obj)), resource)
 
-    def _values(self, stored: StoredObject) -> tuple[dict[str, list[str]], Exception | None]:
+    def _values(self, stored: StoredObject) -> tuple[dict[str, list[str]], BaseException | None]:
         """Return the values by index, without those of functions that fail, and what the first one raised."""
         try:
             return self._values_of(self.indexers, stored), None
-        except ValueError as error:
+        except BaseException as error:  # noqa: BLE001 - even to write down what a function returned may fail
             values: dict[str, list[str]] = {}
             for name, function in self.indexers.items():
-                with suppress(ValueError):
+                with suppress(BaseException):
                     values |= self._values_of({name: function}, stored)
             return values, error
 

@@ -33,11 +33,16 @@ class HandingOver:
         self.stopped = stopped
         self.objects: dict[str, CachedObject | None] = {}
         self._show = show
+        self._ended: BaseException | None = None
         self._unshown: tuple[str, CachedObject | None, str] | None = None
 
     def begin(self, name: str, cached: CachedObject | None, version: str) -> None:
         """Hand over an object, which its predicates and mapping function find here."""
         self.objects[name], self._unshown = cached, (name, cached, version)
+
+    def begin_unkept(self) -> None:
+        """Hand over an object that the cache does not take: there is nothing to show."""
+        self._unshown = None
 
     def show(self) -> None:
         """Put the object into its cache, before its predicates or mapping function read another one.
@@ -47,7 +52,16 @@ class HandingOver:
         """
         unshown, self._unshown = self._unshown, None
         if self._show and unshown:
-            self._show(*unshown)
+            try:
+                self._show(*unshown)
+            except BaseException as error:
+                self._ended = error
+                raise
+
+    def unwind(self) -> None:
+        """Raise again what ended the stream while a function read the cache, whatever that made of it."""
+        if self._ended is not None:
+            raise self._ended
 
     def waits_for_itself(self, place: Place) -> bool:
         """Return whether that cache is complete no sooner than this stream goes on."""
@@ -56,20 +70,22 @@ class HandingOver:
     @contextmanager
     def waiting_for(self, place: Place) -> Iterator[None]:
         """Let others know for what it waits meanwhile."""
-        _waits[self.place] = place
+        _waits[self] = place
         try:
             yield
         finally:
-            del _waits[self.place]
+            del _waits[self]
 
 
-_waits: dict[Place, Place] = {}
+_waits: dict[HandingOver, Place] = {}
+"""For which cache each stream waits; of one place there may be two, of a term that ended and the next."""
+
 _current: ContextVar[HandingOver | None] = ContextVar("distq_handing_over", default=None)
 
 
 def is_waiting(place: Place) -> bool:
     """Return whether the stream of that cache waits for another cache now."""
-    return place in _waits
+    return any(stream.place == place for stream in list(_waits))
 
 
 def current() -> HandingOver | None:
@@ -88,9 +104,10 @@ def handing_over(place: Place, stopped: threading.Event, show: Show | None = Non
         _current.reset(token)
 
 
-def _leads_back(place: Place | None, start: Place) -> bool:
-    for _ in range(len(_waits) + 1):
-        if place is None or place == start:
-            break
-        place = _waits.get(place)
-    return place == start
+def _leads_back(place: Place, start: Place) -> bool:
+    """Return whether the streams of a place wait for another one, be it through others."""
+    waits = [(stream.place, awaited) for stream, awaited in list(_waits.items())]
+    reached = [place]
+    for each in reached:  # which grow meanwhile
+        reached += [to for by, to in waits if by == each and to not in reached]
+    return start in reached

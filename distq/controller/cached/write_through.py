@@ -20,6 +20,7 @@ from distq.controller.watches import group_kind
 from distq.informer.listwatch import ListWatch
 from distq.informer.selectors import label_selector
 from distq.metrics import MetricsProvider
+from distq.redisio.keys import is_key
 
 _logger = logging.getLogger("distq")
 
@@ -56,7 +57,7 @@ class WriteThrough:
         """Put a write into the caches of its resource and cluster."""
         for caches, cache in self._caches.get(group_kind(str(write.resource)), ()):
             try:
-                if cache.covers(write.key) and self._is_of_this_cluster(write.client):
+                if _is_kept(cache, write.key) and self._is_of_this_cluster(write.client):
                     _write_through(cache, write)
             except Exception as error:  # noqa: BLE001 - the write stands, whatever becomes of its copy
                 caches.unwritten(cache)
@@ -74,6 +75,11 @@ class WriteThrough:
                 server == self._client.server or client.cluster_id() == self._client.cluster_id()
             )
         return self._clusters[server]
+
+
+def _is_kept(cache: StreamCache, key: str) -> bool:
+    """Return whether a cache looks for objects of this key, and takes them: it has a key of Redis."""
+    return cache.covers(key) and is_key(key, len(key.encode(errors="replace")))
 
 
 def _write_through(cache: StreamCache, write: Write) -> None:

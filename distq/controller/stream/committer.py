@@ -205,6 +205,10 @@ class Committer:
         """Yield the names of what is cached, a page at a time."""
         return self._store.cached_names()
 
+    def parked_names(self) -> Iterator[list[str]]:
+        """Yield the names of objects that are parked under names that are no keys, a page at a time."""
+        return self._store.parked_names(self._parked_as) if self._parked_as else iter(())
+
     def known_count(self) -> int:
         """Return of how many objects something is known."""
         return self._retry_until_answered(self._store.known_count)

@@ -25,7 +25,7 @@ class FailureLog:
         self._next_at = 0.0
         self._untold = 0
 
-    def stopped(self, error: Exception, obj: RawObject | StoredObject) -> None:
+    def stopped(self, error: BaseException, obj: RawObject | StoredObject) -> None:
         """Report that the stream waits before this object."""
         logger.error(
             f"%s: {_FUNCTION} failed on %s at version %s; the stream stands still until it works",
@@ -35,21 +35,56 @@ class FailureLog:
             exc_info=error,
         )
 
-    def parked(self, error: Exception, obj: RawObject) -> None:
+    def parked(self, error: BaseException, obj: RawObject) -> None:
         """Report that this object is parked; within the interval, later and only in number."""
+        if self._is_to_be_told(obj):
+            logger.error(
+                f"%s: {_FUNCTION} failed on %s at version %s, which is parked%s. "
+                'See "distq items %s --state dead".',
+                self._watch,
+                obj.key,
+                obj.version,
+                self._others(", and on {} before"),
+                self._queue,
+                exc_info=error,
+            )
+
+    def deleted(self, error: BaseException, obj: RawObject) -> None:
+        """Report that this object's deletion enqueues what was handed over for it; else as ``parked``."""
+        if self._is_to_be_told(obj):
+            logger.error(
+                f"%s: {_FUNCTION} failed on the deletion of %s at version %s; the keys that were handed over "
+                "for it are enqueued%s.",
+                self._watch,
+                obj.key,
+                obj.version,
+                self._others(", and {} failed before"),
+                exc_info=error,
+            )
+
+    def left_out(self, obj: RawObject, of: str) -> None:
+        """Report that this object is left out of the queue or the cache; else as ``parked``."""
+        if self._is_to_be_told(obj):
+            logger.warning(
+                "%s: %.80r at version %s is left out of %s, since its name is no key%s.",
+                self._watch,
+                obj.key,
+                obj.version,
+                of,
+                self._others(", after {} before"),
+            )
+
+    def _is_to_be_told(self, obj: RawObject) -> bool:
+        """Return whether it is time for a report, else count the object for the next one."""
         now = self._clock.monotonic()
         if now < self._next_at:
             self._untold += 1
-            logger.debug("%s: parked %s: %s", self._watch, obj.key, error)
-            return
-        logger.error(
-            f"%s: {_FUNCTION} failed on %s at version %s, which is parked%s. "
-            'See "distq items %s --state dead".',
-            self._watch,
-            obj.key,
-            obj.version,
-            f", and on {counted(self._untold, 'object')} before" if self._untold else "",
-            self._queue,
-            exc_info=error,
-        )
-        self._next_at, self._untold = now + INTERVAL, 0
+            logger.debug("%s: failed on %r, too", self._watch, obj.key)
+            return False
+        self._next_at = now + INTERVAL
+        return True
+
+    def _others(self, words: str) -> str:
+        """Return how many were not told since the last report, in these words."""
+        untold, self._untold = self._untold, 0
+        return words.format(counted(untold, "object")) if untold else ""

@@ -66,8 +66,7 @@ def key_of_name(name: str) -> list[bytes]:
     """
     try:
         return [validate_key(name)]
-    except InvalidKey as error:
-        logger.warning("an object is left out: %s", error)
+    except InvalidKey:
         return []
 
 

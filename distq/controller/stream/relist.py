@@ -11,7 +11,12 @@ from distq.controller.stream.batch import Batch
 from distq.controller.stream.committer import Committer
 from distq.controller.stream.known import Known
 from distq.controller.stream.routing import Replaced, Route, Router
-from distq.controller.stream.tombstones import drop_unlisted, write_all_tombstones, write_tombstones
+from distq.controller.stream.tombstones import (
+    drop_unlisted,
+    drop_unlisted_parked,
+    write_all_tombstones,
+    write_tombstones,
+)
 from distq.controller.watches import LOW_PRIORITY
 from distq.informer.listwatch import ListerWatcher
 from distq.informer.objects import is_older
@@ -32,6 +37,9 @@ class Relist(ABC):
 
     def page(self, objects: Sequence[RawObject]) -> None:
         """Hand over a page's objects; raises RoutingError, and what ``Committer.commit`` raises."""
+        for odd in (obj for obj in objects if not obj.key):
+            self._router.leave_out(odd)
+        objects = [obj for obj in objects if obj.key]
         changed, unchanged = self._batch(keep_pending=False), self._batch(keep_pending=True)
         known = self._committer.known_of([obj.key for obj in objects])
         rows = list(zip(objects, known, strict=True))
@@ -67,7 +75,9 @@ class Replacement(Relist):
 
     def __init__(self, committer: Committer, router: Router) -> None:
         super().__init__(committer, router, moves=True)
-        self.everything = checkpoint_of(committer.position) in {"", MARK}
+        checkpoint = checkpoint_of(committer.position)
+        self.everything = checkpoint in {"", MARK}
+        self._mends = checkpoint == MARK
 
     def end(self, version: str) -> int:
         """Enqueue the keys of what vanished; return how many objects were listed, as of the version."""
@@ -75,6 +85,8 @@ class Replacement(Relist):
             self._committer.end_pages(version)
         gone_at = version if self._router.cached else ""
         write_all_tombstones(self._committer, self._listed, lambda gone: self._vanished_routes(gone, gone_at))
+        if self._mends:
+            drop_unlisted_parked(self._committer, self._listed)
         if self._router.cached:
             drop_unlisted(self._committer, self._listed, version)
         listed, self._listed = len(self._listed), set()

@@ -11,7 +11,7 @@ from distq.controller.stream.mapping import key_of_name
 from distq.controller.stream.routing import Route
 from distq.controller.stream.source_config import SourceConfig
 from distq.controller.stream.stream_source import StreamSource
-from distq.controller.stream.tombstones import write_all_tombstones
+from distq.controller.stream.tombstones import drop_unlisted_parked, write_all_tombstones
 from distq.errors import ApiError, RedisError
 from distq.informer.backoff import Backoff
 from distq.informer.sink import PositionMoved
@@ -80,6 +80,7 @@ class StreamCleanup:
                 Route(name, known.keys if mapped else key_of_name(name), None) for name, known in gone
             ),
         )
+        drop_unlisted_parked(committer, ())
         committer.commit("")
 
     def _present_version(self) -> str:

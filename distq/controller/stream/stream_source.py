@@ -339,11 +339,13 @@ class StreamSource:
         updated = list(dict.fromkeys(event.object.key for event in events if event.type == "MODIFIED"))
         replaced = self._router.replaced(updated, self._committer.cached_of)
         for event in events:
-            if event.type == "BOOKMARK":
-                self._bookmark = event.version
+            name = event.object.key
+            if not name:  # of a bookmark, or of what cannot be read
+                if event.type != "BOOKMARK":
+                    self._router.leave_out(event.object)
+                self._bookmark = event.version or self._bookmark
                 continue
             self._bookmark = ""
-            name = event.object.key
             try:
                 route = self._router.route(event, known.get(name, NEVER), replaced.get(name))
             except RoutingError:
@@ -371,7 +373,7 @@ class StreamSource:
         """Return what is known of the objects; nothing is looked up where keys are the objects' own."""
         if not self._router.mapped:
             return {}
-        names = list(dict.fromkeys(event.object.key for event in events if event.type != "BOOKMARK"))
+        names = list(dict.fromkeys(event.object.key for event in events if event.object.key))
         return dict(zip(names, self._committer.known_of(names), strict=True))
 
     def _probe(self) -> None:

@@ -51,3 +51,13 @@ def drop_unlisted(committer: Committer, listed: Collection[str], version: str) -
             if name not in listed:
                 batch.drop(name, version)
     batch.flush()
+
+
+def drop_unlisted_parked(committer: Committer, listed: Collection[str]) -> None:
+    """Let go of parked objects that no list shows: of what is known no more, no event will come."""
+    batch = Batch(committer)
+    for page in committer.parked_names():
+        for name in page:
+            if name not in listed:
+                batch.add(Route(name, (), None))
+    batch.flush()
