@@ -1,11 +1,14 @@
 """No object and no function of a program ends or holds up a stream: the next good object is handed over."""
 
 import itertools
+import logging
+import os
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,6 +47,18 @@ pytestmark = [pytest.mark.random, pytest.mark.timeout(24 * 3600)]
 
 WITHIN = 15.0
 """Seconds for the next good object; a stream that waits for its next attempt takes 1.6 s, then 3.2 s."""
+
+
+@pytest.fixture(autouse=True)
+def log_to_nowhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let lines be formatted, and keep none: pytest cannot report halves of characters."""
+    distq = logging.getLogger("distq")
+    monkeypatch.setattr(distq, "propagate", False)
+    with Path(os.devnull).open("w", encoding="utf-8", errors="backslashreplace") as nowhere:
+        handler = logging.StreamHandler(nowhere)
+        distq.addHandler(handler)
+        yield
+        distq.removeHandler(handler)
 
 
 class FakeClient:
