@@ -56,18 +56,36 @@ def test_hashes_are_salted_and_slow() -> None:
 def test_an_unknown_name_costs_as_much_as_a_wrong_password(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each is one check of the same cost, so that time tells nobody who exists."""
+    """Every try hashes once by each cost of the file, in one order, so that its time tells of no name."""
+    costs = {"ada": "scrypt:32768:8:1", "bob": "scrypt:131072:8:3", "eve": "scrypt:32768:8:2"}
+    lines = [f"{name}:see:{NOBODYS.replace('scrypt:32768:8:1', cost)}" for name, cost in costs.items()]
+    users = Users(
+        file_of(tmp_path, *lines, "twin:see:" + NOBODYS.replace("saltsalt", "other999"), "proxied:see")
+    )
     checked: list[str] = []
 
     def check(hashed: str, password: str) -> bool:
-        checked.append(hashed.partition("$")[0])
+        checked.append(hashed)
         return False
 
     monkeypatch.setattr(users_module, "check_password_hash", check)
-    users = Users(file_of(tmp_path, f"ada:see:{NOBODYS}", "proxied:see"))
-    for name in ("ada", "nobody", "proxied"):
+    for name in (*costs, "twin", "nobody", "proxied"):
+        checked.clear()
         assert users.check(name, "wrong") is None
-    assert checked == ["scrypt:32768:8:1"] * 3
+        assert [hashed.partition("$")[0] for hashed in checked] == list(costs.values()), name
+        assert name not in costs or lines[list(costs).index(name)].endswith(
+            f":{checked[list(costs).index(name)]}"
+        )
+
+
+def test_the_hash_of_somebody_else_lets_nobody_in(tmp_path: Path) -> None:
+    """What is hashed for its time alone opens nothing: a password counts for its own name only."""
+    hashed = hash_password("correct horse")
+    dear = hash_password("another").replace("scrypt:32768:8:1", "scrypt:65536:8:1")
+    users = Users(file_of(tmp_path, f"ada:repair:{hashed}", f"bob:see:{dear}", "proxied:see"))
+    for name in ("bob", "proxied", "nobody"):
+        assert users.check(name, "correct horse") is None
+    assert users.check("ada", "correct horse") == Person("ada", "repair")
 
 
 @pytest.mark.parametrize(
