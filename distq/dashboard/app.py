@@ -1,10 +1,11 @@
-"""rq-dashboard's blueprint with every view replaced.
+"""rq-dashboard's URLs, each answered by a view of ours.
 
-Its URLs, templates and scripts stay; its ``before_request``, which would open connections, goes. An
-rq-dashboard whose endpoints are not exactly the ones that we replace is refused at start-up: an endpoint
-left alone would work on Redis behind the queue's back.
+Nothing else of it comes along: neither its code, which would open connections and work on Redis behind the
+queue's back, nor its templates, scripts and files. An endpoint that a release of it added is not served.
 """
 
+import logging
+from collections.abc import Set
 from importlib.metadata import version
 
 from flask import Blueprint, Flask, Response, abort, render_template, request
@@ -26,7 +27,9 @@ from distq.dashboard.views import Views, refuse
 from distq.errors import ConfigError, DistqError, InvalidKey, InvalidQueueName
 from distq.inspector import Inspector
 
-_KEPT = {"static", "favicon"}
+logger = logging.getLogger("distq.dashboard")
+
+_FILES = {"static", "favicon"}
 _SHOWN = {
     "queues_overview",
     "list_queues",
@@ -47,10 +50,10 @@ class _ShortNumber(IntegerConverter):
 def create_app(inspector: Inspector, gate: Gate | None = None) -> Flask:
     """Return the dashboard as a WSGI application, for whom ``gate`` lets in: without it all may look.
 
-    Raises ConfigError where the installed rq-dashboard has other endpoints than those that we know.
+    Raises ConfigError where the installed rq-dashboard lacks an endpoint that shows something.
     """
     gate = gate or Gate()
-    app = Flask(__name__, static_folder=rq_dashboard_blueprint.static_folder)
+    app = Flask(__name__, static_folder=None)
     app.url_map.converters["int"] = _ShortNumber
     pages = WebPages(inspector)
     mount(app, rq_dashboard_blueprint, Views(inspector, pages))
@@ -69,21 +72,30 @@ def create_app(inspector: Inspector, gate: Gate | None = None) -> Flask:
 
 
 def mount(app: Flask, blueprint: Blueprint, views: Views) -> None:
-    """Register rq-dashboard's blueprint with our views in place of its own."""
-    app.register_blueprint(blueprint)
-    app.before_request_funcs.pop(blueprint.name, None)
-    app.url_value_preprocessor(_only_instance)
+    """Serve rq-dashboard's URLs by our views."""
+    theirs = Flask("theirs", static_folder=None)
+    theirs.register_blueprint(blueprint)
     prefix = f"{blueprint.name}."
-    endpoints = {name.removeprefix(prefix) for name in app.view_functions if name.startswith(prefix)} - _KEPT
-    if odd := endpoints ^ (_SHOWN | _REFUSED):
-        raise ConfigError(
-            f"rq-dashboard {version('rq-dashboard')} does not fit: endpoints {', '.join(sorted(odd))} were "
-            "added or removed. Install 0.9.0."
-        )
-    for name in _SHOWN:
-        app.view_functions[prefix + name] = getattr(views, name)
-    for name in _REFUSED:
-        app.view_functions[prefix + name] = refuse
+    answers = {name: getattr(views, name) for name in _SHOWN} | dict.fromkeys(_REFUSED, refuse)
+    app.url_value_preprocessor(_only_instance)
+    found: set[str] = set()
+    for rule in theirs.url_map.iter_rules():
+        name = rule.endpoint.removeprefix(prefix)
+        found.add(name)
+        if name in answers:
+            app.add_url_rule(
+                rule.rule, rule.endpoint, answers[name], methods=rule.methods, defaults=rule.defaults
+            )
+    _compare(found, answers.keys() | _FILES)
+
+
+def _compare(found: Set[str], known: Set[str]) -> None:
+    """Say which endpoints a release added; raise ConfigError where it took one away that shows something."""
+    release = f"rq-dashboard {version('rq-dashboard')}"
+    if missing := _SHOWN - found:
+        raise ConfigError(f"{release} has no endpoint {', '.join(sorted(missing))}. Install 0.9.0.")
+    if new := found - known:
+        logger.warning("%s has new endpoints, which answer 404: %s", release, ", ".join(sorted(new)))
 
 
 def _only_instance(_: str | None, values: dict[str, object] | None) -> None:

@@ -25,7 +25,7 @@ LIFETIME = 12 * 3600.0
 """Seconds from a login, or the last message shown, to the next."""
 
 _SAFE = {"GET", "HEAD", "OPTIONS"}
-_OPEN = {"static", "rq_dashboard.static", "rq_dashboard.favicon", "distq.static", "login"}
+_OPEN = {"distq.static", "login"}
 """Endpoints that ask nobody who they are; they tell nothing of any queue."""
 
 _OWN = {"login", "logout"}

@@ -1,5 +1,6 @@
 """rq-dashboard's pages come without rq-dashboard's ways."""
 
+import re
 import socket
 import subprocess
 import sys
@@ -44,16 +45,17 @@ def test_rq_opens_no_connection(connection: Connection, every_state: Queue) -> N
     assert not hasattr(app, "redis_conn")
 
 
-def test_no_view_of_rq_dashboard_is_left(offline_app: Flask) -> None:
-    """Every endpoint but files is ours, and so is all that runs before it."""
-    theirs = {
-        name
-        for name, view in offline_app.view_functions.items()
-        if view.__module__.startswith("rq_dashboard")
-    }
-    assert theirs == {"rq_dashboard.favicon"}
-    assert "rq_dashboard" not in offline_app.before_request_funcs
-    assert rq_dashboard_blueprint.before_request_funcs, "the blueprint itself is left as it was"
+def test_nothing_of_rq_dashboard_runs(offline_app: Flask) -> None:
+    """Every endpoint is ours, and so is all that runs before or after it, and each template and file."""
+    views = {name: view.__module__ for name, view in offline_app.view_functions.items()}
+    assert not [name for name, module in views.items() if module.startswith("rq_dashboard")]
+    assert "rq_dashboard" not in offline_app.blueprints
+    for hooks in (offline_app.before_request_funcs, offline_app.after_request_funcs):
+        assert set(hooks) <= {None}
+    assert not [name for name in offline_app.jinja_env.list_templates() if name.startswith("rq_dashboard")]
+    client = offline_app.test_client()
+    for path in ("/static/js/jquery-3.5.1.min.js", "/static/css/bootstrap.min.css", "/favicon.ico"):
+        assert client.get(path).status_code == 404
 
 
 @pytest.fixture
@@ -71,20 +73,31 @@ def test_a_missing_extra_is_named() -> None:
     )
 
 
-def test_an_unknown_endpoint_fails_at_start() -> None:
-    """An rq-dashboard with an endpoint that we do not replace is refused: it would act behind our back."""
+def test_an_endpoint_that_is_new_is_not_served(caplog: pytest.LogCaptureFixture) -> None:
+    """It would act behind our back: it answers 404, and the log says so once."""
     blueprint = _copy_of_rq_dashboard()
-    blueprint.add_url_rule("/new", "new_action", lambda: "")
-    with pytest.raises(
-        ConfigError, match=r"rq-dashboard [\d.]+ does not fit: endpoints new_action .* Install "
-    ):
-        mount(Flask("app"), blueprint, Views(OFFLINE, WebPages(OFFLINE)))
+    blueprint.add_url_rule("/new", "new_action", lambda: "acted")
+    blueprint.before_app_request(lambda: "acted before")
+    app = Flask("app")
+    mount(app, blueprint, Views(OFFLINE, WebPages(OFFLINE)))
+    for _ in range(2):
+        assert app.test_client().get("/new").status_code == 404
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert re.fullmatch(
+        r"rq-dashboard [\d.]+ has new endpoints, which answer 404: new_action", record.message
+    )
 
 
-def test_a_missing_endpoint_fails_at_start() -> None:
-    """An rq-dashboard that lost an endpoint is refused: its pages would be dead."""
-    with pytest.raises(ConfigError, match="does not fit: endpoints job_info "):
-        mount(Flask("app"), _copy_of_rq_dashboard(without="job_info"), Views(OFFLINE, WebPages(OFFLINE)))
+@pytest.mark.parametrize("endpoint", ["job_info", "requeue_all"])
+def test_an_endpoint_that_is_gone_is_missed_where_we_show_something(endpoint: str) -> None:
+    """Without one that shows, its URLs would be dead: no start. An action would be refused anyway."""
+    app, blueprint = Flask("app"), _copy_of_rq_dashboard(without=endpoint)
+    if endpoint == "requeue_all":
+        mount(app, blueprint, Views(OFFLINE, WebPages(OFFLINE)))
+    else:
+        with pytest.raises(ConfigError, match=r"rq-dashboard [\d.]+ has no endpoint job_info\. Install "):
+            mount(app, blueprint, Views(OFFLINE, WebPages(OFFLINE)))
 
 
 def _copy_of_rq_dashboard(*, without: str = "") -> Blueprint:
