@@ -1,7 +1,7 @@
-"""distq's queues in rq-dashboard's pages, for people on call.
+"""distq's queues as web pages, for people on call.
 
-rq-dashboard gives URLs, templates and scripts; what they show comes from an Inspector alone, and no code
-of rq ever talks to Redis. Without a login it is only reachable from its own machine.
+rq-dashboard gives URLs; what they show comes from an Inspector alone, and no code of rq ever talks to Redis.
+Without a login it is only reachable from its own machine.
 """
 
 from distq.errors import ConfigError

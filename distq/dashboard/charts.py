@@ -5,6 +5,7 @@ hears the page, and a table behind it. Nothing is said by style attributes, whic
 """
 
 from collections.abc import Iterable, Sequence
+from math import inf
 from typing import NamedTuple
 
 from markupsafe import Markup, escape
@@ -71,11 +72,19 @@ def depth(info: QueueInfo) -> Markup:
 
 
 def lines(
-    name: str, title: str, times: Sequence[float], series: Sequence[Series], *, unit: str = "", now: float
+    name: str,
+    title: str,
+    times: Sequence[float],
+    series: Sequence[Series],
+    *,
+    unit: str = "",
+    now: float,
+    step: float = inf,
 ) -> Markup:
     """Draw values over time, a line each with its name at the end; a gap where there is no value.
 
-    ``times`` are seconds since the epoch; ``unit`` "s" writes values as durations.
+    ``times`` are seconds since the epoch, ``step`` apart while something runs: no line leads over longer than
+    three steps. ``unit`` "s" writes values as durations.
     """
     shown = [each for each in series if any(value is not None for value in each.values)]
     most = max((value for each in shown for value in each.values if value is not None), default=0.0)
@@ -90,7 +99,7 @@ def lines(
     shapes = [_grid(top, unit), *_axis(begin, end, now)]
     ends: list[tuple[float, Series, float]] = []
     for each in shown:
-        for stretch in _stretches(times, each.values):
+        for stretch in _stretches(times, each.values, step):
             points = " ".join(_points([place(moment, value) for moment, value in stretch]))
             shapes.append(Markup('<polyline class="line line-{}" points="{}"/>').format(each.name, points))
         last = next(value for value in reversed(each.values) if value is not None)
@@ -260,15 +269,16 @@ def _points(places: Sequence[tuple[float, float]]) -> Iterable[str]:
     return (f"{x:.1f},{y:.1f}" for x, y in places)
 
 
-def _stretches(times: Sequence[float], values: Sequence[float | None]) -> Iterable[list[tuple[float, float]]]:
-    """Yield the values between two gaps, with their times."""
+def _stretches(
+    times: Sequence[float], values: Sequence[float | None], step: float
+) -> Iterable[list[tuple[float, float]]]:
+    """Yield the values between two gaps, with their times; ``step`` as in ``lines``."""
     stretch: list[tuple[float, float]] = []
     for moment, value in zip(times, values, strict=True):
-        if value is None:
-            if stretch:
-                yield stretch
+        if stretch and (value is None or moment - stretch[-1][0] > 3 * step):
+            yield stretch
             stretch = []
-        else:
+        if value is not None:
             stretch.append((moment, value))
     if stretch:
         yield stretch

@@ -79,7 +79,7 @@ class WebPages:
             rows=rows,
             total=total,
             pages=_pages(page, last),
-            pictures=pictures.of_queue(found, view.now),
+            pictures=pictures.of_queue(found, view.now, pictures.STRETCHES[stretch][1]),
             stretch=stretch,
             stretches=pictures.STRETCHES,
             orders=ORDERS,

@@ -1,6 +1,7 @@
 """Which pictures the pages show of a queue's present and past."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from markupsafe import Markup
 
@@ -12,8 +13,8 @@ STRETCHES = {"hour": (3600.0, 10.0), "day": (86_400.0, 300.0), "week": (7 * 86_4
 """How far back a queue's pictures go, and for how many seconds a sample stands there."""
 
 
-def of_queue(found: QueueView, now: float) -> list[Markup]:
-    """Draw how many items are in each state, and what was in the past as far as samples go back."""
+def of_queue(found: QueueView, now: float, step: float) -> list[Markup]:
+    """Draw how many items are in each state, and the past as far as samples go back, ``step`` s apart."""
     drawn = [charts.depth(found.info)]
     if len(found.past) < 2:
         return drawn
@@ -34,22 +35,16 @@ def of_queue(found: QueueView, now: float) -> list[Markup]:
     ]
     waiting = [line("p50", lambda sample: sample.waiting_p50), line("p99", lambda sample: sample.waiting_p99)]
     working = [line("p50", lambda sample: sample.working_p50), line("p99", lambda sample: sample.working_p99)]
+    failing = [line("failing", lambda sample: sample.failing)]
+    waited = [line("waited", lambda sample: sample.waited or 0.0, "waited")]
+    draw = partial(charts.lines, times=times, now=now, step=step)
     drawn += [
-        charts.lines("past-depth", "Items by state", times, depths, now=now),
-        charts.lines("past-rates", "Reconciles a second", times, rates, now=now),
-        charts.lines(
-            "past-failing", "Failing items", times, [line("failing", lambda sample: sample.failing)], now=now
-        ),
-        charts.lines(
-            "past-waited",
-            "Longest wait",
-            times,
-            [line("waited", lambda sample: sample.waited or 0.0, "waited")],
-            unit="s",
-            now=now,
-        ),
-        charts.lines("past-waiting", "Waiting time", times, waiting, unit="s", now=now),
-        charts.lines("past-working", "Working time", times, working, unit="s", now=now),
+        draw("past-depth", "Items by state", series=depths),
+        draw("past-rates", "Reconciles a second", series=rates),
+        draw("past-failing", "Failing items", series=failing),
+        draw("past-waited", "Longest wait", series=waited, unit="s"),
+        draw("past-waiting", "Waiting time", series=waiting, unit="s"),
+        draw("past-working", "Working time", series=working, unit="s"),
     ]
     return drawn
 

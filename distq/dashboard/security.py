@@ -11,7 +11,10 @@ from flask import Flask, Response, abort, request
 from distq.dashboard.gate import Gate
 
 LARGEST_BODY = 1024 * 1024
-"""Bytes of a request: a page of the longest keys, all of them selected, takes 600 KiB."""
+"""Bytes of a repair: a page of the longest keys, all of them selected, takes 600 KiB."""
+
+LARGEST_FORM = 24 * 1024
+"""Bytes of any other request: the longest name, password and way back to log in take 18 KiB."""
 
 _HEADERS = {
     "Cache-Control": "no-store",

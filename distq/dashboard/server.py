@@ -19,8 +19,8 @@ from distq.inspector import Inspector
 logger = logging.getLogger("distq.dashboard")
 
 
-MOST_CONNECTIONS = 100
-"""Connections at a time; a browser has six."""
+MOST_CONNECTIONS = 500
+"""Connections at a time; a browser has six. Who is closed to make room gets a reset instead of an answer."""
 
 
 class _Channel(HTTPChannel):  # type: ignore[misc]  # waitress has no types
@@ -52,6 +52,7 @@ def create_server(
         max_request_header_size=32768,  # an id of the longest key takes 3 KiB
         max_request_body_size=LARGEST_BODY,
         connection_limit=2 * MOST_CONNECTIONS,  # at which it would take nobody: there is room before
+        asyncore_use_poll=True,  # select() knows no file above 1,023
         channel_timeout=30,
     )
     server.channel_class = _Channel

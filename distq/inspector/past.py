@@ -53,8 +53,8 @@ def _quantile(durations: Durations, share: float) -> float | None:
 
 
 def _rates(before: StoredSample | None, sample: StoredSample) -> tuple[float | None, float | None]:
-    """Return what was done and what failed a second; nothing where the totals began anew."""
-    if before is None or sample.done < before.done or sample.failed < before.failed:
+    """Return what was done and what failed a second; nothing where the totals began anew, or after a gap."""
+    if before is None or sample.after_gap or sample.done < before.done or sample.failed < before.failed:
         return None, None
     seconds = sample.at - before.at
     return round((sample.done - before.done) / seconds, 3), round(

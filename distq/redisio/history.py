@@ -18,6 +18,7 @@ is paused, the totals then, and the durations since the line before.
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from distq.redisio.durations import WORD, Durations
 from distq.redisio.queue_store import QueueStore
@@ -47,6 +48,9 @@ class Ring:
         return f"{self.name} {number % self.chunks}"
 
 
+_MISSED = 3
+"""Periods without a sample, of which one at most is missing while anything runs."""
+
 FINE = Ring("10s", 10, 30, 289)
 COARSE = Ring("5m", 300, 12, 193)
 
@@ -72,6 +76,8 @@ class StoredSample:
     failed: int
     waiting: Durations
     working: Durations
+    after_gap: bool = False
+    """Whether samples are missing between this one and the one before: nothing ran that could note them."""
 
 
 def samples(store: QueueStore, since: float, until: float, *, every: float) -> Read[list[StoredSample]]:
@@ -89,7 +95,12 @@ def samples(store: QueueStore, since: float, until: float, *, every: float) -> R
     found = read[COARSE] | read[FINE]
     if (first := min(read[FINE], default=None)) in read[COARSE]:
         found[first] = read[COARSE][first]  # whose durations begin where the coarse one before it ends
-    return _thinned([found[at] for at in sorted(found)], every)
+    thinned = _thinned([found[at] for at in sorted(found)], every)
+    for place, (before, sample) in enumerate(pairwise(thinned), 1):
+        ring = FINE if before.at in read[FINE] else COARSE
+        if sample.at - before.at > _MISSED * max(every, ring.period):
+            thinned[place] = replace(sample, after_gap=True)
+    return thinned
 
 
 def _parse(chunk: bytes | None, number: int) -> Iterator[StoredSample]:

@@ -73,6 +73,15 @@ def test_lines_bear_their_names_and_their_last_values() -> None:
     assert "failed" not in picture
 
 
+def test_a_time_without_samples_is_a_gap() -> None:
+    """Where nothing ran and nothing was noted, no line leads over it."""
+    times = [NOW - 500, NOW - 490, NOW - 470, NOW - 20, NOW - 10, NOW]
+    depths = Series("ready", [1.0, 2.0, 2.0, 9.0, 9.0, 9.0])
+    picture = charts.lines("depth", "Depth", times, [depths], now=NOW, step=10)
+    assert [len(points.split()) for points in re.findall(r'points="([^"]+)"', picture)] == [3, 3]
+    assert charts.lines("depth", "Depth", times, [depths], now=NOW, step=300).count("<polyline") == 1
+
+
 def test_a_value_between_gaps_is_seen() -> None:
     """Where something was claimed once in a while, each time is a short line, and the last is no news."""
     times = [NOW - 50 + 10 * step for step in range(6)]

@@ -4,10 +4,13 @@ import logging
 import platform
 import re
 from importlib.metadata import version
+from io import BytesIO
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from flask import Flask
+from werkzeug.formparser import FormDataParser
 
 from distq.dashboard import Gate, create_app
 from distq.dashboard.attempts import OF_NAME
@@ -21,6 +24,7 @@ from tests.dashboard.test_users import file_of
 from tests.dashboard.visitor import PASSWORD, Visitor
 
 HASH = hash_password(PASSWORD)
+ACT = "/queues/foos/actions/pause"
 IN, OUT = 503, 302
 """What a page answers to who is let in, since Redis does not answer; and to who has to log in."""
 
@@ -138,6 +142,50 @@ def test_a_wrong_password_opens_nothing(app: Flask, name: str, password: str) ->
     assert "Name or password is wrong." in answer.text
     assert "Set-Cookie" not in answer.headers or "id" not in answer.headers["Set-Cookie"]
     assert visitor.get("/").status_code == OUT
+
+
+FIELDS = ("a&" * 500_000, "application/x-www-form-urlencoded")
+PARTS = (
+    "--b\r\nContent-Disposition: form-data; name=name\r\n\r\n" + "x" * 900_000,
+    "multipart/form-data; boundary=b",
+)
+
+
+@pytest.mark.parametrize("large", [FIELDS, PARTS], ids=["fields", "parts"])
+@pytest.mark.parametrize("name", [None, "bob", "ada"])
+def test_nobody_is_read_a_large_form_of_who_may_not_repair(
+    app: Flask, monkeypatch: pytest.MonkeyPatch, name: str | None, large: tuple[str, str]
+) -> None:
+    """It is refused by its length, or for want of one, before it is parsed; only a repair may be large."""
+    form, kind = large
+    visitor = Visitor(app)
+    if name:
+        visitor.log_in(name)
+    parsed: list[object] = []
+    monkeypatch.setattr(FormDataParser, "parse", lambda *_, **__: parsed.append(1))
+    closed = 413 if name else 401
+    for path, status in {"/login": 413, "/logout": closed, "/nowhere": closed, ACT: closed}.items():
+        if (name, path) == ("ada", ACT):
+            continue
+        answer = visitor.client.post(path, data=form, content_type=kind, headers=visitor.headers)
+        assert answer.status_code == status
+        stream = visitor.client.post(
+            path,
+            input_stream=BytesIO(form.encode()),
+            content_type=kind,
+            headers=visitor.headers,
+            environ_overrides={"wsgi.input_terminated": True, "HTTP_TRANSFER_ENCODING": "chunked"},
+        )
+        assert stream.status_code == (411 if status == 413 else status)
+    assert parsed == []
+
+
+def test_the_longest_login_is_no_large_form(app: Flask) -> None:
+    """The longest name, password and way back that a browser sends are read."""
+    onward = "/queues/foos?state=dead&match=" + quote("é" * 512)
+    answer = Visitor(app).log_in("\N{DROMEDARY CAMEL}" * 64, "\N{DROMEDARY CAMEL}" * 1024, next=onward)
+    assert answer.status_code == 403
+    assert quote("é" * 512) in answer.text
 
 
 def test_guessing_is_slowed_down(app: Flask) -> None:

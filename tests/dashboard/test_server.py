@@ -4,6 +4,8 @@ import http.client
 import json
 import signal
 import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -73,6 +75,39 @@ def test_slow_clients_do_not_keep_people_waiting(served: str) -> None:
     with slow_clients(where.hostname or "", where.port or 0):
         for _ in range(20):
             assert get(served, "/0/data/queues.json")["queues"] is not None
+
+
+@pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True)
+def test_two_hundred_at_once_are_all_answered(served: str) -> None:
+    """Each of 200 who came and then ask together gets an answer, and none a reset."""
+    where = urlsplit(served).netloc
+    clients = [http.client.HTTPConnection(where, timeout=60) for _ in range(200)]
+    together = threading.Barrier(len(clients))
+
+    def ask(client: http.client.HTTPConnection) -> int:
+        client.connect()
+        together.wait(60)  # all are connected before the first of them asks
+        client.request("GET", "/0/data/queues.json")
+        with closing(client):
+            return client.getresponse().status
+
+    with ThreadPoolExecutor(len(clients)) as pool:
+        assert set(pool.map(ask, clients)) == {200}
+
+
+@pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True)
+def test_a_large_form_of_a_stranger_is_refused_in_chunks_too(
+    connection: Connection, redis_server: EmbeddedValkey, tmp_path: Path
+) -> None:
+    """Without a length it is counted while it comes, and not parsed."""
+    users = file_of(tmp_path, f"ada:repair:{NOBODYS}")
+    with (
+        dashboard(redis_server, "--users", str(users)) as url,
+        closing(http.client.HTTPConnection(urlsplit(url).netloc, timeout=30)) as client,
+    ):
+        chunks = (b"a&" * 5_000 for _ in range(10))
+        client.request("POST", "/login", body=chunks)  # an iterable is sent in chunks
+        assert client.getresponse().status == 413
 
 
 def get(url: str, path: str) -> Any:

@@ -110,6 +110,25 @@ def test_what_is_settled_outlives_its_session(past: Past) -> None:
     assert first.done_per_second is None
 
 
+def test_a_rate_over_a_time_when_nothing_ran_is_none(past: Past) -> None:
+    """The first sample after minutes without any has totals, and no rate that is spread over them."""
+    past.beat(10)
+    past.beat(10, done=1)
+    past.beat(20, done=3)
+    past.beat(240, done=27)
+    past.beat(10, done=28)
+    assert [each.done_per_second for each in past.samples()] == [None, 0.1, 0.1, None, 0.1]
+    assert [each.failed_per_second for each in past.samples()] == [None, 0.0, 0.0, None, 0.0]
+    assert None in [each.done_per_second for each in past.samples(every=60)][1:]
+    for _ in range(2 * DAY // 300):
+        past.beat(300, done=28)
+    rates = [each.done_per_second for each in past.samples(back=3 * DAY, every=300)]
+    assert rates.count(None) <= 2, "where only one in five minutes is left, each of them is none too far"
+    past.beat(2 * 3600, done=40)
+    assert past.samples(back=3 * DAY, every=300)[-1].done_per_second is None
+    assert past.samples(back=3 * DAY, every=3600)[-1].done_per_second is not None
+
+
 def test_a_day_is_kept_by_tens_of_seconds_and_a_week_more_by_five_minutes(past: Past) -> None:
     """And nothing beyond: the oldest gives way, whatever the queue does."""
     for _ in range(10 * DAY // 300):
