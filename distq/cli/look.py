@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from distq.inspector import Inspector, ItemInfo, QueueInfo, StreamInfo
 
 NO_QUEUE = 'nothing was ever added to it. See "distq queues".'
+LONGEST_INTERVAL = 86400.0
+"""Seconds between two looks at most; the system's sleep has an end, too."""
 STATES = click.Choice(["ready", "delayed", "processing", "dead", "dirty"])
 QUEUE_COLUMNS = [
     "QUEUE",
@@ -117,7 +119,7 @@ def queues(
             _exit_if_broken(found)
             return
         sys.stdout.flush()
-        time.sleep(interval)
+        time.sleep(min(interval, LONGEST_INTERVAL))
 
 
 def _print_queues(found: "Sequence[QueueInfo]", now: float, as_json: bool) -> None:
@@ -189,7 +191,7 @@ def items(
     require_queue(eye, queue)
     found: Iterator[ItemInfo]
     if all_items:
-        found = islice(eye.each_item(queue, **chosen), offset, None)
+        found = islice(eye.each_item(queue, **chosen), min(offset, sys.maxsize), None)
     else:
         found = iter(eye.items(queue, limit=limit, offset=offset, **chosen))
     tally = _Tally(found, None if all_items else limit)

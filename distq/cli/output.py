@@ -4,13 +4,15 @@ Results go to stdout, notes to stderr. Keys and errors come from anywhere, so co
 in them are escaped before a terminal sees them.
 """
 
+import errno
 import json
 import os
 import shutil
 import sys
 import threading
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from functools import cache
 from itertools import islice
@@ -28,6 +30,9 @@ _NUMBERS |= {"PRIORITY", "FAILURES", "PID", "UP", "HEARTBEAT", "DONE", "FAILED",
 _COLOURS = {"dead": "red", "processing": "green", "delayed": "yellow"}
 _ALIGNED = 500
 """Rows that are aligned with each other."""
+
+_LOST = {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+"""Why stdout takes no more."""
 
 _UNPRINTABLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
@@ -130,6 +135,33 @@ def _moments(record: type) -> frozenset[str]:
 
 def note(text: str) -> None:
     """Print something for people beside the result; a full pipe that has no reader keeps no one waiting."""
-    printing = threading.Thread(target=click.echo, args=[text], kwargs={"err": True}, daemon=True)
-    printing.start()
-    printing.join(NOTE_TIME)
+    telling = threading.Thread(target=_tell, args=[text], daemon=True)
+    telling.start()
+    telling.join(NOTE_TIME)
+
+
+def _tell(text: str) -> None:
+    with suppress(OSError):  # its reader went away, or a disk is full
+        click.echo(text, err=True)
+
+
+class OutputLost(click.ClickException):
+    """A result that stdout did not take."""
+
+    exit_code = 2
+
+
+@contextmanager
+def printing() -> Iterator[None]:
+    """Print results: a reader who leaves, as ``head`` does, ends it quietly, a full disk by OutputLost."""
+    try:
+        yield
+        sys.stdout.flush()
+    except OSError as error:
+        if error.errno not in _LOST:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is still to be flushed
+        if isinstance(error, BrokenPipeError):
+            raise click.exceptions.Exit(0) from None
+        why = str(error.strerror).lower()
+        raise OutputLost(f"cannot print: {why}. Make room, or let stdout lead elsewhere.") from None

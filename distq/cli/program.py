@@ -1,14 +1,15 @@
 """The program ``distq``: its commands, and how each way of ending becomes an exit status.
 
 0: done. 1: no (a check failed, there is no such item, a question was answered with no). 2: usage,
-configuration or connection. 3: stopped before all was settled. 4: only a restart helps. 130: Ctrl-C.
-Errors are one line on stderr, without a traceback.
+configuration, connection, or a full disk below the result. 3: stopped before all was settled. 4: only a
+restart helps. 130: Ctrl-C. Errors are one line on stderr, without a traceback.
 """
 
 import os
 import sys
 import threading
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import click
@@ -21,7 +22,7 @@ from distq.cli.demo.command import demo
 from distq.cli.init.command import init
 from distq.cli.look import items, leader, queues, workers
 from distq.cli.manifests.command import manifests
-from distq.cli.output import escape, note
+from distq.cli.output import escape, note, printing
 from distq.cli.pausing import pause, resume
 from distq.cli.repair import add, delete, park, requeue, resync
 from distq.cli.run import informer, run, worker
@@ -66,21 +67,17 @@ class CommandGroup(click.Group):
         if not args and not ctx.resilient_parsing:  # completion asks what there is
             click.echo(ctx.get_help(), err=True)
             ctx.exit(2)
-        return super().parse_args(ctx, args)
+        with printing():  # the help, or the version
+            return super().parse_args(ctx, args)
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run the command line; raise SystemExit with its status."""
         sys.exit(self._status(*args, **{"prog_name": "distq", **extra, "standalone_mode": False}))
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the chosen command; a reader who leaves early, as ``head`` does, is no error."""
-        try:
-            result = super().invoke(ctx)
-            sys.stdout.flush()
-        except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            ctx.exit(0)
-        return result
+        """Run the chosen command."""
+        with printing():
+            return super().invoke(ctx)
 
     def _status(self, *args: Any, **extra: Any) -> int:
         try:
@@ -105,6 +102,7 @@ class CommandGroup(click.Group):
 
 def run_program() -> None:
     """Run the command line as a program of its own, which ends at the latest when what hangs had its time."""
+    _open_standard_streams()
     try:
         main()
     except SystemExit as end:
@@ -113,6 +111,13 @@ def run_program() -> None:
         cut.daemon = True
         cut.start()
         raise
+
+
+def _open_standard_streams() -> None:
+    """Let what is printed to a closed stream go nowhere: its number would be the next file's, or socket's."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115  # for the life of the process
 
 
 def _flush() -> None:

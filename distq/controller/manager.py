@@ -171,7 +171,7 @@ class Manager:
                 )
                 for controller in self._controllers
             ]
-        self._say_purposes()
+        self._say_purposes(self._lease_name() if informer and watched else "")
         if informer and watched:
             from distq.controller.leading import new_candidate
 
@@ -210,10 +210,10 @@ class Manager:
                 controller.queue.measure(self._metrics)
         return in_redis
 
-    def _say_purposes(self) -> None:
+    def _say_purposes(self, lease: str) -> None:
         """Let each handle say what it claims for, so that no other program takes its keys."""
         for controller in self._controllers:
-            purpose = purpose_of(controller, self._lease_name())
+            purpose = purpose_of(controller, lease)
             if purpose is not None and isinstance(controller.queue, Queue):
                 controller.queue.purpose = PresentPurpose(purpose, self._reach().authorities)
 

@@ -5,6 +5,7 @@ trip, not per answer: a fixed number of them for however many queues, workers an
 more only where a queue is scanned. Repairs check each item's state again inside Redis.
 """
 
+import sys
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 
@@ -135,7 +136,8 @@ class Inspector:
         store = self._store(queue)
         if match == "*" and not failing:
             return run(self._redis, reading.page(store, [state] if state else _STATES, offset, limit))
-        return list(islice(self._scan_items(store, state, match, failing), offset, offset + limit))
+        first, behind = min(offset, sys.maxsize), min(offset + limit, sys.maxsize)
+        return list(islice(self._scan_items(store, state, match, failing), first, behind))
 
     def each_item(
         self, queue: str, *, state: Listing | None = None, match: str = "*", failing: bool = False

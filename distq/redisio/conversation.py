@@ -23,7 +23,11 @@ def converse(
     prefixed = [part for command in commands for part in (("ASKING",), command)] if asking else commands
     # where a signal's handler raises while hiredis packs a number, as on Ctrl-C, the process crashes
     texts = [[repr(part) if type(part) in _NUMBERS else part for part in command] for command in prefixed]
-    connection.send_packed_command(connection.pack_commands(texts))
+    try:
+        packed = connection.pack_commands(texts)
+    except UnicodeEncodeError as error:  # half of a surrogate pair, as an argument that is no UTF-8 becomes
+        raise redis.DataError(f"{error.object!r:.80} is no text that UTF-8 can hold") from None
+    connection.send_packed_command(packed)
     replies: list[Any] = []
     refusal, of_one_key = None, False
     for _ in commands:

@@ -108,15 +108,18 @@ class Admission:
         """Warn once of one that has the same purpose and is another program all the same, or release."""
         for other in others.values():
             theirs = other.purpose
-            if self._mentioned or (theirs.lease, theirs.watches) == (purpose.lease, purpose.watches):
+            other_lease = bool(theirs.lease and purpose.lease) and theirs.lease != purpose.lease
+            other_watches = theirs.watches != purpose.watches
+            if self._mentioned or not (other_lease or other_watches):
                 continue
             self._mentioned = True
             _logger.warning(
-                "queue %s: %s has %s, this process %s; fine in a rolling update, else use another queue",
+                "queue %s: %s has %s, this process %s; fine in a rolling update, else use %s",
                 self._store.name,
                 other.who,
-                _differences(theirs),
-                _differences(purpose),
+                _differences(theirs, lease=other_lease, watches=other_watches),
+                _differences(purpose, lease=other_lease, watches=other_watches),
+                "another queue" if other_watches else "one --lease-name (DISTQ_LEASE_NAME) for both",
             )
 
     def _participants(self, before: int | None) -> Iterator[tuple[str, Participant]]:
@@ -147,8 +150,10 @@ def _named(participant: Participant) -> tuple[str, Purpose]:
     return participant.who, participant.purpose
 
 
-def _differences(purpose: Purpose) -> str:
-    return f"the Lease {purpose.lease:.80} and watches {', '.join(purpose.watches):.200}"
+def _differences(purpose: Purpose, *, lease: bool, watches: bool) -> str:
+    said = [f"the Lease {purpose.lease:.80}"] if lease else []
+    said += [f"watches {', '.join(purpose.watches):.200}"] if watches else []
+    return " and ".join(said)
 
 
 def _taken(queue: str, other: Participant, purpose: Purpose) -> str:

@@ -1,5 +1,7 @@
 """What a handle may be given; anything else is refused with its remedy before it changes something."""
 
+import math
+import sys
 from collections.abc import Sequence
 
 from distq.clock import Clock
@@ -8,7 +10,7 @@ from distq.metrics import MetricsProvider
 from distq.redisio.limits import TURN_LIMIT
 from distq.spans import SpanProvider
 from distq.workqueue.interface import Outcome, Request, Settlement
-from distq.workqueue.rate_limiters import is_delay, is_number
+from distq.workqueue.rate_limiters import TEN_YEARS, is_delay, is_number
 
 LONGEST_WAIT = 4.0
 """Seconds for which an add may wait for replicas; after 5 s no answer has come."""
@@ -25,8 +27,10 @@ def require_settings(
     clock: Clock,
 ) -> None:
     """Raise ConfigError for settings of a handle that cannot work."""
-    if not (is_delay(claim_duration) and claim_duration >= 1.0):
-        raise ConfigError(f"bad claim_duration {claim_duration!r:.80}. Give 1 second or more, as a number.")
+    if not (is_delay(claim_duration) and 1.0 <= claim_duration <= TEN_YEARS):
+        raise ConfigError(
+            f"bad claim_duration {claim_duration!r:.80}. Give seconds, 1 or more, ten years at most."
+        )
     if max_retries is not None and not (_is_whole(max_retries) and max_retries >= 0):
         raise ConfigError(f"bad max_retries {max_retries!r:.80}. Give 0 or more, or None for ever.")
     if revive_dead_after is not None and not (is_delay(revive_dead_after) and revive_dead_after > 0):
@@ -61,7 +65,7 @@ def require_fleet_concurrency(limit: int | None) -> None:
 
 def require_timeout(timeout: float | None) -> None:
     """Raise ConfigError for what is no number of seconds; below 0 is as 0, and infinity as None."""
-    if timeout is not None and not is_number(timeout):
+    if timeout is not None and not (is_number(timeout) and _fits_a_float(timeout)):
         raise ConfigError(f"bad timeout {timeout!r:.80}. Give seconds, or None for ever.")
 
 
@@ -80,6 +84,11 @@ def require_turn(settlements: Sequence[Settlement], want: int) -> None:
         raise ValueError(
             f"a turn of {len(settlements)} settlements and {want} claims: at most {TURN_LIMIT} each way"
         )
+
+
+def _fits_a_float(number: float) -> bool:
+    """Return whether one may reckon with it: some whole numbers are beyond all floats but infinity."""
+    return abs(number) <= sys.float_info.max or abs(number) == math.inf
 
 
 def _is_whole(number: object) -> bool:

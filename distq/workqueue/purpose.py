@@ -15,8 +15,8 @@ class Purpose:
     """What a handle claims for, as its session describes it to others.
 
     ``resource`` is that of the Controller's For. ``cluster`` has a fingerprint of each certificate that
-    vouches for its API server, and nothing where they are unknown. ``lease`` and ``watches`` may differ from
-    one release to the next.
+    vouches for its API server, and nothing where they are unknown. ``lease`` is empty where its process
+    competes for none. ``lease`` and ``watches`` may differ from one release to the next.
     """
 
     resource: str

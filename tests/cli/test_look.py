@@ -210,10 +210,10 @@ def test_a_leader_tells_since_when_and_what_it_failed_on(distq: CommandLine, red
     """And whether it still does; of one of 0.1.0, and of what never failed, there is a dash."""
     Queue("foos", redis).add("a")
     now = redis.now()
-    error = {"error": "secrets is forbidden", "error_at": now - 31}
+    error = {"error": "secrets is forbidden", "error_at": now - 7530}
     abouts: dict[str, dict[str, object]] = {
-        "v1/Fails": {"led_since": now - 3670, **error, "failing_since": now - 252},
-        "v1/Healed": {"led_since": now - 3670, **error},
+        "v1/Fails": {"led_since": now - 3630, **error, "failing_since": now - 11_550},
+        "v1/Healed": {"led_since": now - 3630, **error},
         "v1/Old": {},
     }
     for name, about in abouts.items():
@@ -222,8 +222,8 @@ def test_a_leader_tells_since_when_and_what_it_failed_on(distq: CommandLine, red
         )
     rows = {line.split()[1]: re.split(r"  +", line) for line in distq("leader").stdout.splitlines()[1:]}
     assert [(row[3], row[-1]) for row in rows.values()] == [
-        ("1h1m", "for 4m12s: secrets is forbidden"),
-        ("1h1m", "31s ago: secrets is forbidden"),
+        ("1h0m", "for 3h12m: secrets is forbidden"),
+        ("1h0m", "2h5m ago: secrets is forbidden"),
         ("-", "-"),
     ]
     fails, healed, old = [json.loads(line) for line in distq("leader", "--json").stdout.splitlines()]

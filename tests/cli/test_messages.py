@@ -1,5 +1,7 @@
 """Each mistake gets one line that names the remedy, word for word, exit status 2 and no traceback."""
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from distq.redisio.connection import Connection
 from distq.testing import EmulatedApiServer
 from distq.testing.embedded_valkey import EmbeddedValkey
+from distq.workqueue.queue import Queue
 from tests.cli.conftest import CommandLine
 
 CONTROLLER = """
@@ -187,3 +190,37 @@ def test_bad_settings_are_refused(distq: CommandLine, variable: str, value: str)
     done = distq("worker", "foos", **{variable: value})
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert done.stderr.startswith("distq: bad ")
+
+
+@pytest.mark.parametrize("command", [("items", "foos"), ("requeue", "foos", "--state", "dead", "--yes")])
+def test_a_match_that_is_no_text_is_refused(
+    distq: CommandLine, redis: Connection, command: Sequence[str]
+) -> None:
+    """A byte of another encoding, as a terminal may send it, is one line, and nothing is asked of Redis."""
+    Queue("foos", redis).add("a")
+    result = distq(*command, "--match", os.fsdecode(b"\xff*"))
+    assert result.returncode == 2
+    assert result.stderr.startswith("distq: nothing sent to Redis at ")
+    assert result.stderr.endswith(
+        r": '\udcff*' is no text that UTF-8 can hold. Give plain text and numbers." + "\n"
+    )
+
+
+@pytest.mark.parametrize("of", [(), ("--match", "*a*"), ("--all",)])
+def test_no_number_is_too_large_to_list_from_or_to(
+    distq: CommandLine, redis: Connection, of: Sequence[str]
+) -> None:
+    """A limit or an offset beyond what a machine counts to is as far as anything goes."""
+    queue, many = Queue("foos", redis), "9" * 30
+    queue.add("a")
+    assert distq("items", "foos", "--limit", many, *of).stdout.splitlines()[1:] != []
+    beyond = distq("items", "foos", "--limit", many, "--offset", many, *of)
+    assert (beyond.returncode, beyond.stdout, beyond.stderr) == (0, "", "0 items\n")
+    queue.close()
+
+
+def test_a_limit_that_is_no_whole_number_is_a_usage_error(distq: CommandLine) -> None:
+    """Also one that looks like a number."""
+    result = distq("items", "foos", "--limit", "9e29")
+    assert result.returncode == 2
+    assert "Traceback" not in result.stderr

@@ -288,6 +288,29 @@ def test_other_watches_or_another_lease_are_mentioned_once(
     assert "this process the Lease distq-bars and watches For v1/ConfigMap, Owns v1/Pod;" in said
 
 
+@pytest.mark.parametrize(
+    ("theirs", "ours", "said"),
+    [
+        ("", "distq-foos", None),  # a worker competes for no Lease, and has no option that names one
+        ("distq-foos", "", None),
+        ("mine", "distq-foos", "has the Lease mine, this process the Lease distq-foos; "),
+    ],
+)
+def test_another_queue_is_no_remedy_for_another_lease(
+    make: Make, caplog: pytest.LogCaptureFixture, theirs: str, ours: str, said: str | None
+) -> None:
+    """What watches the same is the same program: its informers compete for one Lease."""
+    old, new = (make(Purpose("v1/ConfigMap", (), lease, ("For v1/ConfigMap",))) for lease in (theirs, ours))
+    old.turn([], 0)
+    new.add("a")
+    with caplog.at_level(logging.WARNING, logger="distq.queue"):
+        assert claimed(new) == ["a"]
+    assert len(caplog.messages) == (said is not None)
+    for message in caplog.messages:
+        assert str(said) in message
+        assert message.endswith("else use one --lease-name (DISTQ_LEASE_NAME) for both")
+
+
 def test_a_look_is_one_round_trip(redis_server: EmbeddedValkey) -> None:
     """Whoever works on the queue, sessions and leaders are read together."""
     connection = CountingConnection(redis_server.url)

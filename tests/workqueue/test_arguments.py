@@ -89,7 +89,7 @@ def _raised(error: BaseException) -> BaseException:
 # What a handle is made of
 
 BAD_SETTINGS: list[dict[str, Any]] = [
-    *({"claim_duration": bad} for bad in ("30", None, True, 0.5, -30, math.nan, math.inf)),
+    *({"claim_duration": bad} for bad in ("30", None, True, 0.5, -30, math.nan, math.inf, 10**400, 1e300)),
     *({"max_retries": bad} for bad in ("3", True, -1, 2.5)),
     *({"max_length": bad} for bad in ("10", True, 0, 2.5)),
     *({"rate_limiter": bad} for bad in (5, "exp", lambda: 1.0)),
@@ -153,7 +153,7 @@ def test_a_turn_takes_settlements_and_a_number(queue: Queue) -> None:
 
 
 @anywhere
-@pytest.mark.parametrize("timeout", ["5", math.nan, True, [1]])
+@pytest.mark.parametrize("timeout", ["5", math.nan, True, [1], 10**400])
 def test_a_timeout_is_a_number_of_seconds(queue: Queue, timeout: Any) -> None:
     """Nothing is claimed, and nothing shut down."""
     queue.add("a")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from distq.cli.help import command
-from distq.cli.look import inspector
+from distq.cli.look import LONGEST_INTERVAL, inspector
 from distq.cli.options import with_settings
 from distq.cli.output import escape
 from distq.cli.progress import bar
@@ -80,7 +80,7 @@ class Top:
             until = time.monotonic() + interval
             while (left := until - time.monotonic()) > 0:
                 self._draw()
-                typed = self._screen.keys(left)
+                typed = self._screen.keys(min(left, LONGEST_INTERVAL))
                 for key in typed:
                     if not self._press(key):
                         return
