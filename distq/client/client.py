@@ -180,8 +180,8 @@ class Client(RawClient):
         """Make these fields of the object's status so, and return it as stored; None removes a field.
 
         ``obj`` is the object as it was read, conditions set in it since then apart: where its status had all
-        of it already, but for zeros that the server does not keep, nothing is asked and ``obj`` returned. Lists,
-        conditions above all, are replaced whole, and so a Conflict where the object has changed since.
+        of it already, but for zeros that the server does not keep, nothing is asked and ``obj`` returned.
+        Lists, conditions above all, are replaced whole, and so a Conflict where the object has changed since.
         """
         return changes.patch_status(self, self._dropped_zeros, obj, status)
 

@@ -269,7 +269,7 @@ def the_image_takes_that(text: str, reader: Reader) -> None:
 
 @runs("import logging")
 def the_queue_of_log_lines_writes_them(text: str, reader: Reader) -> None:
-    """A line that a program logs reaches stderr by the thread of the listener."""
+    """Check that a line that a program logs reaches stderr by the thread of the listener."""
     program = f"{text}\nlogging.warning('one line')\nlistener.stop()\n"
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=True)
