@@ -215,7 +215,9 @@ class Candidate:
         share_list_watches([stream for feed in feeds for stream in feed.streams])
         halt = threading.Event()
         threads = [
-            threading.Thread(target=feed.run, args=(source, halt), name=f"distq-{feed.name}", daemon=True)
+            threading.Thread(
+                target=feed.run, args=(source, halt), name=f"distq-{feed.name}: {source}", daemon=True
+            )
             for feed in feeds
             for source in feed.sources
         ]

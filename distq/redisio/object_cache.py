@@ -59,12 +59,10 @@ class ObjectCache:
         self._partly = partly
 
     def get(self, name: str) -> CachedObject | None:
-        """Return one object, in one round trip."""
+        """Return one object, in one round trip: the end of a list comes before it or after it."""
         field = bytes_of(name)
-        # the stream's record last: what it says of the cache was then true of what was read
-        record, stream = self._store.read(("HGET", "cache", field), ("HGET", "streams", self.stream))
-        self._require(stream)
-        return object_of(field, record)
+        (found,) = self._pages(_ALL, field, field + b"\0")
+        return found[0] if found else None
 
     def pages(self, namespace: str | None = None) -> Iterator[list[CachedObject]]:
         """Yield all objects, or those of a namespace, in the order of their names, some at a time.

@@ -15,6 +15,7 @@ from distq.controller.stream.stream_cleanup import StreamCleanup
 from distq.controller.stream.stream_source import StreamSource
 from distq.controller.watches import Every, For, Object, Watch, Watches
 from distq.errors import LeaseLost
+from distq.redisio.queue_store import QueueStore
 from distq.redisio.stream_store import StreamStore, stream_records
 from distq.testing.fake_clock import FakeClock
 from distq.workqueue.queue import Queue
@@ -249,6 +250,27 @@ def test_every_outlives_its_function(scene: Scene) -> None:
     thread.join(10)
 
 
+def test_every_leaves_parked_items_alone(scene: Scene) -> None:
+    """They stay so until their object changes, or somebody requeues them; a plain add revives them."""
+    clock, queue, store = FakeClock(), Queue(QUEUE, scene.connection), QueueStore(scene.connection, QUEUE)
+    for key in ("parked", "alive"):
+        queue.add(key)
+    assert store.park(["parked"], "by hand") == 1
+    scene.take()
+    period = PeriodicSource(Every(60, lambda: ["parked", "alive"]), queue, config(scene, clock=clock))
+    stop = threading.Event()
+    thread = threading.Thread(target=period.run, args=(stop,), daemon=True)
+    thread.start()
+    for _ in range(2):
+        eventually(lambda: clock.waiters() == 1 and scene.take() == {"alive": LOW})
+        clock.step(60)
+    assert store.requeue(["parked"]) == 1
+    eventually(lambda: scene.take().keys() == {"parked", "alive"})
+    stop.set()
+    clock.step(60)
+    thread.join(10)
+
+
 def test_every_refuses_a_text_for_a_list(scene: Scene) -> None:
     """Its letters would be enqueued, and nobody would hear of it."""
     clock = FakeClock()
@@ -274,3 +296,19 @@ def test_every_is_for_the_leader_alone(scene: Scene) -> None:
     with pytest.raises(LeaseLost):
         period.run(threading.Event())
     assert scene.pending() == {}
+
+
+def test_each_source_has_a_name_of_its_own(scene: Scene) -> None:
+    """The log says by it what was left behind at the end of a term."""
+    watches: list[Watch] = [
+        For("v1/ConfigMap", namespaces=["a", "b"]),
+        Watches("v1/ConfigMap", lambda _: [], label_selector="app=web"),
+        Every(60, list),
+    ]
+    assert list(map(str, sources(watches, Queue(QUEUE, scene.connection), config(scene)))) == [
+        "For v1/ConfigMap in a",
+        "For v1/ConfigMap in b",
+        "Watches v1/ConfigMap app=web",
+        "Every 60 s",
+        "streams no longer watched",
+    ]

@@ -76,6 +76,29 @@ def pod(name: str, version: int | str, *owners: str) -> CachedObject:
 # Reading
 
 
+def test_a_read_by_key_is_not_torn_by_the_end_of_a_list(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An object that the list brought is not missing where the cache is already complete."""
+    scene.commit(step_of("100", "list"), clear_cache=True, about={})
+    pipeline, left = Connection.pipeline, [pod("a/one", 7)]
+
+    def one_by_one(connection: Connection, commands: Any, **more: Any) -> list[Any]:
+        replies = []
+        for command in commands:
+            replies += pipeline(connection, [command], **more)
+            if left:
+                scene.commit("110", left.pop())
+        return replies
+
+    monkeypatch.setattr(Connection, "pipeline", one_by_one)
+    try:
+        found = scene.cache.get("a/one")
+    except CacheIncomplete:
+        return
+    assert found is not None
+
+
 def test_an_object_is_read_as_it_was_put(scene: Scene) -> None:
     """With its version and bytes; None where there is none."""
     assert scene.cache.get("a/one") == CachedObject("a/one", "7", b'{"version":7}')

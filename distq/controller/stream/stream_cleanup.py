@@ -29,6 +29,9 @@ class StreamCleanup:
         self._watched = watched
         self._config = config
 
+    def __str__(self) -> str:
+        return "streams no longer watched"
+
     def run(self, stop: threading.Event) -> None:
         """Enqueue the keys of all objects that such streams knew, then remove them; try until it is done."""
         backoff = Backoff(self._config.clock)

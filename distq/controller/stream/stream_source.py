@@ -11,6 +11,7 @@ import math
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -26,7 +27,7 @@ from distq.controller.stream.relist import Replacement, Resync
 from distq.controller.stream.resync_schedule import ResyncSchedule
 from distq.controller.stream.routing import Router, RoutingError, parked_as_of
 from distq.controller.stream.source_config import SourceConfig
-from distq.controller.watches import ResourceWatch
+from distq.controller.watches import ResourceWatch, title
 from distq.errors import DistqError
 from distq.informer.listwatch import ListerWatcher, ListWatch
 from distq.informer.reflector import Reflector
@@ -107,6 +108,9 @@ class StreamSource:
         finally:
             self._leave()
             self._went_on_at = math.inf
+
+    def __str__(self) -> str:
+        return title(replace(self._watch, namespaces=[self.namespace] if self.namespace else None))
 
     def name(self) -> str:
         """Return the stream's name in Redis: the same for all who watch the same for the same queue."""

@@ -1,0 +1,33 @@
+"""What a stream that hands over objects lets others know of it."""
+
+import threading
+
+from distq.controller.cached import handing_over
+from distq.controller.cached.handing_over import HandingOver, Place
+
+PODS, MAPS, NODES = (Place("foos", kind, None) for kind in ("pods", "maps", "nodes"))
+
+
+def stream(place: Place) -> HandingOver:
+    """Return what a stream of a place is just handing over."""
+    return HandingOver(place, threading.Event(), None)
+
+
+def test_two_streams_of_one_place_wait_at_the_same_time() -> None:
+    """That of a term that ended, and of the next one: neither ends the wait of the other."""
+    old, new, other = stream(PODS), stream(PODS), stream(MAPS)
+    with new.waiting_for(MAPS):
+        with old.waiting_for(MAPS):
+            assert other.waits_for_itself(PODS)
+        assert other.waits_for_itself(PODS)
+        assert handing_over.is_waiting(PODS)
+    assert not other.waits_for_itself(PODS)
+    assert not handing_over.is_waiting(PODS)
+
+
+def test_a_wait_leads_back_through_others() -> None:
+    """However many streams stand in between, and only where it does."""
+    with stream(PODS).waiting_for(MAPS), stream(MAPS).waiting_for(NODES):
+        assert stream(NODES).waits_for_itself(PODS)
+        assert stream(PODS).waits_for_itself(PODS)
+        assert not stream(PODS).waits_for_itself(NODES)
