@@ -61,7 +61,7 @@ def create_app(inspector: Inspector, gate: Gate | None = None) -> Flask:
     wording.teach(app)
     app.context_processor(about)
     protect(app, gate)
-    logins = Logins(gate)
+    logins = Logins(gate, inspector)
     logins.install(app)
     LoginPages(gate, logins, Attempts(), KnownBrowsers(app, gate)).install(app)
     Actions(inspector, logins).install(app)

@@ -12,6 +12,7 @@ from distq.dashboard.known_browsers import KnownBrowsers
 from distq.dashboard.logins import Logins
 from distq.dashboard.onward import local_path
 from distq.dashboard.users import is_name
+from distq.errors import RedisError
 
 
 class LoginPages:
@@ -57,7 +58,10 @@ class LoginPages:
     def log_out(self) -> ResponseReturnValue:
         """Log out who asks."""
         audit("logged out")
-        self._logins.end()
+        try:
+            self._logins.end()
+        except RedisError as error:
+            abort(503, f"This browser is logged out, a copy of its cookie may not be for 12 hours: {error}")
         return redirect(url_for("rq_dashboard.queues_overview"), 303)
 
 

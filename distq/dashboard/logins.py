@@ -7,7 +7,6 @@ browser, browsers say from where a request comes, and GET changes nothing.
 import hashlib
 import hmac
 import secrets
-import threading
 from datetime import timedelta
 from typing import NoReturn
 
@@ -15,15 +14,19 @@ from flask import Flask, Response, abort, flash, g, redirect, request, session, 
 from flask.sessions import SecureCookieSessionInterface
 from flask.typing import ResponseReturnValue
 
-from distq.clock import SYSTEM_CLOCK, Clock
 from distq.dashboard.gate import Gate
 from distq.dashboard.onward import here
 from distq.dashboard.proxies import NAMED
 from distq.dashboard.security import LARGEST_BODY, LARGEST_FORM
 from distq.dashboard.users import Person
+from distq.inspector import Inspector
+from distq.redisio.ended_logins import EndedLogins
 
 LIFETIME = 12 * 3600.0
 """Seconds from a login, or the last message shown, to the next."""
+
+REMEMBERED = int(LIFETIME) + 600
+"""Seconds for which it is remembered that a login was ended: what was asked just before may sign it anew."""
 
 _SAFE = {"GET", "HEAD", "OPTIONS"}
 _OPEN = {"distq.static", "login"}
@@ -51,12 +54,9 @@ class Cookie(SecureCookieSessionInterface):
 class Logins:
     """The logins of people: begins and ends them, and turns away who has none where one is needed."""
 
-    def __init__(self, gate: Gate, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(self, gate: Gate, inspector: Inspector) -> None:
         self._gate = gate
-        self._clock = clock
-        self._ending = threading.Lock()
-        self._ended: dict[str, float] = {}
-        """What people ended, and until when that counts: their cookies may have been copied."""
+        self._inspector = inspector
 
     def install(self, app: Flask) -> None:
         """Ask everybody who they are before anything else is done for them."""
@@ -91,14 +91,17 @@ class Logins:
         g.person = person
 
     def end(self) -> None:
-        """Log out who asks; a copy of their cookie is good for nothing."""
-        now = self._clock.monotonic()
-        with self._ending:
-            ended = {each: until for each, until in self._ended.items() if until > now}
-            if "id" in session:
-                ended[session["id"]] = now + LIFETIME
-            self._ended = ended
+        """Log out who asks: this browser always, and by Redis any copy of its cookie, in each replica.
+
+        Raises RedisError where Redis took no note: then a copy is good until it is too old.
+        """
+        ended = session.get("id")
         session.clear()
+        if ended is not None:
+            self._ended().add(ended, seconds=REMEMBERED)
+
+    def _ended(self) -> EndedLogins:
+        return EndedLogins(self._inspector.connection)
 
     def _come_back(self) -> Response | None:
         """Let who follows another site's link ask again, now from here: then the cookie comes along."""
@@ -108,6 +111,8 @@ class Logins:
         return Response('<!doctype html><meta http-equiv="refresh" content="0"><title>distq</title>')
 
     def _identify(self) -> ResponseReturnValue | None:
+        if request.endpoint == "distq.static":
+            return None
         if (person := self._who()) is not None:
             g.person = person
             return None
@@ -128,11 +133,13 @@ class Logins:
             return gate.named_by_proxy(named)
         if gate.users is None or "id" not in session:
             return None
-        if session["id"] in self._ended:
-            session.clear()  # a page to log in would sign it anew: it would outlive what is remembered here
-            return None
         name = str(session.get("name", ""))
-        return gate.users.person(name) if session.get("mark") == gate.users.mark(name) else None
+        if session.get("mark") != gate.users.mark(name):
+            return None
+        if request.endpoint != "logout" and session["id"] in self._ended():
+            session.clear()  # a page to log in would sign it anew: it would outlive what is remembered
+            return None
+        return gate.users.person(name)
 
     def _refuse_large_forms(self) -> None:
         """Refuse a form by its length before it is parsed: a MiB of fields keeps a core busy for 0.5 s."""

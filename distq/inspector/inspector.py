@@ -59,6 +59,11 @@ class Inspector:
         self._snapshots = Snapshots(self._redis)
 
     @property
+    def connection(self) -> Connection:
+        """Return the Connection by which it looks."""
+        return self._redis
+
+    @property
     def prefix(self) -> str:
         """Return what the names of all keys of these queues begin with."""
         return self._redis.prefix

@@ -24,7 +24,7 @@ one cluster slot. The prefix is ``distq`` unless the settings say another; no ke
     trace       STREAM  what each script did, while somebody wants to know; see ``trace``
 
 ``prefix:queues`` beside them is a HASH of the queues that exist, ``prefix:election:NAME`` one for each
-election in Redis.
+election in Redis, ``prefix:ended_login:ID`` a STRING for each login to the dashboard that somebody ended.
 """
 
 import re
@@ -60,6 +60,11 @@ def queues_key(prefix: str) -> str:
 def election_key(name: str, *, prefix: str) -> str:
     """Return the Redis key of an election's record."""
     return f"{prefix}:election:{name}"
+
+
+def ended_login_key(login: str, *, prefix: str) -> str:
+    """Return the Redis key that says that a login to the dashboard was ended."""
+    return f"{prefix}:ended_login:{login}"
 
 
 def type_of(key: str) -> str:

@@ -6,9 +6,10 @@ cannot judge is the script: who may run some may run any of the same commands on
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from distq.redisio import scripts
-from distq.redisio.keys import election_key, queue_key, queues_key, validate_queue_name
+from distq.redisio.keys import election_key, ended_login_key, queue_key, queues_key, validate_queue_name
 
 _ANY = "*"
 
@@ -19,8 +20,8 @@ class Role:
 
     scripts: tuple[str, ...]
     commands: str
-    elects: bool = False
-    """Whether its keys are elections instead of queues."""
+    keys: Literal["queues", "elections", "logins"] = "queues"
+    """What its keys are."""
 
     def granted(self) -> set[str]:
         """Return all that it may run, as rules without their plus."""
@@ -55,9 +56,11 @@ ROLES = {
         ("add", "add_after", "commit", "delete", "park", "pause", "requeue", "resume", "trace"),
         _LOOK + "hexists",
     ),
-    "candidate": Role(("election/write",), "hmget", elects=True),
+    "candidate": Role(("election/write",), "hmget", keys="elections"),
+    "login": Role((), "exists setex", keys="logins"),
 }
-"""A program that adds; the two sides of a controller; who looks; who repairs as well; a RedisLock."""
+"""A program that adds; the two sides of a controller; who looks; who repairs as well; a RedisLock; a
+dashboard from which people log out."""
 
 
 def user_of(
@@ -85,8 +88,9 @@ def user_of(
 
 def _patterns(role: Role, prefix: str, queues: Sequence[str]) -> Iterator[str]:
     """Yield what the names of its keys match; a queue's name has nothing that a pattern would interpret."""
-    if role.elects:
-        yield election_key(_ANY, prefix=prefix)
+    if role.keys != "queues":
+        key = election_key if role.keys == "elections" else ended_login_key
+        yield key(_ANY, prefix=prefix)
         return
     for queue in map(validate_queue_name, queues) if queues else [_ANY]:
         yield queue_key(queue, _ANY, prefix=prefix)

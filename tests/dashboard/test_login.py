@@ -3,6 +3,7 @@
 import logging
 import platform
 import re
+from collections.abc import Iterator
 from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
@@ -14,19 +15,23 @@ from werkzeug.formparser import FormDataParser
 
 from distq.dashboard import Gate, create_app
 from distq.dashboard.attempts import OF_NAME
+from distq.dashboard.logins import LIFETIME, REMEMBERED
 from distq.dashboard.onward import local_path
 from distq.dashboard.proxies import parse_network
 from distq.dashboard.users import Users, hash_password
 from distq.inspector import Inspector
+from distq.redisio.connection import Connection
+from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.worker import VERSION
 from tests.dashboard.conftest import NOWHERE
 from tests.dashboard.test_users import file_of
 from tests.dashboard.visitor import PASSWORD, Visitor
+from tests.support.redis_servers import server_of
 
 HASH = hash_password(PASSWORD)
 ACT = "/queues/foos/actions/pause"
-IN, OUT = 503, 302
-"""What a page answers to who is let in, since Redis does not answer; and to who has to log in."""
+IN, OUT = 200, 302
+"""What a page answers to who is let in, and to who has to log in."""
 
 
 @pytest.fixture
@@ -35,10 +40,17 @@ def users(tmp_path: Path) -> Path:
     return file_of(tmp_path, f"ada:repair:{HASH}", f"bob:see:{HASH}")
 
 
+@pytest.fixture(scope="module")
+def redis_url() -> Iterator[str]:
+    """Run the Redis that remembers which logins were ended."""
+    with EmbeddedValkey(server=server_of("valkey9")) as server:
+        yield server.url
+
+
 @pytest.fixture
-def app(users: Path) -> Flask:
-    """Make a dashboard that asks for a login, on a Redis that does not answer."""
-    return create_app(Inspector(NOWHERE), Gate(users=Users(users)))
+def app(users: Path, redis_url: str) -> Flask:
+    """Make a dashboard that asks for a login."""
+    return create_app(Inspector(redis_url), Gate(users=Users(users)))
 
 
 CLOSED = [
@@ -276,6 +288,52 @@ def test_a_session_ends_by_logging_out(app: Flask) -> None:
         assert "id" not in session, "the page to log in signed it anew, for twelve hours more"
 
 
+def copied(visitor: Visitor, app: Flask) -> Visitor:
+    """Return another browser, of this replica, with a copy of somebody's cookie."""
+    thief = Visitor(app)
+    for key, cookie in (visitor.client._cookies or {}).items():
+        if not key[-1].endswith("_known"):
+            thief.client.set_cookie(cookie.key, cookie.value)
+    return thief
+
+
+def test_a_session_ends_in_every_replica(connection: Connection, users: Path) -> None:
+    """Who logs out is out in each process with the same secret, as long as a cookie lasts."""
+    gate = Gate(users=Users(users), secret=b"sixteen bytes or more")
+    first, second = (create_app(Inspector(connection), gate) for _ in range(2))
+    visitor, other = Visitor(first), Visitor(first)
+    visitor.log_in("ada")
+    other.log_in("ada")
+    thief = copied(visitor, second)
+    assert thief.get("/").status_code == IN
+    assert connection.execute("KEYS", "*ended*") == []
+    assert visitor.post("/logout").status_code == 303
+    assert thief.get("/").status_code == OUT
+    assert copied(other, create_app(Inspector(connection), gate)).get("/").status_code == IN
+    (key,) = connection.execute("KEYS", "*ended*")
+    assert LIFETIME < connection.execute("TTL", key) <= REMEMBERED
+
+
+def test_without_redis_no_login_is_good_and_a_logout_says_what_it_lacks(users: Path, redis_url: str) -> None:
+    """Which logins were ended is unknown then, so each is refused; a browser that logs out is out."""
+    gate = Gate(users=Users(users), secret=b"sixteen bytes or more")
+    visitor = Visitor(create_app(Inspector(redis_url), gate))
+    visitor.log_in("ada")
+    away = create_app(Inspector(NOWHERE), gate)
+    visitor.token()
+    stranded = copied(visitor, away)
+    for path in ("/", "/workers", "/nowhere", "/login"):
+        answer = stranded.get(path)
+        assert (answer.status_code, "127.0.0.1:1" in answer.text) == (503, True)
+    with stranded.get("/distq/distq.css") as file:
+        assert file.status_code == 200
+    answer = stranded.post("/logout")
+    assert answer.status_code == 503
+    assert "This browser is logged out" in answer.text
+    assert "127.0.0.1:1" in answer.text
+    assert stranded.get("/").status_code == OUT
+
+
 def test_a_session_ends_with_its_line(app: Flask, users: Path) -> None:
     """Another password, another role and no line at all end the sessions of a name."""
     visitor = Visitor(app)
@@ -288,11 +346,11 @@ def test_a_session_ends_with_its_line(app: Flask, users: Path) -> None:
     assert visitor.get("/").status_code == OUT
 
 
-def test_another_secret_ends_all_sessions(users: Path) -> None:
+def test_another_secret_ends_all_sessions(users: Path, redis_url: str) -> None:
     """A cookie that another dashboard signed, or nobody, is none; one of the same secret outlives it."""
     secret = b"sixteen bytes or more"
     first, second, third = (
-        create_app(Inspector(NOWHERE), Gate(users=Users(users), **secrets))  # type: ignore[arg-type]  # as given
+        create_app(Inspector(redis_url), Gate(users=Users(users), **secrets))  # type: ignore[arg-type]  # as given
         for secrets in ({"secret": secret}, {"secret": secret}, {})
     )
     visitor = Visitor(first)
@@ -370,10 +428,10 @@ def test_a_link_of_another_site_finds_who_is_logged_in(app: Flask) -> None:
 
 
 @pytest.fixture
-def behind_proxy(users: Path) -> Flask:
+def behind_proxy(users: Path, redis_url: str) -> Flask:
     """Make a dashboard whose people are named by a proxy on 10.0.0.0/8."""
     return create_app(
-        Inspector(NOWHERE),
+        Inspector(redis_url),
         Gate(
             users=Users(users),
             trusted_header="X-Forwarded-User",

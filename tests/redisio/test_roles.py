@@ -22,6 +22,7 @@ from distq.leaderelection import RedisLock
 from distq.prometheus import PrometheusMetrics
 from distq.redisio import scripts
 from distq.redisio.connection import Connection
+from distq.redisio.ended_logins import EndedLogins
 from distq.redisio.object_cache import CachedObject, CacheIncomplete, ObjectCache
 from distq.redisio.roles import ROLES, user_of
 from distq.redisio.stream_store import StreamStore, stream_records
@@ -176,6 +177,14 @@ def elect(redis: Connection) -> None:
     assert lock.get(timeout=5) == RECORD
 
 
+def log_out(redis: Connection) -> None:
+    """End a login, and ask whether it was ended."""
+    ended = EndedLogins(redis)
+    ended.add("a", seconds=60)
+    assert "a" in ended
+    assert "b" not in ended
+
+
 DOES = {
     "producer": produce,
     "worker": work,
@@ -183,6 +192,7 @@ DOES = {
     "viewer": look,
     "operator": repair,
     "candidate": elect,
+    "login": log_out,
 }
 
 
@@ -283,8 +293,13 @@ def test_an_attacker_with_a_roles_password_gets_no_further(
     role: str, logged_in: LoggedIn, connection: Connection
 ) -> None:
     """No other queue, prefix or database, no command that governs the server; and nothing is changed."""
-    own = "blue:election:leader" if ROLES[role].elects else "blue:{foos}:ready"
-    others = OF_OTHERS | {"blue:{foos}:ready" if ROLES[role].elects else "blue:election:leader"}
+    owned = {
+        "queues": "blue:{foos}:ready",
+        "elections": "blue:election:leader",
+        "logins": "blue:ended_login:a",
+    }
+    own = owned.pop(ROLES[role].keys)
+    others = OF_OTHERS.union(owned.values())
     for key in others:
         connection.execute("ZADD", key, 1, "a")
     before = {key: connection.execute("DUMP", key) for key in others}
