@@ -78,10 +78,8 @@ def owned(client: Client, namespace: str) -> Object:
     return found
 
 
-def test_delete_gives_a_pod_its_time(api_server: ApiServer, client: Client, namespace: str) -> None:
+def test_delete_gives_a_pod_its_time(client: Client, namespace: str) -> None:
     """A running Pod gets ``grace_period`` seconds to end; 0 ends it at once."""
-    if api_server.kind == "emulator":
-        pytest.skip("the emulated server runs no Pods, and deletes them at once")
     container = {"name": "web", "image": "nginx"}
     about = {"name": "web", "namespace": namespace}
     spec = {"containers": [container], "nodeName": "somewhere"}

@@ -197,6 +197,12 @@ COLUMNS = [
     {"name": "First", "type": "string", "jsonPath": ".spec.list[0]"},
     {"name": "All", "type": "string", "jsonPath": ".spec.list"},
     {"name": "Label", "type": "string", "jsonPath": ".metadata.labels['example\\.com/a']"},
+    {"name": "One", "type": "string", "jsonPath": '.spec.map[?(@.key=="b")].value'},
+    {"name": "More", "type": "string", "jsonPath": ".spec.map[?(@.value>1)].key"},
+    {"name": "Last", "type": "string", "jsonPath": ".spec.list[-1]"},
+    {"name": "All", "type": "string", "jsonPath": ".spec.list[*]"},
+    {"name": "First", "type": "integer", "jsonPath": ".spec.map[*].value"},
+    {"name": "None", "type": "integer", "jsonPath": ".spec.map[?(@.key=='z')].value"},
     {"name": "Missing", "type": "string", "jsonPath": ".status.nothing.there"},
     {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
 ]
@@ -227,6 +233,7 @@ def test_the_columns_of_a_definition_are_shown_alike(twins: Twins, shown: str) -
     group = shown.split("/")[2]
     labels = {"labels": {"example.com/a": "b"}}
     whole = {"color": "red", "ratio": 1.5, "enabled": True, "list": ["x", "y"]}
+    whole["map"] = [{"key": key, "value": value} for key, value in (("a", 1), ("b", 2), ("c", 3))]
     for name, spec, metadata in ("full", whole, labels), ("empty", {}, {}):
         body = gadgets.gadget(name, spec, metadata=metadata) | {"apiVersion": f"{group}/v1"}
         twins.agree("POST", shown, body)

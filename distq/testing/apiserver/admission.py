@@ -71,6 +71,9 @@ def _service(new: Content, old: Content | None) -> None:
         spec["clusterIP"] = before.get("clusterIP") or _address()
     spec.setdefault("clusterIPs", [spec["clusterIP"]])
     spec.setdefault("internalTrafficPolicy", "Cluster")
+    if spec["clusterIP"] == "None" and not spec.get("selector"):  # whatever its endpoints have
+        spec.setdefault("ipFamilies", before.get("ipFamilies", ["IPv4", "IPv6"]))
+        spec.setdefault("ipFamilyPolicy", before.get("ipFamilyPolicy", "RequireDualStack"))
     spec.setdefault("ipFamilies", before.get("ipFamilies", ["IPv4"]))
     spec.setdefault("ipFamilyPolicy", before.get("ipFamilyPolicy", "SingleStack"))
     if spec["type"] in {"NodePort", "LoadBalancer"}:

@@ -117,6 +117,15 @@ def _pod(fields: Fields) -> None:
             resources["requests"] = resources["limits"] | resources.get("requests", {})
 
 
+def _pod_status(fields: Fields) -> None:
+    """Let both fields of a Pod's addresses agree: the older one is believed."""
+    listed = fields.get("podIPs")
+    if address := fields.get("podIP"):
+        fields["podIPs"] = listed if listed and listed[0].get("ip") == address else [{"ip": address}]
+    elif listed:
+        fields["podIP"] = listed[0].get("ip", "")
+
+
 def _daemon_set(fields: Fields) -> None:
     _roll(fields["updateStrategy"], maxSurge=0, maxUnavailable=1)
 
@@ -188,6 +197,7 @@ _DERIVED: Mapping[str, Callable[[Fields], None]] = {
     "core.v1.Container": _container,
     "core.v1.LimitRangeItem": _limit_range_item,
     "core.v1.Pod": _pod,
+    "core.v1.PodStatus": _pod_status,
     "core.v1.ServicePort": _service_port,
     "networking.v1.NetworkPolicySpec": _network_policy,
     "rbac.v1.RoleRef": _role_reference,

@@ -47,7 +47,8 @@ class Evictions:
                 self._ask_budgets(pod)
             self._registry.check_preconditions(PODS, pod, options)
             self._mark(pod)
-            self._registry.delete(PODS, pod.key, DeleteOptions(propagation=options.propagation))
+            how = DeleteOptions(propagation=options.propagation, grace_period=options.grace_period)
+            self._registry.delete(PODS, pod.key, how)
 
     def _ask_budgets(self, pod: Stored) -> None:
         budgets = self._store.collection(BUDGETS.identity).scan(f"{pod.metadata['namespace']}/")

@@ -80,7 +80,9 @@ class NamespaceController:
         """Delete the resource's objects in a namespace; return those that finalizers hold."""
         collection = self._store.collection(resource.identity)
         for stored in list(collection.scan(f"{namespace}/")):
-            self._registry.delete(resource, stored.key, DeleteOptions(propagation="Background"))
+            self._registry.delete(
+                resource, stored.key, DeleteOptions(propagation="Background", grace_period=0)
+            )
         return list(collection.scan(f"{namespace}/"))
 
     def _report(self, namespace: Stored, left: Mapping[ServedResource, list[Stored]]) -> Stored:

@@ -6,7 +6,8 @@ Source: apiserver pkg/registry/rest (BeforeCreate, BeforeUpdate) and apimachiner
 import random
 import re
 import uuid
-from datetime import UTC, datetime
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -46,6 +47,7 @@ _OWNER_RULES = {
     "uid": "must not be empty",
     "name": "must not be empty",
 }
+_OWNER_FIELDS = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
 _KEPT_FROM_OLD = (
     "uid",
     "creationTimestamp",
@@ -55,9 +57,24 @@ _KEPT_FROM_OLD = (
 )
 
 
-def timestamp() -> str:
-    """Return the time as metav1.Time writes it."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def timestamp(seconds: int = 0) -> str:
+    """Return the time, or one so many seconds later, as metav1.Time writes it."""
+    return (datetime.now(UTC) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def grace_period(pod: Content, asked: int | None) -> int:
+    """Return how many seconds a Pod that is deleted has to end, at most what it had before.
+
+    Without a node it has none, and neither has one that ended.
+    """
+    left = pod["metadata"].get("deletionGracePeriodSeconds")
+    ended = pod.get("status", {}).get("phase") in {"Failed", "Succeeded"}
+    if left is None and (ended or not pod["spec"].get("nodeName")):
+        return 0
+    if asked is None:
+        asked = pod["spec"].get("terminationGracePeriodSeconds", 0) if left is None else left
+    asked = 1 if asked < 0 else asked
+    return asked if left is None else min(left, asked)
 
 
 def object_key(namespace: str, name: str) -> str:
@@ -125,9 +142,13 @@ def _check_type(resource: ServedResource, decoded: dict[str, Any], unrecognized:
 
 
 def _clean(resource: ServedResource, metadata: Any) -> dict[str, Any]:
-    """Return typed metadata without managed fields, which are kept elsewhere."""
-    typed_metadata = typed.metadata(resource, metadata)
-    return {name: each for name, each in typed_metadata.items() if name not in {"managedFields", "selfLink"}}
+    """Return typed metadata with each owner once, without managed fields, which are kept elsewhere."""
+    cleaned = typed.metadata(resource, metadata)
+    for apart in ("managedFields", "selfLink"):
+        cleaned.pop(apart, None)
+    if owners := cleaned.get("ownerReferences"):
+        cleaned["ownerReferences"] = [each for i, each in enumerate(owners) if each not in owners[:i]]
+    return cleaned
 
 
 def prepare_for_create(resource: ServedResource, content: Content) -> None:
@@ -147,12 +168,7 @@ def prepare_for_create(resource: ServedResource, content: Content) -> None:
 
 
 def _validate_metadata(resource: ServedResource, metadata: dict[str, Any]) -> None:
-    causes = [
-        (f"metadata.ownerReferences.{field}", "", rule)
-        for owner in metadata.get("ownerReferences", ())
-        for field, rule in _OWNER_RULES.items()
-        if not owner.get(field)
-    ]
+    causes: list[tuple[str, str, str]] = []
     for key, value in metadata.get("labels", {}).items():
         if not QUALIFIED.match(key):
             causes.append(("metadata.labels", key, QUALIFIED_RULE))
@@ -161,11 +177,34 @@ def _validate_metadata(resource: ServedResource, metadata: dict[str, Any]) -> No
     for index, finalizer in enumerate(metadata.get("finalizers", ())):
         if "/" not in finalizer and finalizer not in STANDARD_FINALIZERS and resource.group in _STRICT:
             causes.append((f"metadata.finalizers[{index}]", finalizer, FINALIZER_RULE))
-    if causes:
-        listed = [
-            ("FieldValueInvalid", path, f'Invalid value: "{bad}": {rule}') for path, bad, rule in causes
-        ]
+    listed = [("FieldValueInvalid", path, f'Invalid value: "{bad}": {rule}') for path, bad, rule in causes]
+    listed += _violations_of_owners(metadata.get("ownerReferences", ()))
+    if listed:
         raise invalid(resource.group, resource.kind, metadata["name"], *listed)
+
+
+def _violations_of_owners(owners: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str, str]]:
+    path = "metadata.ownerReferences"
+    for owner in owners:
+        for field, rule in _OWNER_RULES.items():
+            value = owner.get(field, "")
+            if not value or (field == "apiVersion" and value.count("/") > 1):
+                yield "FieldValueInvalid", f"{path}.{field}", f'Invalid value: "{value}": {rule}'
+        if (owner.get("apiVersion"), owner.get("kind")) == ("v1", "Event"):
+            rule = "/v1, Kind=Event is disallowed from being an owner"
+            yield "FieldValueInvalid", path, f"Invalid value: {_shown_owner(owner).decode()}: {rule}"
+    controllers = [f"{each['kind']}/{each['name']}" for each in owners if each.get("controller")]
+    for other in controllers[1:]:
+        shown = b",".join(map(_shown_owner, owners)).decode()
+        rule = (
+            'Only one reference can have Controller set to true. Found "true" in references for '
+            f"{controllers[0]} and {other}"
+        )
+        yield "FieldValueInvalid", path, f"Invalid value: [{shown}]: {rule}"
+
+
+def _shown_owner(owner: dict[str, Any]) -> bytes:
+    return msgspec.json.encode({field: owner[field] for field in _OWNER_FIELDS if field in owner})
 
 
 def _validate_name(resource: ServedResource, name: str) -> None:

@@ -77,6 +77,7 @@ def how_to_delete(given: Mapping[str, Any]) -> DeleteOptions:
         uid=preconditions.get("uid"),
         resource_version=preconditions.get("resourceVersion"),
         propagation=propagation,
+        grace_period=given.get("gracePeriodSeconds"),
     )
 
 

@@ -34,6 +34,8 @@ class DeleteOptions:
     resource_version: str | None = None
     propagation: str = ""
     """Background, Foreground or Orphan; empty is what the kind does."""
+    grace_period: int | None = None
+    """How many seconds a Pod has to end; by default what its spec says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +115,9 @@ class Registry:
             return self._terminate(collection, existing, finalizers), False
         if not finalizers and not resource.graceful:
             return self._store.remove(collection, existing), True
-        marked = self._mark_deleted(collection, existing, finalizers)
-        if finalizers:
+        period = objects.grace_period(existing.content, options.grace_period) if resource.graceful else 0
+        marked = self._mark_deleted(collection, existing, finalizers, period)
+        if finalizers or period:
             return marked, False
         return self._store.remove(collection, marked), True
 
@@ -129,14 +132,17 @@ class Registry:
         content = namespace.content | {"metadata": metadata, "status": status}
         return self._store.put(collection, namespace.key, content)
 
-    def _mark_deleted(self, collection: Collection, existing: Stored, finalizers: list[str]) -> Stored:
+    def _mark_deleted(
+        self, collection: Collection, existing: Stored, finalizers: list[str], period: int
+    ) -> Stored:
         metadata = dict(existing.metadata)
         if finalizers:
             metadata["finalizers"] = finalizers
-        if "deletionTimestamp" not in metadata:
-            metadata |= {"deletionTimestamp": objects.timestamp(), "deletionGracePeriodSeconds": 0}
-            if "generation" in metadata:
-                metadata["generation"] += 1
+        if "deletionTimestamp" not in metadata and "generation" in metadata:
+            metadata["generation"] += 1
+        if "deletionTimestamp" not in metadata or period < metadata["deletionGracePeriodSeconds"]:
+            metadata["deletionTimestamp"] = objects.timestamp(period)
+            metadata["deletionGracePeriodSeconds"] = period
         if metadata == existing.metadata:
             return existing
         return self._store.put(collection, existing.key, existing.content | {"metadata": metadata})
@@ -180,8 +186,10 @@ class Registry:
         collection = self._collection(resource)
         if objects.same(new, existing):
             return existing
-        held = new["metadata"].get("finalizers") or (resource == NAMESPACES and new["spec"].get("finalizers"))
-        if "deletionTimestamp" in new["metadata"] and not held:
+        metadata = new["metadata"]
+        held = metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds")
+        held = held or (resource == NAMESPACES and new["spec"].get("finalizers"))
+        if "deletionTimestamp" in metadata and not held:
             self._store.remove(collection, existing)
             return Stored(existing.key, new, existing.revision)  # under the old version, as the real one
         return self._store.put(collection, existing.key, new)

@@ -51,7 +51,7 @@ class ServedResource:
     returns_deleted: bool = False
     """Whether DELETE answers the object instead of a Status (registry ReturnDeletedObject)."""
     graceful: bool = False
-    """Whether DELETE marks the object before it removes it; here no kubelet has to agree."""
+    """Whether DELETE marks the object before it removes it; one with a node has its grace period."""
     orphans: bool = False
     """Whether DELETE leaves dependents where it does not say what becomes of them."""
     custom: bool = False
@@ -115,13 +115,13 @@ _POD_FIELDS = (
     "spec.hostNetwork",
     "status.phase",
     "status.podIP",
+    "status.podIPs",
     "status.nominatedNodeName",
 )
+_REFERENCE_FIELDS = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+_REGARDING_FIELDS = tuple(f"regarding.{name}" for name in _REFERENCE_FIELDS)
 _EVENT_FIELDS = (
-    *(
-        f"involvedObject.{name}"
-        for name in ["kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath"]
-    ),
+    *(f"involvedObject.{name}" for name in _REFERENCE_FIELDS),
     "reason",
     "reportingComponent",
     "source",
@@ -213,7 +213,6 @@ BUILT_IN: tuple[ServedResource, ...] = (
         generation=True,
         scale=_SCALED,
         categories=("all",),
-        fields=(*ANY_FIELD, "status.replicas"),
     ),
     _resource(
         "apps/v1",
@@ -263,7 +262,13 @@ BUILT_IN: tuple[ServedResource, ...] = (
         )
         for act in ("Mutating", "Validating")
     ),
-    _resource("events.k8s.io/v1", "Event", short="ev", create_on_update=True),
+    _resource(
+        "events.k8s.io/v1",
+        "Event",
+        short="ev",
+        create_on_update=True,
+        fields=(*ANY_FIELD, *_REGARDING_FIELDS, "reason", "reportingController", "type"),
+    ),
     _resource("rbac.authorization.k8s.io/v1", "Role", create_on_update=True),
     _resource("rbac.authorization.k8s.io/v1", "RoleBinding", create_on_update=True),
     _resource("rbac.authorization.k8s.io/v1", "ClusterRole", create_on_update=True, namespaced=False),

@@ -83,6 +83,8 @@ def _field_requirement(resource: ServedResource, text: str) -> Requirement:
         raise bad_request(f"invalid selector: '{text}'; can't understand '{text}'")
     path, operator, value = match.groups()
     if path not in resource.fields:
+        if resource.kind == "Job":
+            raise bad_request(f'field label "{path}" not supported for Job')
         if resource.fields != ANY_FIELD or resource.custom:
             raise bad_request(f"field label not supported: {path}")
         known = ", ".join(f'"{each}"' for each in ANY_FIELD)

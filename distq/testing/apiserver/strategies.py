@@ -15,6 +15,7 @@ from distq.testing.apiserver.resources import DEFINITIONS, DEPLOYMENTS, LEASES, 
 from distq.testing.apiserver.scale import violations_of_scale
 from distq.testing.apiserver.schema_validation import violations
 from distq.testing.apiserver.status import invalid
+from distq.testing.apiserver.status_validation import status_violations
 from distq.testing.apiserver.store import Content
 from distq.testing.apiserver.validation import built_in_violations
 
@@ -82,6 +83,10 @@ def prepare_for_status_update(resource: ServedResource, new: Content, old: Conte
     _take(updated, "status", new)
     if resource == NAMESPACES:
         _require_phase(updated)
+    if not resource.custom and resource != DEFINITIONS:
+        schema = resource.schema["properties"]["status"]
+        if causes := list(status_violations(schema, updated["status"], old.get("status", {}))):
+            raise invalid(resource.group, resource.kind, metadata["name"], *causes)
     _require_schema(resource, updated, old)
     return updated
 

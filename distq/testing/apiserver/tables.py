@@ -3,8 +3,9 @@
 Source: apiextensions-apiserver pkg/registry/customresource/tableconvertor, apimachinery meta/table.
 """
 
+import operator
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -15,7 +16,18 @@ from distq.testing.apiserver.durations import age
 from distq.testing.apiserver.resources import ServedResource
 from distq.testing.apiserver.store import Content, Stored
 
-_STEP = re.compile(r"\.?((?:\\.|[^.\[\]'\\])+)|\['([^']*)'\]|\[(\d+)\]")
+_STEP = re.compile(
+    r"\.?(?P<name>(?:\\.|[^.\[\]'\\])+)|\['(?P<quoted>[^']*)'\]|\[(?P<index>-?\d+|\*)\]"
+    r"|\[\?\(\s*@\.(?P<field>[^\s=!<>()]+)\s*(?:(?P<compare>==|!=|<=?|>=?)\s*(?P<than>.+?))?\s*\)\]"
+)
+_COMPARE: Mapping[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 _ESCAPED = re.compile(r"\\(.)")
 _FINISHED = {
     "Succeeded": "The pod has completed successfully.",
@@ -79,22 +91,49 @@ def _custom(resource: ServedResource) -> Columns:
 
     def cells(content: Content) -> list[Any]:
         found = (_find(content, each["jsonPath"]) for each in asked)
-        shown = (_cell(each["type"], value) for each, value in zip(asked, found, strict=True))
+        shown = (
+            _cell(each["type"], values[0] if values else None)
+            for each, values in zip(asked, found, strict=True)
+        )
         return [content["metadata"]["name"], *shown]
 
     return Columns([Column("Name", format="name"), *definitions], cells)
 
 
-def _find(content: Content, path: str) -> Any:
-    """Return what a simple JSONPath leads to, None where nothing is."""
-    value: Any = content
-    for name, quoted, index in _STEP.findall(path):
-        if index:
-            value = value[int(index)] if isinstance(value, list) and int(index) < len(value) else None
-        else:
-            step = _ESCAPED.sub(r"\1", name or quoted)
-            value = value.get(step) if isinstance(value, dict) else None
-    return value
+def _find(content: Content, path: str) -> list[Any]:
+    """Return what a JSONPath leads to: names, indices, all of a list, and filters by one field."""
+    values: list[Any] = [content]
+    for step in _STEP.finditer(path):
+        values = [found for value in values for found in _inside(value, step)]
+    return values
+
+
+def _inside(value: Any, step: re.Match[str]) -> Iterator[Any]:
+    if isinstance(value, list):
+        if step["field"]:
+            yield from (each for each in value if _passes(each, step))
+        elif step["index"] == "*":
+            yield from value
+        elif step["index"] and -len(value) <= int(step["index"]) < len(value):
+            yield value[int(step["index"])]
+    elif isinstance(value, dict):
+        name = _ESCAPED.sub(r"\1", step["name"] or step["quoted"] or "")
+        if step["index"] == "*":
+            yield from value.values()
+        elif name in value:
+            yield value[name]
+
+
+def _passes(item: Any, step: re.Match[str]) -> bool:
+    found = _find(item, step["field"])
+    if not step["compare"] or not found:
+        return bool(found)
+    text = step["than"]
+    than = text[1:-1] if text[0] in "'\"" else msgspec.json.decode(text)
+    try:
+        return bool(_COMPARE[step["compare"]](found[0], than))
+    except TypeError:
+        return False
 
 
 def _cell(kind: str, value: Any) -> Any:

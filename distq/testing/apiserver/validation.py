@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from distq.testing.apiserver import core_rules
 from distq.testing.apiserver.built_in_schemas import NAME, PRESERVES, Schema
 from distq.testing.apiserver.objects import FINALIZER_RULE, QUALIFIED, QUALIFIED_RULE, STANDARD_FINALIZERS
 from distq.testing.apiserver.schema_validation import Cause
@@ -65,6 +66,26 @@ _PORTS: Mapping[str, str] = {
     "networking.v1.NetworkPolicyPort": "port",
     "networking.v1.ServiceBackendPort": "number",
 }
+_NEVER_NEGATIVE: Mapping[str, str] = {
+    "apps.v1.DaemonSetSpec": "minReadySeconds revisionHistoryLimit",
+    "apps.v1.DaemonSetStatus": "collisionCount currentNumberScheduled desiredNumberScheduled numberAvailable "
+    "numberMisscheduled numberReady numberUnavailable observedGeneration updatedNumberScheduled",
+    "apps.v1.DeploymentSpec": "minReadySeconds progressDeadlineSeconds replicas revisionHistoryLimit",
+    "apps.v1.DeploymentStatus": "availableReplicas collisionCount observedGeneration readyReplicas replicas "
+    "terminatingReplicas unavailableReplicas updatedReplicas",
+    "apps.v1.ReplicaSetSpec": "minReadySeconds replicas",
+    "apps.v1.ReplicaSetStatus": "availableReplicas fullyLabeledReplicas observedGeneration readyReplicas "
+    "replicas terminatingReplicas",
+    "apps.v1.StatefulSetSpec": "minReadySeconds replicas",
+    "apps.v1.StatefulSetStatus": "availableReplicas collisionCount currentReplicas observedGeneration "
+    "readyReplicas replicas updatedReplicas",
+    "batch.v1.CronJobSpec": "failedJobsHistoryLimit startingDeadlineSeconds successfulJobsHistoryLimit",
+    "batch.v1.JobSpec": "activeDeadlineSeconds backoffLimit backoffLimitPerIndex completions "
+    "maxFailedIndexes parallelism ttlSecondsAfterFinished",
+    "batch.v1.JobStatus": "active failed ready succeeded terminating",
+    "core.v1.Probe": "failureThreshold initialDelaySeconds periodSeconds successThreshold timeoutSeconds",
+    "policy.v1.PodDisruptionBudgetStatus": "currentHealthy desiredHealthy disruptionsAllowed expectedPods",
+}
 _PORT_RULE = "must be between 1 and 65535, inclusive"
 _ACCESS_MODES = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"]
 _SUBJECTS = ["ServiceAccount", "User", "Group"]
@@ -91,6 +112,7 @@ def _of_fields(schema: Schema, value: Fields, path: str) -> Iterator[Cause]:
         port = value.get(field, 0 if name == "core.v1.HTTPGetAction" else None)
         if isinstance(port, int) and not 0 < port < 65536 and field not in missing:
             yield "FieldValueInvalid", f"{before}{field}", f"Invalid value: {port}: {_PORT_RULE}"
+    yield from negative_numbers(name, value, before)
     if name in _RULES:
         yield from _RULES[name](value, before)
     if name == "apps.v1.StatefulSetSpec":
@@ -100,6 +122,14 @@ def _of_fields(schema: Schema, value: Fields, path: str) -> Iterator[Cause]:
         inner = schema.get("properties", {}).get(field, additional)
         if field not in missing and (before or field not in {"metadata", "status"}):
             yield from built_in_violations(inner or {}, each, f"{before}{field}")
+
+
+def negative_numbers(name: str, value: Fields, before: str) -> Iterator[Cause]:
+    """Yield the fields of a type that are below 0 and may not be; ``before`` is the path to them."""
+    for field in _NEVER_NEGATIVE.get(name, "").split():
+        if value.get(field, 0) < 0:
+            message = f"Invalid value: {value[field]}: must be greater than or equal to 0"
+            yield "FieldValueInvalid", f"{before}{field}", message
 
 
 def _choice(supported: list[Any] | None, value: Any, path: str) -> Iterator[Cause]:
@@ -128,11 +158,6 @@ def _claim(spec: Fields, before: str) -> Iterator[Cause]:
     yield from _access_modes(spec, before)
     if "storage" not in spec["resources"].get("requests", {}):
         yield "FieldValueRequired", f"{before}resources[storage]", "Required value"
-
-
-def _service(spec: Fields, before: str) -> Iterator[Cause]:
-    if not spec.get("ports") and spec["type"] != "ExternalName" and spec.get("clusterIP") != "None":
-        yield "FieldValueRequired", f"{before}ports", "Required value"
 
 
 def _mounts(spec: Fields, before: str) -> Iterator[Cause]:
@@ -169,6 +194,14 @@ def _selecting(kind: str) -> Callable[[Fields, str], Iterator[Cause]]:
             yield "FieldValueInvalid", f"{before}template.metadata.labels", message
 
     return rule
+
+
+def _deployment(spec: Fields, before: str) -> Iterator[Cause]:
+    yield from _selecting("deployment")(spec, before)
+    deadline = spec["progressDeadlineSeconds"]
+    if deadline <= spec.get("minReadySeconds", 0):
+        message = f"Invalid value: {deadline}: must be greater than minReadySeconds"
+        yield "FieldValueInvalid", f"{before}progressDeadlineSeconds", message
 
 
 def _schedule(spec: Fields, before: str) -> Iterator[Cause]:
@@ -238,19 +271,22 @@ def _ingress(spec: Fields, before: str) -> Iterator[Cause]:
 
 _RULES: Mapping[str, Callable[[Fields, str], Iterator[Cause]]] = {
     "apps.v1.DaemonSetSpec": _selecting("daemonset"),
-    "apps.v1.DeploymentSpec": _selecting("deployment"),
+    "apps.v1.DeploymentSpec": _deployment,
     "apps.v1.ReplicaSetSpec": _selecting("deployment"),
     "apps.v1.StatefulSetSpec": _selecting("statefulset"),
     "autoscaling.v2.HorizontalPodAutoscalerSpec": _autoscaler,
     "batch.v1.CronJobSpec": _schedule,
     "batch.v1.Job": _job,
     "batch.v1.JobTemplateSpec": _job_template,
+    "core.v1.Event": core_rules.event("involvedObject"),
     "core.v1.NamespaceSpec": _namespace,
     "core.v1.PersistentVolumeClaimSpec": _claim,
     "core.v1.PersistentVolumeSpec": _access_modes,
     "core.v1.PodSpec": _mounts,
     "core.v1.Probe": _probe,
-    "core.v1.ServiceSpec": _service,
+    "core.v1.Secret": core_rules.secret,
+    "core.v1.ServiceSpec": core_rules.service,
+    "events.v1.Event": core_rules.event("regarding"),
     "networking.v1.IngressSpec": _ingress,
     "rbac.v1.PolicyRule": _policy_rule,
     "policy.v1.PodDisruptionBudgetSpec": _disruption_budget,

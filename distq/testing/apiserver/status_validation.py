@@ -1,0 +1,109 @@
+"""What the status of a built-in kind may not say: counts that contradict each other, an end without its time.
+
+By the name of the status's type, as ``validation``.
+Source: kubernetes pkg/apis/{apps,batch,policy}/validation, pkg/registry/batch/job/strategy.go.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from distq.testing.apiserver.built_in_schemas import NAME, Schema, pointers
+from distq.testing.apiserver.schema_validation import Cause
+from distq.testing.apiserver.validation import negative_numbers
+
+Fields = dict[str, Any]
+
+_WITHIN_REPLICAS: Mapping[str, str] = {
+    "apps.v1.DeploymentStatus": "updatedReplicas readyReplicas availableReplicas",
+    "apps.v1.ReplicaSetStatus": "fullyLabeledReplicas readyReplicas availableReplicas",
+    "apps.v1.StatefulSetStatus": "readyReplicas currentReplicas updatedReplicas availableReplicas",
+}
+"""Counts of Pods that are no more than the replicas there are."""
+_NEVER_FEWER: Mapping[str, Mapping[str, str]] = {
+    "apps.v1.DaemonSetStatus": {"collisionCount": "cannot be decremented"},
+    "apps.v1.DeploymentStatus": {"collisionCount": "cannot be decremented"},
+    "apps.v1.StatefulSetStatus": {"collisionCount": "cannot be decremented"},
+    "batch.v1.JobStatus": {
+        "failed": "cannot decrease the failed counter",
+        "succeeded": "cannot decrease the succeeded counter",
+    },
+}
+"""Counts that do not fall."""
+_OPPOSED = (
+    ("Complete", "Failed"),
+    ("Complete", "FailureTarget"),
+    *(("SuccessCriteriaMet", each) for each in ("Failed", "FailureTarget")),
+)
+"""Conditions of which a Job has one."""
+_READY_REPLICAS: Mapping[str, str] = {"apps.v1.StatefulSetStatus": "status.readyReplicas"}
+"""How messages name that count, where not plainly."""
+
+
+def status_violations(schema: Schema, new: Fields, old: Fields) -> Iterator[Cause]:
+    """Yield what is wrong with a status that was another one before."""
+    name = schema.get(NAME, "")
+    yield from negative_numbers(name, new, "status.")
+    if name in _WITHIN_REPLICAS:
+        yield from _counts(name, new)
+    for field, rule in _NEVER_FEWER.get(name, {}).items():
+        is_unset = field in pointers(name) and field not in old
+        if not is_unset and (count := new.get(field, 0)) < old.get(field, 0):
+            yield _invalid(field, f"{count}: {rule}")
+    if name == "batch.v1.JobStatus":
+        yield from _job(new, old)
+
+
+def _counts(name: str, status: Fields) -> Iterator[Cause]:
+    replicas, ready, available = (
+        status.get(each, 0) for each in ("replicas", "readyReplicas", "availableReplicas")
+    )
+    for field in _WITHIN_REPLICAS[name].split():
+        if (count := status.get(field, 0)) > replicas:
+            yield _invalid(field, f"{count}: cannot be greater than status.replicas")
+    if available > ready:
+        bound = _READY_REPLICAS.get(name, "readyReplicas")
+        yield _invalid("availableReplicas", f"{available}: cannot be greater than {bound}")
+
+
+def _job(new: Fields, old: Fields) -> Iterator[Cause]:
+    """Yield what an end lacks, or contradicts; what was so before is not looked at again."""
+    are, were = _true_conditions(new), _true_conditions(old)
+    finished = bool(are & {"Complete", "Failed"})
+    ended = finished != bool(were & {"Complete", "Failed"})
+    completes = ("Complete" in are) != ("Complete" in were)
+
+    def changes(field: str) -> bool:
+        return new.get(field) != old.get(field)
+
+    if "Complete" in are and "completionTime" not in new and (completes or changes("completionTime")):
+        rule = "completionTime is required for Complete jobs"
+        yield "FieldValueRequired", "status.completionTime", f"Required value: {rule}"
+    if finished and "startTime" not in new and (ended or changes("startTime")):
+        yield (
+            "FieldValueRequired",
+            "status.startTime",
+            "Required value: startTime is required for finished job",
+        )
+    if "Complete" not in are and "completionTime" in new and (completes or changes("completionTime")):
+        rule = "cannot set completionTime when there is no Complete=True condition"
+        yield _invalid("completionTime", f'"{new["completionTime"]}": {rule}')
+    for one, other in _OPPOSED:
+        if {one, other} <= are and not {one, other} <= were:
+            yield _invalid("conditions", f"cannot set {one}=True and {other}=true conditions")
+    for condition, needed in (("Failed", "FailureTarget"), ("Complete", "SuccessCriteriaMet")):
+        if condition in are and needed not in are and (condition not in were):
+            rule = f"cannot set {condition}=True condition without the {needed}=true condition"
+            yield _invalid("conditions", rule)
+    for field in ("active", "terminating"):
+        if finished and new.get(field, 0) > 0 and (ended or changes(field)):
+            yield _invalid(field, f"{new[field]}: {field}>0 is invalid for finished job")
+    if "ready" in new and new["ready"] > new.get("active", 0) and (changes("ready") or changes("active")):
+        yield _invalid("ready", f"{new['ready']}: cannot set more ready pods than active")
+
+
+def _true_conditions(status: Fields) -> set[str]:
+    return {each.get("type", "") for each in status.get("conditions", ()) if each.get("status") == "True"}
+
+
+def _invalid(field: str, told: str) -> Cause:
+    return "FieldValueInvalid", f"status.{field}", f"Invalid value: {told}"
