@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from distq.errors import ConfigError
+from distq.informer.selectors import label_selector
 from distq.testing.apiserver.resources import ANY_FIELD, ServedResource
 from distq.testing.apiserver.status import bad_request
 from distq.testing.apiserver.store import Content, Stored
@@ -14,9 +16,7 @@ from distq.testing.apiserver.store import Content, Stored
 Labels = Mapping[str, str]
 Requirement = Callable[[Content], bool]
 
-_SET = re.compile(r"^(\S+)\s+(in|notin)\s*\(([^()]*)\)$")
 _EQUALITY = re.compile(r"^([^\s=!]+)\s*(==|=|!=)\s*([^\s=!]*)$")
-_EXISTS = re.compile(r"^(!?)\s*([^\s=!()]+)$")
 
 
 class Selector:
@@ -45,27 +45,11 @@ class Selector:
 
 
 def _label_requirements(text: str) -> list[Requirement]:
-    parts = re.split(r",(?![^()]*\))", text) if text.strip() else []
-    return [_label_requirement(part) for part in parts]
-
-
-def _label_requirement(text: str) -> Requirement:
-    part = text.strip()
-    if match := _SET.match(part):
-        key, operator, listed = match.groups()
-        values = {value.strip() for value in listed.split(",")}
-        if operator == "in":
-            return lambda content: _labels(content).get(key) in values
-        return lambda content: _labels(content).get(key) not in values
-    if match := _EQUALITY.match(part):
-        key, operator, value = match.groups()
-        if operator == "!=":
-            return lambda content: _labels(content).get(key) != value
-        return lambda content: _labels(content).get(key) == value
-    if match := _EXISTS.match(part):
-        absent, key = match.groups()
-        return lambda content: (key in _labels(content)) != bool(absent)
-    raise bad_request(f"unable to parse requirement: found '{part}', expected: a label selector")
+    try:
+        matches = label_selector(text)
+    except ConfigError as error:
+        raise bad_request(f"unable to parse requirement: {error}") from None
+    return [lambda content: matches(_labels(content))] if text.strip() else []
 
 
 def _labels(content: Content) -> Labels:
