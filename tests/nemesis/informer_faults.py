@@ -12,6 +12,9 @@ from tests.nemesis.gardener import NAMESPACE
 from tests.nemesis.stage import LEASE_NAME, Stage
 from tests.support.api_servers import RealApiServer
 
+RAISED_BY_OBJECTS = ("SystemExit", "KeyboardInterrupt", "GeneratorExit", "CancelledError", "MemoryError")
+"""What the predicate of the subject raises, where an object says so."""
+
 
 @fault("F3", "the next leader goes on where it ended", server="redis7")
 def leader_killed(stage: Stage) -> None:
@@ -135,3 +138,26 @@ def _has_committed(stage: Stage, version: str) -> bool:
     """Return whether the stream's checkpoint is past a version of the cluster."""
     (stream,) = Inspector(stage.connection).streams("maps")
     return stream.version is not None and is_older(version, stream.version)
+
+
+@fault(
+    "F40", "the object is parked, the same one leads on; its deletion ends what is parked", server="redis7"
+)
+def function_raises_what_ends_processes(stage: Stage) -> None:
+    """Let a predicate raise SystemExit, KeyboardInterrupt and their like, on deletions too."""
+    leader, client = stage.leader(), stage.api.client()
+    keys = {f"{NAMESPACE}/raises-{kind.lower()}": kind for kind in RAISED_BY_OBJECTS}
+    for key, kind in keys.items():
+        metadata = {"name": key.rpartition("/")[2], "namespace": NAMESPACE, "labels": {"nemesis": "yes"}}
+        obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+        client.apply({**obj, "data": {"version": "0", "raises": kind}})
+    stage.until(lambda: keys.keys() <= _dead(stage), "all are parked")
+    for key in keys:
+        client.delete("v1/ConfigMap", key)
+    stage.until(lambda: not keys.keys() & _dead(stage), "none is parked any more")
+    if leader.has_ended():
+        stage.surprises.append(f"the leader ended with {leader.status}")
+
+
+def _dead(stage: Stage) -> set[str]:
+    return {item.key for item in Inspector(stage.connection).items("maps", state="dead")}

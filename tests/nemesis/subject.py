@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from distq import Client, Controller, For, Queue, Request
+from distq.controller.event import Event
 from distq.workqueue.interface import Settlement, Turn
 from tests.nemesis import stepped_clock
 from tests.nemesis.journal import JournalWriter
@@ -28,6 +29,12 @@ FAILING = 0.03
 """The share of reconciles that fail."""
 GREEDY = Path("../greedy")
 """There once an item held the interpreter: each file system has it once."""
+
+RAISED: dict[str, type[BaseException]] = {
+    kind.__name__: kind
+    for kind in (SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError, MemoryError)
+}
+"""What ends a thread, a process or a coroutine, where it is let through."""
 
 DISPOSITIONS = "dispositions" if hasattr(Turn, "dispositions") else "fates"
 """The name in 0.1.0, beside which this runs, too."""
@@ -99,6 +106,14 @@ async def reconcile_map(request: Request) -> None:
         await asyncio.sleep(_takes(request.key))
 
 
+def matters(event: Event) -> bool:
+    """Raise what the object says: no exception of one object may end its leader."""
+    raised = RAISED.get(event.object.get("data", {}).get("raises", ""))
+    if raised is not None:
+        raise raised
+    return True
+
+
 def hold_interpreter() -> None:
     """Let nothing of this process run for longer than a claim, as a call of C that keeps the GIL."""
     GREEDY.touch()
@@ -124,7 +139,7 @@ jobs = Controller(
 maps = Controller(
     JournaledQueue("maps", claim_duration=CLAIM_DURATION),
     reconcile_map,
-    watches=[For("v1/ConfigMap", label_selector="nemesis=yes")],
+    watches=[For("v1/ConfigMap", label_selector="nemesis=yes", predicates=[matters])],
     concurrency=8,
 )
 controllers = [jobs, maps]
