@@ -5,15 +5,17 @@ decoding into them costs more than all else that a controller does.
 """
 
 import contextlib
+import functools
 import math
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import urllib3
-from urllib3.exceptions import HTTPError, ProtocolError
+from urllib3.exceptions import HTTPError, ProtocolError, ReadTimeoutError, SSLError
 
 from distq.client import credentials
 from distq.client.authorities import authorities
@@ -27,6 +29,10 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
 _READ_SIZE = 1 << 16
+
+
+class AnswerTooLarge(Exception):
+    """An answer has more bytes than were asked for; what had come of it is thrown away."""
 
 
 @short_tracebacks
@@ -76,23 +82,35 @@ class RawClient:
         content_type: str = "application/json",
         accept: str = "application/json",
         timeout: float | None = None,
+        max_bytes: int | None = None,
     ) -> bytes:
         """Send one request, its body encoded as JSON, and return the answer's body.
 
-        Raises ApiError by the answer's status; 0 when none came within ``timeout`` seconds.
-        A GET whose connection broke is sent once more, on a new connection.
+        Raises ApiError by the answer's status; 0 when none came within ``timeout`` seconds. A GET whose
+        connection broke is sent once more, on a new connection. A GET with ``max_bytes`` raises
+        AnswerTooLarge as soon as more came.
         """
         seconds = self._timeout if timeout is None else timeout
-        response = self._send(
+        send = functools.partial(
+            self._send,
             method,
             path,
             query=query,
             body=encode(body) if body is not None else None,
             headers={"Accept": accept, **({"Content-Type": content_type} if body is not None else {})},
             timeout=urllib3.Timeout(connect=min(CONNECT_TIMEOUT, seconds), read=seconds, total=seconds),
-            preload_content=True,
+            preload_content=max_bytes is None,
         )
-        return response.data
+        if max_bytes is None:
+            return send().data
+        what, until = f"{method} {path}", time.monotonic() + seconds
+        try:
+            try:
+                return _read(send(), max_bytes, what, until)
+            except (ProtocolError, SSLError):
+                return _read(send(), max_bytes, what, until)
+        except (HTTPError, OSError) as error:
+            raise self._connected().no_answer(what, error) from None
 
     def stream(
         self,
@@ -174,6 +192,23 @@ class RawClient:
             return self._connected()
         except ConfigError as error:
             raise ApiError(str(error), status=401, reason="Unauthorized") from None
+
+
+def _read(response: urllib3.BaseHTTPResponse, max_bytes: int, what: str, until: float) -> bytes:
+    """Return the whole answer, unless it is too large or takes too long."""
+    parts: list[bytes] = []
+    size = 0
+    try:
+        for part in response.stream(_READ_SIZE):
+            size += len(part)
+            if size > max_bytes:
+                raise AnswerTooLarge(f"{what}: more than {max_bytes} bytes")
+            if time.monotonic() > until:
+                raise ReadTimeoutError(None, what, "the answer takes too long")  # type: ignore[arg-type]
+            parts.append(part)
+    finally:
+        response.close()  # one that was read to its end has given its connection back
+    return b"".join(parts)
 
 
 class WatchResponse:

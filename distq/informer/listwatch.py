@@ -11,6 +11,7 @@ from distq.client.raw import WatchResponse
 from distq.client.resources import Resource, UnknownResource, parse_resource
 from distq.errors import NotFound
 from distq.informer.wire import Page, WatchEvent, decode_event, decode_page
+from distq.redisio.limits import LIST_BYTES
 
 PAGE_SIZE = 500
 """Objects a page, as client-go's pager."""
@@ -52,7 +53,10 @@ class ListerWatcher(Protocol):
         """Return the resource's present version."""
 
     def page(self, next_token: str = "", *, limit: int = PAGE_SIZE) -> Page:
-        """Return a page of the present list, or the one that ``next_token`` stands for."""
+        """Return a page of the present list, or the one that ``next_token`` stands for.
+
+        Raises AnswerTooLarge where several objects, but no more than PAGE_SIZE, have more than LIST_BYTES.
+        """
 
     def watch(self, version: str, *, stream_list: bool = False) -> Lines:
         """Watch what happened after ``version``; with ``stream_list`` all objects come first."""
@@ -126,8 +130,9 @@ class ListWatch:
             query["limit"] = str(limit)
         if next_token:
             query["continue"] = next_token
+        path, most = resource.path(self.namespace), LIST_BYTES if 1 < limit <= PAGE_SIZE else None
         try:
-            body = self.client.request("GET", resource.path(self.namespace), query=query, accept=accept)
+            body = self.client.request("GET", path, query=query, accept=accept, max_bytes=most)
         except NotFound:  # it was known a moment ago, and may come again with other paths
             self.client.forget(resource)
             raise UnknownResource(self.resource, what="cannot watch") from None

@@ -3,6 +3,7 @@
 import logging
 import threading
 
+from distq.client.raw import AnswerTooLarge
 from distq.clock import Clock
 from distq.errors import Expired, TooManyRequests
 from distq.informer.backoff import retry_after
@@ -10,15 +11,23 @@ from distq.informer.gc_threshold import raised_gc_threshold
 from distq.informer.listwatch import PAGE_SIZE, ListerWatcher
 from distq.informer.sink import Sink
 from distq.informer.wire import Page
+from distq.redisio.limits import LIST_BYTES
 
 logger = logging.getLogger(__name__)
 
 
-class Pages:
-    """One list, a page at a time, all of one version.
+FIRST_PAGE = 50
+"""Objects of the first page, of which none knows how large they are."""
 
-    Different: where the token expires the list begins anew, in larger pages, since a list without pages
-    takes all its memory at once.
+GROWTH = 4
+"""How many times larger the next page may be, and how many times smaller one whose answer was too large."""
+
+
+class Pages:
+    """One list, a page at a time, all of one version, and of LIST_BYTES at most.
+
+    Different: pages begin small and grow while they have few bytes. Where the token expires the list begins
+    anew, in larger pages, since a list without pages takes all its memory at once.
     """
 
     def __init__(self, list_watch: ListerWatcher) -> None:
@@ -26,7 +35,8 @@ class Pages:
         self.ended = False
         self._list_watch = list_watch
         self._token = ""
-        self._limit = PAGE_SIZE
+        self._most = PAGE_SIZE
+        self._limit = min(FIRST_PAGE, self._most)
 
     @property
     def at_start(self) -> bool:
@@ -36,7 +46,7 @@ class Pages:
     def turn(self) -> Page | None:
         """Return the next page, None where the list has to begin anew; raises ApiError."""
         try:
-            page = self._list_watch.page(self._token, limit=self._limit)
+            page = self._page()
         except Expired:
             if self.at_start:
                 raise
@@ -46,12 +56,21 @@ class Pages:
             self._begin_anew()
             return None
         self.version, self._token, self.ended = page.version, page.next_token, not page.next_token
+        if GROWTH * page.size <= LIST_BYTES:
+            self._limit = min(GROWTH * self._limit, self._most)
         return page
+
+    def _page(self) -> Page:
+        while True:
+            try:
+                return self._list_watch.page(self._token, limit=self._limit)
+            except AnswerTooLarge:
+                self._limit = max(1, self._limit // GROWTH)
 
     def _begin_anew(self) -> None:
         """Ask for larger pages from now on: a list must end before its token expires."""
         self.version = self._token = ""
-        self._limit *= 4
+        self._limit = self._most = GROWTH * self._most
         logger.info("%s: the list took too long; anew in pages of %d", self._list_watch, self._limit)
 
 

@@ -6,12 +6,13 @@ from concurrent.futures import Future
 from distq.clock import Clock
 from distq.informer.listwatch import ListerWatcher
 from distq.informer.wire import Page
+from distq.redisio.limits import LIST_BYTES
 
 GATHER_TIME = 0.5
 """Seconds for which a list waits for others that are about to list; less than streams have to end."""
 
 KEPT = 8
-"""Pages kept for those who are not there yet, while anybody is in the midst of a list: 4,000 objects."""
+"""Pages kept for those that are not there yet, while any is in the midst of a list: 4,000 objects."""
 
 
 class SharedPages:
@@ -87,6 +88,19 @@ class SharedPages:
                 if self._pages.get((token, limit)) is page:
                     del self._pages[token, limit]
             page.set_exception(error)
+        else:
+            self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        """Keep the newest pages, of as many bytes as one page may have."""
+        with self._lock:
+            sizes = [(key, page.result().size) for key, page in self._pages.items() if _is_there(page)]
+            too_many = sum(size for _, size in sizes) - LIST_BYTES
+            for key, size in sizes[:-1]:
+                if too_many <= 0:
+                    break
+                del self._pages[key]
+                too_many -= size
 
     def _arrived(self, who: object) -> None:
         self._coming.discard(who)
@@ -98,6 +112,10 @@ class SharedPages:
         self._listing.discard(who)
         if not self._listing:
             self._pages.clear()
+
+
+def _is_there(page: Future[Page]) -> bool:
+    return page.done() and page.exception() is None
 
 
 class _Gathering:

@@ -83,15 +83,16 @@ class WatchEvent(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A part of a list; all parts of one consistent list bear the same version."""
+    """A part of a list, of so many bytes; all parts of one consistent list bear the same version."""
 
     version: str
     objects: Sequence[RawObject]
     next_token: str
+    size: int = 0
 
     def anew(self) -> "Page":
         """Return the same page with objects of its own, of which nobody else has decoded anything."""
-        return Page(self.version, [obj.anew() for obj in self.objects], self.next_token)
+        return Page(self.version, [obj.anew() for obj in self.objects], self.next_token, self.size)
 
 
 class _ListMeta(msgspec.Struct, rename="camel"):
@@ -195,7 +196,7 @@ def version_of(line: bytes) -> str:
 def _page(resource: Resource, body: bytes) -> Page:
     page = _LIST.decode(body)
     objects = [_listed_object(raw, resource) for raw in page.items or ()]
-    return Page(page.metadata.resource_version, objects, page.metadata.continue_)
+    return Page(page.metadata.resource_version, objects, page.metadata.continue_, len(body))
 
 
 def _event(resource: Resource, line: bytes) -> WatchEvent:

@@ -1,6 +1,7 @@
-"""How much one step takes; each limit stands here alone, and the documentation quotes it.
+"""How much one step takes; each limit is here alone, and the documentation quotes it.
 
-Redis does nothing else while a script runs, so each bounds a script to a few milliseconds.
+Redis does nothing else while a script runs, so most of them bound a script to a few milliseconds; the others
+bound the memory of a process.
 """
 
 TURN_LIMIT = 250
@@ -11,6 +12,9 @@ COSTLY_LIMIT = 50
 
 BATCH_LIMIT = 1000
 """Items of an add; keys, known, gone, parked and cached objects of a commit together; objects of a page."""
+
+LIST_BYTES = 8 * 1024 * 1024
+"""Bytes of a page of a list that the API server answers; a page of one object may have more."""
 
 CACHED_LIMIT = 256 * 1024
 """Bytes of an object that the cache holds; of a larger one it holds only that it is there."""

@@ -130,7 +130,9 @@ class ClusterClient:
         """Return one of the two resources."""
         return RESOURCES[resource]
 
-    def request(self, method: str, path: str, *, query: Mapping[str, str], accept: str) -> bytes:
+    def request(
+        self, method: str, path: str, *, query: Mapping[str, str], accept: str, max_bytes: int | None
+    ) -> bytes:
         """Return a page."""
         self._thread.pause()
         answer = self._cluster.page(_of(path), int(query["limit"]), query.get("continue", ""))

@@ -123,7 +123,7 @@ def test_a_list_that_fails_is_made_again_after_a_while(
 ) -> None:
     """Whatever it failed of; the sink gets a whole one."""
     client.create(config_map(namespace, "a"))
-    faulty.fault = once(lambda path: "limit=500" in path, lambda: answer)
+    faulty.fault = once(lambda path: "limit=50" in path, lambda: answer)
     clock, sink = FakeClock(), Recorder()
     with running(ListWatch(behind, CONFIG_MAPS, namespace=namespace), sink, clock):
         eventually(lambda: clock.waiters() == 1)

@@ -99,7 +99,8 @@ def test_those_on_their_way_are_waited_for_then_each_page_is_asked_for_once(
     eventually(clock.waiters)
     assert not resource.pages
     second = pool.submit(whole_list, members[1])
-    expected = [f"prod/pod-{number}-{PAGE_SIZE}" for number in range(1, PAGES + 1)]
+    limits = [50, 200, *[PAGE_SIZE] * (PAGES - 2)]  # pages grow while they are small
+    expected = [f"prod/pod-{number}-{limit}" for number, limit in enumerate(limits, 1)]
     assert first.result(10) == second.result(10) == expected
     assert resource.pages == ["first", *map(str, range(2, PAGES + 1))]
 
@@ -239,3 +240,14 @@ def test_who_shares_a_page_shares_nothing_that_was_decoded(
     mine.metadata["labels"] = {"changed": "yes"}
     assert theirs.metadata["labels"] == {}
     assert mine.decode() == theirs.decode()
+
+
+def test_large_pages_are_kept_up_to_a_number_of_bytes(
+    resource: Paged, members: tuple[ListerWatcher, ListerWatcher], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of pages that have more bytes than one page may have, only the newest is kept."""
+    monkeypatch.setattr(shared_pages, "LIST_BYTES", 1)
+    members[1].page("1")  # so that pages are kept
+    for token in ("2", "3", "3", "2"):
+        members[0].page(token)
+    assert resource.pages == ["1", "2", "3", "2"]

@@ -197,7 +197,9 @@ class ClusterClient:
         """Return the one resource."""
         return self._resource
 
-    def request(self, method: str, path: str, *, query: Mapping[str, str], accept: str) -> bytes:
+    def request(
+        self, method: str, path: str, *, query: Mapping[str, str], accept: str, max_bytes: int | None
+    ) -> bytes:
         """Return a page."""
         self._thread.pause()
         self._refuse()

@@ -15,7 +15,7 @@ from distq.informer.json_depth import Unreadable
 from distq.informer.stored_object import StoredObject, Transform, store_raw, strip_managed_fields
 from distq.informer.wire import RawObject, raw_object
 from distq.redisio.keys import is_key
-from distq.redisio.limits import CACHED_BYTES
+from distq.redisio.limits import CACHED_BYTES, CACHED_LIMIT
 from distq.redisio.object_cache import CachedObject
 
 _TYPE_AND_METADATA = ("apiVersion", "kind", "metadata")
@@ -69,7 +69,8 @@ class Caching:
         except BaseException as error:  # noqa: BLE001 - the program's own function, which may call sys.exit
             return KeptObject(CachedObject(obj.key, obj.version, b""), error)
         indices, problem = self._values(stored)
-        kept = CachedObject(obj.key, obj.version, stored.raw, indices)
+        data = stored.raw if len(stored.raw) <= CACHED_LIMIT else b""  # the memory of a page of large ones
+        kept = CachedObject(obj.key, obj.version, data, indices)
         if indices and kept.size > CACHED_BYTES:
             problem = ValueError(
                 f"too many values of {obj.key} for the indexers: {kept.size} bytes with the object, "

@@ -22,7 +22,7 @@ ROWS = [
         _OLD,
         on=API_SERVERS,
     ),
-    same("RF-06", "lists come in pages of 500, all of one version", on=API_SERVERS),
+    same("RF-06", "lists come in pages of 500 at most, all of one version", on=API_SERVERS),
     different(
         "RF-07",
         "a list whose token expired begins anew, in larger pages",

@@ -8,8 +8,9 @@ local found, bytes = { call('HGET', streams, stream), '' }, 0
 for i, member in ipairs(members) do
   local name = string.match(member, '%z(.*)') or member
   local record = call('HGET', cache, name)
-  found[#found + 1], found[#found + 2], found[#found + 3] = name, call('HGET', terms, name), record
-  bytes = bytes + #(record or '')
+  local found_by = call('HGET', terms, name)
+  found[#found + 1], found[#found + 2], found[#found + 3] = name, found_by, record
+  bytes = bytes + #(record or '') + #(found_by or '')
   if bytes >= max_bytes or i == tonumber(limit) then
     found[2] = member
     break

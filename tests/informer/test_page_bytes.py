@@ -1,0 +1,96 @@
+"""A list takes no more memory than a page, however large the objects are."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from distq.client.client import Client
+from distq.client.raw import AnswerTooLarge
+from distq.informer import listwatch, pager
+from distq.informer.listwatch import PAGE_SIZE, ListWatch
+from distq.informer.pager import Pages
+from tests.support.api_servers import ApiServer
+from tests.support.samples import config_map
+
+CONFIG_MAPS = "v1/ConfigMap"
+BYTES = 64 * 1024
+
+
+class Measuring(Client):
+    """A Client that notes how many objects lists ask for, and how many bytes each answer has."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.limits: list[int] = []
+        self.answers: list[int] = []
+
+    def request(
+        self, method: str, path: str, *, query: Mapping[str, str] | None = None, **rest: Any
+    ) -> bytes:
+        """Note what is asked and answered."""
+        if query and "limit" in query:
+            self.limits.append(int(query["limit"]))
+        answer = super().request(method, path, query=query, **rest)
+        self.answers.append(len(answer))
+        return answer
+
+
+@pytest.fixture
+def client(api_server: ApiServer) -> Measuring:
+    """Give a Client that measures."""
+    return Measuring(api_server.kubeconfig)
+
+
+@pytest.fixture
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a page have 64 KiB."""
+    monkeypatch.setattr(pager, "LIST_BYTES", BYTES)
+    monkeypatch.setattr(listwatch, "LIST_BYTES", BYTES)
+
+
+def names_of(client: Client, namespace: str) -> list[str]:
+    """Return the names that a whole list shows, in its order."""
+    pages = Pages(ListWatch(client, CONFIG_MAPS, namespace=namespace))
+    names: list[str] = []
+    while not pages.ended:
+        page = pages.turn()
+        assert page is not None
+        names += [obj.key for obj in page.objects]
+    return names
+
+
+def create(client: Client, namespace: str, sizes: Sequence[int]) -> list[str]:
+    """Create a ConfigMap of each size, in the order of their names; return their keys."""
+    names = [f"map-{number:03}" for number in range(len(sizes))]
+    for name, size in zip(names, sizes, strict=True):
+        client.create({**config_map(namespace, name), "data": {"text": "x" * size}})
+    return [f"{namespace}/{name}" for name in names]
+
+
+@pytest.mark.usefixtures("small_pages")
+def test_no_page_of_a_list_has_more_bytes_than_its_limit(client: Measuring, namespace: str) -> None:
+    """Where objects turn out to be large, or grow within the list, fewer are asked for at a time."""
+    keys = create(client, namespace, [10] * 60 + [20_000] * 20 + [100_000] * 2 + [10] * 5)
+    client.limits, client.answers = [], []
+    assert names_of(client, namespace) == keys
+    assert client.limits[0] == 50
+    assert 1 in client.limits  # the two that are larger than a page
+    assert sorted(client.answers)[-2] > BYTES >= sorted(client.answers)[-3]
+
+
+def test_pages_grow_while_their_objects_are_small(client: Measuring, namespace: str) -> None:
+    """So a list of usual objects takes two requests more than one in whole pages."""
+    keys = create(client, namespace, [10] * 260)
+    client.limits = []
+    assert names_of(client, namespace) == keys
+    assert client.limits == [50, 200, PAGE_SIZE]
+
+
+def test_an_answer_that_is_too_large_is_not_read_to_its_end(client: Measuring, namespace: str) -> None:
+    """The next request has an answer of its own: none of what was left unread."""
+    create(client, namespace, [200_000] * 2)
+    path = f"/api/v1/namespaces/{namespace}/configmaps"
+    with pytest.raises(AnswerTooLarge):
+        client.request("GET", path, max_bytes=100_000)
+    assert len(client.request("GET", path, max_bytes=1_000_000)) > 400_000
