@@ -255,12 +255,17 @@ def until(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.02)
 
 
+FIRST_PAGES = (50, 200)
+"""Objects of the pages before those of PAGE_SIZE."""
+
+
 def measure(bench: Bench, objects: int, events: int) -> list[Row]:
     """Return what the first leader did, and what the next ones, with their bars."""
     seconds, number = bench.first()
     resumed = bench.hand_over(events, resumable=True)
     listed = bench.hand_over(events, resumable=False)
-    pages = math.ceil((objects + 1) / PAGE_SIZE)  # as many were added as deleted, and one each time
+    left = objects + 1 - sum(FIRST_PAGES)  # as many were added as deleted, and one each time
+    pages = len(FIRST_PAGES) + math.ceil(max(0, left) / PAGE_SIZE)
     return [
         Row("the first leader: list and enqueue", seconds, "s"),
         Row("the first leader: keys enqueued", number, "keys", 1, objects),

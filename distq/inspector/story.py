@@ -222,6 +222,8 @@ def _place(position: str) -> str:
 
 
 def _refusal(answer: str, there: str) -> str:
+    if answer == "TOO_LARGE":
+        return "too many index values for one step"
     return f"epoch {there} leads" if answer == "FENCED" else f"its stream stands {_place(there)}"
 
 

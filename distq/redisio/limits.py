@@ -22,5 +22,11 @@ CACHED_LIMIT = 256 * 1024
 CACHED_BYTES = 1024 * 1024
 """Bytes of the cached objects of a commit; about as many are in a page that is read."""
 
+INDEX_VALUES = 1000
+"""Values that an object may have for one index; an object with more is parked."""
+
+TERMS_LIMIT = 64 * 1024
+"""Bytes of what finds the cached objects of a commit, before and after it; one object may have more."""
+
 REPAIR_LIMIT = 500
 """Items that a script requeues, deletes or parks, or forgives a crash."""

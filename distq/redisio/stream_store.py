@@ -12,7 +12,7 @@ from distq.redisio import queue_reads
 from distq.redisio.checkpoints import MARK
 from distq.redisio.connection import Connection
 from distq.redisio.keys import bytes_of, text_of, validate_key
-from distq.redisio.limits import BATCH_LIMIT, CACHED_BYTES
+from distq.redisio.limits import BATCH_LIMIT, CACHED_BYTES, TERMS_LIMIT
 from distq.redisio.object_cache import CachedObject, cached_names, object_of, records_of
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import StreamRecord
@@ -43,6 +43,11 @@ class Mismatch:
     """Another batch was the last one, or none; the stream stands at ``position``: nothing was done."""
 
     position: str
+
+
+@dataclass(frozen=True, slots=True)
+class TooLarge:
+    """What finds the cached objects is too much for one step: nothing was done."""
 
 
 class StreamStore:
@@ -77,7 +82,7 @@ class StreamStore:
         about: Mapping[str, Any] | None = None,
         replaces: str = "",
         link: str = "",
-    ) -> Committed | Fenced | Mismatch:
+    ) -> Committed | Fenced | Mismatch | TooLarge:
         """Enqueue keys and move the stream to position ``new``, in one step or not at all.
 
         Nothing is done unless ``after`` was the last batch, "" for the first: so a Redis that lost anything
@@ -92,7 +97,8 @@ class StreamStore:
         and gone objects what was parked so is dropped; ``parked_as`` stands before their names there.
 
         ``objects`` are put into the cache, and what is ``dropped`` as of a version leaves it, unless what is
-        there is newer; no name is in both. ``clear_cache`` empties it first.
+        there is newer; no name is in both. ``clear_cache`` empties it first. Where what finds several of
+        them by their indexes has more than TERMS_LIMIT bytes, nothing is done: commit fewer at a time.
 
         ``link`` is that of the span that commits, empty where nobody tells of it.
         """
@@ -128,6 +134,7 @@ class StreamStore:
             unrouted=json.dumps([word for item, why in unrouted.items() for word in (item.decode(), why)]),
             parked_as=bytes_of(parked_as),
             link=link,
+            terms_limit=TERMS_LIMIT,
             rest=[
                 *items,
                 *map(bytes_of, chain(chain.from_iterable(known.items()), gone)),
@@ -136,6 +143,8 @@ class StreamStore:
         )
         if kind == b"FENCED":
             return Fenced(text_of(detail))
+        if kind == b"TOO_LARGE":
+            return TooLarge()
         return Mismatch(text_of(detail)) if kind == b"MISMATCH" else Committed(detail)
 
     def list_all(self) -> bool:

@@ -15,8 +15,9 @@ from distq.inspector import Inspector
 from distq.metrics import CACHED_OBJECTS
 from distq.redisio import stream_store
 from distq.redisio.checkpoints import MARK
+from distq.redisio.limits import INDEX_VALUES
 from distq.redisio.queue_store import QueueStore
-from distq.redisio.stream_store import Committed, StreamStore
+from distq.redisio.stream_store import Committed, StreamStore, TooLarge
 from distq.workqueue.gauges import QueueGauges
 from distq.workqueue.queue import Queue
 from tests.controller.caching import (
@@ -418,3 +419,54 @@ def test_a_redis_that_moved_in_the_midst_of_a_function_is_no_failure_of_it(scene
         eventually(lambda: scene.has("a"))
         assert leader.stream.failures == 0
     assert QueueStore(scene.connection, QUEUE).read(("ZCARD", "dead")) == [0]
+
+
+def words_of(obj: Object) -> list[str]:
+    """Return as many index values as a ConfigMap says."""
+    return [f"word-{number}" for number in range(int(obj["data"]["words"]))]
+
+
+def test_an_object_of_too_many_index_values_is_parked_and_the_next_one_cached(scene: Scene) -> None:
+    """The bound is by number: a thousand values are found, one more is said to be too many."""
+    client = scene.leader().client
+    for name, number in {"a": INDEX_VALUES + 1, "b": INDEX_VALUES}.items():
+        client.create(config_map(scene.namespace, name, words=str(number)))
+    watch = cached(scene, indexers={"word": words_of})
+    with scene.leading(watch):
+        assert names(lister(scene, watch).by_index("word", f"word-{INDEX_VALUES - 1}")) == {"b"}
+        assert lister(scene, watch).get(scene.key("a")) is not None
+        (item,) = Inspector(scene.connection).items(QUEUE, state="dead")
+        assert "1001 values of" in item.last_error
+        assert "of at most 1000. Return fewer." in item.last_error
+
+
+def test_index_values_beyond_one_step_are_committed_in_several(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Values that go count, too: the deletion of many objects changes as much of an index as their list."""
+    monkeypatch.setattr(stream_store, "TERMS_LIMIT", 20_000)
+    answers = list[object]()
+    commit = stream_store.StreamStore.commit
+
+    def noted(self: stream_store.StreamStore, **options: Any) -> object:
+        answer = commit(self, **options)
+        answers.append(answer)
+        return answer
+
+    monkeypatch.setattr(stream_store.StreamStore, "commit", noted)
+    client = scene.leader().client
+    for name in "abcdef":
+        client.create(config_map(scene.namespace, name, words="200"))
+    watch = cached(scene, indexers={"word": words_of})
+    with scene.leading(watch):
+        assert names(lister(scene, watch).by_index("word", "word-199")) == set("abcdef")
+    assert TooLarge() in answers
+    answers.clear()
+    for name in "abcdef":
+        delete(scene, name)
+    scene.expire()
+    with scene.leading(watch, epoch="2"):
+        eventually(lambda: not lister(scene, watch).list())
+    assert TooLarge() in answers
+    left = [scene.connection.execute("ZCARD", key) for key in scene.connection.execute("KEYS", "*index*")]
+    assert sum(left) <= len("abcdef")  # markers, at most

@@ -1,5 +1,6 @@
 """The limits that ``docs/reference/limits.md`` and others tell are the code's."""
 
+from distq.informer.listwatch import PAGE_SIZE
 from distq.redisio import limits
 from distq.workqueue.outcome import ERROR_BYTES, TRACEBACK_BYTES
 from tests.docs.pages import PAGES, ROOT, table
@@ -15,6 +16,12 @@ def test_the_limits_of_a_step_are_those_of_the_code() -> None:
     )
     assert told["bytes of the cached objects of a commit"] == f"{limits.CACHED_BYTES // 2**20} MiB"
     assert told["an object that is cached"] == f"{limits.CACHED_LIMIT // 2**10} KiB"
+    assert told["values of an object for one index"].startswith(f"{limits.INDEX_VALUES};")
+    assert told["bytes of what finds the cached objects of a commit by their indexes"].startswith(
+        f"{limits.TERMS_LIMIT // 2**10} KiB;"
+    )
+    page = f"{PAGE_SIZE} objects, {limits.LIST_BYTES // 2**20} MiB"
+    assert told["a page of a list from the API server"] == page
     assert told["items of a requeue, delete or park"] == str(limits.REPAIR_LIMIT)
     assert told["error texts"] == f"{ERROR_BYTES} bytes"
     assert told["tracebacks of failing and parked items"] == f"{TRACEBACK_BYTES // 1024} KiB"

@@ -58,10 +58,16 @@ class Replay:
     def _commit(
         self, entry: TracedCall, *, n_items: str, n_known: str, rest: list[str], **batch: Any
     ) -> Difference | None:
+        if entry.reply[0] == b"TOO_LARGE":
+            return None  # nothing was done
         items, known = int(n_items), int(n_known)
         pairs, gone = rest[items : items + 2 * known], rest[items + 2 * known :]
         now, unrouted = batch.pop("time"), json.loads(batch.pop("unrouted"))
-        del batch["n_cached"], batch["clears_cache"]  # the cache is no part of the queue
+        del (
+            batch["n_cached"],
+            batch["clears_cache"],
+            batch["terms_limit"],
+        )  # the cache is no part of the queue
         batch |= {"priority": int(batch["priority"]), "keep_pending": batch["keep_pending"] == "1"}
         told = self.state.commit(
             now=now,

@@ -8,7 +8,7 @@ import pytest
 from distq.errors import InvalidKey
 from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore
-from distq.redisio.stream_store import Committed, Fenced, Mismatch, StreamStore, stream_records
+from distq.redisio.stream_store import Committed, Fenced, Mismatch, StreamStore, TooLarge, stream_records
 
 
 class Leader:
@@ -19,7 +19,9 @@ class Leader:
         self.epoch = epoch
         self.batches = itertools.count()
 
-    def commit(self, expected: str, new: str, *keys: str, **more: Any) -> Committed | Fenced | Mismatch:
+    def commit(
+        self, expected: str, new: str, *keys: str, **more: Any
+    ) -> Committed | Fenced | Mismatch | TooLarge:
         """Commit keys, from one position to the next."""
         inputs = {"epoch": self.epoch, "batch": f"{self.epoch}-{next(self.batches)}"} | more
         record = self.store.load()

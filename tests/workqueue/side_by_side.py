@@ -149,6 +149,7 @@ class SideBySide:
             n_known=len(known),
             n_cached=0,
             clears_cache=0,
+            terms_limit=2**20,
             rest=[*items, *flat, *gone],
             **inputs,
         )

@@ -15,7 +15,7 @@ from distq.informer.json_depth import Unreadable
 from distq.informer.stored_object import StoredObject, Transform, store_raw, strip_managed_fields
 from distq.informer.wire import RawObject, raw_object
 from distq.redisio.keys import is_key
-from distq.redisio.limits import CACHED_BYTES, CACHED_LIMIT
+from distq.redisio.limits import CACHED_BYTES, CACHED_LIMIT, INDEX_VALUES
 from distq.redisio.object_cache import CachedObject
 
 _TYPE_AND_METADATA = ("apiVersion", "kind", "metadata")
@@ -127,5 +127,10 @@ class Caching:
         for name, values in values_of(indexers, stored).items():
             if not all(isinstance(value, str) for value in values):
                 raise ValueError(f"index {name}: bad values of {stored.key}: {values!r:.80}. Return texts.")
+            if len(values) > INDEX_VALUES:
+                number = len(values)
+                raise ValueError(
+                    f"index {name}: {number} values of {stored.key}, of at most {INDEX_VALUES}. Return fewer."
+                )
             found[self.index(name)] = sorted(values)
         return found

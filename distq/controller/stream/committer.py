@@ -24,7 +24,7 @@ from distq.redisio.checkpoints import MARK, step_of
 from distq.redisio.limits import BATCH_LIMIT
 from distq.redisio.object_cache import CachedObject
 from distq.redisio.records import StreamRecord
-from distq.redisio.stream_store import Committed, Fenced, Mismatch, StreamStore
+from distq.redisio.stream_store import Committed, Fenced, Mismatch, StreamStore, TooLarge
 from distq.wording import duration
 
 logger = logging.getLogger(__name__)
@@ -155,6 +155,22 @@ class Committer:
         carries = any((keys, known, gone, unrouted, objects, dropped))
         with self._span(len(keys)) if carries else nullcontext("") as link:
             added = self._carry_out(partial(attempt, link=link))
+        if added is None:  # objects first: no key is pending before its object can be read
+            some, others = _halves(objects, dropped or {})
+            self.commit(self.step(), objects=some[0], dropped=some[1])
+            self.commit(
+                new,
+                keys=keys,
+                known=known,
+                gone=gone,
+                unrouted=unrouted,
+                objects=others[0],
+                dropped=others[1],
+                clear_cache=clear_cache,
+                priority=priority,
+                keep_pending=keep_pending,
+            )
+            return
         self.position, self._last_batch = new, batch if new else ""
         self.committed_at = self._clock.monotonic()
         self._committed(added)
@@ -213,8 +229,8 @@ class Committer:
         """Return of how many objects something is known."""
         return self._retry_until_answered(self._store.known_count)
 
-    def _carry_out(self, attempt: "partial[Committed | Fenced | Mismatch]") -> int:
-        """Commit until it is answered; return how many keys were not pending before."""
+    def _carry_out(self, attempt: "partial[Committed | Fenced | Mismatch | TooLarge]") -> int | None:
+        """Commit until it is answered; return how many keys were not pending before, None for too much."""
         answer = self._retry_until_answered(attempt)
         if isinstance(answer, Fenced) and self._outlived_its_cluster(answer.epoch):
             answer = self._retry_until_answered(partial(attempt, replaces=answer.epoch))
@@ -223,14 +239,14 @@ class Committer:
         if isinstance(answer, Mismatch):
             self._move_to(answer.position)
             raise PositionMoved(answer.position)
-        return answer.added
+        return None if isinstance(answer, TooLarge) else answer.added
 
     def _ask_time(self) -> None:
         now = self._retry_until_answered(self._store.now)
         self._asked_time_at = self._clock.monotonic()
         self._server_ahead = now - self._asked_time_at
 
-    def _attempt(self, **commit: Any) -> Committed | Fenced | Mismatch:
+    def _attempt(self, **commit: Any) -> Committed | Fenced | Mismatch | TooLarge:
         if not self._leadership.may_act():
             raise LeaseLost(f"{self.stream}: the lease was not renewed in time.")
         return self._store.commit(epoch=self._leadership.epoch, **commit)
@@ -278,3 +294,12 @@ class Committer:
         else:
             logger.warning("%s: stands at %s instead of %s", self.stream, stands, stood)
         self.position, self.moved = position, True
+
+
+def _halves(
+    objects: Sequence[CachedObject], dropped: Mapping[str, str]
+) -> tuple[tuple[Sequence[CachedObject], dict[str, str]], tuple[Sequence[CachedObject], dict[str, str]]]:
+    """Return half of what is to be cached and dropped, and the other half."""
+    names, middle = list(dropped.items()), (len(objects) + len(dropped)) // 2
+    left = max(0, middle - len(objects))
+    return (objects[:middle], dict(names[:left])), (objects[middle:], dict(names[left:]))

@@ -3,15 +3,16 @@
 -- What it changes in the cache, (name, terms, record) each, stands behind what is gone; see `include/cached`.
 -- `link` is the span that commits, or empty; see `include/keep_link`.
 -- It notes the queue in its history, too, so that this goes on where no worker is left.
--- Returns {OK, added}, {FENCED, stored epoch} or {MISMATCH, stored position}. A resent batch answers OK again.
+-- Returns {OK, added}, {FENCED, stored epoch} or {MISMATCH, stored position}; or {TOO_LARGE, ''} where what finds the
+-- cached objects, as it was and as it will be, has more than `terms_limit` bytes. A resent batch answers OK again.
 local ready, dirty, processing, delayed, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local streams, known, cache, index, meta, wake = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
 local failures, workers, history, terms, links = KEYS[12], KEYS[13], KEYS[14], KEYS[15], KEYS[16]
 local time, stream, epoch, replaces, after, new = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local batch, about, priority, keep_pending = ARGV[7], ARGV[8], tonumber(ARGV[9]), ARGV[10] == '1'
 local n_items, n_known, n_cached, clears_cache = tonumber(ARGV[11]), tonumber(ARGV[12]), tonumber(ARGV[13]), ARGV[14]
-local unrouted, parked_as, link = cjson.decode(ARGV[15]), ARGV[16], ARGV[17]
-local rest = { unpack(ARGV, 18) }
+local unrouted, parked_as, link, terms_limit = cjson.decode(ARGV[15]), ARGV[16], ARGV[17], tonumber(ARGV[18])
+local rest = { unpack(ARGV, 19) }
 local call = redis.call
 --- @include now
 local stamp, trace_until = unpack(call('HMGET', meta, 'stamp', 'trace'))
@@ -25,7 +26,7 @@ call('HLEN', cache)
 call('HLEN', terms)
 local n_index, tokens = call('ZCARD', index), call('LLEN', wake)
 local n_before_gone, n_before_cached = n_items + 2 * n_known, #rest - 3 * n_cached
-if traced and n_cached > 0 then args = { unpack(ARGV, 1, 17 + n_before_cached) } end -- objects may be secrets
+if traced and n_cached > 0 then args = { unpack(ARGV, 1, 18 + n_before_cached) } end -- objects may be secrets
 
 --- @include older
 local record = call('HGET', streams, stream)
@@ -36,6 +37,14 @@ if stored_epoch then -- what cannot be read counts as none: its leader lists ane
 end
 -- The batch before this one shows more than the position: a list of what did not change ends where it began.
 if (last_batch or '') ~= after then return { 'MISMATCH', position or '' } end
+if n_cached > 1 then
+  local bytes = 0
+  for i = n_before_cached + 1, #rest, 3 do
+    bytes = bytes + #(call('HGET', terms, rest[i]) or '') + #rest[i + 1]
+    -- the index loses and gets a member for each term: so many take too long for one step
+    if bytes > terms_limit then return { 'TOO_LARGE', '' } end
+  end
+end
 
 --- @include enqueue
 local added, items = 0, { unpack(rest, 1, n_items) }
