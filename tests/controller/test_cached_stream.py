@@ -436,6 +436,7 @@ def test_an_object_of_too_many_index_values_is_parked_and_the_next_one_cached(sc
         assert names(lister(scene, watch).by_index("word", f"word-{INDEX_VALUES - 1}")) == {"b"}
         assert lister(scene, watch).get(scene.key("a")) is not None
         (item,) = Inspector(scene.connection).items(QUEUE, state="dead")
+        assert item.last_error is not None
         assert "1001 values of" in item.last_error
         assert "of at most 1000. Return fewer." in item.last_error
 
