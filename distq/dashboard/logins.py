@@ -145,10 +145,10 @@ class Logins:
         """Refuse a form by its length before it is parsed: a MiB of fields keeps a core busy for 0.5 s."""
         if request.method in _SAFE:
             return
-        if request.content_length is None:
-            abort(411)
+        if "Transfer-Encoding" in request.headers:
+            abort(411)  # waitress has counted what came in chunks, and says its length instead
         is_repair = request.endpoint == "act" and self.may_repair()
-        if request.content_length > (LARGEST_BODY if is_repair else LARGEST_FORM):
+        if (request.content_length or 0) > (LARGEST_BODY if is_repair else LARGEST_FORM):
             abort(413)
 
     def _refuse_forgeries(self) -> None:
