@@ -28,6 +28,11 @@ _STATUSES: list[Object] = [
     {"ready": 1},
     {"ready": -1},
     {"selector": "app=web"},
+    {"replicas": 0, "readyReplicas": 0, "collisionCount": 0, "observedGeneration": 0},
+    {"replicas": 2, "readyReplicas": 3},
+    {"replicas": 3, "readyReplicas": 1, "availableReplicas": 2},
+    {"replicas": 2, "readyReplicas": 1, "unavailableReplicas": -1},
+    {"conditions": [{"type": "Ready", "status": "True", "reason": "", "message": ""}]},
 ]
 _SHOWN = 12
 """So many requests before the one whose answers differ are told."""
@@ -159,7 +164,11 @@ def _deployment(chance: random.Random) -> Object:
         ]
     template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container]}}
     spec = {"selector": content["spec"]["selector"], "template": template}
-    rare: list[Object] = [{"replica": 1}, {"replicas": "1"}, {"paused": True}, {"minReadySeconds": 5}]
+    rare: list[Object] = [
+        *({"replica": 1}, {"replicas": "1"}, {"paused": True}, {"paused": False}, {"minReadySeconds": 5}),
+        *({"minReadySeconds": 0}, {"minReadySeconds": -1}, {"minReadySeconds": 600}, {"replicas": -1}),
+        *({"replicas": 0}, {"progressDeadlineSeconds": 0}, {"revisionHistoryLimit": 0}),
+    ]
     spec |= _rarely(chance, rare) | ({"replicas": chance.randrange(1, 4)} if chance.random() < 0.5 else {})
     return {"spec": spec} | _metadata(chance)
 
