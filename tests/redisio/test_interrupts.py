@@ -87,7 +87,7 @@ def _stale(make: Make, other: Connection) -> Connection:
         (_closed, TimeoutError, 5),  # as an alarm's handler raises, and redis-py where the server is silent
         (_resting, KeyboardInterrupt, 5),
         (_stale, KeyboardInterrupt, 5),
-        pytest.param(_new, KeyboardInterrupt, 5, marks=pytest.mark.slow),
+        pytest.param(_new, KeyboardInterrupt, 5, marks=[pytest.mark.slow, pytest.mark.timeout(600)]),
     ],
 )
 def test_an_interrupt_anywhere_in_a_call_leaves_no_connection_half_made(
