@@ -82,6 +82,8 @@ def serve(
             logger.info("%s  (%s)", url, gate)
             server.run()
     finally:
+        for channel in list(server.active_channels.values()):  # which waitress leaves open
+            channel.handle_close()
         server.close()
         for number, handler in before.items():
             signal.signal(number, handler)
