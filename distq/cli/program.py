@@ -6,6 +6,7 @@ restart helps. 130: Ctrl-C. Errors are one line on stderr, without a traceback.
 """
 
 import os
+import signal
 import sys
 import threading
 from contextlib import suppress
@@ -77,7 +78,10 @@ class CommandGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the chosen command."""
         with printing():
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            except KeyboardInterrupt:  # click would print to stderr, which may be a full pipe
+                ctx.exit(INTERRUPTED)
 
     def _status(self, *args: Any, **extra: Any) -> int:
         try:
@@ -106,6 +110,8 @@ def run_program() -> None:
     try:
         main()
     except SystemExit as end:
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)  # a second one is to end nothing that ends already
         threading.Thread(target=_flush, daemon=True).start()  # a full pipe may hold it
         cut = threading.Timer(EXIT_TIME, _leave, [end.code])
         cut.daemon = True

@@ -41,6 +41,9 @@ WAITING_REPORT = 2.0
 _LOOK_EVERY = 1.0
 """Seconds between looks whether all threads make progress, and in which a signal is noticed in any case."""
 
+_LOOKS_AT_A_STALL = 5
+"""Looks in a row that find a stall: after a freeze of the whole process its threads go on one by one."""
+
 _SHUTDOWN_SLEEP = 0.05
 """Seconds between looks at a shutdown."""
 
@@ -251,8 +254,11 @@ class Manager:
         report.daemon = True
         if self._dispatchers:
             report.start()
+        looks = 0
         while (reason := self._mailbox.next_within(_LOOK_EVERY)) is None:
-            if stall := self._health.stall():
+            stall = self._health.stall()
+            looks = looks + 1 if stall else 0
+            if looks == _LOOKS_AT_A_STALL:
                 reason = Stalled(
                     f"{stall}. A log handler, a metrics or span provider, or a function of a watch holds it."
                 )

@@ -43,18 +43,24 @@ def decode(read: Callable[[Any], T], text: bytes | msgspec.Raw, what: str) -> T:
     helps.
     """
     try:
-        return read(text)
+        return _read_whole(read, text)
     except RecursionError:
         shallow = limit_depth(bytes(text), what)
+    try:
+        return _read_whole(read, shallow)
+    except RecursionError:  # what was left out was no JSON, so that the levels behind it were miscounted
+        raise _too_deep(what) from None
+
+
+def _read_whole(read: Callable[[Any], T], text: bytes | msgspec.Raw) -> T:
+    """Read the text, or where that is no JSON what it is without halves of characters."""
+    try:
+        return read(text)
     except msgspec.DecodeError:
         whole = _ESCAPE.sub(_without_half, bytes(text))
         if whole == bytes(text):
             raise
-        return decode(read, whole, what)
-    try:
-        return read(shallow)
-    except RecursionError:  # what was left out was no JSON, so that the levels behind it were miscounted
-        raise _too_deep(what) from None
+        return read(whole)
 
 
 def _without_half(escape: re.Match[bytes]) -> bytes:

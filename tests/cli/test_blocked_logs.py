@@ -83,15 +83,21 @@ def start(
 
 
 @one_server
+@pytest.mark.parametrize(
+    ("ending", "status"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)], ids=["TERM", "INT"]
+)
 @pytest.mark.parametrize("split", [False, True], ids=["run", "informer and worker"])
 def test_a_full_log_pipe_holds_up_neither_work_nor_shutdown(
+    *,
     redis_server: EmbeddedValkey,
     connection: Connection,
     emulated: EmulatedServer,
     tmp_path: Path,
     split: bool,
+    ending: signal.Signals,
+    status: int,
 ) -> None:
-    """A leader feeds, a worker reconciles, and SIGTERM ends both with status 0, while each line waits."""
+    """A leader feeds, a worker reconciles, and signals end both as documented, while each line waits."""
     client = Client(emulated.kubeconfig)
     names = {f"map-{number}" for number in range(20)}
     pipes = [FullPipe() for _ in range(1 + split)]
@@ -107,8 +113,8 @@ def test_a_full_log_pipe_holds_up_neither_work_nor_shutdown(
             )
         eventually(lambda: names <= set((tmp_path / "done").read_text().split()), timeout=LIMIT)
         for process in processes:
-            process.send_signal(signal.SIGTERM)
-        assert [process.wait(LIMIT) for process in processes] == [0] * len(processes)
+            process.send_signal(ending)
+        assert [process.wait(LIMIT) for process in processes] == [status] * len(processes)
     finally:
         for process in processes:
             process.kill()

@@ -32,7 +32,7 @@ from tests.support.samples import config_map
 def by_size(obj: Object) -> list[str]:
     """Return the size of a ConfigMap, which has to have one; or a mebibyte of them."""
     size = int(obj["data"]["size"])
-    return [f"{number:01000}" for number in range(1100)] if size > 9 else [str(size)]
+    return [f"{number:01100}" for number in range(1000)] if size > 9 else [str(size)]
 
 
 def without_secret(obj: Object) -> Object:

@@ -175,3 +175,14 @@ def test_of_metadata_alone_a_cache_has_the_kind_of_the_object(transform: Transfo
     }
     stored = store_raw(decode_event(line(partial), POD).object, transform).decode()
     assert (stored["apiVersion"], stored["kind"]) == ("v1", "Pod")
+
+
+def test_a_page_with_half_a_character_and_deep_nesting_is_read() -> None:
+    """Either alone is mended, and so are both at once."""
+    deep = b"[" * 3000 + b"]" * 3000
+    objects = [
+        b'{"metadata":{"name":"half","resourceVersion":"7"},"x":"\\ud800"}',
+        b'{"metadata":{"name":"deep","resourceVersion":"8"},"x":' + deep + b"}",
+    ]
+    body = b'{"metadata":{"resourceVersion":"9"},"items":[' + b",".join(objects) + b"]}"
+    assert [obj.key for obj in decode_page(body, POD).objects] == ["half", "deep"]
