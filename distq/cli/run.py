@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from distq.cli import logs
 from distq.cli.help import command
 from distq.cli.options import HTTP, LEASE, WORK, use_kubeconfig, with_kubeconfig, with_settings
 from distq.cli.output import note
@@ -97,6 +96,8 @@ def _metrics(settings: Settings) -> "MetricsProvider | None":
     except ConfigError as error:
         _logger.warning("no /metrics at %s: %s", settings.http_address, error)
         return None
+    from distq.cli import logs
+
     metrics = PrometheusMetrics()
     logs.count_dropped(metrics)
     return metrics

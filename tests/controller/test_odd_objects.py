@@ -243,6 +243,7 @@ def check_stream(
         assert scene.error is None, repr(type(scene.error))
 
 
+@pytest.mark.filterwarnings("ignore::hypothesis.errors.HypothesisWarning")  # of an object of 1.4 MB
 def test_no_object_and_no_function_holds_up_a_stream(connection: Connection) -> None:
     """Whatever is listed and watched, and whatever a watch's functions do with it, the stream goes on."""
 
