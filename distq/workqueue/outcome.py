@@ -46,7 +46,7 @@ def outcome_of(result: Result | BaseException | None, *, interruptible: bool = T
 
 def error_text(error: BaseException) -> str:
     """Return ``Type: message`` on one line of at most 256 bytes."""
-    name, message = type(error).__name__, _one_line(_message(error))
+    name, message = type(error).__name__, _one_line(message_of(error))
     return _printable(_one_line(f"{name}: {message}" if message else name)[:ERROR_BYTES], ERROR_BYTES)
 
 
@@ -64,10 +64,11 @@ def stack_text(stack: traceback.StackSummary) -> str:
     return _printable(text[-TRACEBACK_BYTES:], TRACEBACK_BYTES, last=True)
 
 
-def _message(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
+    """Return what an error says of itself, where its class does not fail on that."""
     try:
         return str(error)
-    except Exception:  # noqa: BLE001 - raised by the error's own class
+    except BaseException:  # noqa: BLE001 - raised by the error's own class, which may call sys.exit
         return "(it fails to describe itself)"
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from distq.clock import Clock
 from distq.errors import DistqError
+from distq.workqueue.outcome import message_of
 
 LONGEST = 1000
 """Letters of an error that a stream's record holds; it travels with each commit."""
@@ -43,6 +44,6 @@ class LastError:
 
 def _one_line(error: Exception) -> str:
     """Return what people are told, without what a URL may hold of logins and tokens."""
-    text = str(error) if isinstance(error, DistqError) else f"{type(error).__name__}: {error}"
+    text = str(error) if isinstance(error, DistqError) else f"{type(error).__name__}: {message_of(error)}"
     text = _QUERY.sub(r"\1…", _LOGIN.sub("…@", " ".join(text.split())))
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
