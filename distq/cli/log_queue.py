@@ -92,9 +92,11 @@ class LogQueue(QueueHandler):
         self.queue.put(None)
 
     def _write_out(self, line: str) -> None:
-        self._write(line)
-        with self._accounts:
-            self._waiting -= _cost(line)
+        try:
+            self._write(line)
+        finally:
+            with self._accounts:
+                self._waiting -= _cost(line)
         newly = self.dropped - self._reported
         if newly:
             self._reported += newly

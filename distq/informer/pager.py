@@ -19,6 +19,9 @@ logger = logging.getLogger(__name__)
 FIRST_PAGE = 50
 """Objects of the first page, of which none knows how large they are."""
 
+LONGEST_WAIT = 10.0
+"""Seconds of a wait after which the sink is asked again."""
+
 GROWTH = 4
 """How many times larger the next page may be, and how many times smaller one whose answer was too large."""
 
@@ -104,5 +107,13 @@ class Pager:
                 return pages.turn()
             except TooManyRequests as error:
                 delay = retry_after(error)
-                if pages.at_start or not delay or self._clock.wait(stop, delay):
+                if pages.at_start or not delay or self._wait(delay, stop):
                     raise
+
+    def _wait(self, seconds: float, stop: threading.Event) -> bool:
+        """Wait; return whether ``stop`` was set. Asking the sink shows meanwhile that its thread goes on."""
+        until = self._clock.monotonic() + seconds
+        while not stop.is_set() and (left := until - self._clock.monotonic()) > 0:
+            self._clock.wait(stop, min(left, LONGEST_WAIT))
+            self._sink.position()
+        return stop.is_set()

@@ -175,7 +175,7 @@ def the_cache_fills(text: str, reader: Reader) -> None:
     reader.sandbox.client.create(pod)
     with reader.started(sys.executable, "pods.py") as informer:
         assert sorted(line_of(informer) for _ in range(2)) == ["new: web\n", "on node-1: ['web']\n"]
-        reader.sandbox.client.delete("v1/Pod", "default/web")
+        reader.sandbox.client.delete("v1/Pod", "default/web", grace_period=0)
         assert line_of(informer) == "gone: web\n"
         informer.send_signal(signal.SIGINT)
         assert informer.communicate(timeout=TIMEOUT)[0] == ""
