@@ -61,6 +61,13 @@ class LogQueue(QueueHandler):
         """Have none: the queue needs none, and ``logging`` would wait for it when the process ends."""
         self.lock = None
 
+    def handle(self, record: logging.LogRecord) -> bool:
+        """Queue what passes the filters; from Python 3.13 on ``logging``'s own method needs a lock."""
+        passed = self.filter(record)
+        if passed:
+            self.emit(passed if isinstance(passed, logging.LogRecord) else record)
+        return bool(passed)
+
     def prepare(self, record: logging.LogRecord) -> str:
         """Return the whole line."""
         return self.format(record) + "\n"

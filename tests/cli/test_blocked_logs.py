@@ -192,8 +192,12 @@ def test_a_child_of_a_fork_writes_its_own_lines() -> None:
         queue = LogQueue(logging.Formatter("%(message)s"), writing)
         child = os.fork()
         if child == 0:
-            queue.handle(logging.makeLogRecord({"msg": "of the child"}))
-            os._exit(0 if queue.flush_within(LIMIT) else 1)
+            written = False
+            try:  # or the child would go on with the tests, as a second process that reports them
+                queue.handle(logging.makeLogRecord({"msg": "of the child"}))
+                written = queue.flush_within(LIMIT)
+            finally:
+                os._exit(0 if written else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         queue.close()
     with os.fdopen(read_end) as reading:
