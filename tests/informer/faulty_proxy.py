@@ -107,7 +107,8 @@ class FaultyProxy:
         for name, value in {"Content-Length": str(len(body)), **headers}.items():
             handler.send_header(name, value)
         handler.end_headers()
-        handler.wfile.write(body)
+        with contextlib.suppress(OSError):  # a client that wants no more of it went away
+            handler.wfile.write(body)
 
     def forward(self, handler: BaseHTTPRequestHandler) -> None:
         """Pass the server's answer on as it comes, and end the connection with it."""

@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests import ROOT
-from tests.nemesis.campaign import Campaign, Planned
+from tests.nemesis.campaign import Campaign
 from tests.nemesis.catalogue import Fault, faults
+from tests.nemesis.lanes import Planned
 from tests.nemesis.redelivery import Redelivery, measure
 from tests.nemesis.release import is_in_history
 from tests.nemesis.report import Row, write_table

@@ -5,21 +5,20 @@ import random
 import shutil
 import tempfile
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from queue import SimpleQueue
-from typing import get_args
 
 from distq.errors import DistqError
 from distq.testing import envtest
 from tests import ROOT
 from tests.nemesis import judge
-from tests.nemesis.catalogue import Fault, Topology
+from tests.nemesis.catalogue import Fault
 from tests.nemesis.evidence import evidence
 from tests.nemesis.journal import Change, Reconcile
+from tests.nemesis.lanes import FLEETS, Group, Lanes, Planned
 from tests.nemesis.report import Row
 from tests.nemesis.stage import AT_REST_WITHIN, Stage
 from tests.nemesis.traces import violations as traces_checked
@@ -31,12 +30,9 @@ BEFORE, AFTER = 1.0, 1.0
 WORK = {"ready", "dirty", "processing", "delayed"}
 """What holds items; the rest says something of them."""
 
-Planned = tuple[Fault, str]
-"""A fault and the kind of Redis."""
-
 
 class Campaign:
-    """Runs faults: on each kind of Redis one after another on one fleet, the kinds at the same time.
+    """Runs faults one after another on a fleet, and several fleets at the same time.
 
     None begins after ``until``, by CLOCK_MONOTONIC.
     """
@@ -59,51 +55,43 @@ class Campaign:
 
     def run(self, plan: Sequence[Planned]) -> Iterator[Row]:
         """Yield a row for each once it is judged; a fleet that a fault left in a bad state is replaced."""
-        by_kind = defaultdict(list)
-        for fault, kind in plan:
-            by_kind[kind].append(fault)
+        lanes = Lanes(plan)
         rows = SimpleQueue[Row | None]()
-        with ThreadPoolExecutor() as pool:
-            fleets = [pool.submit(self._on_kind, kind, chosen, rows) for kind, chosen in by_kind.items()]
+        with ThreadPoolExecutor(FLEETS) as pool:
+            fleets = [pool.submit(self._in_lane, lanes, rows) for _ in range(FLEETS)]
             for _ in fleets:
                 yield from iter(rows.get, None)
         for fleet in fleets:
             fleet.result()
 
-    def _on_kind(self, kind: str, chosen: list[Fault], rows: "SimpleQueue[Row | None]") -> None:
+    def _in_lane(self, lanes: Lanes, rows: "SimpleQueue[Row | None]") -> None:
         """Put a row for each fault, and None at the end, however it comes."""
-        chance = random.Random(f"{self._seed} {kind}")
         try:
-            for topology in get_args(Topology):
-                together = [fault for fault in chosen if fault.topology == topology]
-                left = sorted(together, key=lambda fault: fault.spoils)
-                while left and time.monotonic() < self._until:
-                    for row in self._on_one_fleet(kind, topology, left, chance):
-                        rows.put(row)
+            while time.monotonic() < self._until and (group := lanes.next_group()):
+                for row in self._on_one_fleet(group):
+                    rows.put(row)
+                lanes.leave(group)
         finally:
             rows.put(None)
 
-    def _on_one_fleet(
-        self, kind: str, topology: Topology, left: list[Fault], chance: random.Random
-    ) -> Iterator[Row]:
-        """Yield rows and take their faults from ``left``, until it is empty or the fleet is beyond repair."""
-        real = self._assets is not None and any(fault.real for fault in left)
+    def _on_one_fleet(self, group: Group) -> Iterator[Row]:
+        """Yield rows of the group's faults, until none is left or the fleet is beyond repair."""
+        real = self._assets is not None and group.wants_real_server()
         with ExitStack() as stack:
-            folder = Path(tempfile.mkdtemp(prefix=f"distq-nemesis-{kind}-"))
+            folder = Path(tempfile.mkdtemp(prefix=f"distq-nemesis-{group.kind}-"))
             api = self._api_server(stack, real=real)
             stage = stack.enter_context(
                 Stage(
                     folder,
-                    kind,
+                    group.kind,
                     api,
-                    chance,
+                    random.Random(f"{self._seed} {group.kind} {group.topology} {group.begun}"),
                     claim_duration=self._claim_duration,
-                    topology=topology,
+                    topology=group.topology,
                     root=self._root,
                 )
             )
-            while left and time.monotonic() < self._until:
-                fault = left.pop(0)
+            while time.monotonic() < self._until and (fault := group.pop()):
                 if fault.real and not real:
                     continue
                 row = self._inflict(stage, fault)

@@ -76,6 +76,7 @@ def faults() -> list[Fault]:
     from tests.nemesis import (  # they register them
         handler_faults,  # noqa: F401
         informer_faults,  # noqa: F401
+        outside_faults,  # noqa: F401
         redis_faults,  # noqa: F401
         topology_faults,  # noqa: F401
         worker_faults,  # noqa: F401

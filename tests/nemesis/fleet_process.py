@@ -1,5 +1,6 @@
 """One process of the fleet: how it is started, killed, frozen and read."""
 
+import os
 import signal
 import time
 from collections.abc import Mapping, Sequence
@@ -8,6 +9,7 @@ from pathlib import Path
 from tests import ROOT
 from tests.nemesis.journal import JournalReader, Reconcile
 from tests.nemesis.judge import FOREVER, Span
+from tests.nemesis.log_pipe import LogPipe, state_of
 from tests.support.programs import start_program
 
 _WITHIN = 60.0
@@ -31,7 +33,10 @@ class FleetProcess:
         self.is_leaving = False
         """Whether it was told to end, so that it is no surprise."""
         self.frozen: list[Span] = []
-        self._process = start_program(arguments, folder, settings, root)
+        folder.mkdir(parents=True)
+        self.log_pipe = LogPipe(folder / "log", settings)
+        self._process = start_program(arguments, folder, settings, root, log=self.log_pipe.end)
+        os.close(self.log_pipe.end)
 
     @property
     def pid(self) -> int:
@@ -42,6 +47,7 @@ class FleetProcess:
         """Return whether it is no more; note when that was seen first."""
         if self.ended_at is None and self._process.poll() is not None:
             self.ended_at = time.monotonic()
+            self.log_pipe.close()
         return self.ended_at is not None
 
     @property
@@ -64,11 +70,12 @@ class FleetProcess:
             self._process.kill()
             self._process.wait()
             self.ended_at = time.monotonic()
+            self.log_pipe.close()
 
     def freeze(self) -> None:
         """SIGSTOP it, and return when it has stopped."""
         self._process.send_signal(signal.SIGSTOP)
-        while Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+        while state_of(self.pid) != "T":
             time.sleep(0.001)
         self.frozen.append((time.monotonic(), FOREVER))
 
@@ -87,6 +94,15 @@ class FleetProcess:
         status = self._process.wait(_WITHIN)
         self.ended_at = self.ended_at or time.monotonic()
         return status
+
+    def forget_memory(self) -> None:
+        """Let ``peak_memory`` begin anew."""
+        Path(f"/proc/{self.pid}/clear_refs").write_text("5")
+
+    def peak_memory(self) -> int:
+        """Return the most bytes of memory that it had at a time."""
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        return 1024 * int(status.partition("VmHWM:")[2].split()[0])
 
     def close_journal(self) -> None:
         """Read to the end; what still ran as the process ended has ended with it, and was not kept."""

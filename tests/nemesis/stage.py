@@ -252,6 +252,7 @@ class Stage:
     def go_on(self) -> None:
         """Let everybody add and change again, after ``end_load``."""
         self.loaded = True
+        (self.folder / "hurry").unlink(missing_ok=True)
         for producer in self.fleet.named("producer"):
             (producer.folder / "rest").unlink(missing_ok=True)
         self.gardener.go_on()
@@ -259,6 +260,7 @@ class Stage:
     def end_load(self) -> None:
         """Return when nobody adds or changes any more, and all that was acknowledged is known."""
         self.loaded = False
+        (self.folder / "hurry").touch()
         for producer in self.fleet.named("producer"):
             (producer.folder / "rests").unlink(missing_ok=True)
             (producer.folder / "rest").touch()
@@ -284,6 +286,7 @@ class Stage:
         found = {
             "jobs": left_over(self.connection, "jobs", handles=workers, objects=0, streams=0),
             "maps": left_over(self.connection, "maps", handles=workers, objects=objects, streams=1),
+            "roles": left_over(self.connection, "roles", handles=workers, objects=0, streams=1),
         }
         return {queue: excess for queue, excess in found.items() if excess}
 

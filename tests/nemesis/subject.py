@@ -1,11 +1,12 @@
-"""What the fleet runs: keys that producers add, and ConfigMaps that an informer watches, each its own queue.
+"""What the fleet runs: keys that producers add, ConfigMaps that an informer watches, Roles that it caches.
 
-Some reconciles fail, some take longer than a heartbeat, and all stop when they are cancelled. Whatever
-begins, ends or is settled is written down.
+Each has its own queue. Some reconciles fail, some take longer than a heartbeat, and all stop when they are
+cancelled. Whatever begins, ends or is settled is written down.
 """
 
 import asyncio
 import ctypes
+import logging
 import os
 import random
 import signal
@@ -29,6 +30,10 @@ FAILING = 0.03
 """The share of reconciles that fail."""
 GREEDY = Path("../greedy")
 """There once an item held the interpreter: each file system has it once."""
+HURRY, STEP = Path("../hurry"), 0.1
+"""The file is there while no load is wanted; what takes long then ends within so many seconds."""
+LINES, LENGTH = 6000, 1000
+"""Lines of a function that says much, and letters of each: more than may wait until they are written."""
 
 RAISED: dict[str, type[BaseException]] = {
     kind.__name__: kind
@@ -39,6 +44,7 @@ RAISED: dict[str, type[BaseException]] = {
 DISPOSITIONS = "dispositions" if hasattr(Turn, "dispositions") else "fates"
 """The name in 0.1.0, beside which this runs, too."""
 
+logger = logging.getLogger("nemesis")
 client = Client()
 journal = JournalWriter()
 stepped_clock.install()
@@ -92,7 +98,9 @@ def reconcile_job(request: Request) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         if request.key.startswith("greedy") and not GREEDY.exists():
             hold_interpreter()
-        if request.cancelled.wait(_takes(request.key)):
+        if request.key.startswith("chatty"):
+            say_much()
+        if any(request.cancelled.wait(part) for part in _parts(request.key)):
             raise Abandoned
         if random.random() < FAILING:
             raise RuntimeError("one of those that fail")
@@ -103,15 +111,36 @@ async def reconcile_map(request: Request) -> None:
     with journaled("maps", request) as end:
         found = await asyncio.to_thread(client.get, "v1/ConfigMap", request.key)
         end["seen"] = found["data"]["version"] if found else "gone"
-        await asyncio.sleep(_takes(request.key))
+        for part in _parts(request.key):
+            await asyncio.sleep(part)
+
+
+async def reconcile_role(request: Request) -> None:
+    """Do nothing: what matters is that the Role's key came."""
+    with journaled("roles", request):
+        pass
 
 
 def matters(event: Event) -> bool:
-    """Raise what the object says: no exception of one object may end its leader."""
-    raised = RAISED.get(event.object.get("data", {}).get("raises", ""))
+    """Raise or say what the object asks for: nothing of one object may end or hold up its leader."""
+    asked = event.object.get("data", {})
+    if asked.get("says") == "much":
+        say_much()
+    raised = RAISED.get(asked.get("raises", ""))
     if raised is not None:
         raise raised
     return True
+
+
+def verbs_of(role: dict[str, Any]) -> list[str]:
+    """Index a Role as users do, who trust in its types."""
+    return [verb for rule in role["rules"] for verb in rule["verbs"]]
+
+
+def say_much() -> None:
+    """Log more than may wait until somebody reads it."""
+    for _ in range(LINES):
+        logger.info("x" * LENGTH)
 
 
 def hold_interpreter() -> None:
@@ -130,7 +159,17 @@ def _takes(key: str) -> float:
     return CLAIM_DURATION * (0.2 + 0.8 * share) if "long" in key else 0.02 * share
 
 
+def _parts(key: str) -> Iterator[float]:
+    """Yield for how long to work, in parts; it ends early once the load has ended."""
+    left = _takes(key)
+    while left > 0 and not HURRY.exists():
+        yield min(left, STEP)
+        left -= STEP
+
+
 BOUNDED: dict[str, Any] = {"max_hold": MAX_HOLD} if "max_hold" in signature(Controller).parameters else {}
+INDEXED: dict[str, Any] = {"cached": True, "indexers": {"verb": verbs_of}}
+CACHED = INDEXED if INDEXED.keys() <= signature(For).parameters.keys() else {}
 """What 0.1.0 does not know."""
 
 jobs = Controller(
@@ -142,4 +181,9 @@ maps = Controller(
     watches=[For("v1/ConfigMap", label_selector="nemesis=yes", predicates=[matters])],
     concurrency=8,
 )
-controllers = [jobs, maps]
+roles = Controller(
+    JournaledQueue("roles", claim_duration=CLAIM_DURATION),
+    reconcile_role,
+    watches=[For("rbac.authorization.k8s.io/v1/Role", label_selector="nemesis=yes", **CACHED)],
+)
+controllers = [jobs, maps, roles]

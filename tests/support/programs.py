@@ -10,17 +10,25 @@ from tests import ROOT
 
 
 def start_program(
-    arguments: Sequence[str], folder: Path, settings: Mapping[str, str], root: Path = ROOT
+    arguments: Sequence[str],
+    folder: Path,
+    settings: Mapping[str, str],
+    root: Path = ROOT,
+    *,
+    log: int | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start ``python -m`` in a new folder, where its log is; of this process's settings it knows nothing."""
-    folder.mkdir(parents=True)
+    """Start ``python -m`` in a folder, where its log is; of this process's settings it knows nothing.
+
+    With ``log``, the end of a pipe, it logs there.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
     theirs = {name: text for name, text in os.environ.items() if not name.startswith(("DISTQ_", "KUBE"))}
-    with (folder / "log").open("wb") as log:
+    with (folder / "log").open("ab") as file:
         return subprocess.Popen(
             [sys.executable, "-m", *arguments],
             cwd=folder,
             env={**theirs, "PYTHONPATH": str(root), "HOME": str(folder), **settings},
             stdin=subprocess.DEVNULL,
-            stdout=log,
+            stdout=file if log is None else log,
             stderr=subprocess.STDOUT,
         )
