@@ -32,8 +32,8 @@ from distq.controller.stream.source_config import SourceConfig
 from distq.controller.stream.stream_source import StreamSource
 from distq.controller.watches import For, identities
 from distq.errors import ApiError, ConfigError, TooManyRequests
-from distq.informer.listwatch import PAGE_SIZE
 from distq.redisio.connection import Connection
+from distq.redisio.limits import PAGE_SIZE
 from distq.redisio.queue_store import QueueStore
 from tests.controller.leading import Term
 from tests.support.recording import DEFINITIONS, change_schema

@@ -15,9 +15,10 @@ from typing import Any
 from distq.client import Client
 from distq.errors import ApiError
 from distq.informer import ListWatch, ResourceEventHandlerFuncs, SharedInformer, strip_managed_fields
-from distq.informer.listwatch import PAGE_SIZE, Lines
+from distq.informer.listwatch import Lines
 from distq.informer.stored_object import Transform
 from distq.informer.wire import Page, WatchEvent
+from distq.redisio.limits import PAGE_SIZE
 
 PODS = "v1/Pod"
 Begin = Callable[[], int]

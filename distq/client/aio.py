@@ -6,11 +6,10 @@ import functools
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
-from itertools import islice
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from distq.client.call_threads import CallThreads
-from distq.client.client import PAGE_SIZE, Client
+from distq.client.client import Client
 from distq.client.objects import Object
 
 THREADS = 32
@@ -68,10 +67,9 @@ class AsyncClient:
         field_selector: str = "",
     ) -> AsyncIterator[Object]:
         """Yield the objects of a namespace, or of all, as ``Client.list`` does: ``async for``."""
-        objects = self._client.list(
-            resource, namespace, label_selector=label_selector, field_selector=field_selector
-        )
-        while page := await self._call(lambda: tuple(islice(objects, PAGE_SIZE))):
+        selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
+        pages = self._client._pages(resource, namespace, selectors)  # noqa: SLF001 - one client in two forms
+        while (page := await self._call(lambda: next(pages, None))) is not None:
             for obj in page:
                 yield obj
 

@@ -4,6 +4,7 @@ import functools
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,16 +16,17 @@ from distq.client.deletion import Propagation, delete_options
 from distq.client.dropped_zeros import DroppedZeros
 from distq.client.error_mapping import missing_object
 from distq.client.objects import Object, metadata, resource_text, title
-from distq.client.raw import RawClient
+from distq.client.page_size import PageSize, bytes_of_page
+from distq.client.raw import AnswerTooLarge, RawClient
 from distq.client.recorded_event import About
 from distq.client.recorder import EventRecorder
 from distq.client.resources import Discovery, Resource
 from distq.errors import ApiError, ConfigError, Expired, NotFound, short_tracebacks
+from distq.redisio.limits import PAGE_SIZE
 
 if TYPE_CHECKING:
     from distq.client.aio import AsyncClient
 
-PAGE_SIZE = 500
 _APPLY = "application/apply-patch+yaml"
 _MERGE_PATCH = "application/merge-patch+json"
 _JSON_PATCH = "application/json-patch+json"
@@ -84,28 +86,13 @@ class Client(RawClient):
         label_selector: str = "",
         field_selector: str = "",
     ) -> Iterator[Object]:
-        """Yield the objects of a namespace, or of all, asking for them in pages of 500 as needed.
+        """Yield the objects of a namespace, or of all, asking for them in pages of 500, or 8 MiB, as needed.
 
         All come from one moment, unless reading takes so long (minutes) that the server forgets it: the
         rest is then as of now, and an object that changed its place in between may be missing or come twice.
         """
-        kind = self.resolve(resource)
-        query = {"limit": str(PAGE_SIZE), "labelSelector": label_selector, "fieldSelector": field_selector}
-        query = {name: value for name, value in query.items() if value}
-        while True:
-            try:
-                page = self._ask("GET", kind.path(namespace), kind, query=query)
-            except Expired as error:
-                query["continue"] = metadata(dict(error.answer)).get("continue") or ""
-                if not query["continue"]:
-                    raise
-                continue
-            for item in page.get("items") or ():
-                # built-in kinds leave both out of a list's items
-                yield {"apiVersion": kind.api_version, "kind": kind.kind, **item}
-            query["continue"] = metadata(page).get("continue") or ""
-            if not query["continue"]:
-                return
+        selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
+        yield from chain.from_iterable(self._pages(resource, namespace, selectors))
 
     def create(self, obj: Object) -> Object:
         """Create the object and return it as stored; Conflict when it exists."""
@@ -276,23 +263,55 @@ class Client(RawClient):
     def _manager(self) -> dict[str, str]:
         return {"fieldManager": self._field_manager}
 
+    def _pages(
+        self, resource: str, namespace: str | None, selectors: Mapping[str, str]
+    ) -> Iterator[Sequence[Object]]:
+        """Yield the pages of a list, none of which takes much memory."""
+        kind, size = self.resolve(resource), PageSize(PAGE_SIZE)
+        path, query = kind.path(namespace), {name: value for name, value in selectors.items() if value}
+        while True:
+            query["limit"] = str(size.limit)
+            try:
+                body = self._body("GET", path, kind, query=query, max_bytes=bytes_of_page(size.limit))
+            except AnswerTooLarge:
+                size.shrink()
+                continue
+            except Expired as error:
+                query["continue"] = metadata(dict(error.answer)).get("continue") or ""
+                if not query["continue"]:
+                    raise
+                continue
+            size.came(len(body))
+            page = self._decode(body, "GET", path)
+            # built-in kinds leave both out of a list's items
+            about = {"apiVersion": kind.api_version, "kind": kind.kind}
+            yield [{**about, **item} for item in page.get("items") or ()]
+            query["continue"] = metadata(page).get("continue") or ""
+            if not query["continue"]:
+                return
+
     def _ask(self, method: str, path: str, kind: Resource, **options: Any) -> Object:
         """Send a request about a resource: all that is read or written of objects comes this way.
 
         Where the resource is gone, discovery is asked again next time.
         """
-        try:
-            answer: Object = self._json(method, path, **options)
-        except NotFound as error:
-            if not missing_object(error):
-                self.forget(kind)
-            raise
+        answer: Object = self._decode(self._body(method, path, kind, **options), method, path)
         if method in _WRITES:
             writes.written(self, kind, answer)
         return answer
 
-    def _json(self, method: str, path: str, **options: Any) -> Any:
-        body = self.request(method, path, **options)
+    def _body(self, method: str, path: str, kind: Resource, **options: Any) -> bytes:
+        try:
+            return self.request(method, path, **options)
+        except NotFound as error:
+            if not missing_object(error):
+                self.forget(kind)
+            raise
+
+    def _json(self, method: str, path: str) -> Any:
+        return self._decode(self.request(method, path), method, path)
+
+    def _decode(self, body: bytes, method: str, path: str) -> Any:
         try:
             return msgspec.json.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError):

@@ -7,14 +7,12 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from distq.client.client import Client
+from distq.client.page_size import bytes_of_page
 from distq.client.raw import WatchResponse
 from distq.client.resources import Resource, UnknownResource, parse_resource
 from distq.errors import NotFound
 from distq.informer.wire import Page, WatchEvent, decode_event, decode_page
-from distq.redisio.limits import LIST_BYTES
-
-PAGE_SIZE = 500
-"""Objects a page, as client-go's pager."""
+from distq.redisio.limits import PAGE_SIZE
 
 READ_TIMEOUT = 75.0
 """Seconds of silence after which a watch is taken for dead; bookmarks come each minute."""
@@ -130,7 +128,7 @@ class ListWatch:
             query["limit"] = str(limit)
         if next_token:
             query["continue"] = next_token
-        path, most = resource.path(self.namespace), LIST_BYTES if 1 < limit <= PAGE_SIZE else None
+        path, most = resource.path(self.namespace), bytes_of_page(limit)
         try:
             body = self.client.request("GET", path, query=query, accept=accept, max_bytes=most)
         except NotFound:  # it was known a moment ago, and may come again with other paths

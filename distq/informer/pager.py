@@ -3,27 +3,21 @@
 import logging
 import threading
 
+from distq.client.page_size import PageSize
 from distq.client.raw import AnswerTooLarge
 from distq.clock import Clock
 from distq.errors import Expired, TooManyRequests
 from distq.informer.backoff import retry_after
 from distq.informer.gc_threshold import raised_gc_threshold
-from distq.informer.listwatch import PAGE_SIZE, ListerWatcher
+from distq.informer.listwatch import ListerWatcher
 from distq.informer.sink import Sink
 from distq.informer.wire import Page
-from distq.redisio.limits import LIST_BYTES
+from distq.redisio.limits import PAGE_SIZE
 
 logger = logging.getLogger(__name__)
 
-
-FIRST_PAGE = 50
-"""Objects of the first page, of which none knows how large they are."""
-
 LONGEST_WAIT = 10.0
 """Seconds of a wait after which the sink is asked again."""
-
-GROWTH = 4
-"""How many times larger the next page may be, and how many times smaller one whose answer was too large."""
 
 
 class Pages:
@@ -38,8 +32,7 @@ class Pages:
         self.ended = False
         self._list_watch = list_watch
         self._token = ""
-        self._most = PAGE_SIZE
-        self._limit = min(FIRST_PAGE, self._most)
+        self._size = PageSize(PAGE_SIZE)
 
     @property
     def at_start(self) -> bool:
@@ -59,22 +52,20 @@ class Pages:
             self._begin_anew()
             return None
         self.version, self._token, self.ended = page.version, page.next_token, not page.next_token
-        if GROWTH * page.size <= LIST_BYTES:
-            self._limit = min(GROWTH * self._limit, self._most)
+        self._size.came(page.size)
         return page
 
     def _page(self) -> Page:
         while True:
             try:
-                return self._list_watch.page(self._token, limit=self._limit)
+                return self._list_watch.page(self._token, limit=self._size.limit)
             except AnswerTooLarge:
-                self._limit = max(1, self._limit // GROWTH)
+                self._size.shrink()
 
     def _begin_anew(self) -> None:
-        """Ask for larger pages from now on: a list must end before its token expires."""
         self.version = self._token = ""
-        self._limit = self._most = GROWTH * self._most
-        logger.info("%s: the list took too long; anew in pages of %d", self._list_watch, self._limit)
+        self._size.begin_anew()
+        logger.info("%s: the list took too long; anew in pages of %d", self._list_watch, self._size.limit)
 
 
 class Pager:

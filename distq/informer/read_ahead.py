@@ -9,12 +9,7 @@ from collections.abc import Iterable
 from time import sleep
 
 from distq.clock import Clock
-
-CAPACITY = 4000
-"""Lines held at most; then the socket fills, and the API server waits or closes the watch."""
-
-MEMORY = 4_000_000
-"""Bytes held at most, and one line: a streamed list must not take its memory twice."""
+from distq.redisio.limits import READ_AHEAD_BYTES, READ_AHEAD_LINES
 
 GATHERED = 1 << 18
 """Bytes after which the reader pauses, while many lines are wanted."""
@@ -92,4 +87,4 @@ class ReadAhead:
             return not self._ended
 
     def _has_room(self) -> bool:
-        return self._ended or (len(self._lines) < CAPACITY and self._size < MEMORY)
+        return self._ended or (len(self._lines) < READ_AHEAD_LINES and self._size < READ_AHEAD_BYTES)

@@ -6,10 +6,11 @@ ListWatch does. So nothing that one does, or cannot do, is seen by another.
 
 from distq.clock import SYSTEM_CLOCK, Clock
 from distq.errors import ApiError
-from distq.informer.listwatch import PAGE_SIZE, Lines, ListerWatcher
+from distq.informer.listwatch import Lines, ListerWatcher
 from distq.informer.shared_pages import SharedPages
 from distq.informer.shared_watch import Reader, SharedWatch
 from distq.informer.wire import Page, WatchEvent
+from distq.redisio.limits import PAGE_SIZE
 
 
 class SharedListWatch:

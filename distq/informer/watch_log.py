@@ -4,12 +4,7 @@ from collections import deque
 
 from distq.informer.objects import is_older
 from distq.informer.wire import version_of
-
-CAPACITY = 4000
-"""Lines held at most."""
-
-MEMORY = 8_000_000
-"""Bytes held at most, the newest line apart."""
+from distq.redisio.limits import WATCH_BYTES, WATCH_LINES
 
 AT_ONCE = 100
 """Lines handed out at once."""
@@ -39,7 +34,7 @@ class WatchLog:
         """Return the number of the oldest line that is still here once a line more is."""
         count, size = len(self._lines) + 1, self._size + len(line)
         lines = iter(self._lines)
-        while count > CAPACITY or (size > MEMORY and count > 1):
+        while count > WATCH_LINES or (size > WATCH_BYTES and count > 1):
             count, size = count - 1, size - len(next(lines))
         return self.end + 1 - count
 
@@ -47,7 +42,7 @@ class WatchLog:
         """Keep a line, and drop the oldest that are too many."""
         self._lines.append(line)
         self._size += len(line)
-        while len(self._lines) > CAPACITY or (self._size > MEMORY and len(self._lines) > 1):
+        while len(self._lines) > WATCH_LINES or (self._size > WATCH_BYTES and len(self._lines) > 1):
             self._dropped = self._lines.popleft()
             self._size -= len(self._dropped)
             self.first += 1

@@ -28,14 +28,13 @@ from distq.inspector.view import View, Wanted, view
 from distq.redisio import queue_reads, trace
 from distq.redisio.connection import Connection, shared_connection
 from distq.redisio.keys import bytes_of, named, validate_key, validate_queue_name
+from distq.redisio.limits import REASON_BYTES, SCAN_LIMIT, TRACE_ENTRIES
 from distq.redisio.queue_reads import State
 from distq.redisio.queue_store import QueueStore, queue_names
 from distq.redisio.round_trips import gather, run
 from distq.redisio.snapshots import Snapshots
 from distq.redisio.stream_store import StreamStore, stream_records
 from distq.workqueue.queue import Queue
-
-REASON_BYTES = 256
 
 _TRACE_AT_MOST = 86_400.0
 _ENTRIES_AT_MOST = 1_000_000
@@ -159,10 +158,10 @@ class Inspector:
             return
         states, offset = [state] if state else _STATES, 0
         while True:
-            members = run(self._redis, queue_reads.page(store, states, offset, queue_reads.SCAN_COUNT))
+            members = run(self._redis, queue_reads.page(store, states, offset, SCAN_LIMIT))
             yield from run(self._redis, reading.item_infos(store, members))
             offset += len(members)
-            if len(members) < queue_reads.SCAN_COUNT:
+            if len(members) < SCAN_LIMIT:
                 return
 
     def add(self, queue: str, *keys: str, priority: int = 0, after: float | None = None) -> int:
@@ -259,7 +258,7 @@ class Inspector:
         return self._existing(queue).resume()
 
     def trace_on(
-        self, queue: str, *, seconds: float = 600.0, limit: int = trace.LIMIT, match: str = ""
+        self, queue: str, *, seconds: float = 600.0, limit: int = TRACE_ENTRIES, match: str = ""
     ) -> Timestamp:
         """Let every script leave an entry for so long, at most a day; return when that ends.
 

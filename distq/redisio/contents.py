@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from distq.redisio import queue_reads
 from distq.redisio.connection import Connection
 from distq.redisio.keys import is_key, is_queue_name, queues_key, shown, text_of, type_of
+from distq.redisio.limits import CACHED_BYTES, CACHED_LIMIT, LOOK_LIMIT
 from distq.redisio.object_cache import is_record
 from distq.redisio.queue_store import QueueStore, queue_names
 from distq.redisio.records import ClaimRecord, FailureRecord, StreamRecord, parse_fields
@@ -16,7 +17,6 @@ from distq.redisio.scores import NO_SCORE, decode_due, decode_order, decode_park
 from distq.redisio.stream_keys import StreamKeys
 from distq.wording import counted
 
-_PAGE = 1000
 _FOR_PEOPLE = ("history", "links")
 """What the queue goes on without."""
 
@@ -60,7 +60,7 @@ def _of_structures(store: QueueStore, structures: Sequence[str]) -> Iterator[str
 
 def _of_structure(store: QueueStore, structure: str) -> Iterator[str]:
     makes_sense = _MAKES_SENSE[structure]
-    page = next(queue_reads.scan(store, structure, count=_PAGE), [])
+    page = next(queue_reads.scan(store, structure, count=LOOK_LIMIT), [])
     odd = [member for member, value in page if not makes_sense(member, value)]
     if odd:
         what = f'{counted(len(odd), "value")} of {store.key(structure)} cannot be read, say "{shown(odd[0])}"'
@@ -68,11 +68,20 @@ def _of_structure(store: QueueStore, structure: str) -> Iterator[str]:
 
 
 def _of_cache(store: QueueStore, structure: str) -> Iterator[str]:
-    page = next(queue_reads.scan(store, structure, count=_PAGE), [])
-    odd = [name for name, record in page if not is_record(record)]
+    odd = [name for name, record in _some(store, structure) if not is_record(record)]
     if odd:
         what = f'{counted(len(odd), "value")} of {store.key(structure)} cannot be read, say "{shown(odd[0])}"'
         yield f"WARN  {what}. The next event of each mends it."
+
+
+def _some(store: QueueStore, structure: str) -> Iterator[tuple[bytes, bytes]]:
+    """Yield what a cache has, a few of the largest objects at a time, until it was enough."""
+    looked = size = 0
+    for page in queue_reads.scan(store, structure, count=CACHED_BYTES // CACHED_LIMIT):
+        yield from page
+        looked, size = looked + len(page), size + sum(len(record) for _, record in page)
+        if looked >= LOOK_LIMIT or size >= CACHED_BYTES:
+            return
 
 
 def _of_meta(store: QueueStore) -> Iterator[str]:

@@ -31,6 +31,7 @@ import re
 
 from distq.config import Settings
 from distq.errors import InvalidKey, InvalidQueueName
+from distq.redisio.limits import KEY_BYTES
 from distq.wording import a_type
 
 LAYOUT = 1
@@ -43,8 +44,6 @@ _QUEUE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 _NO_KEY = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _ESCAPE = re.compile(rb"\\x([0-9a-f]{2})")
-_LONGEST = 1024
-"""Bytes of a key."""
 
 
 def queue_key(queue: str, name: str, *, prefix: str = Settings.prefix) -> str:
@@ -100,8 +99,8 @@ def validate_key(key: str) -> bytes:
         encoded = key.encode()
     except UnicodeEncodeError:
         raise InvalidKey(f"bad key {key!r:.80}: not valid Unicode. Use text that UTF-8 can hold.") from None
-    if len(encoded) > _LONGEST:
-        raise InvalidKey(f"bad key {key[:40]!r}...: {len(encoded)} bytes. Use at most {_LONGEST}.")
+    if len(encoded) > KEY_BYTES:
+        raise InvalidKey(f"bad key {key[:40]!r}...: {len(encoded)} bytes. Use at most {KEY_BYTES}.")
     return encoded
 
 
@@ -121,7 +120,7 @@ def bytes_of(text: str) -> bytes:
 
 def is_key(text: str, length: int) -> bool:
     """Return whether ``validate_key`` would accept what ``text_of`` made of so many bytes."""
-    return 0 < length <= _LONGEST and not _NO_KEY.search(text)
+    return 0 < length <= KEY_BYTES and not _NO_KEY.search(text)
 
 
 def shown(item: bytes) -> str:

@@ -1,8 +1,11 @@
 """How much one step takes; each limit is here alone, and the documentation quotes it.
 
 Redis does nothing else while a script runs, so most of them bound a script to a few milliseconds; the others
-bound the memory of a process.
+bound the memory of a process. A test goes beyond each; the marker ``bound`` says which.
 """
+
+KEY_BYTES = 1024
+"""Bytes of a key."""
 
 TURN_LIMIT = 250
 """Settlements and claims of a turn, each way."""
@@ -13,14 +16,20 @@ COSTLY_LIMIT = 50
 BATCH_LIMIT = 1000
 """Items of an add; keys, known, gone, parked and cached objects of a commit together; objects of a page."""
 
+PAGE_SIZE = 500
+"""Objects of a page of a list that the API server answers, as in client-go's pager."""
+
 LIST_BYTES = 8 * 1024 * 1024
-"""Bytes of a page of a list that the API server answers; a page of one object may have more."""
+"""Bytes of such a page; a page of one object may have more."""
 
 CACHED_LIMIT = 256 * 1024
 """Bytes of an object that the cache holds; of a larger one it holds only that it is there."""
 
 CACHED_BYTES = 1024 * 1024
 """Bytes of the cached objects of a commit; about as many are in a page that is read."""
+
+OLD_OBJECTS = 25
+"""Cached objects that a stream reads together, to compare them with newer ones: 6 MiB at most."""
 
 INDEX_VALUES = 1000
 """Values that an object may have for one index; an object with more is parked."""
@@ -30,3 +39,42 @@ TERMS_LIMIT = 64 * 1024
 
 REPAIR_LIMIT = 500
 """Items that a script requeues, deletes or parks, or forgives a crash."""
+
+SCAN_LIMIT = 500
+"""Members, or entries of a trace, that are read at a time."""
+
+READS_AT_ONCE = 1000
+"""Reads of a script that sees one moment: some two milliseconds."""
+
+LOOK_LIMIT = 1000
+"""Members of a structure that ``distq check`` looks at."""
+
+ERROR_BYTES = 256
+"""Bytes of the text of an item's error."""
+
+TRACEBACK_BYTES = 4096
+"""Bytes of its traceback: the last ones."""
+
+REASON_BYTES = 256
+"""Bytes of why somebody parked an item."""
+
+TRACE_ENTRIES = 10_000
+"""Entries that a trace keeps, unless its caller wants more."""
+
+TRACE_ENTRY_BYTES = 16 * 1024
+"""Bytes of an entry; of a larger one its size alone is kept."""
+
+TRACE_BYTES = 16 * 1024 * 1024
+"""Bytes of all entries."""
+
+READ_AHEAD_LINES = 4000
+"""Lines of a watch that wait to be handled; then the socket fills, and the API server waits or closes it."""
+
+READ_AHEAD_BYTES = 4_000_000
+"""Bytes of these lines, and one line: a streamed list must not take its memory twice."""
+
+WATCH_LINES = 4000
+"""Lines that a watch keeps for the slowest of several streams."""
+
+WATCH_BYTES = 8_000_000
+"""Bytes of these lines, the newest apart."""

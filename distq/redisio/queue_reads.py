@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from distq.redisio.keys import shown
+from distq.redisio.limits import SCAN_LIMIT
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import ClaimRecord, FailureRecord, StreamRecord, parse_fields
 from distq.redisio.round_trips import Command, Read, run
@@ -27,8 +28,6 @@ from distq.redisio.trace import ends_at
 
 State = Literal["ready", "delayed", "processing", "dead"]
 """Where an item is; *dirty* is a flag of processing."""
-
-SCAN_COUNT = 500
 
 _HASHES = {"cache", "claims", "failures", "known", "streams", "terms", "workers"}
 _LONGEST_NUMBER = 16
@@ -225,7 +224,7 @@ def size(store: QueueStore, structure: str) -> int:
 
 
 def scan(
-    store: QueueStore, structure: str, match: str = "*", *, count: int = SCAN_COUNT
+    store: QueueStore, structure: str, match: str = "*", *, count: int = SCAN_LIMIT
 ) -> Iterator[list[tuple[bytes, bytes]]]:
     """Yield the members with their scores, or the fields with their values, that match, in batches.
 
@@ -239,7 +238,7 @@ def scan(
 
 
 def scan_from(
-    store: QueueStore, structure: str, cursor: int, match: str = "*", *, count: int = SCAN_COUNT
+    store: QueueStore, structure: str, cursor: int, match: str = "*", *, count: int = SCAN_LIMIT
 ) -> tuple[int | None, list[tuple[bytes, bytes]]]:
     """Return where the scan goes on, None at its end, and what of this round trip matches; it begins at 0."""
     command = "HSCAN" if structure in _HASHES else "ZSCAN"

@@ -12,9 +12,7 @@ from distq.errors import RedisError, RedisRefused
 from distq.redisio import scripts, wrong_type
 from distq.redisio.connection import Argument, Connection
 from distq.redisio.error_mapping import concerns_one_key, is_denied
-
-READS_AT_ONCE = 1000
-"""So many reads take some two milliseconds, in which nobody else is served."""
+from distq.redisio.limits import READS_AT_ONCE
 
 
 class Snapshots:

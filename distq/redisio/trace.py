@@ -23,18 +23,12 @@ from typing import Any, NamedTuple
 
 from distq.redisio import scripts
 from distq.redisio.keys import bytes_of, text_of
+from distq.redisio.limits import SCAN_LIMIT, TRACE_BYTES, TRACE_ENTRIES, TRACE_ENTRY_BYTES
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import parse_fields, words_of
 
 KEPT = 24 * 3600.0
 """Seconds for which entries stay once the trace has ended."""
-
-LIMIT = 10_000
-LONGEST = 16_384
-BYTES = 2**24
-"""How many entries a trace keeps, how many bytes each may have, and all, unless it is said otherwise."""
-
-_PAGE = 500
 
 
 class TakenBack(NamedTuple):
@@ -106,9 +100,9 @@ def switch_on(
     store: QueueStore,
     *,
     seconds: float,
-    limit: int = LIMIT,
-    longest: int = LONGEST,
-    max_bytes: int = BYTES,
+    limit: int = TRACE_ENTRIES,
+    longest: int = TRACE_ENTRY_BYTES,
+    max_bytes: int = TRACE_BYTES,
     match: str = "",
 ) -> float:
     """Let scripts leave entries for so long; return when that ends, seconds since the epoch.
@@ -145,10 +139,10 @@ def switch_off(store: QueueStore) -> None:
 def entries(store: QueueStore, since: str = "-") -> Iterator[TracedCall]:
     """Yield what is there, from an entry on, in the order in which it happened."""
     while True:
-        (page,) = store.read(("XRANGE", "trace", since, "+", "COUNT", _PAGE))
+        (page,) = store.read(("XRANGE", "trace", since, "+", "COUNT", SCAN_LIMIT))
         for entry_id, fields in page:
             yield TracedCall.parse(entry_id, fields[1])
-        if len(page) < _PAGE:
+        if len(page) < SCAN_LIMIT:
             return
         since = f"({page[-1][0].decode()}"
 

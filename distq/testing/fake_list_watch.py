@@ -11,9 +11,9 @@ import msgspec
 from distq.client.objects import Object
 from distq.client.resources import Resource, parse_resource
 from distq.errors import ApiError, Expired, NotFound
-from distq.informer.listwatch import PAGE_SIZE
 from distq.informer.objects import Metadata, key_of
 from distq.informer.wire import ENDS_LIST, Page, WatchEvent, decode_event, decode_page
+from distq.redisio.limits import PAGE_SIZE
 
 _END = b""
 

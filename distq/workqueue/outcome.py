@@ -4,13 +4,12 @@ import asyncio
 import traceback
 
 from distq.errors import RetryAfter, TerminalError
+from distq.redisio.limits import ERROR_BYTES, TRACEBACK_BYTES
 from distq.redisio.scores import validate_priority
 from distq.wording import a_type
 from distq.workqueue.interface import After, Outcome, Park, Release, Result, Retry, Success
 from distq.workqueue.rate_limiters import invalid_delay, is_delay
 
-ERROR_BYTES = 256
-TRACEBACK_BYTES = 4096
 READ_CHARACTERS = 16_384
 """How much of a message is looked at: one of many MB costs no time."""
 

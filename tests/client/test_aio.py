@@ -102,7 +102,7 @@ def test_calls_do_what_the_clients_do(
     client: Client, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same arguments, answers and errors; lists come in pages."""
-    monkeypatch.setattr(aio, "PAGE_SIZE", 2)
+    monkeypatch.setattr("distq.client.client.PAGE_SIZE", 2)
     key = f"{namespace}/web-0"
 
     async def play() -> None:

@@ -1,6 +1,7 @@
 """What ``distq check`` says of contents that make no sense, and what commands and pages show of them."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -11,6 +12,9 @@ from distq.inspector import Inspector
 from distq.redisio import contents
 from distq.redisio.connection import Connection
 from distq.redisio.keys import queue_key
+from distq.redisio.limits import CACHED_BYTES, CACHED_LIMIT
+from distq.redisio.object_cache import CachedObject
+from distq.redisio.stream_store import StreamStore
 from distq.workqueue.queue import Queue
 from tests.cli.conftest import CommandLine, distq, redis, valkey
 from tests.contents.garbage import MEMBERS, TEXTS
@@ -66,6 +70,31 @@ def test_wrong_types_clocks_and_names_are_found(live: LiveQueue) -> None:
     ]
     (info,) = live.inspector.queues()
     assert f"WRONGTYPE {key} is a string" in str(info.broken)
+
+
+@pytest.mark.bound("LOOK_LIMIT")
+@pytest.mark.parametrize("redis_server", ["redis7"], indirect=True)
+@pytest.mark.parametrize("held", ["many members", "large objects"])
+def test_a_look_reads_little_whatever_there_is(connection: Connection, held: str) -> None:
+    """Of 20,000 members a page, and of a cache of 10 MB about as much as one page of it has."""
+    if held == "many members":
+        queue = Queue("foos", connection)
+        queue.add(*(f"item-{number}" for number in range(20_000)), after=100)
+        most = 150_000
+    else:
+        stream = StreamStore(connection, "foos", "v1/Pod")
+        for number in range(40):
+            large = CachedObject(f"ns/pod-{number}", "1", b"x" * CACHED_LIMIT)
+            stream.commit(epoch="1", after=str(number or ""), new="1", batch=str(number + 1), objects=[large])
+        most = 3 * CACHED_BYTES
+    before = _bytes_sent(connection)
+    assert list(contents.findings(connection)) == []
+    assert _bytes_sent(connection) - before < most
+
+
+def _bytes_sent(connection: Connection) -> int:
+    """Return how many bytes Redis has answered so far."""
+    return int(re.findall(r"total_net_output_bytes:(\d+)", str(connection.execute("INFO", "stats")))[0])
 
 
 def test_the_command_line_shows_and_repairs_what_is_no_key(distq: CommandLine, redis: Connection) -> None:

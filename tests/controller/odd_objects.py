@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from distq.client.objects import Object
 from distq.client.resources import Resource
 from distq.errors import ConfigError, Expired, InvalidKey, LeaseLost, NotFound
-from distq.informer.listwatch import PAGE_SIZE
 from distq.informer.sink import PositionMoved
 from distq.informer.wire import Page, decode_page
+from distq.redisio.limits import PAGE_SIZE
 from distq.testing.fake_list_watch import FakeListWatch
 
 RESOURCE = "v1/Pod"

@@ -426,6 +426,7 @@ def words_of(obj: Object) -> list[str]:
     return [f"word-{number}" for number in range(int(obj["data"]["words"]))]
 
 
+@pytest.mark.bound("INDEX_VALUES")
 def test_an_object_of_too_many_index_values_is_parked_and_the_next_one_cached(scene: Scene) -> None:
     """The bound is by number: a thousand values are found, one more is said to be too many."""
     client = scene.leader().client
@@ -441,6 +442,7 @@ def test_an_object_of_too_many_index_values_is_parked_and_the_next_one_cached(sc
         assert "of at most 1000. Return fewer." in item.last_error
 
 
+@pytest.mark.bound("TERMS_LIMIT")
 def test_index_values_beyond_one_step_are_committed_in_several(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -131,8 +131,8 @@ def test_a_stream_that_hangs_harms_none_that_shares_its_watch(
     scene: Scene, redis_server: EmbeddedValkey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The others' events come, and none of them twice; it gets all of its own when it goes on."""
-    monkeypatch.setattr(watch_log, "CAPACITY", 5)
-    monkeypatch.setattr(read_ahead, "CAPACITY", 5)
+    monkeypatch.setattr(watch_log, "WATCH_LINES", 5)
+    monkeypatch.setattr(read_ahead, "READ_AHEAD_LINES", 5)
     client, watch = Client(scene.kubeconfig), For("v1/ConfigMap", namespaces=[scene.namespace])
     with TcpProxy(("127.0.0.1", redis_server.port)) as proxy:
         port = f"127.0.0.1:{redis_server.port}"

@@ -1,8 +1,6 @@
 """The limits that ``docs/reference/limits.md`` and others tell are the code's."""
 
-from distq.informer.listwatch import PAGE_SIZE
 from distq.redisio import limits
-from distq.workqueue.outcome import ERROR_BYTES, TRACEBACK_BYTES
 from tests.docs.pages import PAGES, ROOT, table
 
 
@@ -20,11 +18,14 @@ def test_the_limits_of_a_step_are_those_of_the_code() -> None:
     assert told["bytes of what finds the cached objects of a commit by their indexes"].startswith(
         f"{limits.TERMS_LIMIT // 2**10} KiB;"
     )
-    page = f"{PAGE_SIZE} objects, {limits.LIST_BYTES // 2**20} MiB"
+    page = f"{limits.PAGE_SIZE} objects, {limits.LIST_BYTES // 2**20} MiB"
     assert told["a page of a list from the API server"] == page
+    assert told["cached objects that a leader reads together"] == str(limits.OLD_OBJECTS)
+    ahead = f"{limits.READ_AHEAD_LINES}, {limits.READ_AHEAD_BYTES // 10**6} MB"
+    assert told["lines of a watch that wait to be handled"] == ahead
     assert told["items of a requeue, delete or park"] == str(limits.REPAIR_LIMIT)
-    assert told["error texts"] == f"{ERROR_BYTES} bytes"
-    assert told["tracebacks of failing and parked items"] == f"{TRACEBACK_BYTES // 1024} KiB"
+    assert told["error texts"] == f"{limits.ERROR_BYTES} bytes"
+    assert told["tracebacks of failing and parked items"] == f"{limits.TRACEBACK_BYTES // 1024} KiB"
 
 
 def test_internals_tell_the_same_limits() -> None:

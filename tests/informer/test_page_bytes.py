@@ -1,15 +1,17 @@
 """A list takes no more memory than a page, however large the objects are."""
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
 
+from distq.client import page_size
 from distq.client.client import Client
 from distq.client.raw import AnswerTooLarge
-from distq.informer import listwatch, pager
-from distq.informer.listwatch import PAGE_SIZE, ListWatch
+from distq.informer.listwatch import ListWatch
 from distq.informer.pager import Pages
+from distq.redisio.limits import PAGE_SIZE
 from tests.support.api_servers import ApiServer
 from tests.support.samples import config_map
 
@@ -45,12 +47,11 @@ def client(api_server: ApiServer) -> Measuring:
 @pytest.fixture
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a page have 64 KiB."""
-    monkeypatch.setattr(pager, "LIST_BYTES", BYTES)
-    monkeypatch.setattr(listwatch, "LIST_BYTES", BYTES)
+    monkeypatch.setattr(page_size, "LIST_BYTES", BYTES)
 
 
 def names_of(client: Client, namespace: str) -> list[str]:
-    """Return the names that a whole list shows, in its order."""
+    """Return the keys that a whole list of an informer shows, in its order."""
     pages = Pages(ListWatch(client, CONFIG_MAPS, namespace=namespace))
     names: list[str] = []
     while not pages.ended:
@@ -68,23 +69,49 @@ def create(client: Client, namespace: str, sizes: Sequence[int]) -> list[str]:
     return [f"{namespace}/{name}" for name in names]
 
 
+def listed(client: Client, namespace: str) -> list[str]:
+    """Return the keys that the client itself lists."""
+    return [f"{namespace}/{obj['metadata']['name']}" for obj in client.list(CONFIG_MAPS, namespace)]
+
+
+def listed_async(client: Client, namespace: str) -> list[str]:
+    """Return the keys that the client lists for a coroutine."""
+
+    async def keys() -> list[str]:
+        objects = client.aio.list(CONFIG_MAPS, namespace)
+        return [f"{namespace}/{obj['metadata']['name']}" async for obj in objects]
+
+    return asyncio.run(keys())
+
+
+Listing = Callable[[Client, str], list[str]]
+
+
+@pytest.mark.bound("LIST_BYTES")
 @pytest.mark.usefixtures("small_pages")
-def test_no_page_of_a_list_has_more_bytes_than_its_limit(client: Measuring, namespace: str) -> None:
+@pytest.mark.parametrize("listing", [names_of, listed, listed_async])
+def test_no_page_of_a_list_has_more_bytes_than_its_limit(
+    client: Measuring, namespace: str, listing: Listing
+) -> None:
     """Where objects turn out to be large, or grow within the list, fewer are asked for at a time."""
     keys = create(client, namespace, [10] * 60 + [20_000] * 20 + [100_000] * 2 + [10] * 5)
     client.limits, client.answers = [], []
-    assert names_of(client, namespace) == keys
+    assert listing(client, namespace) == keys
     assert client.limits[0] == 50
     assert 1 in client.limits  # the two that are larger than a page
     assert sorted(client.answers)[-2] > BYTES >= sorted(client.answers)[-3]
 
 
-def test_pages_grow_while_their_objects_are_small(client: Measuring, namespace: str) -> None:
+@pytest.mark.bound("PAGE_SIZE")
+@pytest.mark.parametrize("listing", [names_of, listed])
+def test_pages_grow_while_their_objects_are_small(
+    client: Measuring, namespace: str, listing: Listing
+) -> None:
     """So a list of usual objects takes two requests more than one in whole pages."""
-    keys = create(client, namespace, [10] * 260)
+    keys = create(client, namespace, [10] * 760)
     client.limits = []
-    assert names_of(client, namespace) == keys
-    assert client.limits == [50, 200, PAGE_SIZE]
+    assert listing(client, namespace) == keys
+    assert client.limits == [50, 200, PAGE_SIZE, PAGE_SIZE]
 
 
 def test_an_answer_that_is_too_large_is_not_read_to_its_end(client: Measuring, namespace: str) -> None:

@@ -55,15 +55,17 @@ def test_the_error_comes_after_the_lines_before_it() -> None:
     assert taken == [b"a"]
 
 
-def test_reads_no_more_than_fits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sink that waits for Redis makes the socket fill, not the memory."""
-    monkeypatch.setattr(read_ahead, "CAPACITY", 3)
+@pytest.mark.bound("READ_AHEAD_LINES", "READ_AHEAD_BYTES")
+@pytest.mark.parametrize(("bound", "value"), [("READ_AHEAD_LINES", 3), ("READ_AHEAD_BYTES", 3)])
+def test_reads_no_more_than_fits(monkeypatch: pytest.MonkeyPatch, bound: str, value: int) -> None:
+    """A sink that waits for Redis makes the socket fill, not the memory: by lines, and by bytes."""
+    monkeypatch.setattr(read_ahead, bound, value)
     read: list[int] = []
 
     def lines() -> Iterator[bytes]:
         for number in range(100):
             read.append(number)
-            yield b"%d" % number
+            yield b"%d" % (number % 10)
 
     reader = ReadAhead(lines(), "test", SYSTEM_CLOCK)
     eventually(lambda: len(read) == 4)

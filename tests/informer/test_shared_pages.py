@@ -10,10 +10,11 @@ import pytest
 from distq.client.resources import Resource
 from distq.errors import ApiError, Expired
 from distq.informer import shared_pages
-from distq.informer.listwatch import PAGE_SIZE, ListerWatcher
+from distq.informer.listwatch import ListerWatcher
 from distq.informer.pager import Pages
 from distq.informer.shared_listwatch import SharedListWatch
 from distq.informer.wire import Page, decode_page
+from distq.redisio.limits import PAGE_SIZE
 from distq.testing.fake_clock import FakeClock
 from distq.testing.fake_list_watch import FakeListWatch
 from tests.informer.pods import pod

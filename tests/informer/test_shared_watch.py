@@ -169,7 +169,7 @@ def test_who_does_not_keep_up_is_sent_back_and_harms_nobody(
     resource: Resource, members: tuple[ListerWatcher, ListerWatcher], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It gets a watch of its own until it has caught up, however often that ends: the others' stays open."""
-    monkeypatch.setattr(watch_log, "CAPACITY", 3)
+    monkeypatch.setattr(watch_log, "WATCH_LINES", 3)
     monkeypatch.setattr(watch_log, "AT_ONCE", 1)
     with Reader(members[0], "4") as quick, Reader(members[1], "4") as slow:
         slow.go_on.clear()
@@ -193,7 +193,7 @@ def test_who_fell_behind_opens_no_watch_for_others(
     resource: Resource, members: tuple[ListerWatcher, ListerWatcher], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nor where it is the first that comes back after an end of the watch: they would get its backlog."""
-    monkeypatch.setattr(watch_log, "CAPACITY", 3)
+    monkeypatch.setattr(watch_log, "WATCH_LINES", 3)
     monkeypatch.setattr(watch_log, "AT_ONCE", 1)
     with Reader(members[0], "4") as quick, Reader(members[1], "4") as slow:
         slow.go_on.clear()
@@ -213,7 +213,7 @@ def test_who_left_and_comes_back_late_harms_nobody_either(
     resource: Resource, members: tuple[ListerWatcher, ListerWatcher], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As one whose Redis was gone for long: what it missed is sent to it alone."""
-    monkeypatch.setattr(watch_log, "CAPACITY", 3)
+    monkeypatch.setattr(watch_log, "WATCH_LINES", 3)
     with Reader(members[0], "4") as stays:
         with Reader(members[1], "4"):
             pass
@@ -231,7 +231,7 @@ def test_who_had_all_of_a_watch_that_ended_opens_the_next_one_for_all(
     resource: Resource, members: tuple[ListerWatcher, ListerWatcher], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However much that showed, and though others still follow it; who had not all of it stays alone."""
-    monkeypatch.setattr(watch_log, "CAPACITY", 3)
+    monkeypatch.setattr(watch_log, "WATCH_LINES", 3)
     with Reader(members[0], "4") as first, Reader(members[1], "4") as second:
         for version in range(5, 11):
             resource.happen()
@@ -255,7 +255,7 @@ def test_nobody_is_taken_along_to_a_watch_that_begins_behind_what_it_has(
     resource: Resource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the log dropped what one asks for while it waited to ask: who has less than that is sent back."""
-    monkeypatch.setattr(watch_log, "CAPACITY", 3)
+    monkeypatch.setattr(watch_log, "WATCH_LINES", 3)
     monkeypatch.setattr(watch_log, "AT_ONCE", 1)
     shared = SharedWatch(resource)
     with shared.open("4", present="4") as quick, shared.open("4", present="4") as slow:
@@ -265,7 +265,7 @@ def test_nobody_is_taken_along_to_a_watch_that_begins_behind_what_it_has(
         for version in range(6, 11):
             resource.happen()
             assert version_of(next(each_quick)) == str(version)
-        monkeypatch.setattr(watch_log, "CAPACITY", 100)  # what follows is about nobody's pace
+        monkeypatch.setattr(watch_log, "WATCH_LINES", 100)  # what follows is about nobody's pace
         with shared.open("6", present="10") as asks:
             assert next(each_slow, None) is None
             resource.happen()
@@ -274,7 +274,8 @@ def test_nobody_is_taken_along_to_a_watch_that_begins_behind_what_it_has(
             assert version_of(next(each_quick)) == "11"
 
 
-@pytest.mark.parametrize(("bound", "value"), [("CAPACITY", 4), ("MEMORY", 600)])
+@pytest.mark.bound("WATCH_LINES", "WATCH_BYTES")
+@pytest.mark.parametrize(("bound", "value"), [("WATCH_LINES", 4), ("WATCH_BYTES", 600)])
 def test_what_comes_faster_than_anybody_reads_waits(
     resource: Resource,
     members: tuple[ListerWatcher, ListerWatcher],
@@ -305,7 +306,7 @@ def test_a_long_line_waits_until_the_quickest_has_what_it_pushes_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Be it longer than the whole log: who writes one large object sends nobody back who keeps up."""
-    monkeypatch.setattr(watch_log, "MEMORY", 2000)
+    monkeypatch.setattr(watch_log, "WATCH_BYTES", 2000)
     monkeypatch.setattr(watch_log, "AT_ONCE", 1)
     with Reader(members[0], "4") as only:
         only.go_on.clear()
@@ -323,7 +324,7 @@ def test_who_leaves_lets_the_watch_end_that_waits_for_it(
     resource: Resource, members: tuple[ListerWatcher, ListerWatcher], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing waits for somebody who is gone."""
-    monkeypatch.setattr(watch_log, "CAPACITY", 4)
+    monkeypatch.setattr(watch_log, "WATCH_LINES", 4)
     monkeypatch.setattr(watch_log, "AT_ONCE", 1)
     with Reader(members[0], "4") as only:
         only.go_on.clear()
@@ -334,7 +335,7 @@ def test_who_leaves_lets_the_watch_end_that_waits_for_it(
 
 def test_the_log_has_its_newest_line_however_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bounds are kept, and nobody falls out of the log by a line that it could not have taken."""
-    monkeypatch.setattr(watch_log, "MEMORY", 10)
+    monkeypatch.setattr(watch_log, "WATCH_BYTES", 10)
     log = WatchLog("4")
     assert log.covers("4")
     assert not log.covers("3")
@@ -347,7 +348,7 @@ def test_the_log_has_its_newest_line_however_long(monkeypatch: pytest.MonkeyPatc
 
 def test_a_log_covers_what_came_after_the_last_line_that_it_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who has that line has missed nothing; by numbers, not by text."""
-    monkeypatch.setattr(watch_log, "CAPACITY", 1)
+    monkeypatch.setattr(watch_log, "WATCH_LINES", 1)
     log = WatchLog("4")
     for version in 9, 10:
         log.append(b'{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"%d"}}}' % version)
@@ -415,7 +416,7 @@ def test_each_gets_each_event_after_its_version_once_and_in_order(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever comes between: slow ones, cuts, errors, refusals, bad lines, 410, places that go back."""
-    monkeypatch.setattr(watch_log, "CAPACITY", 5)
+    monkeypatch.setattr(watch_log, "WATCH_LINES", 5)
     monkeypatch.setattr(watch_log, "AT_ONCE", 2)
     chance, resource = random.Random(seed), Resource()
     shared = SharedListWatch(resource, clock=FakeClock())

@@ -551,6 +551,7 @@ def test_a_queue_that_is_not_there_is_not_made_by_a_repair(
     assert connection.execute("DBSIZE") == 0
 
 
+@pytest.mark.bound("REASON_BYTES")
 @pytest.mark.parametrize("reason", ["", "two\nlines", "\x1b[31m", "ä" * 129, "\ud800"])
 def test_a_reason_is_one_printable_line(connection: Connection, inspector: Inspector, reason: str) -> None:
     """It is shown where errors are shown: 1 to 256 bytes without control characters."""

@@ -43,6 +43,7 @@ def measured(redis_server: EmbeddedValkey, connection: Connection) -> Measured:
     return Measured(redis_server.url)
 
 
+@pytest.mark.bound("BATCH_LIMIT")
 def test_adds_go_in_steps(measured: Measured) -> None:
     """At most a thousand items a script, and all of them in the end."""
     queue = Queue("foos", measured)
@@ -54,6 +55,7 @@ def test_adds_go_in_steps(measured: Measured) -> None:
     assert BATCH_LIMIT == 1000
 
 
+@pytest.mark.bound("REPAIR_LIMIT", "SCAN_LIMIT")
 @pytest.mark.parametrize("chosen", ["named", "by state"])
 def test_repairs_go_in_steps(measured: Measured, chosen: str) -> None:
     """At most five hundred items a script, named or of a state, and all of them in the end."""
@@ -70,6 +72,7 @@ def test_repairs_go_in_steps(measured: Measured, chosen: str) -> None:
     assert eye.queues("foos")[0].ready == 0
 
 
+@pytest.mark.bound("TURN_LIMIT")
 def test_a_turn_of_many_threads_goes_in_steps(measured: Measured) -> None:
     """At most 250 settlements and 250 claims a turn, whatever the outcomes and however many ask at once."""
     nothing_comes_back = ItemExponentialFailureRateLimiter(base_delay=60)
@@ -98,6 +101,7 @@ def test_a_turn_of_many_threads_goes_in_steps(measured: Measured) -> None:
     queue.close()
 
 
+@pytest.mark.bound("BATCH_LIMIT")
 def test_a_large_commit_is_refused_before_redis_is_asked(measured: Measured) -> None:
     """The leader cuts an event with many keys into several batches; a batch is never half done."""
     stream = StreamStore(measured, "foos", "pods")

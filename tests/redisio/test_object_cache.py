@@ -148,6 +148,7 @@ def test_get_and_an_index_take_one_round_trip(scene: Scene, redis_server: Embedd
     counting.close()
 
 
+@pytest.mark.bound("BATCH_LIMIT", "CACHED_BYTES")
 def test_a_page_has_a_bound(scene: Scene) -> None:
     """In objects and in bytes; all pages together have each object once."""
     many = [CachedObject(f"big/{n}", "101", b"x" * CACHED_LIMIT) for n in range(6)]
@@ -244,6 +245,7 @@ def test_a_version_that_is_no_number_is_refused(scene: Scene, version: str) -> N
         scene.cache.wrote(dropped={"a/one": version})
 
 
+@pytest.mark.bound("CACHED_BYTES")
 def test_bad_names_and_batches_are_refused(scene: Scene) -> None:
     """A name that is no key, one that comes twice, and more bytes than a commit takes."""
     with pytest.raises(InvalidKey):
@@ -266,6 +268,7 @@ def test_deletions_fit_beside_as_many_bytes_as_objects_may_have(scene: Scene) ->
     assert set(scene.versions()) >= {obj.name for obj in full}
 
 
+@pytest.mark.bound("CACHED_LIMIT")
 def test_a_large_object_is_only_known_to_be_there(scene: Scene) -> None:
     """Its indices find it; its bytes are the API server's to give."""
     scene.commit("101", CachedObject("a/big", "101", b"x" * (CACHED_LIMIT + 1), {"owner": ["web"]}))

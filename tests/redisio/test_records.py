@@ -128,6 +128,7 @@ def test_a_key_is_valid_or_refused(key: str) -> None:
     assert not any(ord(letter) < 32 or 127 <= ord(letter) < 160 for letter in key)
 
 
+@pytest.mark.bound("KEY_BYTES")
 @pytest.mark.parametrize(
     ("key", "says"),
     [

@@ -7,8 +7,9 @@ import pytest
 from distq.config import Settings
 from distq.errors import RedisRefused
 from distq.redisio.connection import Argument, Connection
+from distq.redisio.limits import READS_AT_ONCE
 from distq.redisio.roles import user_of
-from distq.redisio.snapshots import READS_AT_ONCE, Snapshots
+from distq.redisio.snapshots import Snapshots
 from distq.testing.embedded_valkey import EmbeddedValkey
 from tests.support.monitored import commands_of
 from tests.support.redis_servers import server_of
@@ -43,6 +44,7 @@ def test_replies_are_those_of_the_reads_one_by_one(filled: Connection) -> None:
     assert Snapshots(filled).pipeline([]) == []
 
 
+@pytest.mark.bound("READS_AT_ONCE")
 def test_the_reads_are_one_command(filled: Connection, redis_server: EmbeddedValkey) -> None:
     """However many they are, up to a thousand; what is more goes into another."""
     snapshots = Snapshots(filled)

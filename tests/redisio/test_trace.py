@@ -120,6 +120,7 @@ def test_a_trace_that_is_switched_off_says_so(store: QueueStore) -> None:
     assert called(store) == ["trace", "trace", "trace"]
 
 
+@pytest.mark.bound("TRACE_ENTRIES", "TRACE_ENTRY_BYTES")
 def test_a_trace_is_bounded(store: QueueStore) -> None:
     """The oldest entries go; of one that is too long the name stays, and its length."""
     switch_on(store, seconds=60, limit=100, longest=200)
@@ -171,6 +172,7 @@ def test_what_another_version_noted_is_an_entry_of_nothing(store: QueueStore) ->
     assert TracedCall.parse(entry_id, b'{"call":"add","args":["0","0","","a"],"reply":[1,1]}').script == ""
 
 
+@pytest.mark.bound("TRACE_BYTES")
 def test_a_trace_takes_no_more_bytes_than_it_may(store: QueueStore) -> None:
     """Whatever the sizes of its entries: what is kept is the newest, and at least half of what may be."""
     most = 100_000

@@ -86,6 +86,7 @@ def test_a_result_that_makes_no_sense_is_refused(arguments: dict[str, Any]) -> N
         Result(**arguments)
 
 
+@pytest.mark.bound("ERROR_BYTES")
 @pytest.mark.parametrize(
     ("message", "line"),
     [
@@ -129,6 +130,7 @@ def test_the_class_of_an_error_makes_no_second_line() -> None:
     assert error_text(type("Two\nlines", (Exception,), {})("of text")) == "Two lines: of text"
 
 
+@pytest.mark.bound("TRACEBACK_BYTES")
 def test_a_traceback_is_its_last_4_kib() -> None:
     """The end tells most; an error that was never raised has none."""
 

@@ -102,6 +102,7 @@ def test_a_reply_that_is_lost_between_the_parts_is_asked_for_again(turns: Turns,
     queue.close()
 
 
+@pytest.mark.bound("COSTLY_LIMIT")
 def test_successes_need_no_parts() -> None:
     """They are many and cheap."""
     requests = [Request(f"item-{number}") for number in range(250)]

@@ -21,7 +21,7 @@ from distq.informer.backoff import Backoff
 from distq.informer.objects import is_older
 from distq.informer.sink import PositionMoved
 from distq.redisio.checkpoints import MARK, step_of
-from distq.redisio.limits import BATCH_LIMIT
+from distq.redisio.limits import BATCH_LIMIT, OLD_OBJECTS
 from distq.redisio.object_cache import CachedObject
 from distq.redisio.records import StreamRecord
 from distq.redisio.stream_store import Committed, Fenced, Mismatch, StreamStore, TooLarge
@@ -33,9 +33,6 @@ Answer = TypeVar("Answer")
 
 TIME_INTERVAL = 60.0
 """Seconds between questions for the server's time, which is counted on in between."""
-
-OBJECTS_AT_A_TIME = 100
-"""How many cached objects are read in one round trip: they may be large."""
 
 _WORDS = {"": "nothing", MARK: "the mark to list everything"}
 """Positions that are no versions, for the log: a resync by hand leaves the mark."""
@@ -206,11 +203,11 @@ class Committer:
 
     def handed_over(self, names: Sequence[str]) -> list[CachedObject]:
         """Return of these objects those that the cache has as they were handed over last."""
-        return list(self._in_parts(self._store.handed_over, names, OBJECTS_AT_A_TIME))
+        return list(self._in_parts(self._store.handed_over, names, OLD_OBJECTS))
 
     def cached_of(self, names: Sequence[str]) -> list[CachedObject]:
         """Return of these objects those that the cache has, whoever put them there."""
-        return list(self._in_parts(self._store.cached_of, names, OBJECTS_AT_A_TIME))
+        return list(self._in_parts(self._store.cached_of, names, OLD_OBJECTS))
 
     def known_pages(self) -> Iterator[list[tuple[str, Known]]]:
         """Yield what is known, a page at a time, as it is when asked for; an object may come twice."""
