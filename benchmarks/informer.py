@@ -14,7 +14,7 @@ from statistics import median
 
 import click
 
-from benchmarks import latency
+from benchmarks import large_lists, latency
 from benchmarks.children import Child, Usage, feeder, follower
 from benchmarks.cluster import Backlog, Pods, cluster, namespace
 from benchmarks.report import Row, publish
@@ -84,6 +84,8 @@ def measure(kubeconfig: Path, size: Size) -> Iterator[Row]:
         backlog = pods.change(size.events)
         _say(f"{backlog.events} of {size.events} events can be watched")
         yield from _backlogs(kubeconfig, pods, backlog, size.rounds)
+    _say(f"creating {large_lists.OBJECTS} Pods of {large_lists.BYTES / 1e6:g} MB ...")
+    yield from large_lists.measure(kubeconfig, SETTLE)
     _say(f"changing Pods {latency.RATE} times a second ...")
     yield from _latencies(kubeconfig, size.writes)
 
