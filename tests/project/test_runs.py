@@ -68,7 +68,7 @@ def test_what_is_left_out_is_one_line_a_part(tmp_path: Path) -> None:
     assert "    3  no zookeeper: apt-get install zookeeper" in printed
     assert "    1  no zookeeper-shell: apt-get install zookeeper" in printed
     assert "    1  slow, run by CI: pytest -m slow, or name the file" in printed
-    assert "drew little: CI takes 20,000 steps a server" in printed
+    assert "drew little: CI takes 7,000 steps a server" in printed
     assert "1 passed, 5 skipped" in printed[-1]
 
 
@@ -77,17 +77,51 @@ def test_ci_leaves_nothing_out(tmp_path: Path) -> None:
     assert "4 failed, 2 passed" in run(tmp_path, "suite", CI="true")[-1]
 
 
-def test_a_sample_is_the_same_each_time_and_has_what_users_meet_first(tmp_path: Path) -> None:
-    """A tenth by the tests' ids; all of the first contact."""
-    for folder, tests in {"first_contact": 5, "other": 200}.items():
+def test_a_sample_is_the_same_each_time_and_has_the_promises(tmp_path: Path) -> None:
+    """A tenth by the tests' ids; all of the tests of conformance."""
+    for folder, tests in {"conformance": 5, "other": 200}.items():
         (tmp_path / "tests" / folder).mkdir(parents=True)
         body = "".join(f"def test_{number}():\n    pass\n" for number in range(tests))
         (tmp_path / "tests" / folder / f"test_{folder}.py").write_text(body)
     first, second = (run(tmp_path, "--sample", "-v", "tests") for _ in range(2))
     passed = sorted(line.split()[0] for line in first if " PASSED " in line)
-    assert sum("first_contact" in test for test in passed) == 5
+    assert sum("conformance" in test for test in passed) == 5
     assert 10 <= sum("other" in test for test in passed) <= 30
     assert passed == sorted(line.split()[0] for line in second if " PASSED " in line)
+
+
+SERVERS = """
+import pytest
+
+@pytest.fixture(scope="session", params=["redis7", "redis6", "valkey9"])
+def redis_server(request):
+    return request.param
+
+@pytest.mark.parametrize("number", range(30))
+def test_of_a_page(redis_server, number):
+    pass
+
+@pytest.mark.conformance("WQ-05")
+def test_of_a_promise(redis_server):
+    pass
+
+@pytest.mark.night
+def test_that_takes_the_night(redis_server):
+    pass
+"""
+
+
+def test_what_asks_nothing_of_redis_runs_on_one_server_of_each_kind(tmp_path: Path) -> None:
+    """All kinds have their share; promises run on each, as do suites of what asks something of Redis."""
+    for folder in ("dashboard", "workqueue"):
+        (tmp_path / "tests" / folder).mkdir(parents=True)
+        (tmp_path / "tests" / folder / f"test_{folder}.py").write_text(SERVERS)
+    for some, arguments in {33: ["tests"], 93: ["--every-server", "tests"]}.items():
+        passed = [line.split()[0] for line in run(tmp_path, "-v", *arguments) if " PASSED " in line]
+        assert len([test for test in passed if "dashboard" in test]) == some
+        assert len([test for test in passed if "workqueue" in test]) == 93
+        assert all(any(kind in test for test in passed) for kind in ("redis7", "redis6", "valkey9"))
+    assert "6 passed" in run(tmp_path, "-m", "night", "--every-server", "tests")[-1]
 
 
 def fake_python(folder: Path, name: str, says: str) -> Path:

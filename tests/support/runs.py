@@ -1,4 +1,4 @@
-"""How a run of the suite goes: in how many processes, and what it leaves to CI.
+"""How a run of the suite goes: in how many processes, on which servers, what it leaves to CI and the night.
 
 A run that names only files or single tests is for whoever works on them: it stays in this process, where a
 debugger works, and leaves nothing out.
@@ -6,27 +6,64 @@ debugger works, and leaves nothing out.
 
 import os
 import signal
+from collections import defaultdict
 from zlib import crc32
 
 import pytest
 
 from tests.support.parts import IN_CI
 
-_ALWAYS_SAMPLED = ("tests/conformance/", "tests/first_contact/", "tests/workqueue/test_promises.py")
+_ALWAYS_SAMPLED = ("tests/conformance/", "tests/workqueue/test_promises.py")
+
+_ON_EVERY_SERVER = ("tests/redisio/", "tests/workqueue/", "tests/oracle/", "tests/leaderelection/")
+"""Suites that ask something of Redis itself: scripts, connections, topologies, locks."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Offer to run a part of the suite on one more version of Python."""
+    """Offer to run a part of the suite, and all of it on all kinds of Redis."""
     parser.addoption("--sample", action="store_true", help="run a tenth of the suite, always the same")
+    parser.addoption("--every-server", action="store_true", help="run each test on each kind of Redis")
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep, for ``--sample``, a tenth by the tests' ids, and all that a user meets first."""
-    if not config.option.sample:
+    """Leave out what another server, another Python or the night runs; nothing where files are named."""
+    if _names_files(config):
         return
-    left_out = [item for item in items if not _sampled(item)]
-    items[:] = [item for item in items if _sampled(item)]
-    config.hook.pytest_deselected(items=left_out)
+    left_out = [] if config.option.every_server else _of_other_servers(items)
+    if config.option.sample:
+        left_out += [item for item in items if not _sampled(item)]
+    if not config.option.markexpr:
+        left_out += [item for item in items if item.get_closest_marker("night")]
+    if left_out:
+        names = {item.nodeid for item in left_out}
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in names])
+        items[:] = [item for item in items if item.nodeid not in names]
+
+
+def _of_other_servers(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Return what another run of the same test makes needless: most ask nothing of Redis itself.
+
+    Such a test runs on one kind, which its name picks, so that each suite runs on all of them. A promise of
+    client-go or controller-runtime is shown on each kind.
+    """
+    runs: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        parameters = getattr(item, "callspec", None)
+        server = parameters.params.get("redis_server") if parameters else None
+        if (
+            server is None
+            or item.nodeid.startswith(_ON_EVERY_SERVER)
+            or item.get_closest_marker("conformance")
+        ):
+            continue
+        runs[item.nodeid.replace(server, "")].append(item)
+    return [
+        item
+        for name, alike in runs.items()
+        for place, item in enumerate(alike)
+        if place != crc32(name.encode()) % len(alike)
+    ]
 
 
 def _sampled(item: pytest.Item) -> bool:
