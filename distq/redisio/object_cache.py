@@ -60,9 +60,13 @@ class ObjectCache:
 
     def get(self, name: str) -> CachedObject | None:
         """Return one object, in one round trip: the end of a list comes before it or after it."""
-        field = bytes_of(name)
-        (found,) = self._pages(_ALL, field, field + b"\0")
-        return found[0] if found else None
+        field, its_stream = bytes_of(name), ("HGET", "streams", self.stream)
+        before, record, after = self._store.read(its_stream, ("HGET", "cache", field), its_stream)
+        if before != after:  # a commit came in between; each changes the stream's record
+            (found,) = self._pages(_ALL, field, field + b"\0")
+            return found[0] if found else None
+        self._require(after)
+        return object_of(field, record)
 
     def pages(self, namespace: str | None = None) -> Iterator[list[CachedObject]]:
         """Yield all objects, or those of a namespace, in the order of their names, some at a time.
