@@ -103,7 +103,7 @@ class _FromVersion:
     def page(self, next_token: str = "", *, limit: int = PAGE_SIZE) -> Page:  # noqa: ARG002 - the protocol's
         return Page(self._version, [], "")
 
-    def watch(self, version: str, *, stream_list: bool = False) -> Lines:
+    def watch(self, version: str, *, stream_list: bool = False, brief: bool = False) -> Lines:  # noqa: ARG002
         if stream_list:
             raise ApiError("no list is streamed here", status=400)
         return self._list_watch.watch(version)

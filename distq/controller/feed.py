@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 
+from distq.controller.stream.catching_up import CatchingUp
 from distq.controller.stream.sources import Source
 from distq.controller.stream.stream_source import StreamSource
 from distq.errors import ApiError
@@ -17,13 +18,20 @@ _logger = logging.getLogger("distq")
 class Feed:
     """One controller's sources during a term."""
 
-    def __init__(self, name: str, sources: Sequence[Source], *, sync_by: float) -> None:
+    def __init__(
+        self, name: str, sources: Sequence[Source], *, sync_by: float, catching_up: CatchingUp
+    ) -> None:
         self.name = name
         self.sources = sources
         self.streams = [source for source in sources if isinstance(source, StreamSource)]
         self._sync_by = sync_by
+        self._catching_up = catching_up
         self._synced = False
         self._failure: BaseException | None = None
+
+    def begin(self) -> None:
+        """Let workers wait for the caches, before any source runs; raise RedisError where that failed."""
+        self._catching_up.begin()
 
     def run(self, source: Source, stop: threading.Event) -> None:
         """Run one source in its thread; keep what it fails with for ``check``."""
@@ -37,6 +45,7 @@ class Feed:
         """Log once that all streams are synced; raise what a source failed with, or that it took too long."""
         if self._failure is not None:
             raise self._failure
+        self._catching_up.check()
         if self._synced:
             return
         missing = ", ".join(stream.resource for stream in self.streams if not stream.synced)

@@ -18,12 +18,15 @@ from distq.controller.controller import Controller
 from distq.controller.entrance import Entrance
 from distq.controller.feed import Feed
 from distq.controller.redis_reach import LOOK_EVERY, RedisReach
+from distq.controller.stream.catching_up import CatchingUp, must_be_in_step
 from distq.controller.stream.source_config import SourceConfig
 from distq.controller.stream.sources import share_list_watches, sources
+from distq.controller.stream.stream_source import StreamSource
 from distq.controller.term import Term
 from distq.errors import LeaseLost, RedisError
 from distq.leaderelection import LeaderElectionConfig, LeaderElector, LeaseLock
 from distq.metrics import REDIS_UP, MetricsProvider, Sample
+from distq.redisio.queue_store import QueueStore
 from distq.spans import SpanProvider
 from distq.wording import duration
 from distq.workqueue.queue import Queue
@@ -83,6 +86,7 @@ class Candidate:
         self._candidacy = _Candidacy()
         self._reach = RedisReach(self._queues())
         self._lost = False
+        self._entered = threading.Event()
         self._thread = threading.Thread(target=self._run, name="distq-election", daemon=True)
 
     def start(self) -> None:
@@ -113,6 +117,16 @@ class Candidate:
     def is_leader(self) -> bool:
         """Return whether this process holds the lease."""
         return self._elector.is_leader()
+
+    def keeps_workers_waiting(self) -> bool:
+        """Return whether it is not known yet who leads, or this process does and prepares its term.
+
+        Always False where no controller has caches that must be in step.
+        """
+        awaited = any(must_be_in_step(controller.watches) for controller in self._controllers)
+        leader = self._elector.get_leader()
+        is_other = bool(leader) and leader != self._lock.identity
+        return awaited and not (self._entered.is_set() or is_other or self.has_ended())
 
     def gauges(self) -> Iterator[Sample]:
         """Yield how far the streams are while this process leads; after it withdrew, that Redis is away."""
@@ -193,11 +207,13 @@ class Candidate:
         return [each.queue for each in self._controllers if isinstance(each.queue, Queue)]
 
     def _enter(self, feeds: Sequence[Feed], over: threading.Event) -> None:
-        """Wait until nobody works on the queues for something else; others may have come since the start."""
+        """Wait until nobody works on the queues for something else, and let workers wait for the caches."""
         entrance, outage = Entrance(self._queues()), Outage(self._lock.describe(), _logger, SYSTEM_CLOCK)
         while not self._shall_end(over):
             try:
                 if entrance.is_open():
+                    for feed in feeds:
+                        feed.begin()
                     outage.over()
                     return
             except RedisError as error:
@@ -223,6 +239,7 @@ class Candidate:
         ]
         try:
             self._enter(feeds, over)
+            self._entered.set()
             for thread in threads:
                 if not self._shall_end(over):  # or the entrance may be closed
                     thread.start()
@@ -263,11 +280,15 @@ class Candidate:
             spans=self._spans,
             purpose=controller.queue.purpose,
         )
-        return Feed(
-            controller.name,
-            sources(controller.watches, controller.queue, config),
-            sync_by=time.monotonic() + controller.cache_sync_timeout,
+        runs = sources(controller.watches, controller.queue, config)
+        catching_up = CatchingUp(
+            [source for source in runs if isinstance(source, StreamSource)],
+            QueueStore(config.connection, config.queue),
+            epoch=term.epoch,
+            timeout=controller.cache_sync_timeout,
         )
+        sync_by = time.monotonic() + controller.cache_sync_timeout
+        return Feed(controller.name, runs, sync_by=sync_by, catching_up=catching_up)
 
 
 class _Candidacy:

@@ -8,6 +8,7 @@ period.
 import logging
 import signal
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING
@@ -44,6 +45,10 @@ _LOOK_EVERY = 1.0
 _LOOKS_AT_A_STALL = 5
 """Looks in a row that find a stall: after a freeze of the whole process its threads go on one by one."""
 
+_TERM_BEGINS_WITHIN = 2.0
+"""Seconds that workers wait at the start for the term of their own process, where caches must be in step."""
+
+_TERM_LOOK = 0.01
 _SHUTDOWN_SLEEP = 0.05
 """Seconds between looks at a shutdown."""
 
@@ -246,16 +251,17 @@ class Manager:
     def _work(self) -> Message:
         """Start everything and wait for what ends it."""
         self._health.starting = False
-        for dispatcher in self._dispatchers:
-            dispatcher.start()
         for candidate in self._candidates():
             candidate.start()
+        reason = self._wait_for_a_term() if self._dispatchers else None
+        for dispatcher in self._dispatchers:
+            dispatcher.start()
         report = threading.Timer(WAITING_REPORT, self._report_waiting)
         report.daemon = True
         if self._dispatchers:
             report.start()
         looks = 0
-        while (reason := self._mailbox.next_within(_LOOK_EVERY)) is None:
+        while reason is None and (reason := self._mailbox.next_within(_LOOK_EVERY)) is None:
             stall = self._health.stall()
             looks = looks + 1 if stall else 0
             if looks == _LOOKS_AT_A_STALL:
@@ -265,6 +271,17 @@ class Manager:
                 break
         report.cancel()
         return reason
+
+    def _wait_for_a_term(self) -> Message | None:
+        """Let workers begin after the term of this process, should it lead: caches are behind until then."""
+        until = time.monotonic() + _TERM_BEGINS_WITHIN
+        reason = None
+        while reason is None and time.monotonic() < until and self._keeps_workers_waiting():
+            reason = self._mailbox.next_within(_TERM_LOOK)
+        return reason
+
+    def _keeps_workers_waiting(self) -> bool:
+        return any(candidate.keeps_workers_waiting() for candidate in self._candidates())
 
     def _report_waiting(self) -> None:
         """Log what those wait for that had nothing to do yet: silence would look like trouble."""

@@ -29,7 +29,11 @@ class CacheSink:
         """Return the version to resume from, empty before the first list."""
         return self._version
 
-    def connected(self) -> None:
+    def wants_bookmarks(self) -> bool:
+        """Return False: a cache in memory begins with a list."""
+        return False
+
+    def connected(self, present: str) -> None:
         """Do nothing: a cache reports to nobody."""
 
     def events(self, events: Sequence[WatchEvent], since: float) -> None:  # noqa: ARG002 - the protocol's

@@ -20,6 +20,9 @@ READ_TIMEOUT = 75.0
 LIFETIME = (300, 600)
 """Seconds after which a watch asks to be ended, at random between these, as client-go's."""
 
+BRIEF_LIFETIME = 3
+"""Seconds of a watch that is to bring bookmarks soon: the API server sends some in its last two seconds."""
+
 _JSON = "application/json"
 _PARTIAL_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 # The API server ends a watch at its first event where the list's form is asked for.
@@ -56,8 +59,11 @@ class ListerWatcher(Protocol):
         Raises AnswerTooLarge where several objects, but no more than PAGE_SIZE, have more than LIST_BYTES.
         """
 
-    def watch(self, version: str, *, stream_list: bool = False) -> Lines:
-        """Watch what happened after ``version``; with ``stream_list`` all objects come first."""
+    def watch(self, version: str, *, stream_list: bool = False, brief: bool = False) -> Lines:
+        """Watch what happened after ``version``; with ``stream_list`` all objects come first.
+
+        A ``brief`` watch ends, and brings bookmarks, within BRIEF_LIFETIME.
+        """
 
     def decode(self, line: bytes) -> WatchEvent:
         """Decode a line of a watch; raise what an ERROR event reports."""
@@ -96,7 +102,7 @@ class ListWatch:
         """Return a page of the present list, or the one that ``next_token`` stands for; 0 is no limit."""
         return self._list(limit, next_token, _PARTIAL_LIST if self.metadata_only else _JSON)
 
-    def watch(self, version: str, *, stream_list: bool = False) -> WatchResponse:
+    def watch(self, version: str, *, stream_list: bool = False, brief: bool = False) -> WatchResponse:
         """Watch what happened after ``version``, as raw lines; use it in a with statement.
 
         With ``stream_list`` all objects come first, as of ``version`` or later, and a bookmark after them.
@@ -106,7 +112,7 @@ class ListWatch:
             "watch": "true",
             "resourceVersion": version,
             "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(random.randint(*LIFETIME)),
+            "timeoutSeconds": str(BRIEF_LIFETIME if brief else random.randint(*LIFETIME)),
         }
         if stream_list:
             query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}

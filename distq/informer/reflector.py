@@ -83,6 +83,7 @@ class Reflector:
         self._progressed = False  # the present attempt led further
         self._hands_over = False  # and it opened a list or watch
         self._moved_at = float("-inf")
+        self._present = ""  # the resource's version when the present attempt began
         self._bad_line_after: str | None = None  # the position at which the last watch ended in one
 
     def run(self, stop: threading.Event) -> None:
@@ -141,7 +142,7 @@ class Reflector:
     def _follow(self, stop: threading.Event) -> None:
         # The position first, or what another leader commits in between looks like the future.
         position = self._sink.position()
-        present = self._list_watch.version()
+        self._present = present = self._list_watch.version()
         self._answered = self._was_known = True
         if position and is_older(present, position):
             logger.error(
@@ -181,7 +182,8 @@ class Reflector:
 
     def _watch(self, stop: threading.Event, *, stream_list: bool = False) -> None:
         opened = self._clock.monotonic()
-        with self._list_watch.watch(self._sink.position(), stream_list=stream_list) as lines:
+        brief = self._sink.wants_bookmarks()
+        with self._list_watch.watch(self._sink.position(), stream_list=stream_list, brief=brief) as lines:
             reader = ReadAhead(lines, f"distq-watch-{self._list_watch}", self._clock)
             try:
                 if stream_list:
@@ -191,7 +193,7 @@ class Reflector:
                     self._take_list(reader, stop)
                     opened = self._clock.monotonic()
                 self._hands_over = False
-                self._sink.connected()
+                self._sink.connected(self._present)
                 self._hands_over = True
                 self._take_events(reader, opened, stop)
             except EOFError:

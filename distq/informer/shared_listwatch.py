@@ -48,15 +48,15 @@ class _Member:
         """Return a page of the present list, or the one that ``next_token`` stands for."""
         return self._pages.page(self, next_token, limit)
 
-    def watch(self, version: str, *, stream_list: bool = False) -> Lines:
+    def watch(self, version: str, *, stream_list: bool = False, brief: bool = False) -> Lines:
         """Watch what happened after a version, with the others where their watch has all of it.
 
         Who followed it and came too late for its log has a watch of its own until it has caught up: from its
-        place on, the others would have to read much that they had.
+        place on, the others would have to read much that they had. So has who wants a brief one.
         """
         self._pages.watches(self)
-        if stream_list or not version.isdecimal():  # of which nobody knows what comes first
-            return self._list_watch.watch(version, stream_list=stream_list)
+        if stream_list or brief or not version.isdecimal():  # of which nobody knows what comes first
+            return self._list_watch.watch(version, stream_list=stream_list, brief=brief)
         reader = self._watch.join(version)
         if reader is None:
             if self._is_late(version):

@@ -18,8 +18,11 @@ class Sink(Protocol):
     def position(self) -> str:
         """Return the version to resume from; "" asks for a list."""
 
-    def connected(self) -> None:
-        """Learn that a watch from the position was opened."""
+    def wants_bookmarks(self) -> bool:
+        """Return whether to ask for a brief watch, before whose end the API server sends bookmarks."""
+
+    def connected(self, present: str) -> None:
+        """Learn that a watch from the position was opened; ``present`` was the resource's version before."""
 
     def events(self, events: Sequence[WatchEvent], since: float) -> None:
         """Take events in their order; the first came at ``since`` on the machine's monotonic clock."""

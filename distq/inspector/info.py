@@ -39,8 +39,10 @@ class QueueInfo:
     ``depth`` is what waits now (ready, dirty, and delayed items that are due), ``failing`` counts the
     items with a failure record, the dead included, ``workers`` the open handles. ``paused_since`` is
     when somebody stopped the claims, None while they go on; ``traced_until`` when the trace ends, None
-    where there is none. ``broken`` says why Redis refuses to show the queue, and what mends it, as where
-    somebody made one of its keys something else: then all numbers are 0. It is None of all others.
+    where there is none. ``catching_up_until`` is until when workers wait at most, since a term has begun
+    and its cached watches catch up with the cluster; None where they do not wait. ``broken`` says why
+    Redis refuses to show the queue, and what mends it, as where somebody made one of its keys something
+    else: then all numbers are 0. It is None of all others.
     """
 
     name: str
@@ -58,6 +60,7 @@ class QueueInfo:
     done_per_second: float
     failed_per_second: float
     traced_until: Timestamp | None
+    catching_up_until: Timestamp | None
     broken: str | None = None
 
 
@@ -169,8 +172,9 @@ class StreamInfo:
     ``leader`` is who committed last, since its term began (``leader_since``, None where a distq 0.1.0 led),
     ``gone_since`` since when it leads no more: None while it does, and where a distq 0.1.0 led. ``version``
     is the checkpoint, None during a full list; ``lists`` counts the full lists that this leader made; ``lag``
-    is the age in seconds of its oldest event that is not yet committed; ``cached`` counts the objects in
-    Redis, None where the watch is not cached.
+    is the age in seconds of its oldest event that is not yet committed; ``behind`` is the version that it
+    has yet to reach before workers go on, None where they do not wait for it; ``cached`` counts the objects
+    in Redis, None where the watch is not cached.
 
     ``last_error`` is what this leader failed on last, of at most 1000 letters, None where on nothing;
     ``failing_since`` is since when it goes on failing, None where it works again, or leads no more. What
@@ -188,6 +192,7 @@ class StreamInfo:
     synced: bool
     lists: int
     lag: float | None
+    behind: str | None
     cached: int | None
     last_error: str | None
     last_error_at: Timestamp | None

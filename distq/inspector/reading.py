@@ -50,8 +50,13 @@ def numbers(store: QueueStore, now: float) -> Read[QueueInfo]:
         oldest_ready=_timestamp(min(waiting_since, default=None)),
         done_per_second=_total(workers, "done_per_second"),
         failed_per_second=_total(workers, "failed_per_second"),
-        traced_until=Timestamp(ends) if (ends := counts.traced_until) is not None and ends > now else None,
+        traced_until=_later(counts.traced_until, now),
+        catching_up_until=_later(counts.catching_up_until, now),
     )
+
+
+def _later(moment: float | None, now: float) -> Timestamp | None:
+    return Timestamp(moment) if moment is not None and moment > now else None
 
 
 def _total(workers: Mapping[int, Mapping[str, Any]], rate: str) -> float:
@@ -71,6 +76,7 @@ def broken_queue(name: str, error: RedisRefused) -> QueueInfo:
         done_per_second=0.0,
         failed_per_second=0.0,
         traced_until=None,
+        catching_up_until=None,
         broken=str(error),
     )
 
@@ -220,6 +226,7 @@ def _stream_info(queue: str, name: str, stream: StreamRecord, now: float, cached
         synced=gone_since is None and bool(about.get("synced", not listing)),
         lists=count_of(about.get("lists")),
         lag=stream.moment("lag") if gone_since is None else None,
+        behind=words_of(about.get("behind")) or None if gone_since is None else None,
         cached=cached,
         last_error=words_of(about.get("error")) or None,
         last_error_at=_moment(about.get("error_at")),

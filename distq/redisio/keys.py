@@ -17,7 +17,7 @@ one cluster slot. The prefix is ``distq`` unless the settings say another; no ke
     cache:S     HASH  object -> version and bytes of it, where the stream S is cached
     terms:S     HASH  object -> version of it, and the terms that find it, or "gone"
     index:S     ZSET  "term NUL object", all of score 0: what finds it in cache:S
-    meta        HASH  layout, clocks, paused, cover, emptying, buckets, session records, trace
+    meta        HASH  layout, clocks, paused, catching_up, cover, emptying, buckets, session records, trace
     history     HASH  the queue in numbers, every ten seconds and every five minutes; see ``history``
     links       ZSET  "first traceparent" -> last: which stamps a span gave to what it made pending
     wake        LIST  at most one token, which wakes a sleeper; it owns nothing

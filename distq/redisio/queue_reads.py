@@ -40,11 +40,13 @@ class Counts:
     ``paused_us`` is when somebody stopped the claims, 0 where that cannot be read. ``due`` counts the delayed
     items whose time has come; ``first_due`` has the priority and the due time, in µs, of the first of them.
     ``failing`` counts the failure records, those of dead items included, ``workers`` the open handles.
-    ``traced_until`` is when the last trace ends or ended, seconds since the epoch.
+    ``traced_until`` is when the last trace ends or ended, seconds since the epoch; ``catching_up_until``
+    until when workers wait for the watches of a leader, or waited and nothing looked since.
     """
 
     paused_us: int | None
     traced_until: float | None
+    catching_up_until: float | None
     first_due: Sequence[tuple[int, int]]
     ready: int
     delayed: int
@@ -64,8 +66,8 @@ class Counts:
 def counts(store: QueueStore, now: float, *, first_due: int = 1) -> Read[Counts]:
     """Count what is there at ``now``, the server's time in seconds; with the first so many that are due."""
     due = ("-inf", f"({due_by(now)}")
-    (paused, traced), first, *numbers = yield store.commands(
-        ("HMGET", "meta", "paused", "trace"),
+    (paused, traced, catching_up), first, *numbers = yield store.commands(
+        ("HMGET", "meta", "paused", "trace", "catching_up"),
         ("ZRANGEBYSCORE", "delayed", *due, "WITHSCORES", "LIMIT", 0, first_due),
         ("ZCARD", "ready"),
         ("ZCARD", "delayed"),
@@ -77,7 +79,9 @@ def counts(store: QueueStore, now: float, *, first_due: int = 1) -> Read[Counts]
         ("ZCOUNT", "delayed", *due),
     )
     paused_us = None if paused is None else decode_time(paused) or 0
-    return Counts(paused_us, ends_at(traced), [decode_due(score) for score in first[1::2]], *numbers)
+    until_us = decode_time(catching_up.rpartition(b" ")[2]) if catching_up else None
+    until = until_us and until_us / 1_000_000
+    return Counts(paused_us, ends_at(traced), until, [decode_due(score) for score in first[1::2]], *numbers)
 
 
 # Priorities

@@ -49,7 +49,8 @@ ROLES = {
         _HANDLE + "blpop client|id client|unblock hgetall hmget",
     ),
     "informer": Role(
-        ("cache/read", "commit"), _KNOW + _COUNT + "hgetall hmget hscan hsetnx zrangebylex zrevrangebyscore"
+        ("cache/read", "catch_up", "caught_up", "commit"),
+        _KNOW + _COUNT + "hgetall hmget hscan hsetnx zrangebylex zrevrangebyscore",
     ),
     "viewer": Role((), _LOOK),
     "operator": Role(

@@ -94,7 +94,13 @@ class FakeListWatch:
             body = {"metadata": {"resourceVersion": str(self._version)}, "items": items}
         return decode_page(msgspec.json.encode(body), self._resource)
 
-    def watch(self, version: str, *, stream_list: bool = False) -> "_FakeLines":
+    def watch(
+        self,
+        version: str,
+        *,
+        stream_list: bool = False,
+        brief: bool = False,  # noqa: ARG002 - a test ends its watches itself
+    ) -> "_FakeLines":
         """Watch what happened after a version, or all objects first."""
         self._answer("stream" if stream_list else f"watch {version}")
         if stream_list and not self.streams_lists:

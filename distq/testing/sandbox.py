@@ -36,6 +36,8 @@ _FLUSH_TIME = 10.0
 
 _LOOK_EVERY = 0.1
 _SERVED_WITHIN = 30.0
+_BOOKMARK_PERIOD = 0.25
+"""Seconds between bookmarks, which show each run that its watches missed nothing since the one before."""
 _QUIET_LOOKS = 3
 """An event may be on its way between two looks; so many in a row must find nothing."""
 
@@ -111,7 +113,7 @@ class Sandbox:
             real = KubeApiServer(find_assets(), folder, environment=self.guard.environment)
             self.api_server = stack.enter_context(real)
             return real.kubeconfig
-        emulated = self.api_server = stack.enter_context(EmulatedApiServer())
+        emulated = self.api_server = stack.enter_context(EmulatedApiServer(bookmark_period=_BOOKMARK_PERIOD))
         emulated.serve(*self._kinds)
         emulated.load(*self._manifests)
         return emulated.kubeconfig(folder / "kubeconfig")

@@ -25,6 +25,7 @@ INFO = QueueInfo(
     done_per_second=0.0,
     failed_per_second=0.0,
     traced_until=None,
+    catching_up_until=None,
     **COUNTS,
 )
 NOW = 1_795_000_000.0

@@ -206,6 +206,13 @@ class Replay:
         del time
         return _same("S10", self.state.resume(), entry.reply)
 
+    def _catch_up(self, entry: TracedCall, *, time: int, epoch: str, timeout: str) -> Difference | None:
+        return _same("S10", self.state.catch_up(time, epoch, int(timeout)), entry.reply)
+
+    def _caught_up(self, entry: TracedCall, *, time: int, epoch: str) -> Difference | None:
+        del time
+        return _same("S10", self.state.caught_up(epoch), entry.reply)
+
     def _trace(self, entry: TracedCall, **_: Any) -> Difference | None:
         """Change nothing: who looks is no part of the queue."""
 

@@ -49,10 +49,12 @@ class Resource(FakeListWatch):
         self._history = [(version, line) for version, line in self._history if version <= to]
         self._watches = []
 
-    def watch(self, version: str, *, stream_list: bool = False) -> "_Noted":  # type: ignore[override]
+    def watch(  # type: ignore[override]
+        self, version: str, *, stream_list: bool = False, brief: bool = False
+    ) -> "_Noted":
         """Open a watch."""
         self.answering.wait(10)
-        lines = _Noted(super().watch(version, stream_list=stream_list), self.open)
+        lines = _Noted(super().watch(version, stream_list=stream_list, brief=brief), self.open)
         self.open.append(lines)
         return lines
 

@@ -131,7 +131,7 @@ def test_a_streamed_list_that_may_work_later_is_asked_for_again(
     real_watch = source.watch
     failures: list[ApiError] = [failure]
 
-    def watch(version: str, *, stream_list: bool = False):  # type: ignore[no-untyped-def]
+    def watch(version: str, *, stream_list: bool = False, brief: bool = False):  # type: ignore[no-untyped-def]
         if failures:
             source.asked.append("refused")
             raise failures.pop()

@@ -22,8 +22,8 @@ from tests.support.populated import NAMES, SECOND, Populated, key
 from tests.workqueue.machine import QueueMachine, run
 
 SCRIPTS = [
-    *("add", "add_after", "close", "commit", "delete", "forget", "forgive", "heartbeat", "open", "park"),
-    *("pause", "requeue", "resume", "trace", "turn"),
+    *("add", "add_after", "catch_up", "caught_up", "close", "commit", "delete", "forget", "forgive"),
+    *("heartbeat", "open", "park", "pause", "requeue", "resume", "trace", "turn"),
 ]
 SCRIPT_KEYS = [
     (name, each)

@@ -95,6 +95,8 @@ class Populated:
         """Return inputs with which a script changes the queue, which is made such that it can."""
         if script == "resume":
             self.run("pause")
+        if script == "caught_up":
+            self.run("catch_up", **self._calls()["catch_up"])
         return self._calls()[script]
 
     def _calls(self) -> dict[str, dict[str, Any]]:
@@ -126,6 +128,8 @@ class Populated:
             "forget": {"items": ["backs-off", "held"]},
             "forgive": session | {"held": ["poison", 6, "held", 8]},
             "requeue": {"state": "", "items": ["backs-off", "later", "poison", "held"]},
+            "catch_up": {"epoch": "8", "timeout": 120 * SECOND},
+            "caught_up": {"epoch": "8"},
             "pause": {},
             "resume": {},
             "park": {"why": "by hand", "items": ["ready", "later", "held", "poison"]},

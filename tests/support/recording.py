@@ -65,13 +65,19 @@ class Recorder:
         self.on_page: Callable[[], None] = lambda: None
         self.on_events: Callable[[Sequence[WatchEvent]], None] = lambda _: None
         self.ticks = 0
+        self.hurries = False
 
     def position(self) -> str:
         """Return the last version noted."""
         return self.version
 
-    def connected(self) -> None:
+    def wants_bookmarks(self) -> bool:
+        """Return whether a test wants them."""
+        return self.hurries
+
+    def connected(self, present: str) -> None:
         """Note it."""
+        assert present, "the version is known"
         self.told.append("connected")
 
     def events(self, events: Sequence[WatchEvent], since: float) -> None:

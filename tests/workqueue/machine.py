@@ -247,6 +247,15 @@ class QueueMachine(RuleBasedStateMachine):
         both = self.players.both
         self.players.call(who, both.pause if paused else both.resume)
 
+    @step(epoch=any_of("9", "10", "11"), seconds=any_of(0, 0, 1, 60))
+    def hold_back(self, epoch: str, seconds: int) -> None:
+        """Let the watches of a leader begin to catch up, or end that."""
+        both = self.players.both
+        if seconds:
+            both.catch_up(epoch, seconds * SECOND)
+        else:
+            both.caught_up(epoch)
+
     @step(limit=any_of(None, None, None, 1, 3, 6, 0))
     def limit_fleet(self, limit: int | None) -> None:
         """Limit what all hold together."""

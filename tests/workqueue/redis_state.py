@@ -120,6 +120,7 @@ class RedisState:
         state.sessions.seen = int(self.meta["seen"]) if "seen" in self.meta else None
         state.sessions.all |= {int(number): self._session(number) for number in self.sessions}
         state.paused, state.emptying = self._paused(), self._emptying()
+        state.catching_up = self._catching_up()
         state.buckets.tokens |= self._buckets()
         for name, text in self.streams.items():
             state.streams.all[name] = Stream(*text.decode(errors="surrogateescape").split(" ", 3))
@@ -213,6 +214,7 @@ class RedisState:
         expected = state.items.stamp, state.sessions.seen, state.sessions.clock
         assert clocks == expected, f"stamp, seen and clock: {clocks} instead of {expected}"
         assert self._paused() == state.paused
+        assert self._catching_up() == state.catching_up
         emptying = self._emptying()
         assert emptying == state.emptying, f"emptying: {emptying} instead of {state.emptying}"
         _same("buckets", self._buckets(), state.buckets.tokens)
@@ -228,6 +230,12 @@ class RedisState:
 
     def _paused(self) -> int | None:
         return int(self.meta["paused"]) if "paused" in self.meta else None
+
+    def _catching_up(self) -> tuple[str, int] | None:
+        if "catching_up" not in self.meta:
+            return None
+        epoch, until = self.meta["catching_up"].decode().split(" ")
+        return epoch, int(until)
 
     def _emptying(self) -> Emptying | None:
         return Emptying(*map(int, self.meta["emptying"].split())) if "emptying" in self.meta else None

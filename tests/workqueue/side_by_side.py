@@ -130,6 +130,15 @@ class SideBySide:
         """Let claims go on."""
         assert self._run("resume") == self.state.resume()
 
+    def catch_up(self, epoch: str, timeout: int) -> None:
+        """Stop claims until the watches of a leader have caught up."""
+        told = self.state.catch_up(self.now, epoch, timeout)
+        assert self._run("catch_up", epoch=epoch, timeout=timeout) == told
+
+    def caught_up(self, epoch: str) -> None:
+        """Let claims go on, as that leader does."""
+        assert self._run("caught_up", epoch=epoch) == self.state.caught_up(epoch)
+
     def take_token(self) -> bool:
         """Wake up, as a sleeper does; the turn that follows is the caller's."""
         return self.store.connection.execute("LPOP", self.store.key("wake")) is not None
@@ -242,7 +251,8 @@ class SideBySide:
     def _may_claim(self) -> bool:
         """Return whether somebody may claim, by the last turn's fleet limit."""
         limit = self._fleet_concurrency
-        return self.state.paused is None and (limit is None or len(self.state.items.claims) < limit)
+        held_back = self.state.paused is not None or self.state.catching_up is not None
+        return not held_back and (limit is None or len(self.state.items.claims) < limit)
 
     def _longest_poll(self) -> int:
         return 2 * max(1_000_000, 100_000 * len(self.state.sessions.all)) - 750_000

@@ -9,7 +9,7 @@ import hashlib
 import logging
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -30,6 +30,7 @@ from distq.controller.stream.source_config import SourceConfig
 from distq.controller.watches import ResourceWatch, title
 from distq.errors import DistqError
 from distq.informer.listwatch import ListerWatcher, ListWatch
+from distq.informer.objects import is_older
 from distq.informer.reflector import Reflector
 from distq.informer.sink import PositionMoved
 from distq.informer.wire import RawObject, WatchEvent
@@ -41,6 +42,10 @@ from distq.redisio.stream_store import StreamStore
 logger = logging.getLogger(__name__)
 
 PROBE_INTERVAL = 1.0  # seconds
+
+QUIET_TIME = 5.0
+"""Seconds after which a bookmark shows that nothing was missed, whatever its version: API servers before 1.31
+leave the version of a quiet resource where it was. One that is further behind etcd is not healthy."""
 
 
 class StreamSource:
@@ -90,6 +95,10 @@ class StreamSource:
         self._bookmark = ""  # a version to commit with the next probe
         self._oldest: float | None = None  # when the oldest event not yet committed came
         self._revision = ""
+        self._then: Callable[[], None] | None = None  # what to do once it has caught up
+        self._present = ""  # the version to reach for that
+        self._present_at = 0.0
+        self._bookmarked_at = -math.inf
         self._resyncs = ResyncSchedule(config.resync_period, self._new_resync, self._clock)
         self._went_on_at = math.inf  # when its thread came by last; never, while there is none
 
@@ -122,6 +131,20 @@ class StreamSource:
     def present_version(self) -> str:
         """Return the cluster's version now, as far as the watched resource shows it."""
         return self.list_watch.version()
+
+    @property
+    def is_cached(self) -> bool:
+        """Return whether its objects are read from Redis."""
+        return self._caching is not None
+
+    @property
+    def behind(self) -> str:
+        """Return the version that it has not reached yet, or nothing where nothing waits for it."""
+        return "" if self._then is None else self._present or "unknown"
+
+    def call_once_caught_up(self, then: Callable[[], None]) -> None:
+        """Call ``then`` once, in its thread, when all is committed that there was when its watch began."""
+        self._then = then
 
     @property
     def lag(self) -> float:
@@ -159,11 +182,18 @@ class StreamSource:
         checkpoint = checkpoint_of(self._committer.position)
         return "" if self._must_list or checkpoint == MARK else checkpoint
 
-    def connected(self) -> None:
+    def wants_bookmarks(self) -> bool:
+        """Return whether something waits until it has caught up."""
+        return self._then is not None
+
+    def connected(self, present: str) -> None:
         """Show in Redis who leads, and learn whether it still stands where we think."""
         self._open_since = self._clock.monotonic()
+        if self._then is not None and not self._present:
+            self._present, self._present_at = present, self._open_since
         self._connected_at, self._bookmark = checkpoint_of(self._committer.position), ""
         self._committer.confirm()
+        self._look_whether_caught_up()
 
     def events(self, events: Sequence[WatchEvent], since: float) -> None:
         """Hand over events in their order, in as few commits as they fit."""
@@ -178,6 +208,7 @@ class StreamSource:
         self._oldest = None
         self.last_error.over()
         self._probe()
+        self._look_whether_caught_up()
 
     def begin_list(self) -> None:
         """Begin a chain of commits that leaves the checkpoint where it is."""
@@ -208,6 +239,7 @@ class StreamSource:
         self._oldest = None
         self.last_error.over()
         self._committer.commit(version)
+        self._caught_up()
         logger.info("%s: listed at version %s, objects: %d", self.list_watch, version, self.objects)
 
     def expired(self) -> None:
@@ -347,6 +379,8 @@ class StreamSource:
             if not name:  # of a bookmark, or of what cannot be read
                 if event.type != "BOOKMARK":
                     self._router.leave_out(event.object)
+                else:
+                    self._bookmarked_at = self._clock.monotonic()
                 self._bookmark = event.version or self._bookmark
                 continue
             self._bookmark = ""
@@ -382,13 +416,27 @@ class StreamSource:
 
     def _probe(self) -> None:
         """Commit nothing, each second: it carries bookmarks, and notices a Redis that went back in time."""
-        if self._clock.monotonic() - self._committer.committed_at < PROBE_INTERVAL:
+        is_awaited = self._then is not None and bool(self._bookmark)
+        if self._clock.monotonic() - self._committer.committed_at < PROBE_INTERVAL and not is_awaited:
             return
         bookmark, self._bookmark = self._bookmark, ""
         if bookmark:
             self._committer.commit(bookmark)
         else:
             self._committer.confirm()
+
+    def _look_whether_caught_up(self) -> None:
+        if self._then is None or not self._present:
+            return
+        checkpoint = checkpoint_of(self._committer.position)
+        reached = checkpoint not in {"", MARK} and not is_older(checkpoint, self._present)
+        if reached or self._bookmarked_at - self._present_at >= QUIET_TIME:
+            self._caught_up()
+
+    def _caught_up(self) -> None:
+        then, self._then = self._then, None
+        if then is not None:
+            then()
 
     def _count(self, added: int) -> None:
         self.enqueued += added
@@ -413,6 +461,7 @@ class StreamSource:
             "lists": self.lists,
             "objects": self.objects,
             "lag": round(self.lag, 3),
+            **({"behind": self.behind} if self.behind else {}),
             "seen": self._moment(self._clock.monotonic()),
             "fed": self._fed and round(self._fed, 3),
             "lease": self._config.lease_duration,

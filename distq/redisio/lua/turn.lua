@@ -20,7 +20,8 @@ local call = redis.call
 -- function costs at every call.
 --- @include now
 local number, nonce = string.match(session, '^(%d+)-(.+)$')
-local stamp, seen, paused, record, trace_until = unpack(call('HMGET', meta, 'stamp', 'seen', 'paused', number, 'trace'))
+local stamp, seen, paused, record, trace_until, catching_up =
+  unpack(call('HMGET', meta, 'stamp', 'seen', 'paused', number, 'trace', 'catching_up'))
 traced = trace_until
 local others = 2 * n_ok
 --- @include check_types
@@ -49,6 +50,9 @@ if #settlements > others then
 end
 local refusals = #refused > 0 and table.concat(refused, ',') or ''
 
+if catching_up then
+  --- @include catching_up
+end
 --- @include claim
 --- @include linked
 local found_less, wait = #popped / 2 < asked, 0

@@ -39,6 +39,8 @@ class QueueState:
         self.buckets = Buckets()
         self.streams = Streams(self.items)
         self.paused: int | None = None
+        self.catching_up: tuple[str, int] | None = None
+        """The epoch of the leader whose watches catch up, and until when turns wait for them at most."""
         self.emptying: Emptying | None = None
         self._added = 0
         """What the endings of a turn made pending without a delay."""
@@ -82,7 +84,9 @@ class QueueState:
         if policy.fleet_concurrency is not None:
             want = min(want, policy.fleet_concurrency - len(self.items.claims))
         promoted, revived, names, alone = 0, 0, list[Item](), False
-        if want > 0 and self.paused is None:
+        if not self._is_held_back(now):
+            self.catching_up = None
+        if want > 0 and self.paused is None and self.catching_up is None:
             promoted = self.items.promote(now, want)
             if policy.revive_after is not None:
                 revived = self.items.revive(now, policy.revive_after)
@@ -264,6 +268,23 @@ class QueueState:
         """Let claims go on; return 0 where it was not paused."""
         changed, self.paused = self.paused is not None, None
         return int(changed)
+
+    def catch_up(self, now: int, epoch: str, timeout: int) -> int:
+        """Stop claims until this leader's watches caught up, or the time is over; 0 under a later one."""
+        if self.catching_up and self._is_held_back(now) and int(epoch) < int(self.catching_up[0]):
+            return 0
+        self.catching_up = epoch, now + timeout
+        return 1
+
+    def caught_up(self, epoch: str) -> int:
+        """Let claims go on; 0 where this leader stopped none."""
+        if self.catching_up is None or self.catching_up[0] != epoch:
+            return 0
+        self.catching_up = None
+        return 1
+
+    def _is_held_back(self, now: int) -> bool:
+        return self.catching_up is not None and now < self.catching_up[1]
 
     def park(self, now: int, reason: str, names: Sequence[Item]) -> int:
         """Move what waits, now or later, and nobody holds to the dead; return how many items changed.

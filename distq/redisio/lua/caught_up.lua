@@ -1,0 +1,10 @@
+-- Let turns claim again, since this leader's watches have caught up, and wake one consumer where anything waits.
+-- Returns 1, or 0 where nothing was held back, or another leader holds it back.
+local ready, delayed, meta, wake = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local epoch = ARGV[1]
+local call = redis.call
+local waits, tokens = call('ZCARD', ready) + call('ZCARD', delayed) > 0, call('LLEN', wake)
+if string.match(call('HGET', meta, 'catching_up') or '', '^%d+') ~= epoch then return 0 end
+call('HDEL', meta, 'catching_up')
+if waits and tokens == 0 then call('RPUSH', wake, 1) end
+return 1
