@@ -127,13 +127,13 @@ def _print_queues(found: "Sequence[QueueInfo]", now: float, as_json: bool) -> No
         for info in found:
             print_json(info)
     else:
-        is_special = any(info.paused or info.traced_until or info.broken for info in found)
+        is_special = any(list(_special(info, now)) or info.broken for info in found)
         headers = [*QUEUE_COLUMNS, *([""] if is_special else [])]
         print_table(headers, [queue_row(info, now)[: len(headers)] for info in found])
 
 
 def queue_row(info: "QueueInfo", now: float) -> list[str]:
-    """Return a queue as a row of the table; the last cell, which has no title, is what people did to it."""
+    """Return a queue as a row of the table; the last cell, which has no title, is what is special about it."""
     if info.broken is not None:
         return [info.name, *["-"] * (len(QUEUE_COLUMNS) - 1), f"cannot be read: {info.broken}"]
     counts = (info.ready, info.delayed, info.processing, info.dirty, info.dead, info.failing)
@@ -155,9 +155,11 @@ def _exit_if_broken(found: "Sequence[QueueInfo]") -> None:
 
 
 def _special(info: "QueueInfo", now: float) -> Iterator[str]:
-    """Yield what people did to the queue that lasts."""
+    """Yield what people did to the queue that lasts, and what its workers wait for."""
     if info.paused_since is not None:
         yield f"paused {_age_since(info.paused_since, now)}"
+    if info.catching_up_until is not None:
+        yield f"watches catch up, for {age(info.catching_up_until - now)} at most"
     if info.traced_until is not None:
         yield f"traced for {age(info.traced_until - now)} more"
 
@@ -350,7 +352,7 @@ def leader(*, settings: Settings, as_json: bool, queue: str | None) -> None:
             _age_since(stream.leader_since, now),
             stream.epoch,
             stream.version or "-",
-            "yes" if stream.synced else "no" if stream.gone_since is None else "-",
+            _synced(stream),
             "-" if stream.lag is None else age(stream.lag),
             "-" if stream.cached is None else str(stream.cached),
             _last_error(stream, now),
@@ -358,6 +360,13 @@ def leader(*, settings: Settings, as_json: bool, queue: str | None) -> None:
         for stream in found
     ]
     _print_or_note(_STREAMS, rows, "no informer has led yet", [each.info for each in seen.queues])
+
+
+def _synced(stream: "StreamInfo") -> str:
+    """Return whether a stream is synced, or the version that it has to reach before workers go on."""
+    if stream.behind is not None:
+        return f"behind {stream.behind}"
+    return "yes" if stream.synced else "no" if stream.gone_since is None else "-"
 
 
 def _leader(stream: "StreamInfo", now: float) -> str:

@@ -12,9 +12,13 @@ def waits_for(queue: Queue, *, watched: bool) -> str:
     Raises RedisError.
     """
     connection = queue.connection
-    (paused,) = QueueStore(connection, queue.name).read(("HGET", "meta", "paused"))
+    paused, catching_up = QueueStore(connection, queue.name).read(
+        ("HGET", "meta", "paused"), ("HGET", "meta", "catching_up")
+    )
     if paused:
         return f"the queue is paused, until: distq resume {queue.name}"
+    if catching_up:
+        return "a leader's watches catch up with the cluster first"
     records, now = stream_records(connection, queue.name).values(), connection.now()
     if not records:
         return "nothing to do; no informer has led yet" if watched else "nothing to do"
