@@ -133,7 +133,7 @@ def _print_queues(found: "Sequence[QueueInfo]", now: float, as_json: bool) -> No
 
 
 def queue_row(info: "QueueInfo", now: float) -> list[str]:
-    """Return a queue as a row of the table; the last cell, which has no title, is what is special about it."""
+    """Return a queue as a row of the table; the last cell, without a title, is what is special about it."""
     if info.broken is not None:
         return [info.name, *["-"] * (len(QUEUE_COLUMNS) - 1), f"cannot be read: {info.broken}"]
     counts = (info.ready, info.delayed, info.processing, info.dirty, info.dead, info.failing)

@@ -10,6 +10,7 @@ from unittest import mock
 from distq.controller.cached import handing_over
 from distq.controller.cached.handing_over import HandingOver
 from distq.controller.cached.stream_cache import StreamCache
+from distq.controller.stream.catching_up import CatchingUp
 from distq.controller.stream.routing import Router
 from distq.controller.stream.stream_source import StreamSource
 from distq.redisio.object_cache import CachedObject
@@ -53,6 +54,10 @@ def _nothing(router: Router, names: Sequence[str], cached_of: object) -> dict[st
     return {}
 
 
+def _ends_at_once(catching_up: CatchingUp) -> None:
+    catching_up._end()
+
+
 _patched = partial(partial, mock.patch.object)
 
 CONTROLS = [
@@ -63,6 +68,8 @@ CONTROLS = [
         "shown with the position", 55, _patched(StreamSource, "_show_object", _shows_with_position)
     ),
     JoinedControl("waits for itself", 3, _patched(HandingOver, "waits_for_itself", lambda *_: False)),
+    JoinedControl("nothing waits for the caches", 317, _patched(CatchingUp, "begin", lambda _: None)),
+    JoinedControl("one of the caches is enough", 317, _patched(CatchingUp, "_look", _ends_at_once)),
     JoinedControl("not asked about what was", 16, _patched(Router, "replaced", _nothing)),
 ]
 

@@ -13,6 +13,7 @@ from distq.controller.cached.cache_lister import CacheLister
 from distq.controller.cached.caching import Caching
 from distq.controller.cached.handing_over import Place
 from distq.controller.cached.stream_cache import StreamCache
+from distq.controller.stream.catching_up import CatchingUp
 from distq.controller.stream.source_config import SourceConfig
 from distq.controller.stream.stream_source import StreamSource
 from distq.controller.watches import For, ResourceWatch, Watches
@@ -20,6 +21,7 @@ from distq.errors import DistqError, LeaseLost, RedisUnavailable
 from distq.informer.lister import Lister
 from distq.redisio import scripts
 from distq.redisio.connection import Argument, Connection
+from distq.redisio.queue_store import QueueStore
 from distq.workqueue.queue import Queue
 from tests.cache_model.joined_cluster import FOO, GRANT, ClusterClient, JoinedCluster
 from tests.simulate.stepped_thread import ProcessKilled, SteppedClock, SteppedThread
@@ -28,6 +30,8 @@ QUEUE = "joined"
 AT_MOST = 60
 """Steps in which a stream comes to where it waits for more, or for the other one."""
 _READ = scripts.load("cache/read")
+HELD_BACK = 3600.0
+"""Seconds for which reconciles wait at most until both streams have caught up; no schedule takes as long."""
 LISTED_WITHIN = 5.0
 """Seconds that a function waits for the first list of the other cache."""
 
@@ -158,6 +162,9 @@ class JoinedLeader:
             stream = StreamSource(watches[resource], config, identity=resource)
             stream._on_error = self._report  # type: ignore[method-assign]
             self._streams[resource] = stream
+        streams, store = [*self._streams.values()], QueueStore(connection, QUEUE)
+        self.catching_up = CatchingUp(streams, store, epoch=self.epoch, timeout=HELD_BACK, clock=clock)
+        self.catching_up.begin()
 
     def may_act(self) -> bool:
         """Return True: Redis alone stops who was deposed."""

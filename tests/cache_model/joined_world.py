@@ -5,11 +5,12 @@ import logging
 import random
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 from unittest import mock
 
+from distq.client.objects import Object
 from distq.controller.cached.stream_cache import StreamCache
 from distq.errors import CacheNotSynced
 from distq.informer import reflector
@@ -110,7 +111,8 @@ View = tuple[int, dict[str, int]]
 class JoinedWorld:
     """A cluster, leaders, two streams' caches in Redis, and one worker.
 
-    Whatever happens, the last reconcile of a foo saw it, and all its grants, as they are. In a calm schedule,
+    Whatever happens, the last reconcile of a foo saw it, and all its grants, as they are; and each reconcile
+    saw no less of them than there was when the newest leader began. In a calm schedule,
     in which nothing of ``HOSTILE`` happens, it saw no others: else the cache may have lost what a grant was
     before, by which its function finds the foos that it turns away from.
     """
@@ -130,6 +132,7 @@ class JoinedWorld:
         self._saved: list[dict[bytes, bytes]] = []
         self._store = QueueStore(connection, QUEUE)
         self._caches: dict[str, StreamCache] = {}
+        self._at_begin: dict[str, dict[str, State]] = {}
         self._find_caches()
 
     def play(self) -> None:
@@ -201,6 +204,7 @@ class JoinedWorld:
             self._connection, self._cluster, self._clock, both=self._both, resync=self._resync
         )
         self._leaders.append(leader)
+        self._at_begin = {each: dict(self._cluster.present(each)) for each in (FOO, GRANT)}
         return leader
 
     def _leader_steps(self) -> None:
@@ -241,6 +245,7 @@ class JoinedWorld:
             self._empty()
             for key, dump in self._saved[place].items():
                 self._connection.execute("RESTORE", key, 0, dump)
+            self._at_begin = {}  # so is what the leader had caught up with
             self._find_caches()
 
     def _is_restored(self) -> None:
@@ -252,6 +257,7 @@ class JoinedWorld:
         self._unanswered, self._saved = [], []
         for leader in self._leaders:
             leader.kill()
+        self._connection.execute("HDEL", self._store.key("meta"), "catching_up")  # its time is over
         leader = self._new_leader()
         while any(at > self._cluster.version for at in self._checkpoints()):
             for resource in (FOO, GRANT):
@@ -262,8 +268,14 @@ class JoinedWorld:
         return [int(at) for each in positions if (at := checkpoint_of(each)).isdigit()]
 
     def _reconciles(self) -> None:
-        for key in self._ready():
+        for key in [] if self._is_held_back() else self._ready():
             self._reconcile(key)
+
+    def _is_held_back(self) -> bool:
+        """Return whether a turn would claim nothing, since the newest leader's streams catch up."""
+        (waits,) = self._store.read(("HEXISTS", "meta", "catching_up"))
+        self.seen["held back"] += waits
+        return bool(waits)
 
     def _reconcile(self, key: bytes) -> None:
         """Read all that a reconcile reads, in one moment: later ones only show more."""
@@ -274,6 +286,7 @@ class JoinedWorld:
         except CacheNotSynced:
             self.seen["not synced"] += 1
             return
+        self._compare_with_begin(key.decode(), [foo] if foo else [], found)
         self._store.delete([key])
         self._views[key.decode()] = (
             int(foo["metadata"]["resourceVersion"]) if foo else 0,
@@ -293,8 +306,7 @@ class JoinedWorld:
                 leader.step_until_it_sleeps(resource)
             if self._is_at_rest():
                 break
-            for key in self._ready():
-                self._reconcile(key)
+            self._reconciles()
             self._cluster.bookmarks += 1
         else:
             stand = [record.position for record in stream_records(self._connection, QUEUE).values()]
@@ -322,6 +334,18 @@ class JoinedWorld:
             }
             if shown != (meant := {name: state.version for name, state in present.items()}):
                 raise Violated(f"at rest {shown} instead of {meant}")
+
+    def _compare_with_begin(self, key: str, foos: Sequence[Object], grants: Sequence[Object]) -> None:
+        """Raise Violated if a reconcile saw less than there was when the newest leader began."""
+        groups = {each["metadata"]["labels"]["group"] for each in foos}
+        for resource, found in ((FOO, foos), (GRANT, grants)):
+            saw = {each["metadata"]["name"]: int(each["metadata"]["resourceVersion"]) for each in found}
+            present = self._cluster.present(resource)
+            for name, state in self._at_begin.get(resource, {}).items():
+                concerns = f"ns/{name}" == key if resource == FOO else state.group in groups
+                lasts = present.get(name) == state
+                if concerns and lasts and saw.get(name) != state.version:
+                    raise Violated(f"a reconcile of {key} saw {saw}, and {state} when the term began")
 
     def _compare_view(self, name: str) -> None:
         """Raise Violated unless the foo's last reconcile saw it, and all its grants, as they are."""
