@@ -15,6 +15,7 @@ from distq.inspector import Inspector
 from distq.redisio import scripts
 from distq.redisio.connection import Connection
 from distq.redisio.keys import queue_key
+from distq.redisio.queue_store import QueueStore
 from distq.redisio.stream_store import Committed, StreamStore
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.interface import Request, Result
@@ -66,7 +67,7 @@ class Scene:
         def shortly(moment: Any) -> Any:
             return None if moment is None else round(moment, 3)
 
-        info = replace(self.sees.queues("foos")[0], workers=0, oldest_ready=None)
+        info = replace(self.sees.queues("foos")[0], workers=0, oldest_ready=None, catching_up_until=None)
         info = replace(info, done_per_second=0.0, failed_per_second=0.0)
         items = [
             replace(
@@ -142,6 +143,15 @@ def _commit(scene: Scene) -> object:
     return first, again
 
 
+def _catch_up(scene: Scene) -> object:
+    return QueueStore(scene.through, "foos").run("catch_up", epoch="9", timeout=60_000_000)
+
+
+def _caught_up(scene: Scene) -> object:
+    QueueStore(scene.connection, "foos").run("catch_up", epoch="9", timeout=60_000_000)
+    return QueueStore(scene.through, "foos").run("caught_up", epoch="9")
+
+
 def _resume(scene: Scene) -> object:
     scene.sees.pause("foos")
     return scene.eye.resume("foos")
@@ -171,6 +181,8 @@ OPERATIONS: dict[str, tuple[Operation, object, object]] = {
     "requeue": (lambda scene: scene.eye.requeue("foos", "dead", "failing", "later", "first"), 3, 0),
     "delete": (lambda scene: scene.eye.delete("foos", "dead", "failing", "later", "first"), 4, 0),
     "park": (lambda scene: scene.eye.park("foos", "dead", "failing", "later", "first"), 3, 0),
+    "catch_up": (_catch_up, 1, 1),
+    "caught_up": (_caught_up, 1, 0),
     "pause": (lambda scene: scene.eye.pause("foos"), True, False),
     "resume": (_resume, True, False),
     "trace": (lambda scene: scene.eye.trace_off("foos"), None, None),

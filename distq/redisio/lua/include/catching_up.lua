@@ -1,4 +1,4 @@
-  -- in: catching_up, meta, now, paused
+  -- in: catching_up, meta, now
   -- out: paused
   -- While the watches of a term catch up, a turn does as where the queue is paused; no longer than the leader said.
   if now < (tonumber(string.match(catching_up, ' (%d+)$')) or 0) then
