@@ -234,8 +234,8 @@ class Inspector:
         if repair == "delete":
             _refuse_to_delete(state)
         store = self._existing(queue)
-        onward, found = queue_reads.scan_from(store, state, cursor, match)
-        items = list(dict(found))  # a scan may name one twice
+        onward, found = run(self._redis, queue_reads.scan_state(store, state, cursor, match))
+        items = list(dict.fromkeys(found))  # a scan may name one twice
         if repair == "park":
             changed = store.park(items, reason)
         else:

@@ -149,10 +149,11 @@ def page(store: QueueStore, states: Sequence[str], offset: int, limit: int) -> R
     return (yield from item_infos(store, members))
 
 
-def scan(store: QueueStore, structure: str, match: str) -> Iterator[list[bytes]]:
-    """Yield the items in a structure that match, in batches, in no order, and perhaps twice."""
-    for batch in queue_reads.scan(store, structure, match):
-        yield [member for member, _ in batch]
+def scan(store: QueueStore, state: str, match: str) -> Iterator[list[bytes]]:
+    """Yield the items in a state that match, or fail, in batches, in no order, and perhaps twice."""
+    for structure in queue_reads.structures_of(state):
+        for batch in queue_reads.scan(store, structure, match):
+            yield [member for member, _ in batch]
 
 
 def _item_info(

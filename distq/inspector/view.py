@@ -19,7 +19,7 @@ from distq.inspector.info import (
     WorkerInfo,
 )
 from distq.inspector.story import events
-from distq.redisio import trace
+from distq.redisio import queue_reads, trace
 from distq.redisio.connection import Connection
 from distq.redisio.keys import is_queue_name, named, queues_key, shown, text_of
 from distq.redisio.queue_store import QueueStore
@@ -181,28 +181,28 @@ def _calls(store: QueueStore) -> Read[list[trace.TracedCall]]:
 
 
 def _page(store: QueueStore, rows: Rows) -> Read[tuple[list[ItemInfo], str, int]]:
-    start, end = rows.offset, rows.offset + rows.limit - 1
-    command = "ZREVRANGE" if rows.last_first else "ZRANGE"
-    (members,) = yield store.commands((command, rows.state, start, end))
+    members = yield from queue_reads.page(
+        store, [rows.state], rows.offset, rows.limit, last_first=rows.last_first
+    )
     return (yield from reading.item_infos(store, members)), "", 0
 
 
 def _search(store: QueueStore, rows: Rows) -> Read[tuple[list[ItemInfo], str, int]]:
     """Look through some thousands of items, from the cursor on; first of all for the one that is named so."""
-    glob, cursor, count = glob_of(rows.match), rows.cursor, _FIRST_LOOK
-    found: dict[bytes, None] = dict.fromkeys(named(rows.match) if cursor == "0" else ())
+    glob, cursor, count = glob_of(rows.match), int(rows.cursor), _FIRST_LOOK
+    found: dict[bytes, None] = dict.fromkeys(named(rows.match) if cursor == 0 else ())
     for _ in range(3):
-        ((after, flat),) = yield store.commands(("ZSCAN", rows.state, cursor, "MATCH", glob, "COUNT", count))
-        cursor = after.decode()
-        found |= dict.fromkeys(flat[::2])
-        if cursor == "0" or len(found) >= rows.limit:
+        onward, members = yield from queue_reads.scan_state(store, rows.state, cursor, glob, count=count)
+        cursor = onward or 0
+        found |= dict.fromkeys(members)
+        if not cursor or len(found) >= rows.limit:
             break
         # as many as should fill the page, if matches are as frequent there: none is to be left out
-        count = min(_FURTHER_LOOK, _FIRST_LOOK * rows.limit // max(1, len(flat) // 2))
+        count = min(_FURTHER_LOOK, _FIRST_LOOK * rows.limit // max(1, len(members)))
     items = yield from reading.item_infos(store, list(found)[:_MOST_FOUND])
     wanted = [item for item in items if rows.state in {item.state, "dirty" if item.dirty else item.state}]
     wanted.sort(key=lambda item: item.key)
-    return wanted, "" if cursor == "0" else cursor, max(0, len(found) - _MOST_FOUND)
+    return wanted, str(cursor) if cursor else "", max(0, len(found) - _MOST_FOUND)
 
 
 def glob_of(match: str) -> str:
@@ -216,7 +216,7 @@ def _siblings(store: QueueStore, key: str) -> Read[list[str]]:
     if not slash:
         return []
     glob = "".join(f"\\{letter}" if letter in _SPECIAL else letter for letter in namespace) + "/*"
-    states = ("processing", "ready", "delayed", "dead")
+    states = ("processing", "ready", "suspects", "delayed", "dead")
     scans = yield store.commands(*(("ZSCAN", state, 0, "MATCH", glob, "COUNT", 1000) for state in states))
     names = dict.fromkeys(shown(member) for _, flat in scans for member in flat[::2])
     names.pop(key, None)

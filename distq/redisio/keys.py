@@ -3,7 +3,8 @@
 All keys of a queue are named ``prefix:{name}:...``. They share the hash tag ``{name}``, so that it lives in
 one cluster slot. The prefix is ``distq`` unless the settings say another; no key is outside of it.
 
-    ready       ZSET  item -> order; the queue. Disjoint from processing and delayed.
+    ready       ZSET  item -> order; the queue. Disjoint from suspects, processing and delayed.
+    suspects    ZSET  item -> order: what is ready, too, and is to be claimed alone. Disjoint as ready is.
     dirty       ZSET  item -> order: added again while claimed. A subset of processing.
     processing  ZSET  item -> session number. The same members as claims.
     claims      HASH  item -> "session fence order"
@@ -37,7 +38,7 @@ from distq.wording import a_type
 LAYOUT = 1
 """The version of the layout above; a queue with a higher one is refused."""
 
-_SORTED_SETS = {"ready", "dirty", "processing", "delayed", "dead", "sessions", "index", "links"}
+_SORTED_SETS = {"ready", "suspects", "dirty", "processing", "delayed", "dead", "sessions", "index", "links"}
 _OTHER_TYPES = {"wake": "list", "trace": "stream"}
 
 _QUEUE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")

@@ -13,7 +13,7 @@ from distq.redisio.keys import shown
 from distq.redisio.limits import SCAN_LIMIT
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import ClaimRecord, FailureRecord, StreamRecord, parse_fields
-from distq.redisio.round_trips import Command, Read, run
+from distq.redisio.round_trips import Command, Read, gather, run
 from distq.redisio.scores import (
     ORDERS,
     decode_due,
@@ -29,8 +29,14 @@ from distq.redisio.trace import ends_at
 State = Literal["ready", "delayed", "processing", "dead"]
 """Where an item is; *dirty* is a flag of processing."""
 
+_STRUCTURES: Mapping[str, Sequence[str]] = {"ready": ("ready", "suspects")}
 _HASHES = {"cache", "claims", "failures", "known", "streams", "terms", "workers"}
 _LONGEST_NUMBER = 16
+
+
+def structures_of(state: str) -> Sequence[str]:
+    """Return the structures that hold the items of a state; suspects are ready, and wait apart."""
+    return _STRUCTURES.get(state, (state,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +72,10 @@ class Counts:
 def counts(store: QueueStore, now: float, *, first_due: int = 1) -> Read[Counts]:
     """Count what is there at ``now``, the server's time in seconds; with the first so many that are due."""
     due = ("-inf", f"({due_by(now)}")
-    (paused, traced, catching_up), first, *numbers = yield store.commands(
+    (paused, traced, catching_up), first, suspects, ready, *numbers = yield store.commands(
         ("HMGET", "meta", "paused", "trace", "catching_up"),
         ("ZRANGEBYSCORE", "delayed", *due, "WITHSCORES", "LIMIT", 0, first_due),
+        ("ZCARD", "suspects"),
         ("ZCARD", "ready"),
         ("ZCARD", "delayed"),
         ("ZCARD", "processing"),
@@ -81,14 +88,23 @@ def counts(store: QueueStore, now: float, *, first_due: int = 1) -> Read[Counts]
     paused_us = None if paused is None else decode_time(paused) or 0
     until_us = decode_time(catching_up.rpartition(b" ")[2]) if catching_up else None
     until = until_us and until_us / 1_000_000
-    return Counts(paused_us, ends_at(traced), until, [decode_due(score) for score in first[1::2]], *numbers)
+    due_first = [decode_due(score) for score in first[1::2]]
+    return Counts(paused_us, ends_at(traced), until, due_first, ready + suspects, *numbers)
 
 
 # Priorities
 
 
-def heads(store: QueueStore, structure: Literal["ready", "dirty"]) -> Read[dict[int, int]]:
-    """Return the priorities present, highest first, and since when (µs) the first item of each is pending.
+def heads(store: QueueStore, state: Literal["ready", "dirty"]) -> Read[dict[int, int]]:
+    """Return the priorities present, highest first, and since when (µs) the first item of each is pending."""
+    found: dict[int, int] = {}
+    for part in (yield from gather(_heads_of(store, structure) for structure in structures_of(state))):
+        found |= {priority: min(since, found.get(priority, since)) for priority, since in part.items()}
+    return dict(sorted(found.items(), reverse=True))
+
+
+def _heads_of(store: QueueStore, structure: str) -> Read[dict[int, int]]:
+    """Return the priorities present in a structure, and since when the first item of each is pending.
 
     In one round trip where there is one priority, in five at most. To walk from each to the next would take a
     round trip each; instead the priorities between the first item and the last are cut into pieces, and each
@@ -116,7 +132,7 @@ def heads(store: QueueStore, structure: Literal["ready", "dirty"]) -> Read[dict[
             found[priority] = since_us
             if priority > piece[-1]:
                 unknown.append(range(priority - 1, piece[-1] - 1, -1))
-    return dict(sorted(found.items(), reverse=True))
+    return found
 
 
 def _first_from(structure: str, priority: int) -> Command:
@@ -142,18 +158,23 @@ class Level:
 def levels(store: QueueStore, priorities: Collection[int]) -> Read[dict[int, Level]]:
     """Count what is ready and dirty at some priorities."""
     replies = yield store.commands(*(command for priority in priorities for command in _level_of(priority)))
-    found = zip(priorities, replies[::3], replies[1::3], replies[2::3], strict=True)
     return {
-        priority: Level(ready, dirty, decode_order(head[1])[1] if head else None)
-        for priority, ready, dirty, head in found
+        priority: _level(*replies[start : start + 5])
+        for priority, start in zip(priorities, range(0, len(replies), 5), strict=True)
     }
+
+
+def _level(dirty: int, ready: int, first: list[bytes], suspects: int, first_suspect: list[bytes]) -> Level:
+    since = [decode_order(head[1])[1] for head in (first, first_suspect) if head]
+    return Level(ready + suspects, dirty, min(since, default=None))
 
 
 def _level_of(priority: int) -> Iterator[Command]:
     lowest, beyond = orders_of(priority)
-    for structure in ("ready", "dirty"):
+    yield "ZCOUNT", "dirty", lowest, f"({beyond}"
+    for structure in structures_of("ready"):
         yield "ZCOUNT", structure, lowest, f"({beyond}"
-    yield "ZRANGEBYSCORE", "ready", lowest, f"({beyond}", "WITHSCORES", "LIMIT", 0, 1
+        yield "ZRANGEBYSCORE", structure, lowest, f"({beyond}", "WITHSCORES", "LIMIT", 0, 1
 
 
 # Items
@@ -182,7 +203,7 @@ def items(store: QueueStore, keys: Sequence[bytes]) -> Read[list[StoredItem | No
     if not keys:
         return []
     replies = yield store.commands(
-        *(("ZMSCORE", structure, *keys) for structure in ("ready", "dirty", "delayed", "dead")),
+        *(("ZMSCORE", structure, *keys) for structure in ("ready", "suspects", "dirty", "delayed", "dead")),
         ("HMGET", "claims", *keys),
         ("HMGET", "failures", *keys),
     )
@@ -191,7 +212,8 @@ def items(store: QueueStore, keys: Sequence[bytes]) -> Read[list[StoredItem | No
 
 def _item(found: Sequence[bytes | None]) -> StoredItem | None:
     """Return the item of which this was found. A claim decides: what else there is comes after it."""
-    ready, dirty, delayed, dead, claimed, failed = found
+    ready, suspected, dirty, delayed, dead, claimed, failed = found
+    ready = ready if suspected is None else suspected
     failure = FailureRecord.parse(failed) if failed is not None else None
     due_priority, due_us = decode_due(delayed) if delayed is not None else (0, None)
     if claimed is not None:
@@ -207,24 +229,32 @@ def _item(found: Sequence[bytes | None]) -> StoredItem | None:
     return None
 
 
-def page(store: QueueStore, structures: Sequence[str], offset: int, limit: int) -> Read[list[bytes]]:
-    """Return the members at ranks ``offset`` to ``offset + limit`` of sorted sets, one after another."""
+def page(
+    store: QueueStore, states: Sequence[str], offset: int, limit: int, *, last_first: bool = False
+) -> Read[list[bytes]]:
+    """Return the items at ranks ``offset`` to ``offset + limit`` of states, one after another.
+
+    Suspects come behind what else is ready; with ``last_first`` all is in reverse.
+    """
+    structures = [structure for state in states for structure in structures_of(state)]
+    command = "ZREVRANGE" if last_first else "ZRANGE"
+    if last_first:
+        structures.reverse()
     sizes = yield store.commands(*(("ZCARD", structure) for structure in structures))
     ranges: list[Command] = []
     for structure, size in zip(structures, sizes, strict=True):
         wanted = min(limit, max(0, size - offset))
         if wanted > 0:
-            ranges.append(("ZRANGE", structure, offset, offset + wanted - 1))
+            ranges.append((command, structure, offset, offset + wanted - 1))
         limit -= wanted
         offset = max(0, offset - size)
     found = yield store.commands(*ranges)
     return [member for members in found for member in members]
 
 
-def size(store: QueueStore, structure: str) -> int:
-    """Return how many members a sorted set has."""
-    (members,) = store.read(("ZCARD", structure))
-    return int(members)
+def size(store: QueueStore, state: str) -> int:
+    """Return how many items are in a state."""
+    return sum(map(int, store.read(*(("ZCARD", structure) for structure in structures_of(state)))))
 
 
 def scan(
@@ -234,20 +264,29 @@ def scan(
 
     In no order, and one may come twice (Redis SCAN); a round trip for about ``count`` of them.
     """
+    command = "HSCAN" if structure in _HASHES else "ZSCAN"
     cursor: int | None = 0
     while cursor is not None:
-        cursor, pairs = scan_from(store, structure, cursor, match, count=count)
+        ((onward, flat),) = store.read((command, structure, cursor, "MATCH", match, "COUNT", count))
+        cursor, pairs = int(onward) or None, list(zip(flat[::2], flat[1::2], strict=True))
         for start in range(0, len(pairs), count):  # a small structure comes whole, whatever was asked for
             yield pairs[start : start + count]
 
 
-def scan_from(
-    store: QueueStore, structure: str, cursor: int, match: str = "*", *, count: int = SCAN_LIMIT
-) -> tuple[int | None, list[tuple[bytes, bytes]]]:
-    """Return where the scan goes on, None at its end, and what of this round trip matches; it begins at 0."""
-    command = "HSCAN" if structure in _HASHES else "ZSCAN"
-    ((onward, flat),) = store.read((command, structure, cursor, "MATCH", match, "COUNT", count))
-    return int(onward) or None, list(zip(flat[::2], flat[1::2], strict=True))
+def scan_state(
+    store: QueueStore, state: str, cursor: int, match: str = "*", *, count: int = SCAN_LIMIT
+) -> Read[tuple[int | None, list[bytes]]]:
+    """Return where the scan of a state goes on, None at its end, and what of this round trip matches.
+
+    It begins at 0. The cursor says which structure of the state it is in, too.
+    """
+    structures = structures_of(state)
+    within, place = divmod(cursor, len(structures))
+    ((onward, flat),) = yield store.commands(
+        ("ZSCAN", structures[place], within, "MATCH", match, "COUNT", count)
+    )
+    within, place = int(onward), place if int(onward) else place + 1
+    return None if place == len(structures) else within * len(structures) + place, flat[::2]
 
 
 # Workers

@@ -3,7 +3,7 @@
 from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore
 
-_EMPTY = ("ready", "dirty", "processing", "delayed", "claims", "failures")
+_EMPTY = ("ready", "suspects", "dirty", "processing", "delayed", "claims", "failures")
 
 
 def left_over(

@@ -65,6 +65,14 @@ class LiveQueue:
         stream = StreamStore(self.connection, NAME, "v1/Pod")
         stream.commit(epoch="7", after="", new="100", batch="b0", known={"ns/pod": "100"})
 
+    def add_suspects(self) -> list[str]:
+        """Let some items wait apart, as suspects; return their keys."""
+        keys = names("suspects")
+        for place, key in enumerate(keys, 1):
+            self.command("ZADD", "suspects", 2**52 + place, key)
+            self.command("HSET", "failures", key, "0 2 0 - ")
+        return keys
+
     def _claim_and_die(self) -> None:
         times = {"claim_duration": SECOND, "max_clock_step": SECOND // 3}
         session = self.store.run("open", layout=1, nonce="dead", worker='{"id": "dead"}', **times)

@@ -41,7 +41,7 @@ HASHES = ("claims", "failures", "streams")
 
 
 @pytest.mark.parametrize(
-    "structure", ["ready", "dirty", "delayed", "processing", "dead", "sessions", *HASHES]
+    "structure", ["ready", "suspects", "dirty", "delayed", "processing", "dead", "sessions", *HASHES]
 )
 def test_each_structure_is_looked_at(live: LiveQueue, structure: str) -> None:
     """The finding names the key, and one example."""

@@ -53,6 +53,19 @@ def test_garbage_scores_keep_no_item_from_being_processed(
     _work_off(live)
 
 
+@pytest.mark.parametrize("structure", ["suspects", "failures"])
+def test_garbage_keeps_no_suspect_from_being_processed(live: LiveQueue, structure: str) -> None:
+    """By its score, or by its record: what is no suspect by that is processed beside others."""
+    keys = live.add_suspects()
+    if structure == "suspects":
+        live.plant_scores(structure, keys, SCORES)
+    else:
+        live.plant_texts(structure, keys, TEXTS)
+    live.start()
+    live.settle_held()
+    live.expect_all({*ALL, *keys})
+
+
 @pytest.mark.parametrize(
     ("structure", "states"),
     [
@@ -69,12 +82,14 @@ def test_garbage_records_of_items_keep_nothing_from_being_processed(
     _work_off(live)
 
 
-@pytest.mark.parametrize("structure", ["ready", "dirty", "processing", "delayed", "dead", "sessions"])
+@pytest.mark.parametrize(
+    "structure", ["ready", "suspects", "dirty", "processing", "delayed", "dead", "sessions"]
+)
 def test_members_that_are_no_keys_are_set_aside(live: LiveQueue, structure: str) -> None:
     """They end no worker, and nothing else suffers."""
     live.plant_scores(structure, MEMBERS, ["1"] * len(MEMBERS))
     _work_off(live)
-    if structure in {"ready", "processing", "delayed"}:  # elsewhere nothing waits to be claimed
+    if structure in {"ready", "suspects", "processing", "delayed"}:  # elsewhere nothing waits to be claimed
         live.expect_all({shown(member) for member in MEMBERS})
         assert not {shown(member) for member in MEMBERS} & {*live.processed}
 
@@ -130,10 +145,12 @@ def test_other_names_than_those_of_queues_are_no_queues(live: LiveQueue, connect
 
 
 @pytest.mark.parametrize(
-    "structure", ["ready", "dirty", "processing", "claims", "delayed", "failures", "dead"]
+    "structure", ["ready", "suspects", "dirty", "processing", "claims", "delayed", "failures", "dead"]
 )
 def test_a_structure_of_a_wrong_type_is_named_and_the_rest_is_whole(live: LiveQueue, structure: str) -> None:
     """Workers wait and say which key it is; once it is moved away, as they advise, they go on."""
+    if structure == "suspects":
+        live.add_suspects()
     live.command("RENAME", structure, "kept")
     live.command("SET", structure, "by hand")
     live.start()

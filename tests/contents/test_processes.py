@@ -36,7 +36,7 @@ def _plant(redis: Connection) -> None:
     def run(command: str, structure: str, *rest: bytes | str) -> None:
         redis.execute(command, queue_key("garbled", structure), *rest)
 
-    for structure in ("ready", "processing", "delayed", "sessions"):
+    for structure in ("ready", "suspects", "processing", "delayed", "sessions"):
         for place, member in enumerate(MEMBERS):
             run("ZADD", structure, SCORES[place], member)
     for place, text in enumerate(TEXTS):
@@ -45,6 +45,7 @@ def _plant(redis: Connection) -> None:
             run("HSET", structure, MEMBERS[place % len(MEMBERS)], text)
     for place, score in enumerate(SCORES):
         run("ZADD", "ready", score, f"ns/{score}")
+        run("ZADD", "suspects", score, f"apart/{score}")
         run("ZADD", "delayed", score, f"later/{score}")
         for field in ("clock", "stamp", "layout", "cover"):
             run("HSET", "meta", field, TEXTS[place])

@@ -11,9 +11,9 @@ from tests.contents.garbage import SCORES, TEXTS
 from tests.support.populated import Populated, key
 
 HASHES = ("claims", "failures", "workers", "streams", "known", "meta")
-SORTED_SETS = ("ready", "dirty", "processing", "delayed", "dead", "sessions")
-ITEMS = ("ready", "processing", "delayed", "dead")
-ENDED = {"turn": {b"held"}, "delete": {b"ready", b"again", b"later", b"poison"}}
+SORTED_SETS = ("ready", "suspects", "dirty", "processing", "delayed", "dead", "sessions")
+ITEMS = ("ready", "suspects", "processing", "delayed", "dead")
+ENDED = {"turn": {b"held"}, "delete": {b"ready", b"again", b"later", b"poison", b"suspect"}}
 """What a call of a script takes out of the queue."""
 
 

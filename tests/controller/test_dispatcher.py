@@ -40,7 +40,7 @@ def handler(kind: str, function: Callable[[Request], Any]) -> Any:
 def left_over(connection: Connection, name: str) -> dict[str, int]:
     """Return how much of the queue's work is left, by state."""
     store = QueueStore(connection, name)
-    states = ("ready", "dirty", "processing", "delayed", "dead")
+    states = ("ready", "suspects", "dirty", "processing", "delayed", "dead")
     counts = store.read(*[("ZCARD", state) for state in states], ("HLEN", "claims"), ("HLEN", "failures"))
     return {
         state: count for state, count in zip((*states, "claims", "failures"), counts, strict=True) if count

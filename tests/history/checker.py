@@ -81,7 +81,10 @@ def _check_end(where: str, replay: Replay | None, segment: Segment, drained: boo
         yield Violation("S13", where, different)
     if drained:
         left = Counter(
-            {name: len(getattr(segment.final, name)) for name in ("ready", "dirty", "delayed", "claims")}
+            {
+                name: len(getattr(segment.final, name))
+                for name in ("ready", "suspects", "dirty", "delayed", "claims")
+            }
         )
         left["failures of no item"] = len(segment.final.failures.keys() - segment.final.dead.keys())
         for name, count in (+left).items():

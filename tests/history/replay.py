@@ -186,8 +186,7 @@ class Replay:
     # People
 
     def _forget(self, entry: TracedCall, *, items: list[Item], time: int) -> Difference | None:
-        del time
-        return _same("S7", self.state.items.forget(items), entry.reply)
+        return _same("S7", self.state.items.forget(time, items), entry.reply)
 
     def _requeue(self, entry: TracedCall, *, time: int, state: str, items: list[Item]) -> Difference | None:
         return _same("S13", self.state.requeue(time, state, items), entry.reply)

@@ -27,7 +27,7 @@ from tests.support.api_servers import ApiServer, EmulatedServer, RealApiServer
 BEFORE, AFTER = 1.0, 1.0
 """Seconds of load before a fault, and after it; it goes on in between."""
 
-WORK = {"ready", "dirty", "processing", "delayed"}
+WORK = {"ready", "suspects", "dirty", "processing", "delayed"}
 """What holds items; the rest says something of them."""
 
 

@@ -12,7 +12,10 @@ from tests.nemesis.catalogue import fault
 from tests.nemesis.stage import Stage
 from tests.support.tcp_proxy import TcpProxy
 
-STRUCTURES = ("ready", "dirty", "processing", "claims", "delayed", "failures", "sessions", "workers", "meta")
+STRUCTURES = (
+    *("ready", "suspects", "dirty", "processing", "claims", "delayed", "failures"),
+    *("sessions", "workers", "meta"),
+)
 
 
 @fault("F9", "nothing is lost; what ended meanwhile is settled")

@@ -1,13 +1,17 @@
 """Faults of workers, producers, and their ways to Redis."""
 
 import time
+from collections.abc import Sequence
 
 from distq.inspector import Inspector
+from distq.redisio.keys import queue_key
 from distq.workqueue.queue import Queue
 from tests.nemesis import release
 from tests.nemesis.catalogue import fault
 from tests.nemesis.fleet_process import FleetProcess
 from tests.nemesis.stage import Stage
+
+SUSPECTS, QUICK = 1300, 50
 
 
 def _victim(stage: Stage) -> FleetProcess:
@@ -121,6 +125,31 @@ def poison(stage: Stage) -> None:
     if len(runs) != 3:
         stage.surprises.append(f"the poison ran {len(runs)} times")
     inspector.delete("jobs", "poison/one", state="dead")
+
+
+@fault("F44", "who comes behind them runs within two claim durations", spares_sessions=True, untraced=True)
+def many_suspects(stage: Stage) -> None:
+    """Add 1,300 suspects that each take long, and behind them fifty quick items."""
+    queue, inspector = Queue("jobs", stage.connection), Inspector(stage.connection)
+    suspects = [f"suspect/long-{number}-{time.monotonic_ns()}" for number in range(SUSPECTS)]
+    for key in suspects:
+        stage.run("HSET", queue_key("jobs", "failures"), key, "0 2 0 - ")
+    for half in (suspects[: SUSPECTS // 2], suspects[SUSPECTS // 2 :]):
+        queue.add(*half, priority=5)
+    quick = {f"quick/{number}-{time.monotonic_ns()}" for number in range(QUICK)}
+    for key in sorted(quick):
+        stage.add(key)
+
+    def all_ran() -> bool:
+        return quick <= {run.key for run in stage.fleet.reconciles()}
+
+    stage.until(all_ran, "what comes behind the suspects ran", within=2 * stage.claim_duration)
+    stage.until(lambda: _ran_alone(stage, suspects), "a suspect ran", within=4 * stage.claim_duration)
+    inspector.delete("jobs", *suspects)
+
+
+def _ran_alone(stage: Stage, suspects: Sequence[str]) -> bool:
+    return any(run.key in suspects for run in stage.fleet.reconciles())
 
 
 @fault("F37", "each does its part, and nothing is lost", server="redis7", older=True, untraced=True)

@@ -36,6 +36,13 @@ class Populated:
         self.turn("third", [], want=9, session=other)
         self.turn("fourth", [("poison", self.fence_of("poison"), "park", "", "", "no")], 0, session=other)
         self.run("close", session=other, worker="{}")
+        last = 2**52 + NOW + 3600 * SECOND
+        connection.execute(
+            "ZADD", self.store.key("suspects"), last, "suspect", last, "late", last, "out-of-date"
+        )
+        crashes = {"suspect": "0 2 0 - ", "late": "0 2 0 -@7,8 ", "out-of-date": "0 2 0 -@5,6 "}
+        for item, record in crashes.items():
+            connection.execute("HSET", self.store.key("failures"), item, record)
         connection.execute("HSET", self.store.key("failures"), "poison", "1 3 7 crashes@5,6,7 no")
         StreamStore(connection, "foos", STREAM).commit(
             epoch="7",
@@ -107,8 +114,8 @@ class Populated:
         ]
         pending = {"priority": 9, "max_length": ""}
         cached = [*("pod", b"3\nall", b"3\n{}"), *("old", b"101\ngone", b"")]
-        rest = ["new", "poison", "pod", "3", "old", *cached]
-        counts = {"n_items": 2, "n_known": 1, "n_cached": 2}
+        rest = ["new", "suspect", "poison", "pod", "3", "old", *cached]
+        counts = {"n_items": 3, "n_known": 1, "n_cached": 2}
         unrouted = {"unrouted": '["bad", "why"]', "parked_as": "", "link": SPAN}
         batch = {"keep_pending": 0, "clears_cache": 0, "terms_limit": 2**20, "rest": rest} | counts | unrouted
         record = {"epoch": "8", "replaces": "", "after": "b0", "new": "101", "batch": "b1", "about": "{}"}
@@ -117,25 +124,25 @@ class Populated:
             "heartbeat": session
             | {"claim_duration": 90 * SECOND, "max_clock_step": 10 * SECOND, "worker": "me"},
             "close": session | {"worker": '{"done": 3, "failed": 1}'},
-            "add": pending | {"items": ["new", "again", "later", "poison"], "link": SPAN},
-            "add_after": pending | {"items": ["new", "ready", "later", "poison"], "delay": SECOND},
+            "add": pending | {"items": ["new", "again", "later", "poison", "suspect"], "link": SPAN},
+            "add_after": pending | {"items": ["new", "ready", "later", "poison", "suspect"], "delay": SECOND},
             "turn": self._turn("fifth", self.session)
             | {"n_ok": 1, "settlements": settlements, "want": 5, "wants_links": "1"},
             "cache/read": {"stream": STREAM, "limit": 9, "max_bytes": 9}
             | {"first": b"[all\0", "last": b"(all\1"},
             "cache/write": {"stream": STREAM, "records": ["pod", b"101\nall", b"101\n{}"]},
             "commit": {"stream": STREAM, "priority": -9} | record | batch,
-            "forget": {"items": ["backs-off", "held"]},
-            "forgive": session | {"held": ["poison", 6, "held", 8]},
-            "requeue": {"state": "", "items": ["backs-off", "later", "poison", "held"]},
+            "forget": {"items": ["backs-off", "held", "suspect"]},
+            "forgive": session | {"held": ["poison", 6, "held", 8, "late", 7]},
+            "requeue": {"state": "", "items": ["backs-off", "later", "poison", "held", "suspect"]},
             "catch_up": {"epoch": "8", "timeout": 120 * SECOND},
             "caught_up": {"epoch": "8"},
             "pause": {},
             "resume": {},
-            "park": {"why": "by hand", "items": ["ready", "later", "held", "poison"]},
+            "park": {"why": "by hand", "items": ["ready", "later", "held", "poison", "suspect"]},
             "trace": {"duration": 60 * SECOND, "limit": 1000, "longest": 9000, "kept": 60 * SECOND}
             | {"max_bytes": 10**6, "match": "*"},
-            "delete": {"state": "", "items": ["ready", "again", "later", "poison"]},
+            "delete": {"state": "", "items": ["ready", "again", "later", "poison", "suspect"]},
         }
 
     def _turn(self, op: str, session: str) -> dict[str, Any]:

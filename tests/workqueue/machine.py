@@ -333,6 +333,11 @@ class ManyMachine(RuleBasedStateMachine):
         """Ask for items."""
         self.players.turn(who, [], want)
 
+    @step(part=part)
+    def suspect(self, part: str) -> None:
+        """Let two sessions have died of items."""
+        self.players.both.suspect(PARTS[part])
+
     @step(who=whoever, want=any_of(0, 250))
     def finish(self, who: int, want: int) -> None:
         """Settle what is held, and ask for more."""

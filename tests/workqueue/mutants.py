@@ -61,11 +61,66 @@ MUTANTS = [
     Mutant(
         "emptying for ever", "local in_time = took >= 0 and took < EMPTYING_AT_MOST", "local in_time = since"
     ),
-    Mutant("emptying without end", "if ours then call('HDEL', meta, 'emptying') end", ""),
+    Mutant(
+        "emptying without end", "elseif ours then\n      call('HDEL'", "elseif false then\n      call('HDEL'"
+    ),
     Mutant("emptied again at once", "took < EMPTYING_AT_MOST or took >= 2 * EMPTYING_AT_MOST", "true"),
-    Mutant("siblings claimed beside a suspect", "alone, names, popped, records = 1, {}, {}, {}", "alone = 1"),
-    Mutant("an item skipped behind a suspect", "looked + #found_names", "looked + #found_names + n_suspects"),
-    Mutant("a suspect ends the look", "step = math.min(n_suspects, look_at_most - looked)", "step = 0"),
+    Mutant("siblings claimed beside a suspect", "alone, popped, records = 1, {}, {}", "alone = 1"),
+    Mutant("a suspect that was met is lost", "if met > 0 then call(unpack(to_suspects)) end", ""),
+    Mutant("a suspect ends the look", "or met >= SET_APART_AT_LEAST", "or met > 0"),
+    Mutant("lost behind a suspect", "if #back > 2 then call(unpack(back)) end", ""),
+    Mutant("lost before a suspect", "if #left > 2 then call(unpack(left)) end", ""),
+    Mutant("a suspect claimed and waiting", "          call('ZREM', suspects, suspect)\n", ""),
+    Mutant(
+        "the last suspect first",
+        "unpack(call('ZRANGE', suspects, '0', '0', 'WITHSCORES'))",
+        "unpack(call('ZREVRANGE', suspects, '0', '0', 'WITHSCORES'))",
+    ),
+    Mutant("suspects before all others", "tonumber(order) < tonumber(popped[2]) then", "true then"),
+    Mutant("suspects behind all others", "tonumber(order) < tonumber(popped[2]) then", "false then"),
+    Mutant("a suspect twice, by an add", "elseif suspected[i] then", "elseif false then"),
+    Mutant("a suspect delayed, too", "(is_suspect[i] and to_suspects) or", ""),
+    Mutant(
+        "a suspect twice, by a failure", "pending or (call('ZSCORE', suspects, item) and suspects)", "pending"
+    ),
+    Mutant(
+        "suspects take no room",
+        "ipairs({ ready, suspects, dirty, delayed }) do free",
+        "ipairs({ ready, dirty, delayed }) do free",
+    ),
+    Mutant("no room for suspects that wait", "or later[i] or suspected[i]) then", "or later[i]) then"),
+    Mutant(
+        "a suspect unrouted though pending",
+        "now_ready[i] or suspected[i] or later[i] or held[i]",
+        "now_ready[i] or later[i] or held[i]",
+    ),
+    Mutant("a suspect not deleted", "states[''] = { ready, suspects,", "states[''] = { ready,"),
+    Mutant("a suspect not deleted as ready", "ready = { ready, suspects }", "ready = { ready }"),
+    Mutant("a suspect not requeued as ready", "or also_chosen[i]) then", ") then"),
+    Mutant("a suspect parked and waiting", "if #from_suspects > 2 then call(unpack(from_suspects)) end", ""),
+    Mutant("forgotten and apart", "look_again(items)\nreturn dropped", "return dropped"),
+    Mutant("requeued and apart", "look_again(items)\nreturn requeued", "return requeued"),
+    Mutant("forgiven and apart", "if #names > 0 then look_again(names) end", ""),
+    Mutant("out of date and apart", "look_again(call('ZRANGE', suspects, from, from + 99))", "0"),
+    Mutant("all suspects looked at again", "from, from + 99))", "0, -1))", many=True),
+    Mutant("suspects looked at from the first on", "now % n_suspects or 0", "0 or 0", many=True),
+    Mutant("no suspect for long", "(held[i] or not is_suspect(failure)) then", "true then"),
+    Mutant(
+        "behind the others as of now", "= orders[i], items[i], items[i]", "= 2 ^ 52 + now, items[i], items[i]"
+    ),
+    Mutant(
+        "nobody woken for suspects", "call('ZCARD', ready) + n_suspects - unclaimable", "call('ZCARD', ready)"
+    ),
+    Mutant(
+        "suspects do not wait",
+        "ipairs({ ready, suspects }) do\n      local from",
+        "ipairs({ ready }) do\n      local from",
+    ),
+    Mutant(
+        "suspects not counted",
+        "    call('ZCARD', ready) + call('ZCARD', suspects),\n",
+        "    call('ZCARD', ready),\n",
+    ),
     Mutant("another alone in the replay", "{ fence, 0, tonumber(alone), refusals", "{ fence, 0, 0, refusals"),
     Mutant(
         "crashes counted alone",
@@ -114,8 +169,8 @@ MUTANTS = [
     Mutant("kept pending overrun", "if not (keep_pending and (due[i] or parked[i])) then", "if true then"),
     Mutant(
         "unrouted though pending",
-        "if now_ready[i] or later[i] or held[i] then",
-        "if later[i] or held[i] then",
+        "if now_ready[i] or suspected[i] or later[i] or held[i] then",
+        "if suspected[i] or later[i] or held[i] then",
     ),
     Mutant("unrouted for ever", "if parked[i] and string.find(", "if false and string.find("),
     Mutant("unparked for others", "' .. reason .. ' ') then", "') then"),
@@ -137,8 +192,8 @@ MUTANTS = [
     Mutant("fleet limit ignored", "if fleet then want = math.max", "if false then want = math.max"),
     Mutant(
         "a held item parked",
-        "if not held[i] and (now_ready[i] or later[i] or",
-        "if (now_ready[i] or later[i] or",
+        "if not held[i] and (now_ready[i] or",
+        "if (now_ready[i] or",
     ),
     Mutant("settled twice in other ways", "not settled[item] and is_ours", "is_ours"),
     Mutant("the dead stay dead", "if revive then call(unpack(revive)) end", ""),

@@ -184,9 +184,8 @@ class Players:
         self.seen["not linked"] += "" in answer.links
         self.seen["suspect alone"] += answer.alone and len(answer.claimed) == 1
         self.seen["emptying"] += answer.alone and not answer.claimed
-        items = self.both.state.items
-        left = [item for item in items.ready(12) if items.is_suspect(item, self.both.now)]
-        self.seen["suspect passed"] += bool(answer.claimed) and not answer.alone and bool(left)
+        suspects = self.both.state.items.suspects
+        self.seen["suspect passed"] += bool(answer.claimed) and not answer.alone and bool(suspects)
         for failure in self.both.state.items.failures.values():
             self.seen[failure.reason] += 1
 
@@ -313,7 +312,7 @@ class Players:
 
 
 _SIZES = {
-    **dict.fromkeys(("ready", "dirty", "processing", "delayed", "dead", "sessions"), "ZCARD"),
+    **dict.fromkeys(("ready", "suspects", "dirty", "processing", "delayed", "dead", "sessions"), "ZCARD"),
     **dict.fromkeys(("claims", "failures", "workers"), "HLEN"),
     "wake": "LLEN",
 }

@@ -23,7 +23,7 @@ from distq.workqueue.memory.entries import (
 from distq.workqueue.memory.history import Line, durations_of, word_of
 from distq.workqueue.memory.state import QueueState
 
-_ORDERED = ("ready", "dirty", "processing", "delayed", "dead", "sessions", "links")
+_ORDERED = ("ready", "suspects", "dirty", "processing", "delayed", "dead", "sessions", "links")
 READS = (
     *[("ZRANGE", name, 0, -1, "WITHSCORES") for name in _ORDERED],
     *[("HGETALL", name) for name in ("claims", "failures", "workers", "streams", "meta", "known", "history")],
@@ -77,6 +77,7 @@ class RedisState:
     """All of one queue, as Redis has it."""
 
     ready: Pairs
+    suspects: Pairs
     dirty: Pairs
     processing: Pairs
     delayed: Pairs
@@ -110,7 +111,8 @@ class RedisState:
         state = QueueState()
         items = state.items
         items.pending |= {item: _later(score) for item, score in self.delayed.items()}
-        items.pending |= {item: now_of(score) for item, score in (self.ready | self.dirty).items()}
+        items.pending |= self._pending_now()
+        items.suspects |= self.suspects.keys()
         items.claims |= {item: _claim(text) for item, text in self.claims.items()}
         items.failures |= {item: failure_of(text) for item, text in self.failures.items()}
         items.dead |= {item: _dead(score) for item, score in self.dead.items()}
@@ -126,6 +128,9 @@ class RedisState:
             state.streams.all[name] = Stream(*text.decode(errors="surrogateescape").split(" ", 3))
         self._specify_history(state)
         return state
+
+    def _pending_now(self) -> dict[Item, Now]:
+        return {item: now_of(score) for item, score in (self.ready | self.suspects | self.dirty).items()}
 
     def _specify_history(self, state: QueueState) -> None:
         past = state.history
@@ -163,7 +168,12 @@ class RedisState:
 
     def check(self) -> None:
         """Check what holds of every queue, whatever happened to it."""
-        ready, claimed, delayed = self.ready.keys(), self.processing.keys(), self.delayed.keys()
+        ready, claimed, delayed = (
+            self.ready.keys() | self.suspects.keys(),
+            self.processing.keys(),
+            self.delayed.keys(),
+        )
+        assert not self.ready.keys() & self.suspects.keys()
         assert self.claims.keys() == claimed
         assert not ready & claimed
         assert self.dirty.keys() <= claimed
@@ -177,8 +187,11 @@ class RedisState:
         """Compare with what it should be."""
         items = state.items
         pending: dict[Item, Now | Later] = {item: _later(score) for item, score in self.delayed.items()}
-        pending |= {item: now_of(score) for item, score in (self.ready | self.dirty).items()}
+        pending |= self._pending_now()
         _same("pending", pending, items.pending)
+        assert self.suspects.keys() == items.suspects, (
+            f"suspects: {self.suspects} instead of {items.suspects}"
+        )
         _same("claims", {item: _claim(text) for item, text in self.claims.items()}, items.claims)
         holders = {item: claim.session for item, claim in items.claims.items()}
         _same("processing", {item: int(session) for item, session in self.processing.items()}, holders)

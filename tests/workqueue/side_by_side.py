@@ -29,7 +29,6 @@ class SideBySide:
         self._revive_after: int | None = None
         self._wakes_at_due = False
         self._forgave = False
-        self._turned_at = 0
         self._spans = 0
 
     def _link(self) -> str:
@@ -88,7 +87,7 @@ class SideBySide:
 
     def forget(self, items: Sequence[Item]) -> None:
         """Drop failure records."""
-        assert self._run("forget", items=items) == self.state.items.forget(items)
+        assert self._run("forget", items=items) == self.state.items.forget(self.now, items)
 
     def forgive(self, number: int, nonce: str, held: Mapping[Item, int]) -> int:
         """Take back what was counted against items when their session lapsed; return how much."""
@@ -218,7 +217,7 @@ class SideBySide:
         assert isinstance(reply, list), reply
         assert answer_of(reply) == told
         if not resent:  # nor lost, nor back: only then has it looked who is to be woken
-            self._forgave, self._turned_at = False, self.now
+            self._forgave = False
             self._fleet_concurrency, self._revive_after = policy.fleet_concurrency, policy.revive_after
             self._check_wait(reply[1], len(told.claimed) < want)
             self._wakes_at_due = reply[1] != _AT_ONCE
@@ -231,11 +230,10 @@ class SideBySide:
         redis = RedisState.read(self.store)
         redis.check()
         redis.compare(self.state)
-        if redis.ready and self._may_claim() and not redis.tokens:
+        if (redis.ready or redis.suspects) and self._may_claim() and not redis.tokens:
             # who empties itself asks each second; nobody need be woken for what only that session may claim
             assert self.state.emptying, "work is left, and nobody is woken"
-            suspects = [item for item in redis.ready if self.state.items.is_suspect(item, self._turned_at)]
-            assert self._forgave or len(suspects) == len(redis.ready), "nobody is woken"
+            assert self._forgave or not redis.ready, "nobody is woken"
         if self._wakes_at_due:
             self._check_due_is_covered(int(redis.meta.get("cover", 0)), redis.tokens)
             self._wakes_at_due = False

@@ -16,7 +16,7 @@ from tests.workqueue.conftest import ServerTime
 
 Make = Callable[..., Queue]
 
-_WORK = ("ready", "dirty", "processing", "claims", "delayed", "failures")
+_WORK = ("ready", "suspects", "dirty", "processing", "claims", "delayed", "failures")
 
 
 def _sizes(connection: Connection, *names: str) -> dict[str, int]:

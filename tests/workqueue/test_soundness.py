@@ -90,8 +90,10 @@ def test_every_item_is_in_one_place_after_every_call(
     walk = Walk(make_queue, connection, server_time, seed)
     for _ in range(200):
         call = walk.step()
-        names = ("ready", "dirty", "processing", "claims", "delayed", "failures", "dead")
+        names = ("ready", "suspects", "dirty", "processing", "claims", "delayed", "failures", "dead")
         state = {name: members(connection, name) for name in names}
+        assert not state["ready"] & state["suspects"], call
+        state["ready"] |= state.pop("suspects")
         assert not state["ready"] & state["processing"], call
         assert state["dirty"] <= state["processing"], call
         assert state["claims"] == state["processing"], call

@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
-from distq.errors import RedisUnavailable, TerminalError
+from distq.errors import QueueFull, RedisUnavailable, TerminalError
 from distq.inspector import Inspector
+from distq.inspector.view import Rows, Wanted
 from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore
+from distq.workqueue.gauges import QueueGauges
 from distq.workqueue.interface import Request, Settlement, Success
 from distq.workqueue.queue import Queue
 from tests.workqueue.conftest import ServerTime, beat
@@ -16,6 +18,7 @@ from tests.workqueue.conftest import ServerTime, beat
 Make = Callable[..., Queue]
 
 FAILURES, WAKE = "distq:{foos}:failures", "distq:{foos}:wake"
+READY, SUSPECTS = "distq:{foos}:ready", "distq:{foos}:suspects"
 
 
 class Worker:
@@ -96,21 +99,163 @@ def test_hundreds_of_suspects_stop_nobody(workers: Sequence[Worker], connection:
         assert emptying.turn(8) == [suspects[number]]
 
 
-def test_more_suspects_than_one_turn_passes_wake_nobody(make_queue: Make, connection: Connection) -> None:
-    """What waits behind them has to wait; who looks in vain sleeps all the same."""
-    busy, other = make_queue(), make_queue()
-    busy.add("long", "longer")
-    for handle in (busy, other):
-        assert len(handle.turn([], 1).requests) == 1
-    suspects = [f"suspect {number:04}" for number in range(1002)]
-    busy.add(*suspects[:501])
-    busy.add(*suspects[501:], "behind")
+def test_thirteen_hundred_suspects_delay_nobody(
+    make_queue: Make, connection: Connection, server_time: ServerTime
+) -> None:
+    """Three workers of eight slots run fifty quick items before a suspect has run for its two seconds."""
+    workers = [Worker(make_queue()) for _ in range(3)]
+    suspects = [f"suspect {number:04}" for number in range(1300)]
+    quick = [f"quick {number:02}" for number in range(50)]
+    for keys in (suspects[:650], suspects[650:], quick):
+        workers[0].queue.add(*keys)
     suspect(connection, *suspects)
-    assert not busy.turn([], 1).requests
-    turn = other.turn([], 1)
-    assert not turn.requests
-    assert turn.wait > 0
-    assert connection.execute("LLEN", WAKE) == 0
+    done: list[str] = []
+    for _ in range(20):  # of 50 ms: no suspect is through
+        for worker in workers:
+            runs_alone = any(request.key in suspects for request in worker.held)
+            claimed = worker.turn(0 if runs_alone else 8)
+            assert not (runs_alone and claimed), "a suspect runs alone"
+            done += [key for key in claimed if key in quick]
+        server_time.advance(0.05)
+        for worker in workers:
+            beat(worker.queue)
+    assert done == quick
+    assert [len(worker.held) for worker in workers] == [1, 1, 1]
+    assert workers[0].queue.depth() == 1297
+
+
+def test_suspects_among_the_others_are_met_once(make_queue: Make, connection: Connection) -> None:
+    """A turn sets hundreds of them apart; who finds too few items is woken to go on, and then nobody is."""
+    handles = [make_queue() for _ in range(4)]
+    for number, handle in enumerate(handles):
+        handle.add(f"long {number}")
+        assert len(handle.turn([], 1).requests) == 1
+    suspects = [f"suspect {number:04}" for number in range(2500)]
+    for start in range(0, 2500, 500):
+        handles[0].add(*suspects[start : start + 500])
+    handles[0].add("behind")
+    suspect(connection, *suspects)
+    claimed = []
+    for turns in range(1, 20):
+        requests = handles[turns % 4].turn([], 1).requests
+        claimed += [request.key for request in requests]
+        if connection.execute("LLEN", WAKE) == 0:
+            break
+    assert claimed == ["behind"]
+    assert turns <= 8
+    assert connection.execute("ZCARD", READY) == 0
+
+
+def test_suspects_keep_their_order_and_can_be_raised(make_queue: Make, connection: Connection) -> None:
+    """Priority first, then who waits longest; every way to raise an item raises them as well."""
+    queue, other = make_queue(), Worker(make_queue())
+    queue.add("a", "b", "c", "d", "e")
+    suspect(connection, "a", "b", "c", "d", "e")
+    assert other.turn(0) == ["a"]
+    queue.add("e", priority=3)
+    queue.add("d", priority=2, after=10)
+    queue.add("c", priority=1)
+    queue.add("b")
+    priorities = {"b": 0, "c": 1, "d": 2, "e": 3}
+    listed = Inspector(connection).items("foos", state="ready")
+    assert {item.key: item.priority for item in listed} == priorities
+    order = []
+    while other.held:
+        order += other.turn(1)
+    assert order == ["e", "d", "c", "b"]
+
+
+def test_who_is_no_suspect_any_more_is_claimed_beside_others(
+    make_queue: Make, connection: Connection, server_time: ServerTime
+) -> None:
+    """Also behind a suspect that nobody can run: within a tick for up to a hundred of them."""
+    busy, other = Worker(make_queue()), Worker(make_queue())
+    for number, worker in enumerate((busy, other)):
+        worker.queue.add(f"long {number}")
+        assert worker.turn(0) == [f"long {number}"]
+    fences = ",".join(str(connection.server_time - number) for number in range(2))
+    busy.queue.add("suspect", "expires")
+    suspect(connection, "suspect")
+    connection.execute("HSET", FAILURES, "expires", f"0 2 0 -@{fences} ")
+    assert busy.turn(0) == []
+    server_time.advance(3 * DAY)
+    assert beat(other.queue)
+    assert connection.execute("ZRANGE", SUSPECTS, 0, -1) == [b"suspect"]
+    assert busy.turn(0) == []
+    assert other.turn(0) == ["expires"]
+
+
+def test_suspects_that_wait_apart_count_as_what_waits(
+    make_queue: Make, connection: Connection, server_time: ServerTime
+) -> None:
+    """In depth, length, listings, metrics, history and since when the oldest waits."""
+    queue, inspector = make_queue(max_length=6), Inspector(connection)
+    workers = [Worker(make_queue()) for _ in range(2)]
+    for number, worker in enumerate(workers):
+        worker.queue.add(f"ns/long {number}")
+        assert worker.turn(0) == [f"ns/long {number}"]
+    server_time.advance(1)
+    since = connection.server_time / 1e6
+    queue.add("ns/a", priority=7)
+    server_time.advance(15)
+    queue.add("ns/b", "ns/c", "ns/d")
+    suspect(connection, "ns/a", "ns/b", "ns/c")
+    assert workers[0].turn(0) == []
+    assert workers[1].turn(0) == ["ns/d"]
+    queue.add("ns/e", priority=-1)
+    assert connection.execute("ZCARD", SUSPECTS) == 3
+    (info,) = inspector.queues()
+    assert (info.ready, info.depth, info.processing) == (4, 4, 3)
+    assert info.oldest_ready == since
+    assert queue.depth() == 4
+    assert beat(workers[0].queue)
+    _counted_everywhere(queue, inspector, since)
+    with pytest.raises(QueueFull, match="2 more"):
+        queue.add("ns/f", "ns/a", "ns/g", "ns/h")
+
+
+def _counted_everywhere(queue: Queue, inspector: Inspector, since: float) -> None:
+    ready = ["ns/e", "ns/a", "ns/b", "ns/c"]
+    assert [item.key for item in inspector.items("foos", state="ready")] == ready
+    assert [item.key for item in inspector.items("foos", state="ready", offset=1, limit=2)] == ready[1:3]
+    assert sorted(item.key for item in inspector.items("foos", state="ready", match="ns/*")) == sorted(ready)
+    assert inspector.count("foos", state="ready") == inspector.count("foos", state="ready", match="*s/*") == 4
+    rows = Rows("ready", offset=1, limit=3, last_first=True)
+    (found,) = inspector.view("foos", Wanted(rows=rows, key="ns/a")).queues
+    assert [item.key for item in found.items] == ["ns/b", "ns/a", "ns/e"]
+    assert found.item is not None
+    assert (found.item.state, found.item.priority, found.item.since) == ("ready", 7, since)
+    assert set(ready) - {"ns/a"} <= set(found.siblings)
+    (found,) = inspector.view("foos", Wanted(rows=Rows("ready", match="ns/"))).queues
+    assert [item.key for item in found.items] == sorted(ready)
+    metrics = {(metric.name, labels): value for metric, labels, value in QueueGauges(queue)()}
+    assert metrics["workqueue_depth", ("foos", "foos", "7")] == 1
+    assert metrics["workqueue_depth", ("foos", "foos", "0")] == 2
+    sample = inspector.history("foos")[-1]
+    assert (sample.ready, round(sample.waited or 0)) == (4, 15)
+
+
+def test_repairs_find_suspects_that_wait_apart(make_queue: Make, connection: Connection) -> None:
+    """By key, by state, by match, and step by step; as any item that is ready."""
+    holder, inspector = Worker(make_queue()), Inspector(connection)
+    holder.queue.add("long")
+    assert holder.turn(0) == ["long"]
+    keys = [f"suspect {number}" for number in range(7)]
+    holder.queue.add(*keys)
+    suspect(connection, *keys)
+    assert holder.turn(0) == []
+    assert connection.execute("ZCARD", READY) == 0
+    assert inspector.delete("foos", keys[0]) == 1
+    assert inspector.delete("foos", state="ready", match="*1") == 1
+    assert inspector.park("foos", keys[2], reason="why") == 1
+    step = inspector.repair_some("park", "foos", state="ready", match="*3", reason="why")
+    assert step.cursor is not None, "what waits apart comes in a step of its own"
+    step = inspector.repair_some("park", "foos", state="ready", match="*3", reason="why", cursor=step.cursor)
+    assert (step.changed, step.cursor) == (1, None)
+    assert inspector.requeue("foos", keys[4]) == 1
+    assert inspector.requeue("foos", state="ready", match="*5") == 1
+    assert connection.execute("ZRANGE", SUSPECTS, 0, -1) == [b"suspect 6"]
+    assert connection.execute("ZRANGE", READY, 0, -1) == [b"suspect 4", b"suspect 5"]
 
 
 def test_who_holds_nothing_and_finds_nothing_else_takes_a_suspect_too(
@@ -355,7 +500,7 @@ def test_what_a_lost_session_still_held_is_no_crash_either(
     assert connection.execute("HLEN", FAILURES) == 0
     server_time.advance(1)
     beat(living)
-    assert connection.execute("ZCARD", "distq:{foos}:ready") == 250
+    assert connection.execute("ZCARD", READY) == 250
     assert connection.execute("HLEN", FAILURES) == 0
 
 

@@ -1,8 +1,8 @@
 -- Make items pending now (client-go workqueue Add). A resent call has no second effect while they wait.
 -- `link` is the span that does so, or empty; see `include/keep_link`.
 -- Returns how many were not pending now before, and how many of the items fitted.
-local ready, dirty, processing, delayed, dead, meta, wake, links =
-  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local ready, suspects, dirty, processing, delayed = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local dead, meta, wake, links = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local time, priority, max_length, link = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local items = { unpack(ARGV, 5) }
 local call = redis.call

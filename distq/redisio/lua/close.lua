@@ -1,14 +1,15 @@
 -- End a session, whose process describes itself for the last time; what it still holds is taken back by the next
 -- ticks, as if released.
 -- Returns 1, or 0 where it had ended.
-local ready, processing, delayed, sessions, workers, meta, wake, history =
-  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local ready, suspects, processing, delayed, sessions = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local workers, meta, wake, history = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local session, worker = ARGV[1], ARGV[2]
 local call = redis.call
 local number, nonce = string.match(session, '^(%d+)-(.+)$')
 call('HLEN', workers)
 call('ZCARD', sessions)
-local n_ready, n_delayed, tokens = call('ZCARD', ready), call('ZCARD', delayed), call('LLEN', wake)
+local n_waiting = call('ZCARD', ready) + call('ZCARD', suspects)
+local n_delayed, tokens = call('ZCARD', delayed), call('LLEN', wake)
 local n_held = call('ZCOUNT', processing, number, number)
 local record, coverer, paused, trace_until = unpack(call('HMGET', meta, number, 'coverer', 'paused', 'trace'))
 traced = trace_until
@@ -19,7 +20,7 @@ call('HDEL', workers, number)
 if n_held == 0 then call('ZREM', sessions, number) else call('ZADD', sessions, 0, number) end
 -- somebody else must watch over the next due time, and take what this session may have been woken for
 if coverer == number then call('HDEL', meta, 'cover', 'coverer') end
-local left = n_ready > 0 or (coverer == number and n_delayed > 0)
+local left = n_waiting > 0 or (coverer == number and n_delayed > 0)
 if left and tokens == 0 and not paused then call('RPUSH', wake, 1) end
 --- @include count_settled
 pcall(count_settled)

@@ -8,6 +8,7 @@
 local ready, dirty, processing, delayed, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local streams, known, cache, index, meta, wake = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
 local failures, workers, history, terms, links = KEYS[12], KEYS[13], KEYS[14], KEYS[15], KEYS[16]
+local suspects = KEYS[17]
 local time, stream, epoch, replaces, after, new = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local batch, about, priority, keep_pending = ARGV[7], ARGV[8], tonumber(ARGV[9]), ARGV[10] == '1'
 local n_items, n_known, n_cached, clears_cache = tonumber(ARGV[11]), tonumber(ARGV[12]), tonumber(ARGV[13]), ARGV[14]
@@ -18,7 +19,7 @@ local call = redis.call
 local stamp, trace_until = unpack(call('HMGET', meta, 'stamp', 'trace'))
 traced = trace_until
 --- @include stamp
-for _, key in ipairs({ ready, dirty, processing, delayed }) do call('ZCARD', key) end
+for _, key in ipairs({ ready, suspects, dirty, processing, delayed }) do call('ZCARD', key) end
 local n_dead = call('ZCARD', dead)
 call('HLEN', failures)
 call('HLEN', known)

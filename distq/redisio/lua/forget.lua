@@ -1,8 +1,11 @@
 -- Drop failure records (client-go workqueue Forget), but not those of the dead.
 -- Returns how many were dropped.
-local failures, dead = KEYS[1], KEYS[2]
-local items = { unpack(ARGV, 1) }
+local failures, dead, ready, suspects, dirty, processing = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local time = ARGV[1]
+local items = { unpack(ARGV, 2) }
 local call = redis.call
+--- @include now
+for _, key in ipairs({ ready, suspects, dirty, processing }) do call('ZCARD', key) end
 local n_failures = call('HLEN', failures)
 local parked = call('ZMSCORE', dead, unpack(items))
 if n_failures == 0 then return 0 end
@@ -10,4 +13,6 @@ local dropped = 0
 for i, item in ipairs(items) do
   if not parked[i] then dropped = dropped + call('HDEL', failures, item) end
 end
+--- @include look_again
+look_again(items)
 return dropped

@@ -3,7 +3,7 @@
 -- for nobody else; what was parked for it becomes pending. What the session still holds is put back without a crash.
 -- Returns how many crashes were taken back.
 local ready, dirty, processing, delayed, failures = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local dead, meta, wake = KEYS[6], KEYS[7], KEYS[8]
+local dead, meta, wake, suspects = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local time, session = ARGV[1], ARGV[2]
 local held = { unpack(ARGV, 3) }
 local call = redis.call
@@ -11,7 +11,7 @@ local call = redis.call
 local number = string.match(session, '^%d+')
 local stamp, record = unpack(call('HMGET', meta, 'stamp', number))
 --- @include stamp
-for _, key in ipairs({ ready, dirty, processing, delayed, dead }) do call('ZCARD', key) end
+for _, key in ipairs({ ready, suspects, dirty, processing, delayed, dead }) do call('ZCARD', key) end
 local tokens = call('LLEN', wake)
 call('HDEL', failures, '\0no item') -- a first write that full memory permits, of nothing: it opens the way for the rest
 --- @include failure
@@ -25,9 +25,10 @@ local function without(fence, claims_that_crashed)
   end
   return table.concat(others, ','), found
 end
-local forgiven, revived = 0, {}
+local forgiven, revived, names = 0, {}, {}
 for i = 1, #held, 2 do
   local item, fence = held[i], held[i + 1]
+  names[#names + 1] = item
   local count, crashes, failed_at, reason, text, claims_that_crashed = read_failure(item)
   local others, found = without(fence, claims_that_crashed)
   if found then
@@ -47,4 +48,6 @@ if #revived > 0 then
   enqueue(revived, 0, false)
   call('HSET', meta, 'stamp', stamp)
 end
+--- @include look_again
+if #names > 0 then look_again(names) end
 return forgiven

@@ -3,6 +3,7 @@
 -- Returns {number of claims held, the session's last turn as `op fence`}, for the client to compare, or LOST.
 local ready, dirty, processing, claims, delayed, failures = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local dead, sessions, workers, meta, wake, history = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
+local suspects = KEYS[13]
 local time, session, claim_duration, max_clock_step, worker = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local call = redis.call
 --- @include now
@@ -21,7 +22,7 @@ call('HSET', workers, number, worker)
 if ticks and tokens == 0 and not paused then
   --- @include due
   local overdue = first[2] and split_due(tonumber(first[2])) <= now
-  if overdue or call('ZCARD', ready) > 0 then call('RPUSH', wake, '1') end
+  if overdue or n_suspects > 0 or call('ZCARD', ready) > 0 then call('RPUSH', wake, '1') end
 end
 -- It is for people: where it cannot be written, the queue goes on.
 --- @include count_settled

@@ -1,7 +1,7 @@
 -- Open a session, after the claim clock has advanced and what lapsed was taken back.
 -- Returns its id, `<number>-<nonce>`; an error LAYOUT where the queue was written by a newer distq.
 local ready, dirty, processing, claims, delayed, failures = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local dead, sessions, workers, meta, wake = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
+local dead, sessions, workers, meta, wake, suspects = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
 local time, layout, nonce, claim_duration, max_clock_step, worker =
   ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local call = redis.call

@@ -1,6 +1,6 @@
 -- Move ready and delayed items that nobody holds to the dead, by hand; their failure counts stay. Dead ones that time
 -- would revive are parked by hand from now on, and stay. Returns how many items changed.
-local ready, processing, delayed, failures, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local ready, suspects, processing, delayed, failures, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local time, why = ARGV[1], ARGV[2]
 local items = { unpack(ARGV, 3) }
 local call = redis.call
@@ -10,13 +10,14 @@ local were_dead = call('ZMSCORE', dead, unpack(items))
 local n_failures = call('HLEN', failures)
 local held = call('ZMSCORE', processing, unpack(items))
 local now_ready, later = call('ZMSCORE', ready, unpack(items)), call('ZMSCORE', delayed, unpack(items))
-local from_ready, from_delayed = { 'ZREM', ready }, { 'ZREM', delayed }
+local suspected = call('ZMSCORE', suspects, unpack(items))
+local from_ready, from_suspects, from_delayed = { 'ZREM', ready }, { 'ZREM', suspects }, { 'ZREM', delayed }
 local to_dead, remember = { 'ZADD', dead }, { 'HSET', failures }
 local of_now = string.format('%.0f parked', now)
 for i, item in ipairs(items) do
   local would_be_revived = were_dead[i] and tonumber(were_dead[i]) >= TIME_MAY_MEND
-  if not held[i] and (now_ready[i] or later[i] or would_be_revived) then
-    local from = (now_ready[i] and from_ready) or (later[i] and from_delayed)
+  if not held[i] and (now_ready[i] or suspected[i] or later[i] or would_be_revived) then
+    local from = (now_ready[i] and from_ready) or (suspected[i] and from_suspects) or (later[i] and from_delayed)
     if from then from[#from + 1] = item end
     to_dead[#to_dead + 1], to_dead[#to_dead + 2] = now, item
     local failure = n_failures > 0 and call('HGET', failures, item) or ''
@@ -27,6 +28,7 @@ for i, item in ipairs(items) do
 end
 -- removals first: where memory is full they open the way for the rest
 if #from_ready > 2 then call(unpack(from_ready)) end
+if #from_suspects > 2 then call(unpack(from_suspects)) end
 if #from_delayed > 2 then call(unpack(from_delayed)) end
 if #to_dead == 2 then return 0 end
 call(unpack(to_dead))

@@ -2,8 +2,8 @@
 -- in their order, the delayed before the dead.
 -- With a state other than '', only items that are in it. An object that its watch could not map stays dead: its name is
 -- no key of this queue. Returns how many items changed.
-local ready, dirty, processing, delayed, failures, dead, meta, wake =
-  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local ready, suspects, dirty, processing, delayed = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local failures, dead, meta, wake = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local time, state = ARGV[1], ARGV[2]
 local items = { unpack(ARGV, 3) }
 local call = redis.call
@@ -11,7 +11,7 @@ local call = redis.call
 local stamp, trace_until = unpack(call('HMGET', meta, 'stamp', 'trace'))
 traced = trace_until
 --- @include stamp
-for _, key in ipairs({ ready, dirty, processing, dead }) do call('ZCARD', key) end
+for _, key in ipairs({ ready, suspects, dirty, processing, dead }) do call('ZCARD', key) end
 local tokens = call('LLEN', wake)
 local n_failures = call('HLEN', failures)
 local waits = call('ZMSCORE', delayed, unpack(items))
@@ -20,11 +20,12 @@ call('HDEL', failures, '\0no item') -- a first write that full memory permits, o
 --- @include enqueue
 local in_state = { ready = ready, dirty = dirty, processing = processing, delayed = delayed, dead = dead }
 local chosen = state ~= '' and call('ZMSCORE', in_state[state], unpack(items))
+local also_chosen = state == 'ready' and call('ZMSCORE', suspects, unpack(items)) or {}
 local requeued, were_delayed, were_dead = 0, {}, {}
 for i, item in ipairs(items) do
   local failure = parked[i] and call('HGET', failures, item) or ''
   local unmapped = string.find(failure, '^%d+ %d+ %d+ unmapped')
-  if not unmapped and (not chosen or chosen[i]) then
+  if not unmapped and (not chosen or chosen[i] or also_chosen[i]) then
     local forgotten = n_failures > 0 and call('HDEL', failures, item) == 1
     if waits[i] then
       were_delayed[#were_delayed + 1] = item
@@ -38,4 +39,6 @@ end
 if #were_delayed > 0 then enqueue(were_delayed, -900, false) end
 if #were_dead > 0 then enqueue(were_dead, 0, false) end
 if #were_delayed + #were_dead > 0 then call('HSET', meta, 'stamp', stamp) end
+--- @include look_again
+look_again(items)
 return requeued

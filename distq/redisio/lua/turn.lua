@@ -11,6 +11,7 @@
 -- record shows another: then no claim changes, and the reply is BACK with that one.
 local ready, dirty, processing, claims, delayed, failures = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local dead, sessions, workers, meta, wake, links = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
+local suspects = KEYS[13]
 local time, session, op, after, want, max_clock_step =
   ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6]
 local max_retries, limiter, fleet_concurrency, revive_after = ARGV[7], ARGV[8], ARGV[9], ARGV[10]

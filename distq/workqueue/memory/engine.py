@@ -58,7 +58,7 @@ class MemoryEngine:
     def forget(self, key: bytes) -> None:
         """Drop the key's failure record, unless it is dead."""
         with self.lock:
-            self.state.items.forget([key.decode()])
+            self.state.items.forget(self.now(), [key.decode()])
 
     def num_requeues(self, key: bytes) -> int:
         """Return how many failures the key has."""

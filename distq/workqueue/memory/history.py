@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 Line = tuple[int | str, ...]
 Durations = Counter[str]
@@ -53,9 +53,9 @@ class History:
                 self.durations[name] = Durations(), Durations()
 
 
-def waits_since(levels: dict[int, int], due: int | None) -> int | None:
-    """Return since when the longest waits of the highest levels, or of what is due."""
-    since = [levels[priority] for priority in sorted(levels, reverse=True)[:_LEVELS]]
+def waits_since(parts: Sequence[dict[int, int]], due: int | None) -> int | None:
+    """Return since when the longest waits of the highest levels of each part, or of what is due."""
+    since = [levels[priority] for levels in parts for priority in sorted(levels, reverse=True)[:_LEVELS]]
     return min([*since, *([] if due is None else [due])], default=None)
 
 

@@ -17,12 +17,17 @@ _CRASHES_KEPT = 10
 
 _LINKS_KEPT = 10_000
 
+_SET_APART_AT_LEAST = 500
+"""How many suspects a turn sets apart that finds so many among the others."""
+
+_SUSPECTS_LOOKED_AT = 100
+
 
 class Items:
     """All items of one queue.
 
     ``stamp`` grows with each add, session and turn, and is never behind the clock: orders, session
-    numbers and fences are stamps.
+    numbers and fences are stamps. ``suspects`` are what is ready and waits apart from the others.
     """
 
     def __init__(self) -> None:
@@ -30,6 +35,7 @@ class Items:
         self.claims: dict[Item, Claim] = {}
         self.failures: dict[Item, FailureHistory] = {}
         self.dead: dict[Item, Dead] = {}
+        self.suspects: set[Item] = set()
         self.links: list[Link] = []
         self.stamp = 0
 
@@ -141,13 +147,19 @@ class Items:
     # Consumers
 
     def ready(self, want: int) -> list[Item]:
-        """Return the first items that wait for a claim: higher priority first, then who waits longest."""
+        """Return the first items that anybody may claim: higher priority first, then who waits longest."""
         waiting = (
-            (-entry.priority, entry.since, item)
+            item
             for item, entry in self.pending.items()
-            if isinstance(entry, Now) and item not in self.claims
+            if isinstance(entry, Now) and item not in self.claims and item not in self.suspects
         )
-        return [item for _, _, item in heapq.nsmallest(want, waiting)]
+        return heapq.nsmallest(want, waiting, key=lambda item: (self.place(item), item))
+
+    def place(self, item: Item) -> tuple[int, int]:
+        """Return what orders items that are pending now: the lower comes first."""
+        entry = self.pending[item]
+        assert isinstance(entry, Now)  # noqa: S101  # callers ask for no other
+        return -entry.priority, entry.since
 
     def promote(self, now: int, want: int) -> int:
         """Make pending what is due, as of the time when it was, some at a time; return how many."""
@@ -189,11 +201,11 @@ class Items:
         due = self.next_due()
         return due if due is not None and due // 1000 <= now // 1000 else None
 
-    def levels(self) -> dict[int, int]:
-        """Return since when the first ready item of each priority waits, µs."""
+    def levels(self, *, of_suspects: bool = False) -> dict[int, int]:
+        """Return since when the first ready item of each priority waits, µs; those apart by themselves."""
         found: dict[int, int] = {}
         for item, entry in self.pending.items():
-            if isinstance(entry, Now) and item not in self.claims:
+            if isinstance(entry, Now) and item not in self.claims and (item in self.suspects) == of_suspects:
                 found[entry.priority] = min(entry.since, found.get(entry.priority, entry.since))
         return found
 
@@ -206,6 +218,35 @@ class Items:
         entry = self.pending.get(item)
         newer = [entry] if isinstance(entry, Now) else []
         self.pending[item] = min([stood, *newer], key=lambda now: (-now.priority, now.since))
+
+    # Suspects
+
+    def set_apart(self, now: int, want: int) -> list[Item]:
+        """Return what is ready and no suspect, so many at most; set the suspects apart that it meets."""
+        others: list[Item] = []
+        met = 0
+        while found := self.ready(max(want - len(others), met) + len(others))[len(others) :]:
+            suspects = [item for item in found if self.is_suspect(item, now)]
+            self.suspects.update(suspects)
+            met += len(suspects)
+            others += [item for item in found if item not in self.suspects]
+            if len(others) >= want or met >= _SET_APART_AT_LEAST:
+                break
+        return others[:want]
+
+    def suspects_in_order(self) -> list[Item]:
+        """Return the suspects that wait apart, in the order in which they are claimed."""
+        return sorted(self.suspects, key=lambda item: (self.place(item), item))
+
+    def look_at_some_suspects(self, now: int) -> None:
+        """Let go of those that are no suspects any more, among a hundred in a row; by chance of which."""
+        suspects = self.suspects_in_order()
+        first = now % len(suspects) if len(suspects) > _SUSPECTS_LOOKED_AT else 0
+        self.look_again(suspects[first : first + _SUSPECTS_LOOKED_AT], now)
+
+    def look_again(self, items: Sequence[Item], now: int) -> None:
+        """Let go of what is no suspect any more: it waits with the others."""
+        self.suspects.difference_update([item for item in items if not self.is_suspect(item, now)])
 
     # Failures
 
@@ -246,6 +287,7 @@ class Items:
                 del self.failures[item]
         if revived:
             self.enqueue(now, revived, 0)
+        self.look_again([item for item, _ in held], now)
         return forgiven
 
     def first_line_of_failure(self, item: Item) -> FailureHistory | None:
@@ -254,7 +296,7 @@ class Items:
         return failure and _without_traceback(failure)
 
     def _remember(self, item: Item, failure: FailureHistory) -> None:
-        """Keep the record; of a suspect that lives its first line, since a turn may look at a thousand."""
+        """Keep the record; of a suspect that lives its first line, since scripts look at hundreds."""
         if len(failure.crashes) >= 2 and failure.reason == "-":
             failure = _without_traceback(failure)
         self.failures[item] = failure
@@ -283,9 +325,11 @@ class Items:
         """Return whether it is a dead object that a watch could not map."""
         return item in self.dead and self.failures[item].reason == "unmapped"
 
-    def forget(self, items: Sequence[Item]) -> int:
+    def forget(self, now: int, items: Sequence[Item]) -> int:
         """Drop the failure records of living items; return how many there were."""
-        return sum(item not in self.dead and self.failures.pop(item, None) is not None for item in items)
+        dropped = sum(item not in self.dead and self.failures.pop(item, None) is not None for item in items)
+        self.look_again(items, now)
+        return dropped
 
 
 def _recent(crashes: Sequence[int], now: int) -> tuple[int, ...]:

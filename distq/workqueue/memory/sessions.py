@@ -84,6 +84,8 @@ class Sessions:
         for deadline, number in lapsed[:100]:
             if deadline <= self.clock and at_most > 0:
                 at_most -= self._take_back(number, at_most, now)
+        if self._items.suspects:
+            self._items.look_at_some_suspects(now)
 
     def lapse(self, number: int, now: int) -> None:
         """Let a session lapse at once, whatever the claim clock says."""

@@ -22,9 +22,6 @@ from distq.workqueue.memory.limiter import Buckets
 from distq.workqueue.memory.sessions import Sessions
 from distq.workqueue.memory.streams import Streams
 
-_PASSED_AT_MOST = 1000
-"""How many items more than it wants a session looks at, to claim what stands behind suspects."""
-
 _EMPTYING_AT_MOST = 600_000_000
 """How long one session may take to empty itself for a suspect, µs, before another may."""
 
@@ -131,24 +128,26 @@ class QueueState:
             stood = items.pending.pop(item)
             assert isinstance(stood, Now)  # noqa: S101  # what is ready is
             items.claims[item] = Claim(number, fence, stood)
+            items.suspects.discard(item)
         return names, alone
 
     def _choose(self, now: int, number: int, want: int) -> tuple[list[Item], bool]:
         """Choose what to claim where anything failed, and whether a suspect is the reason.
 
         One session at a time empties itself for suspects: it claims nothing until it holds nothing, then
-        the suspects one by one. The others pass them and claim what stands behind; one of them that holds
-        nothing, and finds nothing else, claims a suspect, too.
+        the suspects one by one. It begins once the first suspect comes before all other items. The others
+        claim these; one of them that holds nothing, and finds nothing else, claims a suspect, too.
         """
-        first = self.items.ready(want + _PASSED_AT_MOST)
-        suspects = [item for item in first if self.items.is_suspect(item, now)]
-        others = [item for item in first if not self.items.is_suspect(item, now)][:want]
+        items = self.items
         ours = self._empties(now, number)
+        others = [] if ours and items.suspects else items.set_apart(now, want)
+        suspects = items.suspects_in_order()
         if ours and not suspects:
             self.emptying = None
-        if not suspects or not (ours or first[0] == suspects[0]):
+        comes_first = suspects and not (others and items.place(others[0]) <= items.place(suspects[0]))
+        if not (ours or comes_first) or not suspects:
             return others, False
-        holds = bool(self.items.held_by(number))
+        holds = bool(items.held_by(number))
         if ours or self._may_empty(now, number):
             if not (ours and holds):
                 self.emptying = Emptying(number, now)
@@ -251,7 +250,8 @@ class QueueState:
         known = {*self.items.pending, *self.items.claims, *self.items.dead}
         counts = [sum(self._is_in(item, state) for item in known) for state in states]
         workers = sum(bool(session.worker) for session in self.sessions.all.values())
-        since = waits_since(self.items.levels(), self.items.due(now))
+        levels = self.items.levels(), self.items.levels(of_suspects=True)
+        since = waits_since(levels, self.items.due(now))
         waited: int | str = "-" if since is None else max(0, (now - since) // 1000)
         return (*counts, len(self.items.failures), workers, waited, int(self.paused is not None))
 
@@ -294,6 +294,7 @@ class QueueState:
         parked = [each for each in names if self.items.can_be_parked(each)]
         for item in parked:
             self.items.pending.pop(item, None)
+            self.items.suspects.discard(item)
             self.items.park(item, now, "parked", reason)
         return len(parked)
 
@@ -312,6 +313,7 @@ class QueueState:
             items.enqueue(now, delayed, -900)  # the lowest, so that each keeps its own priority
         if dead:
             items.enqueue(now, dead, 0)
+        items.look_again(names, now)
         return len({*delayed, *dead, *failed})
 
     def delete(self, state: str, names: Sequence[Item]) -> int:
@@ -320,6 +322,7 @@ class QueueState:
         for item in [each for each in names if self._is_in(each, state)]:
             if item in items.pending or item in items.dead:
                 items.pending.pop(item, None)
+                items.suspects.discard(item)
                 items.dead.pop(item, None)
                 if item not in items.claims:
                     items.failures.pop(item, None)

@@ -1,5 +1,6 @@
--- in: delayed, dirty, failures, max_clock_step, meta, now, number, paused, seen, sessions, ticks, tokens, wake
--- out: first, n_dirty, n_failures, n_sessions, record, tokens
+-- in: delayed, dirty, failures, max_clock_step, meta, n_suspects, now, number, paused, seen, sessions, suspects, ticks,
+--     tokens, wake
+-- out: first, n_dirty, n_failures, n_sessions, n_suspects, record, tokens
 -- Ten times a second at most, move the claim clock and take back what lapsed sessions held.
 -- The clock advances at most `max_clock_step` each time, so that silence (an outage, a freeze, a step of TIME)
 -- expires nobody.
@@ -26,5 +27,13 @@ if ticks then
     n_sessions, n_dirty, n_failures = call('ZCARD', sessions), call('ZCARD', dirty), call('HLEN', failures)
     first = call('ZRANGE', delayed, '0', '0', 'WITHSCORES')
     record = number and call('HGET', meta, number)
+  end
+  if n_suspects > 0 then
+    -- crashes go out of date: each tick looks at a hundred suspects in a row, of more than these by chance
+    --- @include look_again
+    local from = n_suspects > 100 and now % n_suspects or 0
+    local left = look_again(call('ZRANGE', suspects, from, from + 99))
+    if left > 0 and not paused and tokens == 0 then tokens = call('RPUSH', wake, '1') end
+    n_suspects = n_suspects - left
   end
 end

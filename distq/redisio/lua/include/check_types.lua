@@ -1,8 +1,9 @@
--- in: claims, dead, delayed, dirty, failures, now, processing, ready, seen, sessions, wake, workers
--- out: first, n_dirty, n_failures, n_sessions, seen, ticks, tokens
+-- in: claims, dead, delayed, dirty, failures, now, processing, ready, seen, sessions, suspects, wake, workers
+-- out: first, n_dirty, n_failures, n_sessions, n_suspects, seen, ticks, tokens
 -- Read every key that may be written, before anything is: one of a wrong type stops the script here, and nothing that
 -- a script wrote is rolled back. Constants are text, since Redis formats numbers slowly.
 call('ZCARD', ready)
+local n_suspects = call('ZCARD', suspects)
 local n_sessions, n_dirty, n_failures = call('ZCARD', sessions), call('ZCARD', dirty), call('HLEN', failures)
 local first, tokens = call('ZRANGE', delayed, '0', '0', 'WITHSCORES'), call('LLEN', wake)
 seen = tonumber(seen)

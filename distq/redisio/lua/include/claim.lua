@@ -14,7 +14,7 @@ if want > 0 then
   if n_failures == 0 then
     popped = call('ZPOPMIN', ready, want)
   else
-    --- @include pass_suspects
+    --- @include beside_suspects
   end
 end
 if #popped > 0 then

@@ -1,6 +1,6 @@
--- in: dead, delayed, dirty, meta, now, processing, ready, stamp, tokens, wake
+-- in: dead, delayed, dirty, meta, now, processing, ready, stamp, suspects, tokens, wake
 -- out: enqueue, stamp, tokens
--- Make items pending now: ready, or dirty while claimed. A fresh add supersedes a delay, whose higher priority
+-- Make items pending now: ready, or dirty while claimed; a suspect that waits stays where it is. A fresh add supersedes a delay, whose higher priority
 -- stays, and revives the dead; one that keeps what is pending leaves delayed and dead items alone.
 -- Returns how many were not pending now before. Moves `stamp`, a µs an item, so that the order is the items'.
 -- By LT the lower order wins wherever an item stood before: it keeps its place, or is raised to the end of a level.
@@ -11,8 +11,9 @@ local function enqueue(items, priority, keep_pending)
   local claimed = call('ZCARD', processing) > 0 and call('ZMSCORE', processing, unpack(items)) or none
   local due = call('ZCARD', delayed) > 0 and call('ZMSCORE', delayed, unpack(items)) or none
   local parked = call('ZCARD', dead) > 0 and call('ZMSCORE', dead, unpack(items)) or none
+  local suspected = call('ZCARD', suspects) > 0 and call('ZMSCORE', suspects, unpack(items)) or none
   local to_ready, n = { 'ZADD', ready, 'LT' }, 3
-  local to_dirty, undelay, revive -- seldom needed
+  local to_dirty, to_suspects, undelay, revive -- seldom needed
   if stamp < now then stamp = now - 1 end
   for i = 1, #items do
     local item = items[i]
@@ -35,6 +36,10 @@ local function enqueue(items, priority, keep_pending)
         to_dirty = to_dirty or { 'ZADD', dirty, 'LT' }
         to_dirty[#to_dirty + 1] = order(level, since)
         to_dirty[#to_dirty + 1] = item
+      elseif suspected[i] then
+        to_suspects = to_suspects or { 'ZADD', suspects, 'LT' }
+        to_suspects[#to_suspects + 1] = order(level, since)
+        to_suspects[#to_suspects + 1] = item
       else
         to_ready[n + 1], to_ready[n + 2] = order(level, since), item
         n = n + 2
@@ -44,6 +49,7 @@ local function enqueue(items, priority, keep_pending)
   if to_dirty then call('ZCARD', dirty) end -- the last of the types to check: from here on it writes
   local newly_ready = n > 3 and call(unpack(to_ready)) or 0
   local newly_dirty = to_dirty and call(unpack(to_dirty)) or 0
+  if to_suspects then call(unpack(to_suspects)) end
   if undelay then call(unpack(undelay)) end
   if revive then call(unpack(revive)) end
   if newly_ready > 0 and tokens == 0 and call('HEXISTS', meta, 'paused') == 0 then

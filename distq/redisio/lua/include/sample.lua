@@ -1,4 +1,4 @@
--- in: dead, delayed, dirty, failures, history, meta, now, processing, ready, workers
+-- in: dead, delayed, dirty, failures, history, meta, now, processing, ready, suspects, workers
 -- out: sample
 -- Note the queue in numbers where nobody has yet in these 10 s: a line of `history`, kept for a day, and of every five
 -- minutes one for a week more. Lines stand in chunks, and chunks in rings: each takes the place of one that is as old
@@ -13,13 +13,15 @@ local function sample()
     local due = call('ZRANGEBYSCORE', delayed, '-inf', edge, 'WITHSCORES', 'LIMIT', '0', '1')
     local since = due[2] and split_due(tonumber(due[2]))
     -- orders begin at 2^-848 and end before 2^953; from each level it goes to the next below, through ten at most
-    local from = '5.327993384780537e-256'
-    for _ = 1, 10 do
-      local head = call('ZRANGEBYSCORE', ready, from, '(7.61352657140625e+286', 'WITHSCORES', 'LIMIT', '0', '1')
-      if not head[2] then break end
-      local mantissa, exponent = math.frexp(tonumber(head[2]))
-      since = math.min(since or now, mantissa * 2 ^ 53 - 2 ^ 52)
-      from = string.format('%.17g', math.ldexp(1, exponent))
+    for _, key in ipairs({ ready, suspects }) do
+      local from = '5.327993384780537e-256'
+      for _ = 1, 10 do
+        local head = call('ZRANGEBYSCORE', key, from, '(7.61352657140625e+286', 'WITHSCORES', 'LIMIT', '0', '1')
+        if not head[2] then break end
+        local mantissa, exponent = math.frexp(tonumber(head[2]))
+        since = math.min(since or now, mantissa * 2 ^ 53 - 2 ^ 52)
+        from = string.format('%.17g', math.ldexp(1, exponent))
+      end
     end
     return since
   end
@@ -39,7 +41,7 @@ local function sample()
   local since = waits_since()
   line = table.concat({
     string.format('%d', at),
-    call('ZCARD', ready),
+    call('ZCARD', ready) + call('ZCARD', suspects),
     call('ZCARD', delayed),
     call('ZCARD', processing),
     call('ZCARD', dirty),

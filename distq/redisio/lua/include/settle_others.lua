@@ -1,5 +1,5 @@
   -- in: added, claims, dead, delayed, dirty, failures, limiter, max_retries, n_ok, now, number, others, processing,
-  --     ready, refused, settlements, stamp
+  --     ready, refused, settlements, stamp, suspects
   -- out: added, first, last_stamp, n_failures, stamp
   local now_text = string.format('%.0f', now)
   --- @include order
@@ -100,6 +100,7 @@
       local count, crashes, kept, claims_that_crashed = one_more(item, text)
       write_failure(item, count, crashes, now_text, '-', kept, claims_that_crashed)
       local pending = (call('ZSCORE', ready, item) and ready) or (call('ZSCORE', dirty, item) and dirty)
+      pending = pending or (call('ZSCORE', suspects, item) and suspects)
       local is_held = held[i] and not settled[item]
       defer(item, back_off(own_limiter, count), tonumber(priority), pending, is_held)
       call('ZREM', dead, item)

@@ -1,4 +1,4 @@
-  -- in: dead, delayed, failures, items, now, objects, parked_as, processing, ready, unrouted
+  -- in: dead, delayed, failures, items, now, objects, parked_as, processing, ready, suspects, unrouted
   -- out: nothing
   -- What a watch's functions failed on is dead until they work on it: under its own key, or where keys are others under
   -- a name that is no key, for the reason `unmapped`. What is pending or held has a try of its own, which sees the
@@ -17,10 +17,11 @@
   for i = 1, #unrouted, 2 do failed[#failed + 1] = unrouted[i] end
   if #failed > 0 then
     local now_ready, later = call('ZMSCORE', ready, unpack(failed)), call('ZMSCORE', delayed, unpack(failed))
+    local suspected = call('ZMSCORE', suspects, unpack(failed))
     local held, now_dead = call('ZMSCORE', processing, unpack(failed)), call('ZMSCORE', dead, unpack(failed))
     local record = string.format('0 0 %.0f %s ', now, reason)
     for i, name in ipairs(failed) do
-      if now_ready[i] or later[i] or held[i] then
+      if now_ready[i] or suspected[i] or later[i] or held[i] then
         items[#items + 1] = name
       elseif not now_dead[i] then
         call('ZADD', dead, now, name)

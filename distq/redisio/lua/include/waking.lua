@@ -1,12 +1,12 @@
-  -- in: alone, dead, first, fleet, found_less, meta, n_sessions, now, number, paused, processing, ready, revive_after,
-  --     stamp, tokens, unclaimable, wake
+  -- in: alone, dead, first, fleet, found_less, meta, n_sessions, n_suspects, now, number, paused, processing, ready,
+  --     revive_after, stamp, tokens, unclaimable, wake
   -- out: tokens, wait
   -- Who sleeps how long, and who is woken: a token in `wake` for one sleeper where work is left. One consumer covers
   -- the next due time; the others poll, the whole fleet about ten times a second whatever its size. Large fleets
   -- spread their polls widely, so that the next comes soon also where all fell asleep at once.
   local POLL_AT_LEAST = 750000
   local poll_at_most = 2 * math.max(1000000, n_sessions * 100000) - POLL_AT_LEAST
-  local left = call('ZCARD', ready) - unclaimable
+  local left = call('ZCARD', ready) + n_suspects - unclaimable
   local next_due, covered, covers = math.huge, true, false
   local cover, coverer = unpack(call('HMGET', meta, 'cover', 'coverer'))
   if first[2] then

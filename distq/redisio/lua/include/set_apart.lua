@@ -1,0 +1,25 @@
+    -- in: failures, first_line, is_suspect, popped, ready, records, suspects, want
+    -- out: n_suspects
+    -- Claim from `ready`, and move the suspects that are met there to `suspects`. This is the one way into it, however an
+    -- item became pending: who claims reads the failure records anyway. So each is met once, and delays nobody again.
+    local SET_APART_AT_LEAST = 500
+    local met, to_suspects, back = 0, { 'ZADD', suspects, 'LT' }, { 'ZADD', ready }
+    repeat
+      local found, names = call('ZPOPMIN', ready, math.max(want - #records, met)), {}
+      for i = 1, #found, 2 do names[#names + 1] = found[i] end
+      for i, failure in ipairs(#names > 0 and call('HMGET', failures, unpack(names)) or names) do
+        local item, order = names[i], found[2 * i]
+        if is_suspect(failure) then
+          met = met + 1
+          to_suspects[#to_suspects + 1], to_suspects[#to_suspects + 2] = order, item
+        elseif #records < want then
+          records[#records + 1] = first_line(failure)
+          popped[#popped + 1], popped[#popped + 2] = item, order
+        else
+          back[#back + 1], back[#back + 2] = order, item
+        end
+      end
+    until #found == 0 or #records == want or met >= SET_APART_AT_LEAST
+    if met > 0 then call(unpack(to_suspects)) end
+    if #back > 2 then call(unpack(back)) end
+    if met > 0 then n_suspects = call('ZCARD', suspects) end
