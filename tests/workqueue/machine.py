@@ -197,13 +197,21 @@ class QueueMachine(RuleBasedStateMachine):
         """Let two sessions have died of items."""
         self.players.both.suspect(items)
 
-    @step(items=some, who=whoever, want=any_of(1, 2, 5))
-    def meet_suspects(self, items: Sequence[Item], who: int, want: int) -> None:
-        """Add suspects, and let everybody ask."""
+    @step(
+        items=some,
+        who=whoever,
+        want=any_of(1, 2, 5),
+        how=any_of("", "", "requeue", "delete", "park", "forget"),
+        state=any_of("", "ready"),
+    )
+    def meet_suspects(self, items: Sequence[Item], who: int, want: int, how: str, state: str) -> None:
+        """Add suspects, and let everybody ask; then somebody repairs what waits apart."""
         self.players.both.add(items, 0, None)
         self.players.both.suspect(items[:2])
         for each in range(len(self.players.all)):
             self.players.turn((who + each) % len(self.players.all), [], want)
+        if how:
+            self.repair(who=who, how=how, state=state, items=items)
 
     # Time
 
@@ -333,10 +341,15 @@ class ManyMachine(RuleBasedStateMachine):
         """Ask for items."""
         self.players.turn(who, [], want)
 
-    @step(part=part)
-    def suspect(self, part: str) -> None:
-        """Let two sessions have died of items."""
+    @step(part=part, who=whoever, seconds=any_of(0, 1, 72 * 3600))
+    def meet_suspects(self, part: str, who: int, seconds: int) -> None:
+        """Add suspects, let two ask until all wait apart, and let them be none later."""
+        self.players.both.add(PARTS[part], 0, None)
         self.players.both.suspect(PARTS[part])
+        for each in (who, who - 1, who):
+            self.players.turn(each, [], 5)
+        self.players.pass_time(seconds * SECOND)
+        self.players.beat(who)
 
     @step(who=whoever, want=any_of(0, 250))
     def finish(self, who: int, want: int) -> None:

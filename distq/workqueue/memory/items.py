@@ -17,7 +17,7 @@ _CRASHES_KEPT = 10
 
 _LINKS_KEPT = 10_000
 
-_SET_APART_AT_LEAST = 500
+_SET_APART_AT_LEAST = 250
 """How many suspects a turn sets apart that finds so many among the others."""
 
 _SUSPECTS_LOOKED_AT = 100

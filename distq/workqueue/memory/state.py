@@ -152,7 +152,7 @@ class QueueState:
             if not (ours and holds):
                 self.emptying = Emptying(number, now)
             return ([] if holds else suspects[:1]), True
-        return (others, False) if holds or others else (suspects[:1], True)
+        return (others, False) if holds or others or items.ready(1) else (suspects[:1], True)
 
     def _empties(self, now: int, number: int) -> bool:
         emptying = self.emptying

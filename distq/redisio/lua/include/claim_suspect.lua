@@ -20,7 +20,8 @@
         if may_empty and not (ours and holds) then
           call('HSET', meta, 'emptying', number .. string.format(' %.0f', now))
         end
-        if may_empty or (not holds and #popped == 0) then
+        -- where `ready` is not empty yet, the turn set apart as many as one may: another looks on
+        if may_empty or (not holds and #popped == 0 and call('ZCARD', ready) == 0) then
           local left = { 'ZADD', ready }
           for i = 1, #popped, 2 do left[i + 2], left[i + 3] = popped[i + 1], popped[i] end
           if #left > 2 then call(unpack(left)) end

@@ -2,7 +2,7 @@
     -- out: n_suspects
     -- Claim from `ready`, and move the suspects that are met there to `suspects`. This is the one way into it, however an
     -- item became pending: who claims reads the failure records anyway. So each is met once, and delays nobody again.
-    local SET_APART_AT_LEAST = 500
+    local SET_APART_AT_LEAST = 250
     local met, to_suspects, back = 0, { 'ZADD', suspects, 'LT' }, { 'ZADD', ready }
     repeat
       local found, names = call('ZPOPMIN', ready, math.max(want - #records, met)), {}
