@@ -1,10 +1,11 @@
 -- Let turns claim again, since this leader's watches have caught up, and wake one consumer where anything waits.
 -- Returns 1, or 0 where nothing was held back, or another leader holds it back.
-local ready, delayed, meta, wake = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local ready, suspects, delayed, meta, wake = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local epoch = ARGV[1]
 local call = redis.call
-local waits, tokens = call('ZCARD', ready) + call('ZCARD', delayed) > 0, call('LLEN', wake)
+local n_waiting = call('ZCARD', ready) + call('ZCARD', suspects) + call('ZCARD', delayed)
+local tokens = call('LLEN', wake)
 if string.match(call('HGET', meta, 'catching_up') or '', '^%d+') ~= epoch then return 0 end
 call('HDEL', meta, 'catching_up')
-if waits and tokens == 0 then call('RPUSH', wake, 1) end
+if n_waiting > 0 and tokens == 0 then call('RPUSH', wake, 1) end
 return 1
