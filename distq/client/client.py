@@ -155,8 +155,8 @@ class Client(RawClient):
         kind = self.resolve(resource)
         options = delete_options(uid, resource_version, propagation, grace_period)
         try:
-            self._ask("DELETE", kind.key_path(key), kind, body=options)
-            writes.deleted(self, kind, key)
+            answer = self._ask("DELETE", kind.key_path(key), kind, body=options)
+            writes.deleted(self, kind, key, answer)
         except NotFound as error:
             if missing_object(error):
                 return False

@@ -1,15 +1,18 @@
 """How one process reaches one cluster: a pool of connections, and credentials that stay fresh."""
 
+import logging
 import os
+import re
 import socket
 import threading
+import warnings
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 import urllib3
-from urllib3.exceptions import HTTPError, ProtocolError, SSLError
+from urllib3.exceptions import HTTPError, InsecureRequestWarning, ProtocolError, SSLError
 
 from distq.client import credentials
 from distq.client.error_mapping import no_answer
@@ -22,6 +25,9 @@ if TYPE_CHECKING:
 
 CONNECT_TIMEOUT = 5.0
 IDLE_CONNECTIONS = 64
+
+_logger = logging.getLogger("distq")
+_said_unchecked: set[tuple[str, str]] = set()
 
 
 class Transport:
@@ -41,6 +47,8 @@ class Transport:
         self.configuration.host = self.server
         self.namespace = cluster.namespace
         self.certificate_authority: str | None = self.configuration.ssl_ca_cert
+        if self.server.startswith("https:") and not self.configuration.verify_ssl:
+            _say_unchecked(self.server, self.origin)
         self._pool: urllib3.PoolManager = RESTClientObject(self.configuration).pool_manager
         self._credentials_lock = threading.Lock()
 
@@ -87,6 +95,21 @@ class Transport:
         if not all(value.isascii() and value.isprintable() for value in headers.values()):
             raise ApiError(f"{what}: no credentials: a token of strange characters. Check {self.origin}.")
         return headers
+
+
+def _say_unchecked(server: str, origin: str) -> None:
+    """Log once that nothing checks who answers, instead of urllib3's warning at each request."""
+    host = urllib3.util.parse_url(server).host or ""
+    said = re.escape(f"Unverified HTTPS request is being made to host '{host.strip('[]')}'")
+    warnings.filterwarnings("ignore", message=said, category=InsecureRequestWarning)
+    if (server, origin) not in _said_unchecked:
+        _said_unchecked.add((server, origin))
+        _logger.warning(
+            "%s: insecure-skip-tls-verify: the certificate of %s is not checked; any server between could "
+            "answer for it. Give its certificate-authority.",
+            origin,
+            server,
+        )
 
 
 def _socket_options() -> list[tuple[int, int, int]]:

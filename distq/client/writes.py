@@ -44,9 +44,9 @@ def written(client: "Client", resource: Resource, obj: Object) -> None:
         _tell(Write(client, resource, key, obj))
 
 
-def deleted(client: "Client", resource: Resource, key: str) -> None:
-    """Tell all observers that an object was deleted, or begins to be."""
-    _tell(Write(client, resource, key, None))
+def deleted(client: "Client", resource: Resource, key: str, answer: Object) -> None:
+    """Show all observers a deletion; what a finalizer keeps is stored as the API server answered."""
+    _tell(Write(client, resource, key, answer if metadata(answer).get("finalizers") else None))
 
 
 def _tell(write: Write) -> None:

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,26 @@ def test_typed_api_shares_the_token_of_an_exec_plugin(server: RealApiServer, tmp
     assert core.read_namespace("default")
     assert client.get("v1/Namespace", "default")
     assert (tmp_path / "runs").read_text() == "xx"
+
+
+def test_a_server_whose_certificate_is_not_checked_is_said_once(
+    server: RealApiServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In one line that names the file, however many requests, Clients and connections follow."""
+    cluster = {"server": server.url, "insecure-skip-tls-verify": True}
+    write_kubeconfig(tmp_path / "kubeconfig", cluster=cluster, user={"token": server.token})
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            client = Client(tmp_path / "kubeconfig")
+            for _ in range(2):
+                assert client.get("v1/Namespace", "default")
+            assert CoreV1Api(client.api_client()).read_namespace("default")
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert f"kubeconfig {tmp_path / 'kubeconfig'}: insecure-skip-tls-verify: " in record.message
+    assert f"the certificate of {server.url} is not checked" in record.message
+    assert warned == []
 
 
 def test_exec_plugin_that_expires_is_run_again(server: RealApiServer, tmp_path: Path) -> None:

@@ -32,9 +32,11 @@ class RecordingClient(Client):
     def request(
         self, method: str, path: str, *, query: Mapping[str, str] | None = None, **rest: Any
     ) -> bytes:
-        """Note ``list`` or ``version``."""
+        """Note ``list``, ``version``, or ``look`` for the list of one object by its name."""
         if method == "GET" and query is not None and "?" not in path:
-            self.asked.append("version" if query.get("limit") == "1" else "list")
+            of_one = query.get("limit") == "1"
+            by_name = "metadata.name=" in query.get("fieldSelector", "")
+            self.asked.append(("look" if by_name else "version") if of_one else "list")
         return super().request(method, path, query=query, **rest)
 
     def stream(self, path: str, *, query: Mapping[str, str], **rest: Any) -> WatchResponse:

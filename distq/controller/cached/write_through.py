@@ -104,7 +104,8 @@ def _must_look(cache: StreamCache, write: Write) -> bool:
 def _look(cache: StreamCache, write: Write) -> None:
     """Keep what a list of this one object shows; that it is gone is true as of the list's version.
 
-    The answer to a deletion has no version.
+    The answer to a deletion has no version, nor has that to a GET of what is gone. By its name alone the API
+    server finds the object as for a GET.
     """
     namespace, _, name = write.key.rpartition("/")
     watch = cache.watch
@@ -117,7 +118,7 @@ def _look(cache: StreamCache, write: Write) -> None:
         field_selector=f"{watch.field_selector},{this}" if watch.field_selector else this,
         metadata_only=watch.metadata_only,
     )
-    page = list_watch.page()
+    page = list_watch.page(limit=1)
     if page.objects:
         cache.wrote(cache.caching.keep(page.objects[0]).object)
     else:
