@@ -113,7 +113,7 @@ def test_a_cached_read_shows_each_kind_of_write_before_its_event(scene: Scene) -
 
 @ON_TWO_SERVERS
 def test_a_deletion_that_waits_for_a_finalizer_is_shown_as_such(scene: Scene) -> None:
-    """The answer shows it, without a request; the write that removes the finalizer deletes it, by one look."""
+    """The answer shows it, without a request; once the last finalizer is removed one look shows it gone."""
     key = scene.key("a")
     with writing(scene) as (client, reader):
         held = config_map(scene.namespace, "a")
