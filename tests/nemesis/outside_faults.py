@@ -27,8 +27,8 @@ DROPPED = "dropped: stderr was not read"
 CONFIG_MAP, ROLE = "v1/ConfigMap", "rbac.authorization.k8s.io/v1/Role"
 ODD_NAMES = ("r" * 1100, "line\nbreak", "tab\tand\0zero", "{roles}:ready", " ")
 ODD_PARTS: tuple[dict[str, Any], ...] = (
-    {"metadata": {"name": "odd", "namespace": NAMESPACE, "labels": 7}},
-    {"metadata": {"name": "odd", "namespace": NAMESPACE, "annotations": [None]}},
+    {"metadata": {"name": "odd-0", "namespace": NAMESPACE, "labels": 7}},
+    {"metadata": {"name": "odd-1", "namespace": NAMESPACE, "annotations": [None]}},
     {"rules": {"a": 1}},
 )
 LARGE, LARGE_BYTES = 250, 1_300_000
@@ -98,16 +98,15 @@ def log_of_worker_unread(stage: Stage) -> None:
     server="redis6",
 )
 def odd_objects(stage: Stage) -> None:
-    """Give a cached watch Roles with odd names, of 1,100 letters or two lines, and one of odd types."""
+    """Give a cached watch Roles with odd names, of 1,100 letters or two lines, and some of odd types."""
     leader, client, eye = stage.leader(), stage.api.client(), Inspector(stage.connection)
     for name in ODD_NAMES:
         client.create(_role(name))
     _comes(stage, "good-1")
-    for oddity in ODD_PARTS:
-        _show(stage, "MODIFIED", {**_role("odd"), **oddity})
+    _show(stage, "MODIFIED", *({**_role(f"odd-{n}"), **parts} for n, parts in enumerate(ODD_PARTS)))
     stage.until(lambda: list(eye.items("roles", state="dead")), "the one that no index can read is parked")
     _comes(stage, "good-2")
-    _show(stage, "DELETED", _role("odd"))
+    _show(stage, "DELETED", *(_role(f"odd-{n}") for n in range(len(ODD_PARTS))))
     _delete(stage, ROLE, [*ODD_NAMES, "good-1", "good-2"])
     stage.until(lambda: not list(eye.items("roles", state="dead")), "nothing is parked any more")
     if leader.has_ended() or leader is not stage.leader():
@@ -162,19 +161,29 @@ def _large_list(version: str) -> Fault:
     return answer
 
 
-def _show(stage: Stage, kind: str, role: Object) -> None:
-    """Let the watch of Roles show an event that no API server would show."""
+def _show(stage: Stage, kind: str, *roles: Object) -> None:
+    """Let the watch of Roles show events that no API server would show."""
     shown = threading.Event()
-    role["metadata"] = {"resourceVersion": _new_version(stage), "uid": "odd"} | role["metadata"]
+    for role in roles:
+        role["metadata"] = {"resourceVersion": _new_version(stage), "uid": "odd"} | role["metadata"]
+    lines = [json.dumps({"type": kind, "object": role}).encode() + b"\n" for role in roles]
 
     def answer() -> Answer:
         shown.set()
-        return ok(json.dumps({"type": kind, "object": role}).encode() + b"\n")
+        return ok(*lines)
 
     stage.faulty_api.fault = once(lambda path: is_watch(path) and "/roles?" in path, answer)
-    stage.faulty_api.end_streams()
-    stage.until(shown.is_set, "the event is shown")
+    stage.until(lambda: _is_shown(stage, shown), "the event is shown")
     stage.faulty_api.fault = lambda _: None
+
+
+def _is_shown(stage: Stage, shown: threading.Event) -> bool:
+    """End the streams, and wait for a while: one that had just begun may be missed, and goes on."""
+    stage.faulty_api.end_streams()
+    until = time.monotonic() + 10.0
+    while not shown.is_set() and time.monotonic() < until:
+        stage.sleep(0.05)
+    return shown.is_set()
 
 
 def _new_version(stage: Stage) -> str:
