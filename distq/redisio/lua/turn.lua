@@ -27,6 +27,7 @@ traced = trace_until
 local others = 2 * n_ok
 --- @include check_types
 if n_ok == 0 then call('HLEN', claims) end
+if #settlements > others then call('ZCARD', suspects) end
 if #settlements > others or revive_after ~= '' then call('ZCARD', dead) end
 local ours = nonce .. ' '
 local this_turn = ours .. op .. ' '

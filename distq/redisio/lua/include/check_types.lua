@@ -3,11 +3,12 @@
 -- Read every key that may be written, before anything is: one of a wrong type stops the script here, and nothing that
 -- a script wrote is rolled back. Constants are text, since Redis formats numbers slowly.
 call('ZCARD', ready)
-local n_suspects = call('ZCARD', suspects)
 local n_sessions, n_dirty, n_failures = call('ZCARD', sessions), call('ZCARD', dirty), call('HLEN', failures)
 local first, tokens = call('ZRANGE', delayed, '0', '0', 'WITHSCORES'), call('LLEN', wake)
 seen = tonumber(seen)
 local ticks = not (seen and now >= seen and now - seen < 100000)
+-- where nothing failed there is no suspect
+local n_suspects = (ticks or n_failures > 0) and call('ZCARD', suspects) or 0
 if ticks then
   call('HLEN', claims)
   call('ZCARD', dead)
