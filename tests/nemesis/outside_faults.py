@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from distq.client import Object
 from distq.inspector import Inspector
-from tests.informer.faulty_proxy import Answer, Fault, is_watch, ok, once
+from tests.informer.faulty_proxy import Answer, Fault, is_watch, ok, once, refusal
 from tests.nemesis.catalogue import fault
 from tests.nemesis.fleet_process import FleetProcess
 from tests.nemesis.gardener import NAMESPACE
@@ -32,6 +32,8 @@ ODD_PARTS: tuple[dict[str, Any], ...] = (
     {"rules": {"a": 1}},
 )
 LARGE, LARGE_BYTES = 250, 1_300_000
+LATE = 3.0
+"""Seconds for which a watch is refused; the others go on after one or two."""
 MEMORY = 512 * 2**20
 """Bytes that the manifests of ``distq manifests`` and of deploy/ allow a container."""
 
@@ -126,6 +128,42 @@ def large_objects(stage: Stage) -> None:
     stage.notes.append(f"the leader took {most / 2**20:.0f} MiB")
     if most > MEMORY:
         stage.surprises.append(f"the leader took {most / 2**20:.0f} MiB")
+
+
+@fault("F45", "no reconcile sees fewer children than there were when the next leader began", server="redis6")
+def watches_of_different_age(stage: Stage) -> None:
+    """Kill the leader (-9), give a Role two children while nothing leads, and refuse their watch a while."""
+    client = stage.api.client()
+    _comes(stage, "parent")
+    begun = time.monotonic()
+    stage.leader().kill()
+    for name in ("child-1", "child-2"):
+        metadata = {"name": name, "namespace": NAMESPACE, "labels": {"role": "parent"}}
+        client.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
+    client.patch(ROLE, f"{NAMESPACE}/parent", {"metadata": {"annotations": {"touched": "yes"}}})
+    refused = threading.Event()
+
+    def refuse_children(path: str) -> Answer | None:
+        if not (is_watch(path) and "/serviceaccounts?" in path):
+            return None
+        refused.set()
+        return refusal(503)
+
+    stage.faulty_api.fault = refuse_children
+    stage.until(refused.is_set, "the next leader asks for the children's watch")
+    stage.sleep(LATE)
+    stage.faulty_api.fault = lambda _: None
+    stage.until(lambda: _seen(stage, "parent", since=begun), "the Role is reconciled")
+    if "2" not in (seen := _seen(stage, "parent", since=begun)) or seen - {"2"}:
+        stage.surprises.append(f"reconciles saw {', '.join(sorted(seen))} children of two")
+    _delete(stage, ROLE, ["parent"])
+    _delete(stage, "v1/ServiceAccount", ["child-1", "child-2"])
+
+
+def _seen(stage: Stage, name: str, *, since: float) -> set[str]:
+    """Return how many children the reconciles of a Role saw since then."""
+    runs = stage.fleet.reconciles()
+    return {run.seen for run in runs if run.key == f"{NAMESPACE}/{name}" and run.kept and run.began > since}
 
 
 def _list_anew(stage: Stage, leader: FleetProcess) -> None:

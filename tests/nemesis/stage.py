@@ -286,7 +286,7 @@ class Stage:
         found = {
             "jobs": left_over(self.connection, "jobs", handles=workers, objects=0, streams=0),
             "maps": left_over(self.connection, "maps", handles=workers, objects=objects, streams=1),
-            "roles": left_over(self.connection, "roles", handles=workers, objects=0, streams=1),
+            "roles": left_over(self.connection, "roles", handles=workers, objects=0, streams=2),
         }
         return {queue: excess for queue, excess in found.items() if excess}
 

@@ -18,7 +18,7 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
-from distq import Client, Controller, For, Queue, Request
+from distq import Client, Controller, For, Queue, Request, Watches
 from distq.controller.event import Event
 from distq.workqueue.interface import Settlement, Turn
 from tests.nemesis import stepped_clock
@@ -116,9 +116,11 @@ async def reconcile_map(request: Request) -> None:
 
 
 async def reconcile_role(request: Request) -> None:
-    """Do nothing: what matters is that the Role's key came."""
-    with journaled("roles", request):
-        pass
+    """Count the accounts of the Role in the cache, as a ReplicaSet's controller counts its pods."""
+    with journaled("roles", request) as end:
+        if CACHED:
+            name, accounts = request.key.rpartition("/")[2], roles.lister(ACCOUNT)
+            end["seen"] = str(len(await asyncio.to_thread(accounts.by_index, "role", name)))
 
 
 def matters(event: Event) -> bool:
@@ -135,6 +137,11 @@ def matters(event: Event) -> bool:
 def verbs_of(role: dict[str, Any]) -> list[str]:
     """Index a Role as users do, who trust in its types."""
     return [verb for rule in role["rules"] for verb in rule["verbs"]]
+
+
+def role_of(account: dict[str, Any]) -> list[str]:
+    """Return which Role an account belongs to."""
+    return [account["metadata"]["labels"]["role"]]
 
 
 def say_much() -> None:
@@ -181,9 +188,12 @@ maps = Controller(
     watches=[For("v1/ConfigMap", label_selector="nemesis=yes", predicates=[matters])],
     concurrency=8,
 )
+ROLE, ACCOUNT = "rbac.authorization.k8s.io/v1/Role", "v1/ServiceAccount"
+role_watches: list[For | Watches] = [For(ROLE, label_selector="nemesis=yes", **CACHED)]
+if CACHED:
+    indexers = {"role": role_of}
+    role_watches.append(Watches(ACCOUNT, lambda _: [], label_selector="role", cached=True, indexers=indexers))
 roles = Controller(
-    JournaledQueue("roles", claim_duration=CLAIM_DURATION),
-    reconcile_role,
-    watches=[For("rbac.authorization.k8s.io/v1/Role", label_selector="nemesis=yes", **CACHED)],
+    JournaledQueue("roles", claim_duration=CLAIM_DURATION), reconcile_role, watches=role_watches
 )
 controllers = [jobs, maps, roles]
