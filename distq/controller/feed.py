@@ -19,12 +19,13 @@ class Feed:
     """One controller's sources during a term."""
 
     def __init__(
-        self, name: str, sources: Sequence[Source], *, sync_by: float, catching_up: CatchingUp
+        self, name: str, sources: Sequence[Source], *, sync_timeout: float, catching_up: CatchingUp
     ) -> None:
         self.name = name
         self.sources = sources
         self.streams = [source for source in sources if isinstance(source, StreamSource)]
-        self._sync_by = sync_by
+        self._sync_timeout = sync_timeout
+        self._sync_by = time.monotonic() + sync_timeout
         self._catching_up = catching_up
         self._synced = False
         self._failure: BaseException | None = None
@@ -32,6 +33,11 @@ class Feed:
     def begin(self) -> None:
         """Let workers wait for the caches, before any source runs; raise RedisError where that failed."""
         self._catching_up.begin()
+        self.begin_time()
+
+    def begin_time(self) -> None:
+        """Count the time to sync from now on: until now another program worked on the queue."""
+        self._sync_by = time.monotonic() + self._sync_timeout
 
     def run(self, source: Source, stop: threading.Event) -> None:
         """Run one source in its thread; keep what it fails with for ``check``."""

@@ -216,6 +216,8 @@ class Candidate:
                         feed.begin()
                     outage.over()
                     return
+                for feed in feeds:
+                    feed.begin_time()
             except RedisError as error:
                 outage.failed(error)
             for feed in feeds:
@@ -287,8 +289,8 @@ class Candidate:
             epoch=term.epoch,
             timeout=controller.cache_sync_timeout,
         )
-        sync_by = time.monotonic() + controller.cache_sync_timeout
-        return Feed(controller.name, runs, sync_by=sync_by, catching_up=catching_up)
+        timeout = controller.cache_sync_timeout
+        return Feed(controller.name, runs, sync_timeout=timeout, catching_up=catching_up)
 
 
 class _Candidacy:

@@ -8,6 +8,8 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Literal
 
+from distq.beginning import leave
+
 Message = signal.Signals | BaseException | Literal["stop", "called", "late"]
 
 _LONGEST_SLEEP = 1.0
@@ -51,7 +53,8 @@ class Mailbox:
             self.put(signal.Signals(number))
 
         numbers = [signal.SIGTERM, signal.SIGINT]
-        if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # else nohup, or a program with a use for it
+        # else nohup, or a program with a use for it
+        if signal.getsignal(signal.SIGHUP) in {signal.SIG_DFL, leave}:
             numbers.append(signal.SIGHUP)
         before = {number: signal.signal(number, handle) for number in numbers}
         try:

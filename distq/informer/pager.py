@@ -40,9 +40,15 @@ class Pages:
         return not self.version
 
     def turn(self) -> Page | None:
-        """Return the next page, None where the list has to begin anew; raises ApiError."""
+        """Return the next page, of one request; raises ApiError.
+
+        None where it takes another turn: the page was too large, or the list has to begin anew.
+        """
         try:
-            page = self._page()
+            page = self._list_watch.page(self._token, limit=self._size.limit)
+        except AnswerTooLarge:
+            self._size.shrink()
+            return None
         except Expired:
             if self.at_start:
                 raise
@@ -54,13 +60,6 @@ class Pages:
         self.version, self._token, self.ended = page.version, page.next_token, not page.next_token
         self._size.came(page.size)
         return page
-
-    def _page(self) -> Page:
-        while True:
-            try:
-                return self._list_watch.page(self._token, limit=self._size.limit)
-            except AnswerTooLarge:
-                self._size.shrink()
 
     def _begin_anew(self) -> None:
         self.version = self._token = ""
@@ -84,6 +83,8 @@ class Pager:
                 if pages.at_start:
                     self._sink.begin_list()
                 page = self._turn(pages, stop)
+                if page is None:
+                    self._sink.position()  # it shows that the list goes on: each turn may have taken long
                 if page is None or stop.is_set():
                     continue
                 self._sink.page(page.objects)

@@ -152,7 +152,7 @@ def page(store: QueueStore, states: Sequence[str], offset: int, limit: int) -> R
 def scan(store: QueueStore, state: str, match: str) -> Iterator[list[bytes]]:
     """Yield the items in a state that match, or fail, in batches, in no order, and perhaps twice."""
     for structure in queue_reads.structures_of(state):
-        for batch in queue_reads.scan(store, structure, match):
+        for batch in filter(None, queue_reads.scan(store, structure, match)):
             yield [member for member, _ in batch]
 
 

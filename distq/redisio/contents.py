@@ -60,7 +60,7 @@ def _of_structures(store: QueueStore, structures: Sequence[str]) -> Iterator[str
 
 def _of_structure(store: QueueStore, structure: str) -> Iterator[str]:
     makes_sense = _MAKES_SENSE[structure]
-    page = next(queue_reads.scan(store, structure, count=LOOK_LIMIT), [])
+    page = next(filter(None, queue_reads.scan(store, structure, count=LOOK_LIMIT)), [])
     odd = [member for member, value in page if not makes_sense(member, value)]
     if odd:
         what = f'{counted(len(odd), "value")} of {store.key(structure)} cannot be read, say "{shown(odd[0])}"'

@@ -262,14 +262,17 @@ def scan(
 ) -> Iterator[list[tuple[bytes, bytes]]]:
     """Yield the members with their scores, or the fields with their values, that match, in batches.
 
-    In no order, and one may come twice (Redis SCAN); a round trip for about ``count`` of them.
+    In no order, and one may come twice (Redis SCAN); a round trip for about ``count`` of them, after which a
+    batch is empty where none matches.
     """
     command = "HSCAN" if structure in _HASHES else "ZSCAN"
     cursor: int | None = 0
     while cursor is not None:
         ((onward, flat),) = store.read((command, structure, cursor, "MATCH", match, "COUNT", count))
         cursor, pairs = int(onward) or None, list(zip(flat[::2], flat[1::2], strict=True))
-        for start in range(0, len(pairs), count):  # a small structure comes whole, whatever was asked for
+        for start in range(
+            0, len(pairs) or 1, count
+        ):  # a small structure comes whole, whatever was asked for
             yield pairs[start : start + count]
 
 

@@ -37,11 +37,13 @@ controller = Controller("foos", lambda request: None, watches=[For("v1/ConfigMap
 """
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGTERM, 0), (signal.SIGHUP, 0), (signal.SIGINT, 130)]
+)
 def test_a_worker_stops_on_signals(
     distq: CommandLine, redis: Connection, number: signal.Signals, status: int
 ) -> None:
-    """SIGTERM is an order that was carried out; Ctrl-C is an interruption; both leave nothing behind."""
+    """SIGTERM and SIGHUP are orders that were carried out; Ctrl-C interrupts; none leaves anything behind."""
     distq.module("foos", WORKER)
     process = distq.start("worker", "foos", "--concurrency", "3")
     inspector = Inspector(redis)

@@ -98,6 +98,12 @@ def test_a_sigterm_during_the_imports_is_a_clean_end(distq: CommandLine, module:
     assert _ended_in_the_imports(distq, module, signal.SIGTERM, command, "foos") == (0, "")
 
 
+@pytest.mark.parametrize("module", ["click", "foos"])
+def test_a_sighup_during_the_imports_is_a_clean_end(distq: CommandLine, module: str) -> None:
+    """As SIGTERM is: a terminal that closes sends it."""
+    assert _ended_in_the_imports(distq, module, signal.SIGHUP, "worker", "foos") == (0, "")
+
+
 def test_ctrl_c_during_the_imports_prints_no_traceback(distq: CommandLine) -> None:
     """Its status is the one of a command that is interrupted later."""
     assert _ended_in_the_imports(distq, "click", signal.SIGINT, "queues") == (130, "")

@@ -7,6 +7,7 @@ import pytest
 
 from distq.client import Client
 from distq.config import Settings
+from distq.controller import feed, leading
 from distq.controller.controller import Controller
 from distq.controller.entrance import Entrance
 from distq.controller.leading import Candidate
@@ -15,7 +16,7 @@ from distq.controller.watches import For, Owns
 from distq.metrics import REDIS_UP, STREAM_SYNCED
 from distq.redisio.connection import Connection
 from distq.redisio.stream_store import stream_records
-from distq.testing import EmbeddedValkey, EmulatedApiServer
+from distq.testing import EmbeddedValkey, EmulatedApiServer, FakeClock
 from distq.workqueue.queue import Queue
 from tests.support.eventually import eventually
 from tests.support.tcp_proxy import TcpProxy
@@ -156,6 +157,40 @@ def test_a_term_that_ends_late_hides_nothing_of_the_next_one(
         candidate.join()
         behind.close()
     assert not failures
+
+
+def test_the_time_to_sync_begins_when_the_queue_is_free(
+    connection: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another program may work on the queue for longer than a controller's watches may take to sync."""
+    failures: list[BaseException] = []
+    clock, looks = FakeClock(), list[str]()
+
+    def is_open(_: Entrance) -> bool:
+        if threading.current_thread().name.startswith("distq-leading-"):
+            clock.step(100)
+            looks.append("closed")
+        return not 0 < len(looks) < 4
+
+    monkeypatch.setattr(Entrance, "is_open", is_open)
+    monkeypatch.setattr(feed, "time", clock)
+    monkeypatch.setattr(leading, "time", clock)
+    monkeypatch.setattr(leading, "LOOK_EVERY", 0.01)
+    with EmulatedApiServer() as server:
+        candidate = Candidate(
+            [Controller(Queue("foos", connection), print, watches=[For("v1/ConfigMap")])],
+            client=Client(server.kubeconfig(tmp_path / "kubeconfig")),
+            lease=("default", "foos"),
+            settings=Settings(lease_duration=2.0, renew_deadline=1.6, retry_period=0.3),
+            on_failure=failures.append,
+        )
+        candidate.start()
+        synced = STREAM_SYNCED, ("foos", "v1/ConfigMap"), 1.0
+        eventually(lambda: failures or synced in list(candidate.gauges()))
+        candidate.stop()
+        candidate.join()
+    assert failures == []
+    assert len(looks) == 4
 
 
 def holder(client: Client) -> str:

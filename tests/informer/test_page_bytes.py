@@ -1,6 +1,7 @@
 """A list takes no more memory than a page, however large the objects are."""
 
 import asyncio
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -9,10 +10,12 @@ import pytest
 from distq.client import page_size
 from distq.client.client import Client
 from distq.client.raw import AnswerTooLarge
+from distq.clock import SYSTEM_CLOCK
 from distq.informer.listwatch import ListWatch
-from distq.informer.pager import Pages
+from distq.informer.pager import Pager, Pages
 from distq.redisio.limits import PAGE_SIZE
 from tests.support.api_servers import ApiServer
+from tests.support.recording import Recorder
 from tests.support.samples import config_map
 
 CONFIG_MAPS = "v1/ConfigMap"
@@ -55,9 +58,8 @@ def names_of(client: Client, namespace: str) -> list[str]:
     pages = Pages(ListWatch(client, CONFIG_MAPS, namespace=namespace))
     names: list[str] = []
     while not pages.ended:
-        page = pages.turn()
-        assert page is not None
-        names += [obj.key for obj in page.objects]
+        if (page := pages.turn()) is not None:
+            names += [obj.key for obj in page.objects]
     return names
 
 
@@ -112,6 +114,25 @@ def test_pages_grow_while_their_objects_are_small(
     client.limits = []
     assert listing(client, namespace) == keys
     assert client.limits == [50, 200, PAGE_SIZE, PAGE_SIZE]
+
+
+@pytest.mark.usefixtures("small_pages")
+def test_the_sink_is_asked_between_two_requests(client: Measuring, namespace: str) -> None:
+    """Each may take long: where several answers in a row are too large, its thread still goes on."""
+    keys = create(client, namespace, [20_000] * 20)
+    sink, since, most = Recorder(), 0, 0
+
+    def position() -> str:
+        nonlocal since, most
+        since, most = len(client.limits), max(most, len(client.limits) - since)
+        return ""
+
+    sink.position = sink.on_page = position  # type: ignore[assignment,method-assign]
+    client.limits = []
+    Pager(ListWatch(client, CONFIG_MAPS, namespace=namespace), sink, SYSTEM_CLOCK).list(threading.Event())
+    assert sink.listed() == {*keys}
+    assert client.limits[:3] == [50, 12, 3]
+    assert most == 1
 
 
 def test_an_answer_that_is_too_large_is_not_read_to_its_end(client: Measuring, namespace: str) -> None:

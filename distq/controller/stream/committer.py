@@ -154,7 +154,7 @@ class Committer:
             added = self._carry_out(partial(attempt, link=link))
         if added is None:  # objects first: no key is pending before its object can be read
             some, others = _halves(objects, dropped or {})
-            self.commit(self.step(), objects=some[0], dropped=some[1])
+            self.commit(self.step(), objects=some[0], dropped=some[1], clear_cache=clear_cache)
             self.commit(
                 new,
                 keys=keys,
@@ -163,7 +163,6 @@ class Committer:
                 unrouted=unrouted,
                 objects=others[0],
                 dropped=others[1],
-                clear_cache=clear_cache,
                 priority=priority,
                 keep_pending=keep_pending,
             )
@@ -211,20 +210,30 @@ class Committer:
 
     def known_pages(self) -> Iterator[list[tuple[str, Known]]]:
         """Yield what is known, a page at a time, as it is when asked for; an object may come twice."""
-        for page in self._store.known_pages():
+        for page in self._asking(self._store.known_pages()):
             yield [(name, Known.parse(line)) for name, line in page]
 
     def cached_names(self) -> Iterator[list[str]]:
         """Yield the names of what is cached, a page at a time."""
-        return self._store.cached_names()
+        return self._asking(self._store.cached_names())
 
     def parked_names(self) -> Iterator[list[str]]:
         """Yield the names of objects that are parked under names that are no keys, a page at a time."""
-        return self._store.parked_names(self._parked_as) if self._parked_as else iter(())
+        return self._asking(self._store.parked_names(self._parked_as)) if self._parked_as else iter(())
 
     def known_count(self) -> int:
         """Return of how many objects something is known."""
         return self._retry_until_answered(self._store.known_count)
+
+    def _asking(self, pages: Iterator[Answer]) -> Iterator[Answer]:
+        """Yield what Redis answers to one question after another, and note each."""
+        while True:
+            self.tried_at = self._clock.monotonic()
+            try:
+                page = next(pages)
+            except StopIteration:
+                return
+            yield page
 
     def _carry_out(self, attempt: "partial[Committed | Fenced | Mismatch | TooLarge]") -> int | None:
         """Commit until it is answered; return how many keys were not pending before, None for too much."""

@@ -129,10 +129,10 @@ class Resync(Relist):
         if self._pages.ended:
             return next(self._tombstones, self) is self
         page = self._pages.turn()
-        if page is None:
-            self._listed.clear()
-        else:
+        if page is not None:
             self.page(page.objects)
+        elif self._pages.at_start:
+            self._listed.clear()
         return False
 
     def _route(self, obj: RawObject, before: Known) -> Route | None:

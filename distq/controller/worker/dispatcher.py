@@ -190,7 +190,8 @@ class Dispatcher:
         if self._all_settled:
             return ""
         after = f"comes back after {duration(self._queue.claim_duration)}"
-        return f"what {self._name} had claimed ({counted(self.in_progress, 'item')} in progress) {after}"
+        running = f" ({counted(self.in_progress, 'item')} in progress)" if self.in_progress else ""
+        return f"what {self._name} had claimed{running} {after}"
 
     def join(self) -> bool:
         """Wait until the shutdown is over; return whether all handlers finished in time."""

@@ -1,0 +1,84 @@
+"""A stream's commits in several steps leave what one would, and a long scan shows that it goes on."""
+
+import threading
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+
+from distq.controller.stream.committer import Committer
+from distq.redisio import stream_store
+from distq.redisio.connection import Connection
+from distq.redisio.object_cache import CachedObject, ObjectCache
+from distq.redisio.stream_store import StreamStore
+from distq.testing import FakeClock
+
+pytestmark = pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True)
+
+
+class Leading:
+    """A term that lasts."""
+
+    identity, epoch, began = "leader", "1", 0.0
+
+    def may_act(self) -> bool:
+        """Return that it does."""
+        return True
+
+
+def committer_of(connection: Connection, clock: FakeClock) -> Committer:
+    """Return the committer of a stream that begins."""
+    committer = Committer(
+        StreamStore(connection, "foos", "pods"),
+        Leading(),
+        clock,
+        threading.Event(),
+        about=dict[str, Any],
+        present_version=str,
+        committed=lambda _: None,
+        span=lambda _: nullcontext(""),
+        parked_as="Pod of: ",
+    )
+    committer.load()
+    return committer
+
+
+def pod(name: str) -> CachedObject:
+    """Return a Pod that is found by 20 values."""
+    return CachedObject(name, "7", b"{}", {"word": [f"{name}-{number}" for number in range(20)]})
+
+
+def test_a_commit_that_is_halved_empties_the_cache_before_its_first_half(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it puts there stays, and nothing of what was there before."""
+    monkeypatch.setattr(stream_store, "TERMS_LIMIT", 1000)
+    committer = committer_of(connection, FakeClock())
+    committer.commit("5", objects=[pod("prod/old")])
+    names = [f"prod/pod-{number}" for number in range(9)]
+    committer.commit("6", objects=[pod(name) for name in names], clear_cache=True)
+    cache = ObjectCache(connection, "foos", "pods", partly=True)
+    assert [obj.name for page in cache.pages() for obj in page] == names
+
+
+@pytest.mark.parametrize("scan", [Committer.known_pages, Committer.cached_names, Committer.parked_names])
+def test_each_page_of_a_scan_is_a_try_to_reach_redis(
+    scan: Callable[[Committer], Any], connection: Connection
+) -> None:
+    """So a scan of many pages is no standstill, also where none of them has what is looked for."""
+    clock = FakeClock()
+    committer = committer_of(connection, clock)
+    everything = [f"prod/pod-{number}" for number in range(3000)]
+    for start in range(0, 3000, 500):
+        names = everything[start : start + 500]
+        objects = [CachedObject(name, "7", b"{}") for name in names]
+        committer.commit(str(start + 1), known=dict.fromkeys(names, "7"), objects=objects)
+    failed = [text for name in everything for text in (name, "1 0 0 -")]
+    connection.execute("HSET", "distq:{foos}:failures", *failed)
+    pages = 0
+    for _ in scan(committer):
+        pages += 1
+        assert committer.tried_at == clock.monotonic()
+        clock.step(100)
+    assert pages > 1
