@@ -225,8 +225,8 @@ def queue_history(data: bytes) -> None:
 @parser
 def queue_item(data: bytes) -> None:
     """Read an item with the scores and records of each structure, as people see it."""
-    member, ready, dirty, delayed, dead, claim, failure, deadline = parts_of(data, 8)
-    found = [None if part == b"" else part for part in (ready, dirty, delayed, dead)]
+    member, ready, dirty, delayed, dead, claim, failure, deadline, suspected = parts_of(data, 9)
+    found = [part or None for part in (ready, suspected, dirty, delayed, dead)]
     store = QueueStore(Connection(NOWHERE), "foos")
     records = [[claim or None], [failure or None]]
     holder, worker = [[deadline or None], [claim or None], [ready, dead]], [[b"7", deadline]]
