@@ -270,9 +270,8 @@ def scan(
     while cursor is not None:
         ((onward, flat),) = store.read((command, structure, cursor, "MATCH", match, "COUNT", count))
         cursor, pairs = int(onward) or None, list(zip(flat[::2], flat[1::2], strict=True))
-        for start in range(
-            0, len(pairs) or 1, count
-        ):  # a small structure comes whole, whatever was asked for
+        # a small structure comes whole, whatever was asked for
+        for start in range(0, len(pairs) or 1, count):
             yield pairs[start : start + count]
 
 

@@ -40,7 +40,7 @@ OWN = {
     "workqueue/memory/items.py": {"_CRASHES_COUNT_FOR", "_PROMOTED_AT_ONCE"},  # as in the scripts
     "workqueue/memory/memory_session.py": {"_MAX_CLOCK_STEP"},  # µs, as in the scripts
     "workqueue/memory/sessions.py": {"_TAKEN_BACK_AT_ONCE"},  # as in the scripts
-    "workqueue/memory/state.py": {"_EMPTYING_AT_MOST", "_PASSED_AT_MOST"},  # as in the scripts
+    "workqueue/memory/state.py": {"_EMPTYING_AT_MOST"},  # as in the scripts
 }
 """Numbers that look like bounds of a step and are none, or bound one part alone, by their files."""
 

@@ -115,5 +115,5 @@ def test_a_scan_finds_all_in_batches(connection: Connection) -> None:
         assert {key.decode() for batch in batches for key, _ in batch} == set(keys)
         matching = {key for batch in queue_reads.scan(store, structure, "key-00*") for key, _ in batch}
         assert len(matching) == 100
-    assert list(queue_reads.scan(store, "dirty")) == []
+    assert [each for batch in queue_reads.scan(store, "dirty") for each in batch] == []
     queue.close()

@@ -165,8 +165,10 @@ def repair(redis: Connection) -> None:
     assert eye.repair_some("delete", "foos", state="dead").changed == 1
     assert eye.delete("foos", state="dead") == 0
     assert eye.add("foos", "by hand") == 1
-    Queue("foos", redis).add("a", "b")
-    Queue("foos", redis).add("c", after=60)
+    queue = Queue("foos", redis)
+    queue.add("a", "b")
+    queue.add("c", after=60)
+    queue.close()
 
 
 def elect(redis: Connection) -> None:

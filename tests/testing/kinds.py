@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from distq.testing.apiserver.resources import BUILT_IN, ServedResource
+
 Object = dict[str, Any]
 
 LABELS = {"app": "web"}
@@ -116,3 +118,14 @@ def sample(kind: str, name: str) -> Object:
     """Return an object of a kind, such as ``v1/Pod``."""
     api_version, _, word = kind.rpartition("/")
     return {"apiVersion": api_version, "kind": word, "metadata": {"name": name}, **SAMPLES[kind]}
+
+
+def resource_of(kind: str) -> ServedResource:
+    """Return the resource of a kind, such as ``v1/Pod``."""
+    return next(each for each in BUILT_IN if f"{each.api_version}/{each.kind}" == kind)
+
+
+def collection(resource: ServedResource, namespace: str) -> str:
+    """Return the path to the objects of a resource, those of the namespace where it has namespaces."""
+    place = f"/namespaces/{namespace}" if resource.namespaced else ""
+    return f"/{'apis' if resource.group else 'api'}/{resource.api_version}{place}/{resource.plural}"

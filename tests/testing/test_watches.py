@@ -8,6 +8,7 @@ import pytest
 from distq.client import Client
 from distq.errors import TooManyRequests
 from tests.support.api_servers import ApiServer
+from tests.support.eventually import eventually
 from tests.testing.conftest import (
     PARTIAL,
     PARTIAL_LIST,
@@ -130,6 +131,7 @@ def test_a_watch_without_version_starts_with_the_state(api: Api, config_maps: st
     """It is ADDED as for initial events, with the mark where bookmarks are allowed."""
     api.create(config_maps, config_map("a"))
     query = {"resourceVersion": version} if version else {}
+    eventually(lambda: api.get(config_maps, **query)["items"], "what any version answers has it")
     events = api.watch(config_maps, 2, allowWatchBookmarks="true", **query)
     assert changes(events) == [("ADDED", "a"), ("BOOKMARK", "")]
     assert events[1]["object"]["metadata"]["annotations"] == END_OF_INITIAL_EVENTS

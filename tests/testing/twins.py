@@ -39,6 +39,25 @@ class Twins:
         assert not found, f"{method} {path} {query} {msgspec.json.encode(body)!r}: " + "; ".join(found)
         return real
 
+    def concur(
+        self, method: str, path: str, body: Any = None, /, *, if_taken: bool = False, **query: str
+    ) -> bool:
+        """Return whether both take a request, after checking that they keep the same, or refuse alike.
+
+        Codes are compared, not the reasons: one of the servers may find more of them, and some types have
+        names in Go that no schema tells. With ``if_taken`` only what the real one takes is compared.
+        """
+        real, emulated = self.ask(method, path, body, **query)
+        codes = [each.get("code") if each.get("kind") == "Status" else None for each in (real, emulated)]
+        if if_taken and codes[0] is not None:
+            return False
+        said = f"codes {codes}: {[each.get('message', each.get('details')) for each in (real, emulated)]}"
+        found = [said] if codes[0] != codes[1] else []
+        if codes == [None, None]:
+            found = list(differences(_unassigned(real), _unassigned(emulated)))
+        assert not found, f"{method} {path} {query} {msgspec.json.encode(body)!r}: " + "; ".join(found)
+        return codes[0] is None
+
     def eventually_refuses(self, method: str, path: str, body: Any = None, /, **query: str) -> None:
         """Wait until both servers refuse a request, as after a change of a schema."""
         eventually(
@@ -80,6 +99,14 @@ def _comparable(answer: Answer) -> Answer:
     if answer.get("kind") == "Status":
         _sort_causes(answer)
     return answer
+
+
+def _unassigned(answer: Answer) -> Answer:
+    """Return a Service without the address that each server gave it."""
+    spec = answer.get("spec", {})
+    if answer.get("kind") != "Service" or not str(spec.get("clusterIP", "")).startswith("10."):
+        return answer
+    return {**answer, "spec": {**spec, "clusterIP": "given", "clusterIPs": ["given"]}}
 
 
 def _sort_causes(answer: Answer) -> None:

@@ -99,7 +99,7 @@ def _job(new: Content, old: Content | None) -> None:
     spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": metadata["uid"]}}
     template = spec["template"].setdefault("metadata", {})
     template["labels"] = template.get("labels", {}) | uid | name
-    metadata["labels"] = template["labels"] | metadata.get("labels", {})
+    metadata.setdefault("labels", dict(template["labels"]))
 
 
 def _daemon_set(new: Content, old: Content | None) -> None:

@@ -1,17 +1,14 @@
-"""What services, secrets and events have to hold.
+"""What secrets, events, volumes, limits and selectors have to hold.
 
 Source: kubernetes pkg/apis/core/validation.
 """
 
-import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
 
-import msgspec
-
+from distq.testing.apiserver import names, quantities
+from distq.testing.apiserver.causes import Fields, Rule, duplicates, misformed, required, unsupported, wrong
+from distq.testing.apiserver.objects import finalizer_wrongs
 from distq.testing.apiserver.schema_validation import Cause
-
-Fields = dict[str, Any]
 
 _SECRET_KEYS: Mapping[str, str] = {
     "kubernetes.io/dockercfg": ".dockercfg",
@@ -22,54 +19,34 @@ _SECRET_KEYS: Mapping[str, str] = {
 """What the data of a Secret of a type has to hold."""
 _CREDENTIALS = ("password", "username")
 """Of these a Secret for basic authentication has to hold one."""
-_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_LABEL_RULE = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start "
-    "and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
-    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
-)
+_ACCESS_MODES = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"]
+_NO_SOURCES = {
+    *("accessModes", "capacity", "claimRef", "mountOptions", "nodeAffinity", "persistentVolumeReclaimPolicy"),
+    *("storageClassName", "volumeAttributesClassName", "volumeMode"),
+}
+"""The fields of a PersistentVolume that do not say where it is."""
+_LIMITED = {"Container", "PersistentVolumeClaim", "Pod"}
+_COUNTED = {
+    *("configmaps", "persistentvolumeclaims", "pods", "replicationcontrollers", "resourcequotas", "secrets"),
+    *("services", "services.loadbalancers", "services.nodeports"),
+}
 _ACCOUNT = "kubernetes.io/service-account.name"
 
 
-def service(spec: Fields, before: str) -> Iterator[Cause]:
-    """Yield what is wrong with a Service: no ports, or some that nobody can tell apart."""
-    if not spec.get("ports") and spec["type"] != "ExternalName" and spec.get("clusterIP") != "None":
-        yield "FieldValueRequired", f"{before}ports", "Required value"
-    ports, names, numbers = spec.get("ports", ()), set(), set()
-    for index, port in enumerate(ports):
-        path, name, number = f"{before}ports[{index}]", port.get("name"), (port["protocol"], port["port"])
-        if not name and len(ports) > 1:
-            yield "FieldValueRequired", f"{path}.name", "Required value"
-        elif name and not _LABEL.fullmatch(name):
-            yield "FieldValueInvalid", f"{path}.name", f'Invalid value: "{name}": {_LABEL_RULE}'
-        elif name and name in names:
-            yield "FieldValueDuplicate", f"{path}.name", f'Duplicate value: "{name}"'
-        if number in numbers:
-            yield "FieldValueDuplicate", path, f"Duplicate value: {_in_go(port)}"
-        names.add(name)
-        numbers.add(number)
-
-
-def _in_go(port: Fields) -> str:
-    """Return the port as the real server's message quotes it, by Go's names."""
-    unset = {"AppProtocol": None, "Port": port["port"], "TargetPort": 0, "NodePort": 0}
-    return msgspec.json.encode({"Name": "", "Protocol": port["protocol"], **unset}).decode()
-
-
-def secret(content: Fields, _: str) -> Iterator[Cause]:
+def _secret(content: Fields, _: str) -> Iterator[Cause]:
     """Yield the keys that a Secret of its type lacks."""
     kind, data = content.get("type", ""), content.get("data", {})
     missing = [key for key in _SECRET_KEYS.get(kind, "").split() if key not in data]
     if kind == "kubernetes.io/basic-auth" and not data.keys() & set(_CREDENTIALS):
         missing = [*_CREDENTIALS]
     for key in missing:
-        yield "FieldValueRequired", f"data[{key}]", "Required value"
+        yield required(f"data[{key}]")
     annotations = content["metadata"].get("annotations", {})
     if kind == "kubernetes.io/service-account-token" and not annotations.get(_ACCOUNT):
-        yield "FieldValueRequired", f"metadata.annotations[{_ACCOUNT}]", "Required value"
+        yield required(f"metadata.annotations[{_ACCOUNT}]")
 
 
-def event(reference: str) -> Callable[[Fields, str], Iterator[Cause]]:
+def _event(reference: str) -> Rule:
     """Return the rule that an event is in the namespace of what it is about, which the field names."""
 
     def rule(content: Fields, _: str) -> Iterator[Cause]:
@@ -79,7 +56,95 @@ def event(reference: str) -> Callable[[Fields, str], Iterator[Cause]]:
         else:
             fits = own == (about or "default")
         if not fits:
-            message = f'Invalid value: "{about}": does not match event.namespace'
-            yield "FieldValueInvalid", "involvedObject.namespace", message
+            yield wrong("involvedObject.namespace", about, "does not match event.namespace")
 
     return rule
+
+
+def _namespace(spec: Fields, before: str) -> Iterator[Cause]:
+    for index, finalizer in enumerate(spec.get("finalizers", ())):
+        yield from misformed(f"{before}finalizers[{index}]", finalizer, finalizer_wrongs)
+
+
+def _access_modes(spec: Fields, before: str) -> Iterator[Cause]:
+    for mode in spec.get("accessModes", ()):
+        yield from unsupported(f"{before}accessModes", mode, _ACCESS_MODES)
+
+
+def _volume(spec: Fields, before: str) -> Iterator[Cause]:
+    yield from _access_modes(spec, before)
+    if not spec.keys() - _NO_SOURCES:
+        yield required(before.rstrip("."), "must specify a volume type")
+    yield from _storage(spec.get("capacity", {}), f"{before}capacity")
+
+
+def _claim(spec: Fields, before: str) -> Iterator[Cause]:
+    yield from _access_modes(spec, before)
+    requests = spec["resources"].get("requests", {})
+    if "storage" not in requests:
+        yield required(f"{before}resources[storage]")
+    yield from _storage(requests, f"{before}resources")
+
+
+def _storage(amounts: Mapping[str, str], path: str) -> Iterator[Cause]:
+    if quantities.amount(amounts.get("storage", "1")) <= 0:
+        yield wrong(f"{path}[storage]", amounts["storage"], "must be greater than zero")
+
+
+def _limit_range(spec: Fields, before: str) -> Iterator[Cause]:
+    limits = spec.get("limits") or ()
+    yield from duplicates((f"{before}limits[{i}].type", each["type"]) for i, each in enumerate(limits))
+    for index, each in enumerate(limits):
+        yield from misformed(f"{before}limits[{index}].type", each["type"], _type_of_limit)
+
+
+def _type_of_limit(name: str) -> list[str]:
+    wrongs = names.qualified(name)
+    if not wrongs and "/" not in name and name not in _LIMITED:
+        return ["must be a standard limit type or fully qualified"]
+    return wrongs
+
+
+def _quota(spec: Fields, before: str) -> Iterator[Cause]:
+    for name, quantity in spec.get("hard", {}).items():
+        if quantities.amount(quantity) < 0:
+            yield wrong(f"{before}hard[{name}]", quantity, "must be greater than or equal to 0")
+        if (name in _COUNTED or name.startswith("count/")) and quantities.amount(quantity) % 1:
+            yield wrong(f"{before}hard[{name}]", quantity, "must be an integer")
+
+
+def _label_selector(selector: Fields, before: str) -> Iterator[Cause]:
+    for key, value in selector.get("matchLabels", {}).items():
+        yield from misformed(f"{before}matchLabels", key, names.label_key)
+        yield from misformed(f"{before}matchLabels", value, names.label_value)
+    for index, each in enumerate(selector.get("matchExpressions", ())):
+        yield from _expression(each, f"{before}matchExpressions[{index}]")
+
+
+def _expression(expression: Fields, path: str) -> Iterator[Cause]:
+    values, operator = expression.get("values"), expression["operator"]
+    if operator in {"In", "NotIn"}:
+        if not values:
+            yield required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+    elif operator in {"Exists", "DoesNotExist"}:
+        if values:
+            rule = "Forbidden: may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            yield "FieldValueForbidden", f"{path}.values", rule
+    else:
+        yield wrong(f"{path}.operator", operator, "not a valid selector operator")
+    yield from misformed(f"{path}.key", expression["key"], names.label_key)
+    for index, value in enumerate(values or ()):
+        yield from misformed(f"{path}.values[{index}]", value, names.label_value)
+
+
+RULES: Mapping[str, Rule] = {
+    "core.v1.Event": _event("involvedObject"),
+    "core.v1.LimitRangeSpec": _limit_range,
+    "core.v1.NamespaceSpec": _namespace,
+    "core.v1.PersistentVolumeClaimSpec": _claim,
+    "core.v1.PersistentVolumeSpec": _volume,
+    "core.v1.ResourceQuotaSpec": _quota,
+    "core.v1.Secret": _secret,
+    "events.v1.Event": _event("regarding"),
+    "meta.v1.LabelSelector": _label_selector,
+}

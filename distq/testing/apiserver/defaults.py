@@ -5,6 +5,7 @@ from the schemas instead.
 Source: kubernetes pkg/apis/*/v1/defaults.go.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any
@@ -12,6 +13,8 @@ from typing import Any
 Fields = dict[str, Any]
 
 _FILE_MODE = {"defaultMode": 420}
+_IMAGE = re.compile(r"([\w.-]+(:\d+)?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*(:[\w.-]+)?(@.+)?$", re.ASCII)
+"""The name of an image, roughly; what is none is never pulled again."""
 _WEBHOOK = {
     "failurePolicy": "Fail",
     "matchPolicy": "Equivalent",
@@ -86,6 +89,7 @@ _DEFAULTS: Mapping[str, Fields] = {
     "core.v1.ServiceAccountTokenProjection": {"expirationSeconds": 3600},
     "core.v1.ServiceSpec": {"sessionAffinity": "None", "type": "ClusterIP"},
     "discovery.v1.EndpointPort": {"name": "", "protocol": "TCP"},
+    "networking.v1.IngressClassParametersReference": {"scope": "Cluster"},
     "networking.v1.NetworkPolicyPort": {"protocol": "TCP"},
     "scheduling.v1.PriorityClass": {"preemptionPolicy": "PreemptLowerPriority"},
     "storage.v1.StorageClass": {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"},
@@ -104,8 +108,13 @@ def fill(name: str, fields: Fields) -> None:
 def _container(fields: Fields) -> None:
     image = fields.get("image", "")
     tag = image.rpartition("/")[2].partition(":")[2]
-    pinned = "@" in image or tag not in {"", "latest"}
+    pinned = "@" in image or tag not in {"", "latest"} or not _IMAGE.match(image)
     fields.setdefault("imagePullPolicy", "IfNotPresent" if pinned else "Always")
+
+
+def _volume(fields: Fields) -> None:
+    if not fields.keys() - {"name"}:
+        fields["emptyDir"] = {}
 
 
 def _pod(fields: Fields) -> None:
@@ -115,6 +124,12 @@ def _pod(fields: Fields) -> None:
         resources = container["resources"]
         if "limits" in resources:
             resources["requests"] = resources["limits"] | resources.get("requests", {})
+
+
+def _pod_spec(fields: Fields) -> None:
+    """Let both fields of a Pod's account agree."""
+    if name := fields.get("serviceAccountName") or fields.get("serviceAccount"):
+        fields |= {"serviceAccountName": name, "serviceAccount": name}
 
 
 def _pod_status(fields: Fields) -> None:
@@ -168,9 +183,54 @@ def _limit_range_item(fields: Fields) -> None:
     fields |= {name: each for name, each in (("default", limits), ("defaultRequest", requests)) if each}
 
 
+def _limit_range(fields: Fields) -> None:
+    fields["limits"] = fields.get("limits") or None
+
+
 def _network_policy(fields: Fields) -> None:
     outward = ["Egress"] if "egress" in fields else []
     fields.setdefault("policyTypes", ["Ingress", *outward])
+
+
+def _service(fields: Fields) -> None:
+    if fields["sessionAffinity"] != "ClientIP":
+        fields.pop("sessionAffinityConfig", None)
+        return
+    config = fields.setdefault("sessionAffinityConfig", {})
+    config.setdefault("clientIP", {}).setdefault("timeoutSeconds", 10800)
+
+
+def _service_account(fields: Fields) -> None:
+    """Keep the names of the secrets alone."""
+    for secret in fields.get("secrets", ()):
+        for other in secret.keys() - {"name"}:
+            del secret[other]
+
+
+def _local_reference(fields: Fields) -> None:
+    if not fields["name"]:
+        del fields["name"]
+
+
+def _endpoint(fields: Fields) -> None:
+    fields.pop("deprecatedTopology", None)
+
+
+def _scaling(fields: Fields) -> None:
+    """Complete both ways of scaling, where one is described."""
+    if "behavior" not in fields:
+        return
+    ways = {
+        "scaleUp": (0, [("Pods", 4), ("Percent", 100)]),
+        "scaleDown": (None, [("Percent", 100)]),
+    }
+    for way, (window, policies) in ways.items():
+        rules = fields["behavior"].setdefault(way, {})
+        rules.setdefault("selectPolicy", "Max")
+        if window is not None:
+            rules.setdefault("stabilizationWindowSeconds", window)
+        listed = [{"type": kind, "value": value, "periodSeconds": 15} for kind, value in policies]
+        rules.setdefault("policies", listed)
 
 
 def _service_port(fields: Fields) -> None:
@@ -190,15 +250,23 @@ def _subject(fields: Fields) -> None:
 
 
 _DERIVED: Mapping[str, Callable[[Fields], None]] = {
-    "apps.v1.DeploymentSpec": _deployment,
     "apps.v1.DaemonSetSpec": _daemon_set,
+    "apps.v1.DeploymentSpec": _deployment,
     "apps.v1.StatefulSetSpec": _stateful_set,
+    "autoscaling.v2.HorizontalPodAutoscalerSpec": _scaling,
     "batch.v1.Job": _job,
     "core.v1.Container": _container,
     "core.v1.LimitRangeItem": _limit_range_item,
+    "core.v1.LimitRangeSpec": _limit_range,
+    "core.v1.LocalObjectReference": _local_reference,
     "core.v1.Pod": _pod,
+    "core.v1.PodSpec": _pod_spec,
     "core.v1.PodStatus": _pod_status,
+    "core.v1.ServiceAccount": _service_account,
     "core.v1.ServicePort": _service_port,
+    "core.v1.ServiceSpec": _service,
+    "core.v1.Volume": _volume,
+    "discovery.v1.Endpoint": _endpoint,
     "networking.v1.NetworkPolicySpec": _network_policy,
     "rbac.v1.RoleRef": _role_reference,
     "rbac.v1.Subject": _subject,

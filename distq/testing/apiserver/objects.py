@@ -6,41 +6,30 @@ Source: apiserver pkg/registry/rest (BeforeCreate, BeforeUpdate) and apimachiner
 import random
 import re
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 
-from distq.testing.apiserver import typed
+from distq.testing.apiserver import names, typed
+from distq.testing.apiserver.names import Form
 from distq.testing.apiserver.resources import ServedResource
 from distq.testing.apiserver.status import bad_request, conflict, invalid
 from distq.testing.apiserver.store import Content, Stored
 from distq.testing.apiserver.structural import same_value
 
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-_SUBDOMAIN = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
-_SUBDOMAIN_RULE = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
-    "start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
-    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
-)
-QUALIFIED = re.compile(r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
-QUALIFIED_RULE = (
-    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
-    "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
-    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
-)
-_LABEL_VALUE = re.compile(r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")
-_LABEL_VALUE_RULE = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must "
-    "start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used "
-    "for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
-)
-STANDARD_FINALIZERS = {"foregroundDeletion", "orphan", "kubernetes"}
-_STRICT = {"", "apps", "batch"}
-"""The groups of kinds whose finalizers need a domain."""
-FINALIZER_RULE = "name is neither a standard finalizer name nor is it fully qualified"
+_STANDARD_FINALIZERS = {"foregroundDeletion", "orphan", "kubernetes"}
+_LENIENT = {"admissionregistration.k8s.io", "coordination.k8s.io", "events.k8s.io", "policy"}
+"""The groups of kinds whose finalizers need no domain; those of custom resources need none either."""
+_NAMES: Mapping[str, Form] = {
+    **dict.fromkeys(("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"), names.path_segment),
+    **dict.fromkeys(("Namespace", "Service", "StatefulSet"), names.label),
+    "PodDisruptionBudget": names.path_segment,
+}
+"""The forms of names by kind, where these are no subdomains."""
+_FINALIZER_RULE = "name is neither a standard finalizer name nor is it fully qualified"
 _OWNER_RULES = {
     "apiVersion": "version must not be empty",
     "kind": "must not be empty",
@@ -163,24 +152,39 @@ def prepare_for_create(resource: ServedResource, content: Content) -> None:
     metadata["creationTimestamp"] = timestamp()
     if resource.generation:
         metadata["generation"] = 1
-    _validate_name(resource, metadata.get("name", ""))
+    _validate_name(resource, metadata)
     _validate_metadata(resource, metadata)
 
 
 def _validate_metadata(resource: ServedResource, metadata: dict[str, Any]) -> None:
-    causes: list[tuple[str, str, str]] = []
+    causes = [
+        ("FieldValueInvalid", f"metadata.{path}", f'Invalid value: "{bad}": {rule}')
+        for path, bad, rules in _forms_of_metadata(resource, metadata)
+        for rule in rules
+    ]
+    causes += _violations_of_owners(metadata.get("ownerReferences", ()))
+    if causes:
+        raise invalid(resource.group, resource.kind, metadata["name"], *causes)
+
+
+def _forms_of_metadata(
+    resource: ServedResource, metadata: dict[str, Any]
+) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield each text that has to be of a form: its path, itself, and what is wrong with it."""
     for key, value in metadata.get("labels", {}).items():
-        if not QUALIFIED.match(key):
-            causes.append(("metadata.labels", key, QUALIFIED_RULE))
-        if not _LABEL_VALUE.match(value):
-            causes.append(("metadata.labels", value, _LABEL_VALUE_RULE))
+        yield "labels", key, names.label_key(key)
+        yield "labels", value, names.label_value(value)
+    for key in metadata.get("annotations", {}):
+        yield "annotations", key, names.qualified(key.lower())
+    strict = not resource.custom and resource.group not in _LENIENT
     for index, finalizer in enumerate(metadata.get("finalizers", ())):
-        if "/" not in finalizer and finalizer not in STANDARD_FINALIZERS and resource.group in _STRICT:
-            causes.append((f"metadata.finalizers[{index}]", finalizer, FINALIZER_RULE))
-    listed = [("FieldValueInvalid", path, f'Invalid value: "{bad}": {rule}') for path, bad, rule in causes]
-    listed += _violations_of_owners(metadata.get("ownerReferences", ()))
-    if listed:
-        raise invalid(resource.group, resource.kind, metadata["name"], *listed)
+        yield f"finalizers[{index}]", finalizer, finalizer_wrongs(finalizer, strict=strict)
+
+
+def finalizer_wrongs(finalizer: str, *, strict: bool = True) -> list[str]:
+    """Return what is wrong with a finalizer, which has a domain where the rules are strict."""
+    needs_domain = strict and "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS
+    return [_FINALIZER_RULE] * needs_domain + names.qualified(finalizer)
 
 
 def _violations_of_owners(owners: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str, str]]:
@@ -207,15 +211,22 @@ def _shown_owner(owner: dict[str, Any]) -> bytes:
     return msgspec.json.encode({field: owner[field] for field in _OWNER_FIELDS if field in owner})
 
 
-def _validate_name(resource: ServedResource, name: str) -> None:
+def _validate_name(resource: ServedResource, metadata: dict[str, Any]) -> None:
+    name, start = metadata.get("name", ""), metadata.get("generateName", "")
     if not name:
         cause = ("FieldValueRequired", "metadata.name", "Required value: name or generateName is required")
         raise invalid(resource.group, resource.kind, "", cause)
-    if "rbac" in resource.group:
-        return
-    if len(name) > 253 or not _SUBDOMAIN.match(name):
-        cause = ("FieldValueInvalid", "metadata.name", f'Invalid value: "{name}": {_SUBDOMAIN_RULE}')
-        raise invalid(resource.group, resource.kind, name, cause)
+    wrongs = _NAMES.get(resource.kind, names.subdomain)
+    # what comes behind a dash at the end makes it right
+    completed = re.sub(".-$", "a", start)
+    causes = [("generateName", start, each) for each in wrongs(completed)] if start else []
+    causes += [("name", name, each) for each in wrongs(name)]
+    if causes:
+        listed = (
+            ("FieldValueInvalid", f"metadata.{field}", f'Invalid value: "{bad}": {rule}')
+            for field, bad, rule in causes
+        )
+        raise invalid(resource.group, resource.kind, name, *listed)
 
 
 def prepare_for_update(resource: ServedResource, new: Content, old: Content) -> None:

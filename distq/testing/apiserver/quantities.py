@@ -16,6 +16,19 @@ _FINEST = Decimal("1e-9")
 
 def canonical(value: Any) -> str:
     """Return a text or number as the server writes it; raise ValueError where it is no quantity."""
+    exact, suffix = _parsed(value)
+    if suffix in _BINARY:
+        return _binary(exact)
+    return _decimal(exact) if suffix in _DECIMAL else _exponential(exact)
+
+
+def amount(value: Any) -> Decimal:
+    """Return the number that a quantity is; raise ValueError where it is none."""
+    return _parsed(value)[0]
+
+
+def _parsed(value: Any) -> tuple[Decimal, str]:
+    """Return the number that a quantity is, and the suffix that it is written with."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError(_RULE)
     parsed = _PATTERN.fullmatch(str(value))
@@ -23,10 +36,8 @@ def canonical(value: Any) -> str:
         raise ValueError(_RULE)
     number, suffix = Decimal(parsed[1]), parsed[2] or ""
     if suffix in _BINARY:
-        return _binary(number * 1024 ** _BINARY[suffix])
-    if suffix in _DECIMAL:
-        return _decimal(number.scaleb(_DECIMAL[suffix]))
-    return _exponential(number.scaleb(int(suffix[1:])))
+        return number * 1024 ** _BINARY[suffix], suffix
+    return number.scaleb(_DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:])), suffix
 
 
 def _binary(amount: Decimal) -> str:

@@ -126,7 +126,7 @@ def _left_out_if_empty(schema: Schema, name: str) -> bool:
 
 
 def _map(schema: Schema, value: dict[str, Any], place: _Place) -> dict[str, Any]:
-    empty = schema.get("default")
+    empty = "0" if schema.get(NAME) == "api.resource.Quantity" else schema.get("default")
     return {
         name: _value(schema, empty if each is None else each, place)
         if each is not None or empty is not None
@@ -184,9 +184,9 @@ def _bytes(value: Any, place: _Place) -> str:
 
 
 def _int_or_string(value: Any, place: _Place) -> Any:
-    if isinstance(value, str) or type(value) is int:
+    if isinstance(value, str) or (type(value) is int and -(2**31) <= value < 2**31):
         return value
-    shown = f" {value}" if isinstance(value, float) else ""
+    shown = f" {value}" if isinstance(value, int | float) and not isinstance(value, bool) else ""
     raise place.wrong(_word(value) + shown, "int32")
 
 

@@ -1,0 +1,49 @@
+"""Causes of a refusal in the server's words, as the rules of the built-in kinds yield them.
+
+Source: apimachinery pkg/util/validation/field.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from distq.testing.apiserver.names import Form
+from distq.testing.apiserver.schema_validation import Cause
+
+Fields = dict[str, Any]
+Rule = Callable[[Fields, str], Iterator[Cause]]
+"""Yields what is wrong with the fields of a type; the text is the path to them, with a dot behind it."""
+
+
+def required(path: str, detail: str = "") -> Cause:
+    """Return the cause that a value is missing."""
+    return "FieldValueRequired", path, f"Required value{': ' if detail else ''}{detail}"
+
+
+def wrong(path: str, value: Any, rule: str) -> Cause:
+    """Return the cause that a value breaks a rule."""
+    shown = value if isinstance(value, int) else msgspec.json.encode(value, order="sorted").decode()
+    return "FieldValueInvalid", path, f"Invalid value: {shown}: {rule}"
+
+
+def misformed(path: str, text: str, form: Form) -> Iterator[Cause]:
+    """Yield what is wrong with a text that is to be of a form."""
+    for rule in form(text):
+        yield wrong(path, text, rule)
+
+
+def unsupported(path: str, value: Any, supported: Sequence[str]) -> Iterator[Cause]:
+    """Yield the cause that a value is none of those that there are, if so."""
+    if value not in supported:
+        listed = ", ".join(f'"{each}"' for each in supported)
+        yield "FieldValueNotSupported", path, f'Unsupported value: "{value}": supported values: {listed}'
+
+
+def duplicates(paths_and_texts: Iterable[tuple[str, str]]) -> Iterator[Cause]:
+    """Yield a cause for each text that came before; empty ones are none."""
+    known: set[str] = set()
+    for path, text in paths_and_texts:
+        if text and text in known:
+            yield "FieldValueDuplicate", path, f'Duplicate value: "{text}"'
+        known.add(text)
