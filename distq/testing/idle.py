@@ -2,19 +2,16 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from distq.client.client import Client
 from distq.controller.controller import Controller
 from distq.controller.manager import Manager
 from distq.controller.watches import Every, ResourceWatch
 from distq.errors import ReconcileFailed
-from distq.informer.objects import key_of
 from distq.inspector import Inspector, QueueInfo
 from distq.inspector.info import ItemInfo, Listing
-from distq.redisio.connection import Connection
 from distq.redisio.records import UNROUTED
-from distq.redisio.stream_store import StreamStore, stream_records
 from distq.wording import counted, duration
 from distq.workqueue.interface import Park, Retry, Settlement
 
@@ -74,21 +71,11 @@ def failed_object(controller: Controller, inspector: Inspector, since: float) ->
     return None
 
 
-class Observer(NamedTuple):
-    """Where to look, and which epochs are those of earlier leaders."""
-
-    redis: Connection
-    client: Client
-    before: set[str]
-
-
-def what_remains(controller: Controller, observer: Observer) -> Iterator[str]:
-    """Yield, for people, why the controller is not idle."""
-    inspector = Inspector(observer.redis)
-    for watch in controller.watches:
-        if not isinstance(watch, Every):
-            for place in watch.namespaces or (None,):
-                yield from _behind(controller, watch, place, observer)
+def what_remains(
+    controller: Controller, inspector: Inspector, client: Client, before: set[str]
+) -> Iterator[str]:
+    """Yield, for people, why the controller is not idle; ``before``: epochs of earlier leaders."""
+    yield from _streams_behind(controller, inspector, client, before)
     for queue in inspector.queues(controller.queue.name):
         yield from _pending(queue, inspector)
 
@@ -121,34 +108,29 @@ def _describe(item: ItemInfo, now: float) -> str:
     return " ".join(parts)
 
 
-def _behind(
-    controller: Controller, watch: ResourceWatch, place: str | None, observer: Observer
+def _streams_behind(
+    controller: Controller, inspector: Inspector, client: Client, before: set[str]
 ) -> Iterator[str]:
-    """Yield what this run's leader has not yet handed over of a watch: the newest version, deletions."""
-    selected = {"label_selector": watch.label_selector, "field_selector": watch.field_selector}
-    # listed before all else, so that what comes meanwhile is not taken for gone
-    objects = [each["metadata"] for each in observer.client.list(watch.resource, place, **selected)]
-    newest = max((str(each["resourceVersion"]) for each in objects), key=_age, default="")
-    if not any(
-        stream.synced and stream.epoch not in observer.before and _age(stream.version or "") >= _age(newest)
-        for stream in Inspector(observer.redis).streams(controller.queue.name)
-        if (stream.resource, stream.namespace) == (watch.resource, place)
-    ):
-        yield f"{watch.resource} not handed over up to version {newest or 0}"
-        return
-    known = _known(observer.redis, controller.queue.name, watch.resource, place)
-    gone = known - {key_of(each) for each in objects}
-    yield from (f"deletion of {watch.resource} {each} not handed over" for each in sorted(gone)[:SHOWN])
+    """Yield the watches of which this run's leader has not yet committed the newest listed version."""
+    streams = inspector.streams(controller.queue.name)
+    for watch in controller.watches:
+        if isinstance(watch, Every):
+            continue
+        for namespace in watch.namespaces or (None,):
+            newest = _newest_version(client, watch, namespace)
+            if not any(
+                stream.synced and stream.epoch not in before and _age(stream.version or "") >= _age(newest)
+                for stream in streams
+                if (stream.resource, stream.namespace) == (watch.resource, namespace)
+            ):
+                yield f"{watch.resource} not handed over up to version {newest or 0}"
 
 
-def _known(redis: Connection, queue: str, resource: str, place: str | None) -> set[str]:
-    """Return the names of the objects of a watch that were handed over, and not their deletions."""
-    return {
-        name
-        for stream, record in stream_records(redis, queue).items()
-        if (record.about.get("resource"), record.about.get("namespace")) == (resource, place)
-        for name, _ in StreamStore(redis, queue, stream).known()
-    }
+def _newest_version(client: Client, watch: ResourceWatch, namespace: str | None) -> str:
+    objects = client.list(
+        watch.resource, namespace, label_selector=watch.label_selector, field_selector=watch.field_selector
+    )
+    return max((str(obj["metadata"]["resourceVersion"]) for obj in objects), key=_age, default="")
 
 
 def _age(version: str) -> tuple[int, str]:
