@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from distq.cli.help import command
-from distq.cli.look import inspector
+from distq.cli.look import inspector_of
 from distq.cli.options import with_settings
 from distq.config import Settings
 from distq.errors import ConfigError
 
 if TYPE_CHECKING:
-    from distq.dashboard.gate import Gate
+    from distq.dashboard.access_policy import AccessPolicy
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -82,15 +82,15 @@ def dashboard(*, settings: Settings, as_json: bool, bind: str, **choices: Any) -
     """Serve queues, items and workers as web pages: to this machine, or to who logs in."""
     from distq.dashboard import serve
 
-    gate = _gate(**choices)
+    policy = _policy(**choices)
     host, port = _split(bind)
-    gate.require_bindable(host)
-    eye = inspector(settings)
-    eye.queues()  # a Redis that refuses us is reported now, not by a page
-    serve(eye, gate, host=host, port=port)
+    policy.require_bindable(host)
+    inspector = inspector_of(settings)
+    inspector.queues()  # a Redis that refuses us is reported now, not by a page
+    serve(inspector, policy, host=host, port=port)
 
 
-def _gate(
+def _policy(
     *,
     actions: bool,
     read_only: bool,
@@ -101,12 +101,12 @@ def _gate(
     role: Any,
     allowed_host: Sequence[str],
     url_prefix: str,
-) -> "Gate":
-    from distq.dashboard.gate import Gate
+) -> "AccessPolicy":
+    from distq.dashboard.access_policy import AccessPolicy
     from distq.dashboard.proxies import parse_network
     from distq.dashboard.users import Users
 
-    return Gate(
+    return AccessPolicy(
         actions=actions,
         read_only=read_only,
         users=None if users is None else Users(users),

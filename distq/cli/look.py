@@ -55,7 +55,7 @@ _STREAMS = [
 ]
 
 
-def inspector(settings: Settings) -> "Inspector":
+def inspector_of(settings: Settings) -> "Inspector":
     """Return an Inspector on the Redis of these settings."""
     from distq.inspector import Inspector
     from distq.redisio.connection import Connection
@@ -101,20 +101,20 @@ def queues(
     since: float,
 ) -> None:
     """Show all queues, or one, in numbers."""
-    eye = inspector(settings)
+    inspector = inspector_of(settings)
     if history:
-        found = [require_queue(eye, queue)] if queue else eye.queues()
-        print_history(eye, [info.name for info in found], since, as_json=as_json)
+        found = [require_queue(inspector, queue)] if queue else inspector.queues()
+        print_history(inspector, [info.name for info in found], since, as_json=as_json)
         return
     while True:
-        found = [_existing(eye, queue)] if queue else eye.queues()
+        found = [_existing(inspector, queue)] if queue else inspector.queues()
         if watch and not as_json and sys.stdout.isatty():
             click.clear()
         if not found and not as_json:
             shared = "" if settings.prefix == Settings.prefix else f' of the prefix "{settings.prefix}"'
             note(f"no queues yet{shared}")
         else:
-            _print_queues(found, eye.now(), as_json)
+            _print_queues(found, inspector.now(), as_json)
         if not watch:
             _exit_if_broken(found)
             return
@@ -186,22 +186,22 @@ def items(
     **chosen: Any,
 ) -> None:
     """Show the items of QUEUE, or all about the one with KEY."""
-    eye = inspector(settings)
+    inspector = inspector_of(settings)
     if key is not None:
-        _print_item(eye, queue, key, as_json)
+        _print_item(inspector, queue, key, as_json)
         return
-    require_queue(eye, queue)
+    require_queue(inspector, queue)
     found: Iterator[ItemInfo]
     if all_items:
-        found = islice(eye.each_item(queue, **chosen), min(offset, sys.maxsize), None)
+        found = islice(inspector.each_item(queue, **chosen), min(offset, sys.maxsize), None)
     else:
-        found = iter(eye.items(queue, limit=limit, offset=offset, **chosen))
+        found = iter(inspector.items(queue, limit=limit, offset=offset, **chosen))
     tally = _Tally(found, None if all_items else limit)
     if as_json:
         for item in tally:
             print_json(item)
         return
-    now = eye.now()
+    now = inspector.now()
     rows = (item_row(item, now) for item in tally)
     if (first := next(rows, None)) is not None:
         print_table(ITEM_COLUMNS, chain([first], rows))
@@ -245,14 +245,14 @@ class _Tally:
         return f"{text}; there may be more: --limit, --offset, --all" if self._count == self._limit else text
 
 
-def _print_item(eye: "Inspector", queue: str, key: str, as_json: bool) -> None:
-    item = eye.item(queue, key)
+def _print_item(inspector: "Inspector", queue: str, key: str, as_json: bool) -> None:
+    item = inspector.item(queue, key)
     if item is None:
         raise click.ClickException(f'no item "{key}" in {queue}: neither pending, held nor dead.')
     if as_json:
         print_json(item)
         return
-    for name, value in _item_facts(item, eye.now()):
+    for name, value in _item_facts(item, inspector.now()):
         click.echo(f"{name:<8}  {value}")
 
 
@@ -290,8 +290,13 @@ def _item_facts(item: "ItemInfo", now: float) -> list[tuple[str, str]]:
 def remedy(item: "ItemInfo") -> str:
     """Return what makes a dead item go on; a change of its object does so, too."""
     if item.reason == UNMAPPED:
-        return f"mend the object, or the function and then: distq resync {item.queue}"
+        return remedy_of_unmapped(item.queue)
     return f"distq requeue {item.queue} {shlex.quote(escape(item.key))}"
+
+
+def remedy_of_unmapped(queue: str) -> str:
+    """Return what makes objects of a queue go on that no function could map."""
+    return f"mend the object, or the function and then: distq resync {queue}"
 
 
 @command("distq workers foos --json")
@@ -299,10 +304,10 @@ def remedy(item: "ItemInfo") -> str:
 @with_settings()
 def workers(*, settings: Settings, as_json: bool, queue: str | None) -> None:
     """Show the processes that work on all queues, or on one."""
-    eye = inspector(settings)
+    inspector = inspector_of(settings)
     if queue:
-        require_queue(eye, queue)
-    seen = eye.view(queue)
+        require_queue(inspector, queue)
+    seen = inspector.view(queue)
     found = [worker for each in seen.queues for worker in each.workers]
     if as_json:
         for worker in found:
@@ -333,10 +338,10 @@ def workers(*, settings: Settings, as_json: bool, queue: str | None) -> None:
 @with_settings()
 def leader(*, settings: Settings, as_json: bool, queue: str | None) -> None:
     """Show who watches which resources for all queues, or for one, and how far it is."""
-    eye = inspector(settings)
+    inspector = inspector_of(settings)
     if queue:
-        require_queue(eye, queue)
-    seen = eye.view(queue)
+        require_queue(inspector, queue)
+    seen = inspector.view(queue)
     found = [stream for each in seen.queues for stream in each.streams]
     if as_json:
         for stream in found:

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import fields
 from functools import cache
 from itertools import islice
-from typing import Any, get_args, get_type_hints
+from typing import Any, TextIO, get_args, get_type_hints
 
 import click
 
@@ -145,6 +145,13 @@ def _tell(text: str) -> None:
         click.echo(text, err=True)
 
 
+def lead_nowhere(stream: TextIO) -> None:
+    """Let what a stream still has to print, and what comes, go nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
 class OutputLost(click.ClickException):
     """A result that stdout did not take."""
 
@@ -160,7 +167,7 @@ def printing() -> Iterator[None]:
     except OSError as error:
         if error.errno not in _LOST:
             raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is still to be flushed
+        lead_nowhere(sys.stdout)
         if isinstance(error, BrokenPipeError):
             raise click.exceptions.Exit(0) from None
         why = str(error.strerror).lower()

@@ -29,14 +29,14 @@ _DURATIONS = ["waiting_p50", "waiting_p99", "working_p50", "working_p99"]
 _HEADERS = ["QUEUE", "NUMBER", "LEAST", "MOST", "LAST"]
 
 
-def print_history(eye: "Inspector", queues: Sequence[str], seconds: float, *, as_json: bool) -> None:
+def print_history(inspector: "Inspector", queues: Sequence[str], seconds: float, *, as_json: bool) -> None:
     """Print what queues looked like over so many seconds; exit 1 where one's history cannot be read."""
-    until = eye.now()
+    until = inspector.now()
     since, every = max(0.0, until - seconds), 10.0 if as_json or seconds <= _DAY else 300.0
     rows, unread = list[list[str]](), list[str]()
     for queue in queues:
         try:
-            found = eye.history(queue, since=since, until=until, every=every)
+            found = inspector.history(queue, since=since, until=until, every=every)
         except RedisRefused as error:
             note(f"no history of {queue}: {error}")
             unread.append(queue)

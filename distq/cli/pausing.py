@@ -10,7 +10,7 @@ import click
 
 from distq.cli.completion import complete_queue
 from distq.cli.help import command
-from distq.cli.look import inspector, require_queue
+from distq.cli.look import inspector_of, require_queue
 from distq.cli.options import with_settings
 from distq.cli.output import note, print_json
 from distq.cli.progress import POLL_INTERVAL, Progress
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 @with_settings()
 def pause(*, settings: Settings, as_json: bool, queue: str, wait: bool) -> None:
     """Let workers of QUEUE claim nothing more; what they hold is finished, adds are accepted."""
-    eye = inspector(settings)
-    require_queue(eye, queue)
-    eye.pause(queue)
+    inspector = inspector_of(settings)
+    require_queue(inspector, queue)
+    inspector.pause(queue)
     if wait:
         try:
-            _wait_until_idle(eye, queue)
+            _wait_until_idle(inspector, queue)
         except KeyboardInterrupt:
             note(f"not waiting any more; {queue} stays paused until: distq resume {queue}")
             raise
-    processing = require_queue(eye, queue).processing
+    processing = require_queue(inspector, queue).processing
     if as_json:
         print_json({"paused": True, "processing": processing})
     else:
@@ -47,21 +47,21 @@ def pause(*, settings: Settings, as_json: bool, queue: str, wait: bool) -> None:
 @with_settings()
 def resume(*, settings: Settings, as_json: bool, queue: str) -> None:
     """Let workers of QUEUE claim again."""
-    eye = inspector(settings)
-    require_queue(eye, queue)
-    was_paused = eye.resume(queue)
+    inspector = inspector_of(settings)
+    require_queue(inspector, queue)
+    was_paused = inspector.resume(queue)
     if as_json:
         print_json({"paused": False})
     else:
         click.echo("resumed" if was_paused else "was not paused")
 
 
-def _wait_until_idle(eye: "Inspector", queue: str) -> None:
+def _wait_until_idle(inspector: "Inspector", queue: str) -> None:
     """Return when nobody holds anything; exit 1 where somebody else resumes the queue meanwhile."""
     progress = Progress()
     try:
         while True:
-            info = require_queue(eye, queue)
+            info = require_queue(inspector, queue)
             if not info.paused:
                 raise click.ClickException(f"{queue} was resumed meanwhile: {info.processing} in progress.")
             progress.show(f"paused; {info.processing} in progress")

@@ -9,7 +9,6 @@ import os
 import signal
 import sys
 import threading
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from distq.cli.demo.command import demo
 from distq.cli.init.command import init
 from distq.cli.look import items, leader, queues, workers
 from distq.cli.manifests.command import manifests
-from distq.cli.output import escape, note, printing
+from distq.cli.output import escape, lead_nowhere, note, printing
 from distq.cli.pausing import pause, resume
 from distq.cli.repair import add, delete, park, requeue, resync
 from distq.cli.run import informer, run, worker
@@ -112,10 +111,10 @@ def run_program() -> None:
     except SystemExit as end:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)  # a second one is to end nothing that ends already
-        threading.Thread(target=_flush, daemon=True).start()  # a full pipe may hold it
         cut = threading.Timer(EXIT_TIME, _leave, [end.code])
         cut.daemon = True
         cut.start()
+        _flush()  # a full pipe may hold it, until it is cut
         raise
 
 
@@ -127,9 +126,14 @@ def _open_standard_streams() -> None:
 
 
 def _flush() -> None:
+    """Print what is left; what a stream does not take goes nowhere, or Python would end with status 120."""
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):  # its reader went away
+        try:
             stream.flush()
+        except OSError:
+            lead_nowhere(stream)
+        except ValueError:  # it is closed
+            pass
 
 
 def _leave(status: int) -> None:

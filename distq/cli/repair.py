@@ -9,7 +9,14 @@ import click
 
 from distq.cli.completion import complete_key, complete_queue
 from distq.cli.help import command
-from distq.cli.look import STATES, inspector, nobody_leads_since, remedy, require_queue
+from distq.cli.look import (
+    STATES,
+    inspector_of,
+    nobody_leads_since,
+    remedy,
+    remedy_of_unmapped,
+    require_queue,
+)
 from distq.cli.options import with_settings
 from distq.cli.output import escape, note, print_json
 from distq.cli.progress import POLL_INTERVAL, Progress, bar
@@ -71,17 +78,19 @@ def requeue(
     yes: bool,
 ) -> None:
     """Make delayed and dead items pending now, forgetting their failures."""
-    eye = inspector(settings)
+    inspector = inspector_of(settings)
     _check_choice(keys, state, match)
-    require_queue(eye, queue)
+    require_queue(inspector, queue)
     if keys:
-        _require_items(eye, queue, keys)
-        _refuse_unmapped(eye, queue, keys)
-    elif state and (count := eye.count(queue, state=state, match=match or "*")):
+        _require_items(inspector, queue, keys)
+        _refuse_unmapped(inspector, queue, keys)
+    elif state and (count := inspector.count(queue, state=state, match=match or "*")):
         _confirm(f"Requeue {_these(count, state, queue, match)}, forgetting their failures?", yes)
-        _report("requeued", _in_steps(eye, queue, "requeue", state=state, match=match, count=count), as_json)
+        _report(
+            "requeued", _in_steps(inspector, queue, "requeue", state=state, match=match, count=count), as_json
+        )
         return
-    _report("requeued", eye.requeue(queue, *keys, state=state, match=match), as_json)
+    _report("requeued", inspector.requeue(queue, *keys, state=state, match=match), as_json)
 
 
 @command("distq delete foos prod/web")
@@ -98,20 +107,22 @@ def delete(
     yes: bool,
 ) -> None:
     """Drop ready, delayed and dead items; of a processing one only what is pending."""
-    eye = inspector(settings)
+    inspector = inspector_of(settings)
     _check_choice(keys, state, match)
-    require_queue(eye, queue)
+    require_queue(inspector, queue)
     if state == "processing":
         raise click.ClickException("cannot delete processing items: their workers hold them.")
     if keys:
-        _require_items(eye, queue, keys)
-        _refuse_held(eye, queue, keys)
+        _require_items(inspector, queue, keys)
+        _refuse_held(inspector, queue, keys)
         _confirm(f"Delete {_named(keys, queue)}?", yes)
-    elif state and (count := eye.count(queue, state=state, match=match or "*")):
+    elif state and (count := inspector.count(queue, state=state, match=match or "*")):
         _confirm(f"Delete {_these(count, state, queue, match)}?", yes)
-        _report("deleted", _in_steps(eye, queue, "delete", state=state, match=match, count=count), as_json)
+        _report(
+            "deleted", _in_steps(inspector, queue, "delete", state=state, match=match, count=count), as_json
+        )
         return
-    _report("deleted", eye.delete(queue, *keys, state=state, match=match), as_json)
+    _report("deleted", inspector.delete(queue, *keys, state=state, match=match), as_json)
 
 
 @command('distq park foos prod/web --reason "waits for INC-7"')
@@ -130,28 +141,28 @@ def park(
     reason: str,
 ) -> None:
     """Move ready and delayed items to the dead, until an event or a requeue revives them; no time does."""
-    eye = inspector(settings)
+    inspector = inspector_of(settings)
     _check_choice(keys, state, match)
-    require_queue(eye, queue)
+    require_queue(inspector, queue)
     if state in {"processing", "dirty"}:
         raise click.ClickException(f"cannot park {state} items: their workers hold them.")
     if keys:
-        _require_items(eye, queue, keys)
-    elif state and (count := eye.count(queue, state=state, match=match or "*")):
+        _require_items(inspector, queue, keys)
+    elif state and (count := inspector.count(queue, state=state, match=match or "*")):
         _confirm(f"Park {_these(count, state, queue, match)}?", yes)
         _report(
             "parked",
-            _in_steps(eye, queue, "park", state=state, match=match, count=count, reason=reason),
+            _in_steps(inspector, queue, "park", state=state, match=match, count=count, reason=reason),
             as_json,
         )
         return
-    before = [item for key in keys if (item := eye.item(queue, key))]
+    before = [item for key in keys if (item := inspector.item(queue, key))]
     for item in before:
         if item.state == "processing":
             raise click.ClickException(f"cannot park {item.key}: {_holder(item)} is processing it.")
-    changed = eye.park(queue, *keys, state=state, match=match, reason=reason)
+    changed = inspector.park(queue, *keys, state=state, match=match, reason=reason)
     for item in before:
-        if item.state == "dead" and eye.item(queue, item.key) == item:
+        if item.state == "dead" and inspector.item(queue, item.key) == item:
             note(f"{escape(item.key)} is dead already ({item.reason}), and nothing but a change revives it.")
     _report("parked", changed, as_json)
 
@@ -170,17 +181,18 @@ def park(
 @with_settings()
 def resync(*, settings: Settings, as_json: bool, queue: str, yes: bool, wait: bool, timeout: float) -> None:
     """Make the leader list all that feeds a queue and enqueue it, at low priority."""
-    eye = inspector(settings)
-    require_queue(eye, queue)
-    fed_by = [stream.resource for stream in eye.streams(queue)]
+    inspector = inspector_of(settings)
+    require_queue(inspector, queue)
+    fed_by = [stream.resource for stream in inspector.streams(queue)]
     if not fed_by:
         raise click.ClickException(f"nothing to list: no informer feeds {queue}.")
     _confirm(f"List {', '.join(fed_by)} and enqueue every object in {queue}?", yes)
-    resynced = eye.resync(queue)
-    gone_since = nobody_leads_since(eye.streams(queue))
+    resynced = inspector.resync(queue)
+    gone_since = nobody_leads_since(inspector.streams(queue))
     if gone_since is not None and not as_json:
-        note(f"nobody leads since {age(eye.now() - gone_since)}: it begins when an informer of {queue} does")
-    listing = _wait_until_listed(eye, queue, resynced, timeout) if wait else []
+        since = age(inspector.now() - gone_since)
+        note(f"nobody leads since {since}: it begins when an informer of {queue} does")
+    listing = _wait_until_listed(inspector, queue, resynced, timeout) if wait else []
     if as_json:
         outcome = {"listed": resynced - len(listing)} if wait else {}
         gone = None if gone_since is None else rfc3339(gone_since)
@@ -191,12 +203,12 @@ def resync(*, settings: Settings, as_json: bool, queue: str, yes: bool, wait: bo
         raise click.ClickException(f"not listed within {timeout:g} s: {', '.join(listing)}. It goes on.")
 
 
-def _wait_until_listed(eye: "Inspector", queue: str, resynced: int, timeout: float) -> list[str]:
+def _wait_until_listed(inspector: "Inspector", queue: str, resynced: int, timeout: float) -> list[str]:
     """Return when all is listed, or what is not when time is up."""
     progress, until = Progress(), time.monotonic() + timeout
     try:
         while True:
-            streams = eye.streams(queue)
+            streams = inspector.streams(queue)
             listing = [stream.resource for stream in streams if stream.version is None]
             led = "" if nobody_leads_since(streams) is None else "; nobody leads"
             progress.show(f"{resynced - len(listing)} of {resynced} listed{led}")
@@ -211,7 +223,7 @@ def _wait_until_listed(eye: "Inspector", queue: str, resynced: int, timeout: flo
 
 
 def _in_steps(
-    eye: "Inspector",
+    inspector: "Inspector",
     queue: str,
     repair: "Repair",
     *,
@@ -224,11 +236,13 @@ def _in_steps(
     progress, chosen, changed, cursor = Progress(), 0, 0, 0
     try:
         while True:
-            step = eye.repair_some(
+            step = inspector.repair_some(
                 repair, queue, state=state, match=match or "*", cursor=cursor, reason=reason
             )
             chosen, changed = chosen + step.chosen, changed + step.changed
             if step.cursor is None:
+                if repair == "requeue" and state == "dead" and changed < chosen:
+                    _note_left(queue, chosen - changed)
                 return changed
             cursor = step.cursor
             progress.show(f"{repair}: {bar(chosen, max(count, chosen))}")
@@ -249,26 +263,33 @@ def _these(count: int, state: str, queue: str, match: str | None) -> str:
     return f"{counted(count, f'{state} item')} of {queue}{matching}"
 
 
+def _note_left(queue: str, count: int) -> None:
+    left = (
+        f"{counted(count, 'item')} {'was' if count == 1 else 'were'} left: changed meanwhile, or not mapped"
+    )
+    note(f"{left}: {remedy_of_unmapped(queue)}")
+
+
 def _named(keys: Sequence[str], queue: str) -> str:
     return f"{escape(keys[0]) if len(keys) == 1 else f'{len(keys)} items'} of {queue}"
 
 
-def _require_items(eye: "Inspector", queue: str, keys: Sequence[str]) -> None:
-    missing = [key for key in keys if eye.item(queue, key) is None]
+def _require_items(inspector: "Inspector", queue: str, keys: Sequence[str]) -> None:
+    missing = [key for key in keys if inspector.item(queue, key) is None]
     if missing:
         raise click.ClickException(f'no item "{missing[0]}" in {queue}: neither pending, held nor dead.')
 
 
-def _refuse_unmapped(eye: "Inspector", queue: str, keys: Sequence[str]) -> None:
+def _refuse_unmapped(inspector: "Inspector", queue: str, keys: Sequence[str]) -> None:
     for key in keys:
-        item = eye.item(queue, key)
+        item = inspector.item(queue, key)
         if item and item.reason == UNMAPPED:
             raise click.ClickException(f"cannot requeue {escape(key)}: it is no key. Instead {remedy(item)}")
 
 
-def _refuse_held(eye: "Inspector", queue: str, keys: Sequence[str]) -> None:
+def _refuse_held(inspector: "Inspector", queue: str, keys: Sequence[str]) -> None:
     for key in keys:
-        item = eye.item(queue, key)
+        item = inspector.item(queue, key)
         if item and item.state == "processing" and not item.dirty and item.due is None:
             raise click.ClickException(
                 f"cannot delete {key}: {_holder(item)} is processing it and nothing is pending."

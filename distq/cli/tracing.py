@@ -7,7 +7,7 @@ import click
 
 from distq.cli.durations import Duration
 from distq.cli.help import command
-from distq.cli.look import NO_QUEUE, inspector, require_queue
+from distq.cli.look import NO_QUEUE, inspector_of, require_queue
 from distq.cli.options import with_settings
 from distq.cli.output import escape, note, print_json
 from distq.config import Settings
@@ -38,19 +38,19 @@ def trace(
     *, settings: Settings, as_json: bool, words: Sequence[str], seconds: float, limit: int, match: str
 ) -> None:
     """Let QUEUE note what is done to it, or show what was done to all its items or to KEY."""
-    eye = inspector(settings)
+    inspector = inspector_of(settings)
     switch = words[0] if len(words) > 1 and words[0] in {"on", "off"} else None
     queue, *keys = words[1:] if switch else words
     if len(keys) > (0 if switch else 1):
         raise click.UsageError(f"Got unexpected extra argument ({keys[-1]})")
-    require_queue(eye, queue, _NOT_YET if switch == "on" else NO_QUEUE)
+    require_queue(inspector, queue, _NOT_YET if switch == "on" else NO_QUEUE)
     if switch == "on":
-        eye.trace_on(queue, seconds=seconds, limit=limit, match=match)
+        inspector.trace_on(queue, seconds=seconds, limit=limit, match=match)
     elif switch == "off":
-        eye.trace_off(queue)
+        inspector.trace_off(queue)
     else:
-        _show(eye.trace(queue, *keys, match=match), keys, as_json)
-    _tell(eye, queue, as_json=as_json and switch is not None)
+        _show(inspector.trace(queue, *keys, match=match), keys, as_json)
+    _tell(inspector, queue, as_json=as_json and switch is not None)
 
 
 def _show(events: "Iterable[TraceEvent]", keys: Sequence[str], as_json: bool) -> None:
@@ -70,12 +70,12 @@ def _print(event: "TraceEvent", as_json: bool) -> None:
     click.echo(escape(f"{rfc3339(event.at)}  {event.key or '-'}  {event.event}{by}{fence}"))
 
 
-def _tell(eye: "Inspector", queue: str, *, as_json: bool) -> None:
+def _tell(inspector: "Inspector", queue: str, *, as_json: bool) -> None:
     """Say until when the queue is traced: on stdout where a program switched it."""
-    until = eye.traced_until(queue)
+    until = inspector.traced_until(queue)
     if as_json:
         print_json({"traced_until": None if until is None else rfc3339(until)})
     elif until is None:
         note(f"{queue} is not traced; for ten minutes: distq trace on {queue}")
     else:
-        note(f"{queue} is traced for {age(until - eye.now())} more")
+        note(f"{queue} is traced for {age(until - inspector.now())} more")

@@ -18,7 +18,7 @@ _providers: list[MetricsProvider] = []
 """Who counts what this process drops: Clients are made anywhere, and a Manager has the metrics."""
 
 
-def measure(metrics: MetricsProvider) -> Callable[[], None]:
+def count_with(metrics: MetricsProvider) -> Callable[[], None]:
     """Count to this provider what events are dropped, until the function that is returned was called."""
     for how in HOW:
         metrics.count(EVENTS_DROPPED, (how,), 0)

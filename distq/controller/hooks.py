@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Self
 
+from distq.controller.event_queue import EventQueue, Message
 from distq.controller.functions import require_hook
-from distq.controller.mailbox import Mailbox, Message
 from distq.controller.shutdown import Shutdown
 from distq.controller.worker.event_loop import EventLoop
 from distq.errors import DistqError
@@ -32,12 +32,12 @@ class Hooks:
     """
 
     def __init__(
-        self, on_start: Hook | None, on_stop: Hook | None, event_loop: EventLoop, mailbox: Mailbox
+        self, on_start: Hook | None, on_stop: Hook | None, event_loop: EventLoop, event_queue: EventQueue
     ) -> None:
         self._on_start = on_start
         self._on_stop = on_stop
         self._event_loop = event_loop
-        self._mailbox = mailbox
+        self._event_queue = event_queue
         for name, hook in {"on_start": on_start, "on_stop": on_stop}.items():
             if hook is not None:
                 require_hook(name, hook)
@@ -57,8 +57,8 @@ class Hooks:
         """Call ``on_start``; return what it raised, or what came before its end."""
         if self._on_start is None:
             return None
-        call = _Call("on_start", self._on_start, self._loop, self._mailbox)
-        if (message := self._mailbox.next()) == "called":
+        call = _Call("on_start", self._on_start, self._loop, self._event_queue)
+        if (message := self._event_queue.next()) == "called":
             return call.error
         return message
 
@@ -70,11 +70,11 @@ class Hooks:
         if self._on_stop is None:
             return []
         errors = list[BaseException]()
-        call = _Call("on_stop", self._on_stop, self._loop, self._mailbox)
-        timer = threading.Timer(max(LEAST_STOP_TIME, shutdown.grace_left), self._mailbox.put, ["late"])
+        call = _Call("on_stop", self._on_stop, self._loop, self._event_queue)
+        timer = threading.Timer(max(LEAST_STOP_TIME, shutdown.grace_left), self._event_queue.put, ["late"])
         timer.daemon = True
         timer.start()
-        while (message := self._mailbox.next()) != "called":
+        while (message := self._event_queue.next()) != "called":
             if isinstance(message, BaseException):
                 errors.append(message)
             elif message == "late" or (isinstance(message, signal.Signals) and shutdown.hurry()):
@@ -87,12 +87,14 @@ class Hooks:
 class _Call:
     """One call of a hook, which ends with a message."""
 
-    def __init__(self, name: str, hook: Hook, loop: asyncio.AbstractEventLoop, mailbox: Mailbox) -> None:
+    def __init__(
+        self, name: str, hook: Hook, loop: asyncio.AbstractEventLoop, event_queue: EventQueue
+    ) -> None:
         self.error: BaseException | None = None
         self._name = name
         self._hook = hook
         self._loop = loop
-        self._mailbox = mailbox
+        self._event_queue = event_queue
         threading.Thread(target=self._run, name=f"distq-{name}", daemon=True).start()
 
     def _run(self) -> None:
@@ -104,7 +106,7 @@ class _Call:
             self.error = error
             if isinstance(error, DistqError):  # the Manager shows one without its frames
                 _logger.error("%s failed", self._name, exc_info=error)
-        self._mailbox.put("called")
+        self._event_queue.put("called")
 
 
 async def _wait_for(answer: Awaitable[object]) -> None:

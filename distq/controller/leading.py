@@ -17,7 +17,7 @@ from distq.config import Settings
 from distq.controller.controller import Controller
 from distq.controller.entrance import Entrance
 from distq.controller.feed import Feed
-from distq.controller.redis_reach import LOOK_EVERY, RedisReach
+from distq.controller.redis_health_probe import LOOK_EVERY, RedisHealthProbe
 from distq.controller.stream.catching_up import CatchingUp, must_be_in_step
 from distq.controller.stream.source_config import SourceConfig
 from distq.controller.stream.sources import share_list_watches, sources
@@ -84,7 +84,7 @@ class Candidate:
         )
         self._stop = threading.Event()
         self._candidacy = _Candidacy()
-        self._reach = RedisReach(self._queues())
+        self._redis_probe = RedisHealthProbe(self._queues())
         self._lost = False
         self._entered = threading.Event()
         self._thread = threading.Thread(target=self._run, name="distq-election", daemon=True)
@@ -184,7 +184,7 @@ class Candidate:
 
     def _wait_for_redis(self) -> None:
         lasted = 0.0
-        while (silence := self._reach.silence) and not self._stop.wait(CHECK_EVERY):
+        while (silence := self._redis_probe.silence) and not self._stop.wait(CHECK_EVERY):
             lasted = silence
         if not self._stop.is_set():
             _logger.info("%s: Redis answers again after %s", self._lock.describe(), duration(lasted))
@@ -193,15 +193,15 @@ class Candidate:
         """Look each second whether Redis answers, and withdraw from the election where it does not."""
         lease = self._settings.lease_duration
         while self._thread.is_alive() and not self._stop.wait(LOOK_EVERY):
-            self._reach.look()
-            candidacy, silence = self._candidacy, self._reach.silence
+            self._redis_probe.look()
+            candidacy, silence = self._candidacy, self._redis_probe.silence
             if candidacy.withdrawn or silence <= (PATIENCE * lease if self.is_leader() else lease):
                 continue
             name, lasts = self._lock.describe(), duration(silence)
             _logger.warning("%s: no Redis answers for %s: left to others until one does", name, lasts)
             candidacy.withdrawn = True
             candidacy.resign.set()  # the streams reach nothing that they could leave in order
-        self._reach.close()
+        self._redis_probe.close()
 
     def _queues(self) -> list[Queue]:
         return [each.queue for each in self._controllers if isinstance(each.queue, Queue)]

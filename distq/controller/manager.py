@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from distq.config import Settings, lease_name
 from distq.controller.controller import Controller, purpose_of, reconciled_resource
+from distq.controller.event_queue import EventQueue, Message
 from distq.controller.hooks import Hook, Hooks
-from distq.controller.mailbox import Mailbox, Message
 from distq.controller.process_health import ProcessHealth
 from distq.controller.recorded_events import FailureEvents, counting_drops, flush_events
 from distq.controller.shutdown import Shutdown
@@ -95,9 +95,9 @@ class Manager:
             )
         self._dispatchers: list[Dispatcher] = []
         self._candidate: Candidate | None = None
-        self._mailbox = Mailbox()
+        self._event_queue = EventQueue()
         self._event_loop = EventLoop()
-        self._hooks = Hooks(on_start, on_stop, self._event_loop, self._mailbox)
+        self._hooks = Hooks(on_start, on_stop, self._event_loop, self._event_queue)
         self._started = False
         self._require_controllers()
 
@@ -117,7 +117,7 @@ class Manager:
         self._prepare(informer=informer, workers=workers)
         errors: list[BaseException] = []
         with (
-            self._mailbox.receiving_signals(),
+            self._event_queue.receiving_signals(),
             self._health.serving(self._metrics, self._settings.http_address),
             counting_drops(self._metrics),
             self._cached_reads(),
@@ -138,7 +138,7 @@ class Manager:
 
     def stop(self) -> None:
         """End ``run`` gracefully; return at once. Safe from any thread."""
-        self._mailbox.put("stop")
+        self._event_queue.put("stop")
 
     def is_leader(self) -> bool:
         """Return whether this process holds the lease."""
@@ -174,7 +174,7 @@ class Manager:
                     metrics=self._metrics,
                     spans=self._spans,
                     event_loop=self._event_loop,
-                    on_failure=self._mailbox.put,
+                    on_failure=self._event_queue.put,
                     on_settled=self._on_settled(controller),
                 )
                 for controller in self._controllers
@@ -190,7 +190,7 @@ class Manager:
                 settings=self._settings,
                 metrics=self._metrics,
                 spans=self._spans,
-                on_failure=self._mailbox.put,
+                on_failure=self._event_queue.put,
             )
         self._health = ProcessHealth(
             connection=self._connection if in_redis else None,
@@ -215,7 +215,7 @@ class Manager:
             queue_in_redis.bind(self._connection)
         if self._metrics is not None:
             for controller in self._controllers:
-                controller.queue.measure(self._metrics)
+                controller.queue.set_metrics_provider(self._metrics)
         return in_redis
 
     def _say_purposes(self, lease: str) -> None:
@@ -261,7 +261,7 @@ class Manager:
         if self._dispatchers:
             report.start()
         looks = 0
-        while reason is None and (reason := self._mailbox.next_within(_LOOK_EVERY)) is None:
+        while reason is None and (reason := self._event_queue.next_within(_LOOK_EVERY)) is None:
             stall = self._health.stall()
             looks = looks + 1 if stall else 0
             if looks == _LOOKS_AT_A_STALL:
@@ -277,7 +277,7 @@ class Manager:
         until = time.monotonic() + _TERM_BEGINS_WITHIN
         reason = None
         while reason is None and time.monotonic() < until and self._keeps_workers_waiting():
-            reason = self._mailbox.next_within(_TERM_LOOK)
+            reason = self._event_queue.next_within(_TERM_LOOK)
         return reason
 
     def _keeps_workers_waiting(self) -> bool:
@@ -318,7 +318,7 @@ class Manager:
         _logger.info("%s: no new work; %d in progress", why, shutdown.in_progress)
         shutdown.begin(self._settings.grace_period)
         while not shutdown.is_over():
-            message = self._mailbox.next_within(_SHUTDOWN_SLEEP)
+            message = self._event_queue.next_within(_SHUTDOWN_SLEEP)
             if isinstance(message, signal.Signals):
                 if shutdown.hurry():
                     _logger.warning("%s again: not waiting any longer", message.name)

@@ -74,7 +74,7 @@ def counting_drops(metrics: MetricsProvider | None) -> Iterator[None]:
     except ConfigError:  # without the extra kubernetes nobody records any
         yield
         return
-    ended = event_drops.measure(metrics)
+    ended = event_drops.count_with(metrics)
     try:
         yield
     finally:

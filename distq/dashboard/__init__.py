@@ -4,11 +4,14 @@ rq-dashboard gives URLs; what they show comes from an Inspector alone, and no co
 Without a login it is only reachable from its own machine.
 """
 
+import warnings
+from typing import Any
+
 from distq.errors import ConfigError
 
 try:
+    from distq.dashboard.access_policy import AccessPolicy
     from distq.dashboard.app import create_app
-    from distq.dashboard.gate import Gate
     from distq.dashboard.server import create_server, serve
 except ModuleNotFoundError as missing:
     if str(missing.name).startswith("distq"):
@@ -17,4 +20,12 @@ except ModuleNotFoundError as missing:
         f'no dashboard: no module "{missing.name}". Run pip install "distq[dashboard]".'
     ) from missing
 
-__all__ = ["Gate", "create_app", "create_server", "serve"]
+__all__ = ["AccessPolicy", "create_app", "create_server", "serve"]
+
+
+def __getattr__(name: str) -> Any:
+    """Answer to the old name of AccessPolicy, for one version."""
+    if name == "Gate":
+        warnings.warn("Gate is AccessPolicy now.", DeprecationWarning, stacklevel=2)
+        return AccessPolicy
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

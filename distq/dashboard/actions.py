@@ -16,10 +16,11 @@ from flask.typing import ResponseReturnValue
 from distq.clock import SYSTEM_CLOCK, Clock
 from distq.dashboard.audit import audit
 from distq.dashboard.logins import Logins, tell
-from distq.dashboard.onward import here, local_path
+from distq.dashboard.redirect_target import here, local_path
 from distq.errors import ConfigError, DistqError
 from distq.inspector import Inspector, Listing, Repair
 from distq.inspector.view import glob_of
+from distq.redisio.records import UNMAPPED
 from distq.wording import counted, duration
 
 STEP_SECONDS = 2.0
@@ -138,8 +139,18 @@ class Actions:
         facts = {"action": repair, "queue": done.queue, "chosen": done.seen, "changed": done.changed}
         which = f": {', '.join(map(_short, done.keys[:10]))}" if len(done.keys) > 1 else ""
         audit(f"{repair} {done}: {done.changed} of {done.seen} changed{which}", **facts)
-        tell(_outcome(repair, done), refused=not done.changed)
+        tell(self._unmapped(done) or _outcome(repair, done), refused=not done.changed)
         return None
+
+    def _unmapped(self, done: Chosen) -> str:
+        """Say what helps where the one item that was chosen stays, since its name is no key; else nothing."""
+        if done.changed or len(done.keys) != 1:
+            return ""
+        item = self._inspector.item(done.queue, done.keys[0])
+        if item is None or item.reason != UNMAPPED:
+            return ""
+        key, helps = _short(item.key), _helps("the object", done.queue)
+        return f"Nothing was changed: {key} could not be mapped: {helps}."
 
     def _repair_keys(self, repair: Repair, chosen: Chosen) -> int:
         if repair == "park":
@@ -250,7 +261,16 @@ def _outcome(repair: Repair, done: Chosen) -> str:
     items = "item" if done.changed == 1 else "items"
     text = f"{_DONE[repair]} {done.changed:,} {items}"
     others = done.seen - done.changed
-    return f"{text}; {others:,} more had changed meanwhile." if others > 0 else f"{text}."
+    if others <= 0:
+        return f"{text}."
+    # which of them a requeue leaves dead is not asked: there may be any number
+    unmapped = repair == "requeue" and done.state == "dead"
+    why = f", or could not be mapped: {_helps('these objects', done.queue)}" if unmapped else ""
+    return f"{text}; {others:,} more had changed meanwhile{why}."
+
+
+def _helps(objects: str, queue: str) -> str:
+    return f"mend {objects}, or the function and then resync {queue}"
 
 
 def _back(queue: str) -> str:

@@ -14,9 +14,9 @@ from werkzeug.exceptions import HTTPException
 from werkzeug.routing import IntegerConverter
 
 from distq.dashboard import wording
+from distq.dashboard.access_policy import AccessPolicy
 from distq.dashboard.actions import Actions
 from distq.dashboard.attempts import Attempts
-from distq.dashboard.gate import Gate
 from distq.dashboard.known_browsers import KnownBrowsers
 from distq.dashboard.login_pages import LoginPages
 from distq.dashboard.logins import Logins
@@ -47,12 +47,12 @@ class _ShortNumber(IntegerConverter):
     regex = r"[0-9]{1,9}"  # so that no number in a URL is too long for int()
 
 
-def create_app(inspector: Inspector, gate: Gate | None = None) -> Flask:
-    """Return the dashboard as a WSGI application, for whom ``gate`` lets in: without it all may look.
+def create_app(inspector: Inspector, policy: AccessPolicy | None = None) -> Flask:
+    """Return the dashboard as a WSGI application, for whom ``policy`` lets in: without it all may look.
 
     Raises ConfigError where the installed rq-dashboard lacks an endpoint that shows something.
     """
-    gate = gate or Gate()
+    policy = policy or AccessPolicy()
     app = Flask(__name__, static_folder=None)
     app.url_map.converters["int"] = _ShortNumber
     pages = WebPages(inspector)
@@ -60,12 +60,12 @@ def create_app(inspector: Inspector, gate: Gate | None = None) -> Flask:
     app.register_blueprint(pages.blueprint())
     wording.teach(app)
     app.context_processor(about)
-    protect(app, gate)
-    logins = Logins(gate, inspector)
+    protect(app, policy)
+    logins = Logins(policy, inspector)
     logins.install(app)
-    LoginPages(gate, logins, Attempts(), KnownBrowsers(app, gate)).install(app)
+    LoginPages(policy, logins, Attempts(), KnownBrowsers(app, policy)).install(app)
     Actions(inspector, logins).install(app)
-    app.wsgi_app = Proxies(app.wsgi_app, gate.trusted_proxies, gate.trusted_header)  # type: ignore[method-assign]  # Flask's way
+    app.wsgi_app = Proxies(app.wsgi_app, policy.trusted_proxies, policy.trusted_header)  # type: ignore[method-assign]  # Flask's way
     app.register_error_handler(HTTPException, _http_error)
     app.register_error_handler(DistqError, _distq_error)
     return app

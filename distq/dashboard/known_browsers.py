@@ -9,7 +9,7 @@ import secrets
 
 from flask import Flask, Response, request
 
-from distq.dashboard.gate import Gate
+from distq.dashboard.access_policy import AccessPolicy
 
 REMEMBERED = 90 * 86_400
 """Seconds from the last login in a browser until it is nobody's."""
@@ -18,16 +18,16 @@ REMEMBERED = 90 * 86_400
 class KnownBrowsers:
     """Knows browsers by the dashboard's secret: another one at the next start forgets them all."""
 
-    def __init__(self, app: Flask, gate: Gate) -> None:
+    def __init__(self, app: Flask, policy: AccessPolicy) -> None:
         self._app = app
-        self._gate = gate
+        self._policy = policy
 
     def of(self, name: str) -> str:
         """Return what stands for the browser that asks, where this name logged in there; "" elsewhere.
 
         And for who is no user any more: whoever had kept many such cookies could try, and cost, without end.
         """
-        if self._gate.users is None or self._gate.users.person(name) is None:
+        if self._policy.users is None or self._policy.users.person(name) is None:
             return ""
         browser, _, signature = request.cookies.get(self._cookie(), "").partition(".")
         return browser if hmac.compare_digest(signature.encode(), self._signature(name, browser)) else ""
@@ -39,7 +39,7 @@ class KnownBrowsers:
             self._cookie(),
             f"{browser}.{self._signature(name, browser).decode()}",
             max_age=REMEMBERED,
-            path=self._gate.url_prefix or "/",
+            path=self._policy.url_prefix or "/",
             secure=request.is_secure,
             httponly=True,
             samesite="Strict",
@@ -50,4 +50,4 @@ class KnownBrowsers:
 
     def _signature(self, name: str, browser: str) -> bytes:
         text = f"known browser\0{name}\0{browser}"
-        return hmac.new(self._gate.secret, text.encode(), hashlib.sha256).hexdigest().encode()
+        return hmac.new(self._policy.secret, text.encode(), hashlib.sha256).hexdigest().encode()

@@ -5,12 +5,12 @@ import math
 from flask import Flask, abort, g, make_response, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
+from distq.dashboard.access_policy import AccessPolicy
 from distq.dashboard.attempts import Attempts
 from distq.dashboard.audit import audit
-from distq.dashboard.gate import Gate
 from distq.dashboard.known_browsers import KnownBrowsers
 from distq.dashboard.logins import Logins
-from distq.dashboard.onward import local_path
+from distq.dashboard.redirect_target import local_path
 from distq.dashboard.users import is_name
 from distq.errors import RedisError
 
@@ -18,8 +18,10 @@ from distq.errors import RedisError
 class LoginPages:
     """Lets people in by a password, not too often wrong, and out again."""
 
-    def __init__(self, gate: Gate, logins: Logins, attempts: Attempts, known: KnownBrowsers) -> None:
-        self._gate = gate
+    def __init__(
+        self, policy: AccessPolicy, logins: Logins, attempts: Attempts, known: KnownBrowsers
+    ) -> None:
+        self._policy = policy
         self._logins = logins
         self._attempts = attempts
         self._known = known
@@ -31,27 +33,27 @@ class LoginPages:
 
     def log_in(self) -> ResponseReturnValue:
         """Show the form, or take it: then lead to where the person wanted to go."""
-        if self._gate.users is None or not self._gate.asks_for_passwords:
+        if self._policy.users is None or not self._policy.asks_for_passwords:
             abort(404, "nobody logs in here.")
-        onward = local_path(request.values.get("next")) or url_for("rq_dashboard.queues_overview")
+        target = local_path(request.values.get("next")) or url_for("rq_dashboard.queues_overview")
         if request.method != "POST":
-            return redirect(onward) if "person" in g else _form(onward)
+            return redirect(target) if "person" in g else _form(target)
         name, password = request.form.get("name", ""), request.form.get("password", "")
         whose = name if is_name(name) else ""
         trying = request.remote_addr or "", whose, self._known.of(whose)
         if wait := self._attempts.take(*trying):
-            answer = make_response(_form(onward, f"Too many tries. Wait {math.ceil(wait)} seconds."), 429)
+            answer = make_response(_form(target, f"Too many tries. Wait {math.ceil(wait)} seconds."), 429)
             answer.headers["Retry-After"] = str(math.ceil(wait))
             return answer
-        person = self._gate.users.check(name, password) if is_name(name) else None
+        person = self._policy.users.check(name, password) if is_name(name) else None
         if person is None:
-            known = name if self._gate.users.person(name) else "an unknown name"  # it may be a password
+            known = name if self._policy.users.person(name) else "an unknown name"  # it may be a password
             audit(f"login refused, as {known}")
-            return _form(onward, "Name or password is wrong."), 403
+            return _form(target, "Name or password is wrong."), 403
         self._attempts.succeeded(*trying)
-        self._logins.begin(person, self._gate.users.mark(person.name))
+        self._logins.begin(person, self._policy.users.mark(person.name))
         audit("logged in")
-        answer = make_response(redirect(onward, 303))
+        answer = make_response(redirect(target, 303))
         self._known.remember(answer, person.name)
         return answer
 
@@ -65,5 +67,5 @@ class LoginPages:
         return redirect(url_for("rq_dashboard.queues_overview"), 303)
 
 
-def _form(onward: str, refusal: str = "") -> str:
-    return render_template("distq/login.html", next=onward, refusal=refusal)
+def _form(target: str, refusal: str = "") -> str:
+    return render_template("distq/login.html", next=target, refusal=refusal)

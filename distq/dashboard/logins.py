@@ -14,9 +14,9 @@ from flask import Flask, Response, abort, flash, g, redirect, request, session, 
 from flask.sessions import SecureCookieSessionInterface
 from flask.typing import ResponseReturnValue
 
-from distq.dashboard.gate import Gate
-from distq.dashboard.onward import here
+from distq.dashboard.access_policy import AccessPolicy
 from distq.dashboard.proxies import NAMED
+from distq.dashboard.redirect_target import here
 from distq.dashboard.security import LARGEST_BODY, LARGEST_FORM
 from distq.dashboard.users import Person
 from distq.inspector import Inspector
@@ -54,18 +54,18 @@ class Cookie(SecureCookieSessionInterface):
 class Logins:
     """The logins of people: begins and ends them, and turns away who has none where one is needed."""
 
-    def __init__(self, gate: Gate, inspector: Inspector) -> None:
-        self._gate = gate
+    def __init__(self, policy: AccessPolicy, inspector: Inspector) -> None:
+        self._policy = policy
         self._inspector = inspector
 
     def install(self, app: Flask) -> None:
         """Ask everybody who they are before anything else is done for them."""
-        app.secret_key = self._gate.secret
-        app.session_interface = Cookie(self._gate.secret)
+        app.secret_key = self._policy.secret
+        app.session_interface = Cookie(self._policy.secret)
         app.config.update(
             SESSION_COOKIE_HTTPONLY=True,
             SESSION_COOKIE_SAMESITE="Strict",
-            SESSION_COOKIE_PATH=self._gate.url_prefix or "/",
+            SESSION_COOKIE_PATH=self._policy.url_prefix or "/",
             PERMANENT_SESSION_LIFETIME=timedelta(seconds=LIFETIME),
         )
         app.before_request(self._come_back)
@@ -78,11 +78,11 @@ class Logins:
     def may_repair(self) -> bool:
         """Return whether who asks may change anything."""
         person: Person | None = g.get("person")
-        return person is not None and self._gate.may_repair(person)
+        return person is not None and self._policy.may_repair(person)
 
     def refuse_repair(self) -> NoReturn:
         """Answer that who asks may change nothing, and what would let them."""
-        abort(403, f"{self._gate.why_no_repairs()} Nothing was changed.")
+        abort(403, f"{self._policy.why_no_repairs()} Nothing was changed.")
 
     def begin(self, person: Person, mark: str) -> None:
         """Log somebody in, whose line has this mark; what the browser had before is void."""
@@ -118,7 +118,7 @@ class Logins:
             return None
         if request.endpoint in _OPEN:
             return None
-        if not self._gate.asks_for_passwords:
+        if not self._policy.asks_for_passwords:
             abort(403, "nobody whom this dashboard knows. Come by the proxy that says who you are.")
         is_page = request.headers.get("Sec-Fetch-Dest", "document") == "document"
         if request.method not in _SAFE or not is_page or "X-Live" in request.headers:
@@ -126,20 +126,20 @@ class Logins:
         return redirect(url_for("login", next=here()))
 
     def _who(self) -> Person | None:
-        gate = self._gate
-        if not gate.has_login:
-            return gate.anybody()
+        policy = self._policy
+        if not policy.has_login:
+            return policy.anybody()
         if (named := request.environ.get(NAMED)) is not None:
-            return gate.named_by_proxy(named)
-        if gate.users is None or "id" not in session:
+            return policy.named_by_proxy(named)
+        if policy.users is None or "id" not in session:
             return None
         name = str(session.get("name", ""))
-        if session.get("mark") != gate.users.mark(name):
+        if session.get("mark") != policy.users.mark(name):
             return None
         if request.endpoint != "logout" and session["id"] in self._ended():
             session.clear()  # a page to log in would sign it anew: it would outlive what is remembered
             return None
-        return gate.users.person(name)
+        return policy.users.person(name)
 
     def _refuse_large_forms(self) -> None:
         """Refuse a form by its length before it is parsed: a MiB of fields keeps a core busy for 0.5 s."""

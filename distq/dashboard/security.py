@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from flask import Flask, Response, abort, request
 
-from distq.dashboard.gate import Gate
+from distq.dashboard.access_policy import AccessPolicy
 
 LARGEST_BODY = 1024 * 1024
 """Bytes of a repair: a page of the longest keys, all of them selected, takes 600 KiB."""
@@ -31,20 +31,20 @@ _HEADERS = {
 }
 
 
-def protect(app: Flask, gate: Gate) -> None:
+def protect(app: Flask, policy: AccessPolicy) -> None:
     """Check host and size of every request and send the security headers with every answer."""
     app.config.update(MAX_CONTENT_LENGTH=LARGEST_BODY, MAX_FORM_MEMORY_SIZE=LARGEST_BODY)
-    app.before_request(lambda: _check_host(gate))
+    app.before_request(lambda: _check_host(policy))
     app.after_request(_add_headers)
 
 
-def _check_host(gate: Gate) -> None:
+def _check_host(policy: AccessPolicy) -> None:
     """Refuse names that merely resolve to this machine: another site's script may use one (DNS rebinding)."""
     try:
         hostname = urlsplit(f"//{request.host}").hostname or ""
     except ValueError:
         hostname = ""
-    if not gate.answers_to(hostname):
+    if not policy.answers_to(hostname):
         abort(
             421,
             "the dashboard answers to localhost only, unless an allowed host is given. Use a port-forward.",

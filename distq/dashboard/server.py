@@ -10,8 +10,8 @@ import waitress
 from waitress.channel import HTTPChannel
 from waitress.server import BaseWSGIServer
 
+from distq.dashboard.access_policy import AccessPolicy
 from distq.dashboard.app import create_app
-from distq.dashboard.gate import Gate
 from distq.dashboard.security import LARGEST_BODY
 from distq.errors import ConfigError
 from distq.inspector import Inspector
@@ -34,20 +34,20 @@ class _Channel(HTTPChannel):  # type: ignore[misc]  # waitress has no types
 
 
 def create_server(
-    inspector: Inspector, gate: Gate | None = None, *, host: str = "127.0.0.1", port: int = 9181
+    inspector: Inspector, policy: AccessPolicy | None = None, *, host: str = "127.0.0.1", port: int = 9181
 ) -> BaseWSGIServer:
     """Listen on an address; port 0 takes a free one. Call its ``run()`` to serve.
 
     Raises ConfigError for an address other than loopback where nobody has to log in.
     """
-    gate = gate or Gate()
-    gate.require_bindable(host)
+    policy = policy or AccessPolicy()
+    policy.require_bindable(host)
     server = waitress.create_server(
-        create_app(inspector, gate),
+        create_app(inspector, policy),
         sockets=[_listen(host, port)],
         threads=8,
         ident=None,
-        url_prefix=gate.url_prefix,
+        url_prefix=policy.url_prefix,
         clear_untrusted_proxy_headers=False,  # the application does, by network and not by one address
         max_request_header_size=32768,  # an id of the longest key takes 3 KiB
         max_request_body_size=LARGEST_BODY,
@@ -60,14 +60,14 @@ def create_server(
 
 
 def serve(
-    inspector: Inspector, gate: Gate | None = None, *, host: str = "127.0.0.1", port: int = 9181
+    inspector: Inspector, policy: AccessPolicy | None = None, *, host: str = "127.0.0.1", port: int = 9181
 ) -> None:
     """Serve the dashboard from the main thread and log its URL; return at SIGTERM.
 
     Raises KeyboardInterrupt at Ctrl-C.
     """
-    gate = gate or Gate()
-    server = create_server(inspector, gate, host=host, port=port)
+    policy = policy or AccessPolicy()
+    server = create_server(inspector, policy, host=host, port=port)
     shown = f"[{host}]" if ":" in host else host
     received: list[int] = []
 
@@ -78,8 +78,8 @@ def serve(
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         with suppress(SystemExit):
-            url = f"http://{shown}:{server.effective_port}{gate.url_prefix}/"
-            logger.info("%s  (%s)", url, gate)
+            url = f"http://{shown}:{server.effective_port}{policy.url_prefix}/"
+            logger.info("%s  (%s)", url, policy)
             server.run()
     finally:
         for channel in list(server.active_channels.values()):  # which waitress leaves open

@@ -234,13 +234,13 @@ class Inspector:
         if repair == "delete":
             _refuse_to_delete(state)
         store = self._existing(queue)
-        onward, found = run(self._redis, queue_reads.scan_state(store, state, cursor, match))
+        next_cursor, found = run(self._redis, queue_reads.scan_state(store, state, cursor, match))
         items = list(dict.fromkeys(found))  # a scan may name one twice
         if repair == "park":
             changed = store.park(items, reason)
         else:
             changed = (store.requeue if repair == "requeue" else store.delete)(items, state=state)
-        return RepairStep(len(items), changed, onward)
+        return RepairStep(len(items), changed, next_cursor)
 
     def pause(self, queue: str) -> bool:
         """Stop claims until ``resume``; return False where they were stopped already.

@@ -13,7 +13,7 @@ from distq.redisio.trace import TracedCall
 from distq.wording import counted, duration
 
 
-class _Said(NamedTuple):
+class _TimelineEntry(NamedTuple):
     """What happened to an item, or to the queue; by which session, and under which fence."""
 
     item: bytes | None
@@ -70,20 +70,20 @@ class _Story:
         self._claims: dict[bytes, int] = {}
         """Fences of what is held."""
 
-    def of(self, entry: TracedCall) -> Iterator[_Said]:
+    def of(self, entry: TracedCall) -> Iterator[_TimelineEntry]:
         """Tell what one call did."""
         for item, session, how in entry.taken_back:
             fence = self._claims.pop(item, None)
             held = f" after {_since(fence, entry)}" if fence else ""
-            yield _Said(item, "taken back", f"taken back{held}, {how}", session, fence)
+            yield _TimelineEntry(item, "taken back", f"taken back{held}, {how}", session, fence)
             if how != "parked":
                 self._priorities.setdefault(item, None)
         if not entry.script:
-            yield _Said(None, "queue", "an entry of another version of distq")
+            yield _TimelineEntry(None, "queue", "an entry of another version of distq")
             self._claims.clear()
             self._priorities.clear()
         elif entry.cut:
-            yield _Said(None, "queue", f"{entry.script}: an entry of {entry.cut} bytes was cut")
+            yield _TimelineEntry(None, "queue", f"{entry.script}: an entry of {entry.cut} bytes was cut")
             self._claims.clear()
             self._priorities.clear()
         elif entry.script == "turn":
@@ -97,21 +97,21 @@ class _Story:
         elif entry.script == "forgive":
             for item in entry.inputs["held"][::2]:
                 session = _number(entry.inputs["session"])
-                yield _Said(item, "forgiven", "its worker lives, so no crash counts", session)
+                yield _TimelineEntry(item, "forgiven", "its worker lives, so no crash counts", session)
         elif entry.script in _OF_SESSIONS and entry.reply:
             words = entry.reply if entry.script == "open" else entry.inputs["session"]
-            yield _Said(None, "queue", _OF_SESSIONS[entry.script], _number(words))
+            yield _TimelineEntry(None, "queue", _OF_SESSIONS[entry.script], _number(words))
         elif entry.script in _OF_THE_QUEUE:
-            yield _Said(None, "queue", _OF_THE_QUEUE[entry.script])
+            yield _TimelineEntry(None, "queue", _OF_THE_QUEUE[entry.script])
         elif entry.script == "trace":
-            yield _Said(None, "queue", "trace off" if entry.reply in {0, b"0"} else "trace on")
+            yield _TimelineEntry(None, "queue", "trace off" if entry.reply in {0, b"0"} else "trace on")
 
     def _is_passed_over(self, item: bytes) -> bool:
         return self._about is not None and item not in self._about
 
     # Producers
 
-    def _add(self, entry: TracedCall) -> Iterator[_Said]:
+    def _add(self, entry: TracedCall) -> Iterator[_TimelineEntry]:
         inputs = entry.inputs
         delay = int(inputs["delay"]) / 1e6 if "delay" in inputs else 0.0
         fitted = entry.reply[1]
@@ -119,67 +119,71 @@ class _Story:
             if self._is_passed_over(item):
                 continue
             if place >= fitted:
-                yield _Said(item, "refused", "not added: the queue is full")
+                yield _TimelineEntry(item, "refused", "not added: the queue is full")
             elif delay and item not in self._priorities:
-                yield _Said(item, "added", f"added, to wait {duration(delay)}")
+                yield _TimelineEntry(item, "added", f"added, to wait {duration(delay)}")
             else:
                 yield self._added(item, int(inputs["priority"]), "")
 
-    def _commit(self, entry: TracedCall) -> Iterator[_Said]:
+    def _commit(self, entry: TracedCall) -> Iterator[_TimelineEntry]:
         inputs, answer = entry.inputs, entry.reply[0].decode()
         about = parse_fields(inputs["about"])
         resource = words_of(about.get("resource")) or shown(inputs["stream"])
         leader = words_of(about.get("leader"))
         by = f" by {resource} {_place(shown(inputs['new']))}" + (f" of {leader}" if leader else "")
         if answer != "OK":
-            yield _Said(None, "queue", f"commit{by} refused: {_refusal(answer, shown(entry.reply[1]))}")
+            yield _TimelineEntry(
+                None, "queue", f"commit{by} refused: {_refusal(answer, shown(entry.reply[1]))}"
+            )
             return
         for item in inputs["rest"][: int(inputs["n_items"])]:
             if self._is_passed_over(item):
                 continue
             yield self._added(item, int(inputs["priority"]), by)
         for text in _unrouted(inputs["unrouted"])[::2]:
-            yield _Said(bytes_of(text), "parked", f"a function of its watch failed:{by.removeprefix(' by')}")
+            yield _TimelineEntry(
+                bytes_of(text), "parked", f"a function of its watch failed:{by.removeprefix(' by')}"
+            )
 
-    def _added(self, item: bytes, priority: int, by: str) -> _Said:
+    def _added(self, item: bytes, priority: int, by: str) -> _TimelineEntry:
         """Tell of an add what it meant: a place in the queue, a higher one, or nothing new."""
         is_pending, before = item in self._priorities, self._priorities.get(item)
         self._priorities[item] = priority if before is None else max(priority, before)
         level = f" at priority {priority}" if priority else ""
         if is_pending and before is not None and priority > before:
-            return _Said(item, "raised", f"raised from priority {before} to {priority}{by}")
+            return _TimelineEntry(item, "raised", f"raised from priority {before} to {priority}{by}")
         if is_pending and before is not None:
-            return _Said(item, "added", f"added{level}{by}, and was pending")
+            return _TimelineEntry(item, "added", f"added{level}{by}, and was pending")
         again = ", to run again" if item in self._claims else ""
-        return _Said(item, "added", f"added{level}{by}{again}")
+        return _TimelineEntry(item, "added", f"added{level}{by}{again}")
 
     # Workers
 
-    def _turn(self, entry: TracedCall) -> Iterator[_Said]:
+    def _turn(self, entry: TracedCall) -> Iterator[_TimelineEntry]:
         inputs = entry.inputs
         session = _number(inputs["session"])
         if not isinstance(entry.reply, list):
-            yield _Said(None, "refused", f"turn refused: {shown(entry.reply)}", session)
+            yield _TimelineEntry(None, "refused", f"turn refused: {shown(entry.reply)}", session)
             return
         fence, _, alone, refused, dispositions, popped, *_ = entry.reply
         yield from self._settled(entry, refused, dispositions or [], session)
         for item in entry.revived:
             self._priorities[item] = 0
-            yield _Said(item, "revived", "revived: it was dead for long enough")
+            yield _TimelineEntry(item, "revived", "revived: it was dead for long enough")
         for item in entry.due:
             self._priorities.setdefault(item, None)
-            yield _Said(item, "promoted", "its delay ended")
+            yield _TimelineEntry(item, "promoted", "its delay ended")
         for item, order in zip(popped[::2], popped[1::2], strict=True):
             self._priorities.pop(item, None)
             self._claims[item] = int(fence)
             found = decode_order(order)
             waited = f", waited {_since(found[1], entry)}" if found != NO_SCORE else ""
             said = f"claimed{' alone' if alone else ''}{waited}"
-            yield _Said(item, "claimed", said, session, int(fence))
+            yield _TimelineEntry(item, "claimed", said, session, int(fence))
 
     def _settled(
         self, entry: TracedCall, refused: bytes | None, dispositions: Sequence[bytes], session: int
-    ) -> Iterator[_Said]:
+    ) -> Iterator[_TimelineEntry]:
         words, n_ok = entry.inputs["settlements"], int(entry.inputs["n_ok"])
         refusals = {int(place) for place in (refused or b"").split(b",") if place}
         ends = [(words[2 * n], words[2 * n + 1], "success", b"") for n in range(n_ok)]
@@ -189,18 +193,18 @@ class _Story:
         for place, ((item, claim, outcome, text), stands) in enumerate(zip(ends, places, strict=True), 1):
             fence = int(claim or 0) or None
             if place in refusals:
-                yield _Said(item, "refused", "refused: its claim had ended", session, fence)
+                yield _TimelineEntry(item, "refused", "refused: its claim had ended", session, fence)
                 continue
             if outcome != "limit":
                 self._claims.pop(item, None)
             if stands == b"pending":
                 self._priorities.setdefault(item, None)
             kind: Happening = "failed" if outcome == "limit" else "settled"
-            yield _Said(item, kind, _end(entry, outcome, fence, stands, text), session, fence)
+            yield _TimelineEntry(item, kind, _end(entry, outcome, fence, stands, text), session, fence)
 
     # People
 
-    def _repair(self, entry: TracedCall) -> Iterator[_Said]:
+    def _repair(self, entry: TracedCall) -> Iterator[_TimelineEntry]:
         items = entry.inputs["items"]
         for item in items:
             if self._is_passed_over(item):
@@ -210,7 +214,7 @@ class _Story:
             elif entry.script != "forget":
                 self._priorities.pop(item, None)
             changed = f"{entry.reply} of {counted(len(items), 'item')}"
-            yield _Said(item, "repaired", f"{_REPAIRS[entry.script]} by hand, {changed}")
+            yield _TimelineEntry(item, "repaired", f"{_REPAIRS[entry.script]} by hand, {changed}")
 
 
 def _place(position: str) -> str:

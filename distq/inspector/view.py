@@ -192,8 +192,8 @@ def _search(store: QueueStore, rows: Rows) -> Read[tuple[list[ItemInfo], str, in
     glob, cursor, count = glob_of(rows.match), int(rows.cursor), _FIRST_LOOK
     found: dict[bytes, None] = dict.fromkeys(named(rows.match) if cursor == 0 else ())
     for _ in range(3):
-        onward, members = yield from queue_reads.scan_state(store, rows.state, cursor, glob, count=count)
-        cursor = onward or 0
+        next_cursor, members = yield from queue_reads.scan_state(store, rows.state, cursor, glob, count=count)
+        cursor = next_cursor or 0
         found |= dict.fromkeys(members)
         if not cursor or len(found) >= rows.limit:
             break

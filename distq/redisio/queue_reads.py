@@ -203,7 +203,10 @@ def items(store: QueueStore, keys: Sequence[bytes]) -> Read[list[StoredItem | No
     if not keys:
         return []
     replies = yield store.commands(
-        *(("ZMSCORE", structure, *keys) for structure in ("ready", "suspects", "dirty", "delayed", "dead")),
+        *(
+            ("ZMSCORE", structure, *keys)
+            for structure in ("ready", "suspects", "dirty", "delayed", "dead", "processing")
+        ),
         ("HMGET", "claims", *keys),
         ("HMGET", "failures", *keys),
     )
@@ -211,13 +214,13 @@ def items(store: QueueStore, keys: Sequence[bytes]) -> Read[list[StoredItem | No
 
 
 def _item(found: Sequence[bytes | None]) -> StoredItem | None:
-    """Return the item of which this was found. A claim decides: what else there is comes after it."""
-    ready, suspected, dirty, delayed, dead, claimed, failed = found
+    """Return the item of which this was found. Who holds it decides: what else there is comes after it."""
+    ready, suspected, dirty, delayed, dead, held, claimed, failed = found
     ready = ready if suspected is None else suspected
     failure = FailureRecord.parse(failed) if failed is not None else None
     due_priority, due_us = decode_due(delayed) if delayed is not None else (0, None)
-    if claimed is not None:
-        claim = ClaimRecord.parse(claimed)
+    if held is not None:  # a claim alone is what somebody else wrote
+        claim = ClaimRecord.parse(claimed or b"")
         is_dirty = dirty is not None
         return StoredItem("processing", claim.priority, claim.fence, due_us, is_dirty, claim, failure)
     if ready is not None:
@@ -268,8 +271,8 @@ def scan(
     command = "HSCAN" if structure in _HASHES else "ZSCAN"
     cursor: int | None = 0
     while cursor is not None:
-        ((onward, flat),) = store.read((command, structure, cursor, "MATCH", match, "COUNT", count))
-        cursor, pairs = int(onward) or None, list(zip(flat[::2], flat[1::2], strict=True))
+        ((next_cursor, flat),) = store.read((command, structure, cursor, "MATCH", match, "COUNT", count))
+        cursor, pairs = int(next_cursor) or None, list(zip(flat[::2], flat[1::2], strict=True))
         # a small structure comes whole, whatever was asked for
         for start in range(0, len(pairs) or 1, count):
             yield pairs[start : start + count]
@@ -284,10 +287,10 @@ def scan_state(
     """
     structures = structures_of(state)
     within, place = divmod(cursor, len(structures))
-    ((onward, flat),) = yield store.commands(
+    ((next_cursor, flat),) = yield store.commands(
         ("ZSCAN", structures[place], within, "MATCH", match, "COUNT", count)
     )
-    within, place = int(onward), place if int(onward) else place + 1
+    within, place = int(next_cursor), place if int(next_cursor) else place + 1
     return None if place == len(structures) else within * len(structures) + place, flat[::2]
 
 

@@ -2,16 +2,22 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from distq.client.client import Client
+from distq.controller.cached.event_context import Place
 from distq.controller.controller import Controller
 from distq.controller.manager import Manager
-from distq.controller.watches import Every, ResourceWatch
+from distq.controller.stream.stream_source import stream_name
+from distq.controller.watches import Every, ResourceWatch, identities
 from distq.errors import ReconcileFailed
+from distq.informer.objects import key_of
 from distq.inspector import Inspector, QueueInfo
 from distq.inspector.info import ItemInfo, Listing
-from distq.redisio.records import UNROUTED
+from distq.redisio.checkpoints import is_listing
+from distq.redisio.connection import Connection
+from distq.redisio.records import UNROUTED, StreamRecord
+from distq.redisio.stream_store import StreamStore
 from distq.wording import counted, duration
 from distq.workqueue.interface import Park, Retry, Settlement
 
@@ -71,11 +77,21 @@ def failed_object(controller: Controller, inspector: Inspector, since: float) ->
     return None
 
 
-def what_remains(
-    controller: Controller, inspector: Inspector, client: Client, before: set[str]
-) -> Iterator[str]:
-    """Yield, for people, why the controller is not idle; ``before``: epochs of earlier leaders."""
-    yield from _streams_behind(controller, inspector, client, before)
+class Run(NamedTuple):
+    """What a run of controllers works on; ``before``: the epochs of earlier leaders."""
+
+    redis: Connection
+    client: Client
+    before: set[str]
+
+
+def what_remains(controller: Controller, run: Run) -> Iterator[str]:
+    """Yield, for people, why the controller is not idle."""
+    inspector = Inspector(run.redis)
+    watches = [watch for watch in controller.watches if not isinstance(watch, Every)]
+    for watch, identity in zip(watches, identities(watches), strict=True):
+        for namespace in watch.namespaces or (None,):
+            yield from _behind(watch, Place(controller.queue.name, identity, namespace), run)
     for queue in inspector.queues(controller.queue.name):
         yield from _pending(queue, inspector)
 
@@ -108,29 +124,27 @@ def _describe(item: ItemInfo, now: float) -> str:
     return " ".join(parts)
 
 
-def _streams_behind(
-    controller: Controller, inspector: Inspector, client: Client, before: set[str]
-) -> Iterator[str]:
-    """Yield the watches of which this run's leader has not yet committed the newest listed version."""
-    streams = inspector.streams(controller.queue.name)
-    for watch in controller.watches:
-        if isinstance(watch, Every):
-            continue
-        for namespace in watch.namespaces or (None,):
-            newest = _newest_version(client, watch, namespace)
-            if not any(
-                stream.synced and stream.epoch not in before and _age(stream.version or "") >= _age(newest)
-                for stream in streams
-                if (stream.resource, stream.namespace) == (watch.resource, namespace)
-            ):
-                yield f"{watch.resource} not handed over up to version {newest or 0}"
+def _behind(watch: ResourceWatch, place: Place, run: Run) -> Iterator[str]:
+    """Yield what this run's leader has not yet handed over of a watch: the newest version, deletions."""
+    selected = {"label_selector": watch.label_selector, "field_selector": watch.field_selector}
+    # listed before all else, so that what comes meanwhile is not taken for gone
+    objects = [each["metadata"] for each in run.client.list(watch.resource, place.namespace, **selected)]
+    newest = max((str(each["resourceVersion"]) for each in objects), key=_age, default="")
+    # by its name: another watch of the resource, or of another cluster, has streams of its own
+    stream = StreamStore(run.redis, place.queue, stream_name(run.client.cluster_id(), place, watch.resource))
+    record = stream.load()
+    if record is None or not _is_up_to(newest, record, run):
+        yield f"{watch.resource} not handed over up to version {newest or 0}"
+        return
+    gone = {name for name, _ in stream.known()} - {key_of(each) for each in objects}
+    yield from (f"deletion of {watch.resource} {each} not handed over" for each in sorted(gone)[:SHOWN])
 
 
-def _newest_version(client: Client, watch: ResourceWatch, namespace: str | None) -> str:
-    objects = client.list(
-        watch.resource, namespace, label_selector=watch.label_selector, field_selector=watch.field_selector
-    )
-    return max((str(obj["metadata"]["resourceVersion"]) for obj in objects), key=_age, default="")
+def _is_up_to(version: str, record: StreamRecord, run: Run) -> bool:
+    """Return whether this run's leader leads, and has handed over what there was at the version."""
+    if record.epoch in run.before or not record.about.get("synced") or is_listing(record.position):
+        return False
+    return record.gone_since(run.redis.now()) is None and _age(record.position) >= _age(version)
 
 
 def _age(version: str) -> tuple[int, str]:

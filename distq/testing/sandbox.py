@@ -24,11 +24,11 @@ from distq.testing.apiserver.manifests import Document, Manifest, read_manifest
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.testing.envtest import find_assets
 from distq.testing.guard import Guard
-from distq.testing.idle import ObservedManager, failed_object, what_remains
+from distq.testing.idle import ObservedManager, Run, failed_object, what_remains
 from distq.testing.kind import Kind
 from distq.testing.kube_api_server import KubeApiServer
 
-GRACE_PERIOD = 5.0
+GRACE_PERIOD = 10.0
 """Seconds that reconciles get where a run ends before they do."""
 
 _FLUSH_TIME = 10.0
@@ -234,15 +234,12 @@ class Sandbox:
     ) -> None:
         __tracebackhide__ = True
         inspector = Inspector(self.redis)
+        run = Run(self.redis, self.client, before)
         since = inspector.now()
         deadline = time.monotonic() + timeout
         quiet_looks = 0
         while runner.is_alive() and manager.failure is None and quiet_looks < _QUIET_LOOKS:
-            remains = [
-                reason
-                for controller in controllers
-                for reason in what_remains(controller, inspector, self.client, before)
-            ]
+            remains = [reason for controller in controllers for reason in what_remains(controller, run)]
             quiet_looks = 0 if remains else quiet_looks + 1
             if manager.may_not_fail and manager.failure is None:
                 failed = (failed_object(controller, inspector, since) for controller in controllers)

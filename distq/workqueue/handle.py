@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 
@@ -91,10 +92,10 @@ class QueueHandle:
         self._clock = clock
         self._recorder: Recorder | None = None
         if metrics is not None:
-            self.measure(metrics)
+            self.set_metrics_provider(metrics)
         self._spans: SpanProvider | None = None
         if spans is not None:
-            self.tell(spans)
+            self.set_span_provider(spans)
         self._unanswered = UnansweredAdd()
         self._shutting_down = False
         self._shut_downs = 0
@@ -110,16 +111,26 @@ class QueueHandle:
         if self._shutting_down:
             self._session.stop()
 
-    def measure(self, metrics: MetricsProvider) -> None:
-        """Report to this provider what the handle does from now on, unless it has one already."""
+    def set_metrics_provider(self, metrics: MetricsProvider) -> None:
+        """Report to this provider what the handle does from now on, unless the handle has one."""
         if self._recorder is None:
             self._recorder = Recorder(metrics, self.name, self._clock)
 
-    def tell(self, spans: SpanProvider) -> None:
-        """Tell this provider of adds from now on, and of claims what they link to, unless it has one."""
+    def set_span_provider(self, spans: SpanProvider) -> None:
+        """Trace adds and claims with this provider from now on, unless the handle has one."""
         if self._spans is None:
             self._spans = spans
             self._settings.wants_links = True
+
+    def measure(self, metrics: MetricsProvider) -> None:
+        """Do what ``set_metrics_provider`` does, under its old name, for one version."""
+        warnings.warn("measure is set_metrics_provider now.", DeprecationWarning, stacklevel=2)
+        self.set_metrics_provider(metrics)
+
+    def tell(self, spans: SpanProvider) -> None:
+        """Do what ``set_span_provider`` does, under its old name, for one version."""
+        warnings.warn("tell is set_span_provider now.", DeprecationWarning, stacklevel=2)
+        self.set_span_provider(spans)
 
     # Producers
 

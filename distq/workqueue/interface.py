@@ -281,11 +281,11 @@ class TurnQueue(WorkQueue, Protocol):
     def announce_stop(self) -> None:
         """Say that this process was told to stop: if it is killed before it is done, that is no crash."""
 
-    def measure(self, metrics: MetricsProvider) -> None:
-        """Report to this provider what the handle does from now on, unless it has one already."""
+    def set_metrics_provider(self, metrics: MetricsProvider) -> None:
+        """Report to this provider what the handle does from now on, unless the handle has one."""
 
-    def tell(self, spans: SpanProvider) -> None:
-        """Tell this provider of adds from now on, and of claims what they link to, unless it has one."""
+    def set_span_provider(self, spans: SpanProvider) -> None:
+        """Trace adds and claims with this provider from now on, unless the handle has one."""
 
     def close(self) -> None:
         """Release what this handle still holds and end its session."""

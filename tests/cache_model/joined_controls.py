@@ -7,15 +7,15 @@ from functools import partial
 from typing import Any
 from unittest import mock
 
-from distq.controller.cached import handing_over
-from distq.controller.cached.handing_over import HandingOver
+from distq.controller.cached import event_context
+from distq.controller.cached.event_context import EventContext
 from distq.controller.cached.stream_cache import StreamCache
 from distq.controller.stream.catching_up import CatchingUp
 from distq.controller.stream.routing import Router
 from distq.controller.stream.stream_source import StreamSource
 from distq.redisio.object_cache import CachedObject
 
-_read, _begin = StreamCache.read, HandingOver.begin
+_read, _begin = StreamCache.read, EventContext.begin
 
 
 @dataclass(frozen=True)
@@ -28,20 +28,20 @@ class JoinedControl:
 
 
 def _reads_before_it_shows(cache: StreamCache, ask: Callable[..., Any]) -> Any:
-    stream = handing_over.current()
+    stream = event_context.current()
     if stream is None or stream.place == cache.place:
         return _read(cache, ask)
-    unshown, stream._unshown = stream._unshown, None
+    unshown, stream._unpublished = stream._unpublished, None
     answer = _read(cache, ask)
-    stream._unshown = unshown
-    stream.show()
+    stream._unpublished = unshown
+    stream.publish()
     return answer
 
 
-def _begins_what_is_there(stream: HandingOver, name: str, cached: CachedObject | None, version: str) -> None:
+def _begins_what_is_there(stream: EventContext, name: str, cached: CachedObject | None, version: str) -> None:
     _begin(stream, name, cached, version)
     if cached is None:
-        stream._unshown = None
+        stream._unpublished = None
 
 
 def _shows_with_position(source: StreamSource, name: str, cached: CachedObject | None, version: str) -> None:
@@ -61,13 +61,13 @@ def _ends_at_once(catching_up: CatchingUp) -> None:
 _patched = partial(partial, mock.patch.object)
 
 CONTROLS = [
-    JoinedControl("nothing is shown", 9, _patched(HandingOver, "show", lambda _: None)),
+    JoinedControl("nothing is published", 9, _patched(EventContext, "publish", lambda _: None)),
     JoinedControl("read before it is shown", 9, _patched(StreamCache, "read", _reads_before_it_shows)),
-    JoinedControl("deletions are not shown", 42, _patched(HandingOver, "begin", _begins_what_is_there)),
+    JoinedControl("deletions are not published", 42, _patched(EventContext, "begin", _begins_what_is_there)),
     JoinedControl(
         "shown with the position", 55, _patched(StreamSource, "_show_object", _shows_with_position)
     ),
-    JoinedControl("waits for itself", 3, _patched(HandingOver, "waits_for_itself", lambda *_: False)),
+    JoinedControl("waits for itself", 3, _patched(EventContext, "waits_for_itself", lambda *_: False)),
     JoinedControl("nothing waits for the caches", 317, _patched(CatchingUp, "begin", lambda _: None)),
     JoinedControl("one of the caches is enough", 317, _patched(CatchingUp, "_look", _ends_at_once)),
     JoinedControl("not asked about what was", 16, _patched(Router, "replaced", _nothing)),

@@ -8,10 +8,10 @@ from typing import Any, cast
 
 from distq.client.client import Client
 from distq.client.objects import Object, key_of
-from distq.controller.cached import handing_over
+from distq.controller.cached import event_context
 from distq.controller.cached.cache_lister import CacheLister
 from distq.controller.cached.caching import Caching
-from distq.controller.cached.handing_over import Place
+from distq.controller.cached.event_context import Place
 from distq.controller.cached.stream_cache import StreamCache
 from distq.controller.stream.catching_up import CatchingUp
 from distq.controller.stream.source_config import SourceConfig
@@ -78,7 +78,7 @@ def cache_of(
         Place(QUEUE, watch.resource, None),
         queue=queue,
         client=_no_client,
-        hasty=lambda: queue.connection,
+        with_short_timeouts=lambda: queue.connection,
         timeout=timeout,
         clock=clock,
     )
@@ -142,7 +142,7 @@ class JoinedLeader:
         self._threads: dict[str, SteppedThread] = {}
         self._streams: dict[str, StreamSource] = {}
         self._stop = threading.Event()
-        self._waits: dict[handing_over.HandingOver, Place] = {}
+        self._waits: dict[event_context.EventContext, Place] = {}
         self._unexpected: Exception | None = None
         for resource in (FOO, GRANT):
             self._threads[resource] = thread = SteppedThread(partial(self._run, resource))
@@ -200,7 +200,7 @@ class JoinedLeader:
                 return
             if (late := thread.wakes_at - self._clock.monotonic()) > 0:
                 self._clock.step(late)
-            handing_over._waits = self._waits  # each process has its own
+            event_context._waits = self._waits  # each process has its own
             self._clock.running = thread
             thread.step()
             if self._unexpected is not None:

@@ -20,8 +20,9 @@ class CommandLine:
 
     def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
         self.folder = folder
+        testers = ("DISTQ_", "KUBE", "PYTHONUNBUFFERED")
         self.environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith(("DISTQ_", "KUBE"))},
+            **{name: value for name, value in os.environ.items() if not name.startswith(testers)},
             "HOME": str(folder),
             **settings,
         }

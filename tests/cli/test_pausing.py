@@ -100,16 +100,16 @@ def test_workers_obey(distq: CommandLine, redis: Connection) -> None:
         "foos",
         "from distq import Controller\ncontroller = Controller('foos', lambda request: None)\n",
     )
-    queue, eye = Queue("foos", redis), Inspector(redis)
+    queue, inspector = Queue("foos", redis), Inspector(redis)
     queue.add("first")
     process = distq.start("worker", "foos")
-    eventually(lambda: eye.workers("foos") and not eye.queues("foos")[0].ready)
+    eventually(lambda: inspector.workers("foos") and not inspector.queues("foos")[0].ready)
     assert distq("pause", "foos", "--wait").returncode == 0
     queue.add("a", "b")
     queue.add("c", after=0.01)
     assert distq("queues", "foos").stdout.splitlines()[1].split()[:4] == ["foos", "2", "1", "0"]
     assert distq("resume", "foos").returncode == 0
-    eventually(lambda: eye.items("foos") == [])
+    eventually(lambda: inspector.items("foos") == [])
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=30)
     assert process.returncode == 0
@@ -134,16 +134,16 @@ controller = Controller("foos", reconcile, fleet_concurrency=50)
 def test_a_deployment_bounds_its_fleet(distq: CommandLine, redis: Connection) -> None:
     """Three processes of eight slots each run no more than three reconciles at a time, all together."""
     distq.module("foos", FLEET)
-    queue, eye = Queue("foos", redis), Inspector(redis)
+    queue, inspector = Queue("foos", redis), Inspector(redis)
     processes = [
         distq.start("worker", "foos", "--fleet-concurrency", "3"),
         distq.start("worker", "foos", DISTQ_FLEET_CONCURRENCY="3"),
         distq.start("worker", "foos", "--fleet-concurrency", "3", DISTQ_FLEET_CONCURRENCY="9"),
     ]
     try:
-        eventually(lambda: len(eye.workers("foos")) == 3)
+        eventually(lambda: len(inspector.workers("foos")) == 3)
         queue.add(*(f"key-{n}" for n in range(100)))
-        eventually(lambda: eye.items("foos") == [], timeout=60)
+        eventually(lambda: inspector.items("foos") == [], timeout=60)
     finally:
         said = []
         for process in processes:

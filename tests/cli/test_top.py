@@ -66,32 +66,32 @@ def test_queues_are_shown_sorted_and_opened(top: Window) -> None:
 
 def test_a_repair_is_done_after_yes_alone(top: Window, redis: Connection) -> None:
     """Whatever else is typed changes nothing."""
-    eye = Inspector(redis)
+    inspector = Inspector(redis)
     top.type("j")
     top.type("r")
     top.wait_for(r"Requeue 2 dead items of foos\? \[y/N\]")
     top.type("n")
     top.wait_for("nothing changed")
-    assert eye.count("foos", state="dead") == 2
+    assert inspector.count("foos", state="dead") == 2
     top.type("r")
     top.wait_for(r"\[y/N\]")
     top.type("y")
     top.wait_for("requeue: 2 items of foos")
-    assert eye.count("foos", state="dead") == 0
+    assert inspector.count("foos", state="dead") == 0
     top.type("p")
     top.wait_for(r"Pause foos\?")
     top.type("y")
     top.wait_for("paused")
-    eventually(lambda: eye.queues("foos")[0].paused)
+    eventually(lambda: inspector.queues("foos")[0].paused)
     top.type("p")
     top.wait_for(r"Resume foos\?")
     top.type("y")
-    eventually(lambda: not eye.queues("foos")[0].paused)
+    eventually(lambda: not inspector.queues("foos")[0].paused)
 
 
 def test_one_item_is_repaired_on_the_page_of_its_queue(top: Window, redis: Connection) -> None:
     """It, and no other; what its worker holds is not deleted."""
-    eye = Inspector(redis)
+    inspector = Inspector(redis)
     top.type("j\r")
     top.wait_for("distq: foos: 1 processing")
     top.type("d")
@@ -104,8 +104,8 @@ def test_one_item_is_repaired_on_the_page_of_its_queue(top: Window, redis: Conne
     key = top.wait_for(r"Delete prod/(web|api) of foos\?").split()[1]
     top.type("y")
     top.wait_for(f"delete {key}: done")
-    assert eye.item("foos", key) is None
-    assert eye.count("foos", state="dead") == 1
+    assert inspector.item("foos", key) is None
+    assert inspector.count("foos", state="dead") == 1
 
 
 def _quit(window: Window) -> None:

@@ -91,7 +91,7 @@ def record(scene: Scene, clock: FakeClock) -> Record:
 def drops() -> Iterator[Count]:
     """Give what counts the events that were dropped, by reason."""
     metrics = RecordedMetrics()
-    ended = event_drops.measure(metrics)
+    ended = event_drops.count_with(metrics)
     yield lambda reason: metrics.counters[EVENTS_DROPPED, (reason,)]
     ended()
 
@@ -348,7 +348,7 @@ def test_a_provider_that_fails_costs_neither_the_work_nor_other_events(
         raise OSError("no space left")
 
     metrics = RecordedMetrics()
-    ended = event_drops.measure(metrics)
+    ended = event_drops.count_with(metrics)
     monkeypatch.setattr(metrics, "count", fail)
     try:
         scene.client.event({}, "Synced", "about nothing")

@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distq.errors import InvalidKey
+from distq.errors import InvalidKey, TerminalError
 from distq.inspector import Inspector
 from distq.redisio.connection import Connection
 from distq.redisio.keys import bytes_of, is_key, named, queue_key, shown, text_of, validate_key
+from distq.workqueue.queue import Queue
 from tests.contents.garbage import MEMBERS
 
 NAME = "odd"
@@ -72,3 +73,16 @@ def test_all_of_a_state_are_repaired_whatever_they_are(connection: Connection) -
     assert inspector.park(NAME, state="ready") == len(MEMBERS)
     assert inspector.delete(NAME, state="dead", match="*") == len(MEMBERS)
     assert inspector.queues()[0].dead == 0
+
+
+@pytest.mark.parametrize("state", ["ready", "dead"])
+def test_a_claim_that_somebody_else_wrote_hides_no_state(connection: Connection, state: str) -> None:
+    """An item is processed where its claim and its place among the claimed say so."""
+    queue, inspector = Queue(NAME, connection), Inspector(connection)
+    queue.add("a")
+    if state == "dead":
+        queue.settle(queue.get(0), TerminalError("no"))
+    connection.execute("HSET", queue_key(NAME, "claims"), "a", "three words here")
+    (item,) = inspector.items(NAME)
+    assert item.state == state
+    assert item.reason == ("terminal" if state == "dead" else None)

@@ -58,7 +58,7 @@ def reconcile_plain(request: Request) -> None:
 def _freeze(at: str) -> None:
     if at == FREEZE_AT:
         _write(f"{os.getpid()} frozen {time.monotonic()} -")
-        os.kill(os.getpid(), signal.SIGSTOP)
+        signal.raise_signal(signal.SIGSTOP)  # this very thread; os.kill may stop another one first
 
 
 class Freezing(Connection):

@@ -12,8 +12,8 @@ import pytest
 
 from distq.config import Settings
 from distq.controller.controller import Controller
+from distq.controller.event_queue import EventQueue
 from distq.controller.hooks import Hook, Hooks
-from distq.controller.mailbox import Mailbox
 from distq.controller.manager import Manager
 from distq.controller.shutdown import ONE_REQUEST, Shutdown
 from distq.controller.worker.event_loop import EventLoop
@@ -196,10 +196,10 @@ def test_a_stop_that_is_said_twice_lets_on_stop_finish() -> None:
 
 def test_what_fails_meanwhile_lets_on_stop_finish(caplog: pytest.LogCaptureFixture) -> None:
     """The error of a second controller, say, which ended as the first one did; it is no impatience."""
-    mailbox, late = Mailbox(), ConfigError("cannot run bars")
+    event_queue, late = EventQueue(), ConfigError("cannot run bars")
     shutdown = Shutdown([], [])
     shutdown.begin(25.0)
-    with Hooks(None, lambda: mailbox.put(late), EventLoop(), mailbox) as hooks:
+    with Hooks(None, lambda: event_queue.put(late), EventLoop(), event_queue) as hooks:
         assert hooks.stop(shutdown) == [late]
     assert not caplog.text
 
@@ -209,16 +209,16 @@ def test_the_twin_of_the_first_signal_is_no_impatience_with_on_stop(
     after: float, caplog: pytest.LogCaptureFixture
 ) -> None:
     """``timeout`` of coreutils sends two, and the second may come when all but on_stop has ended."""
-    now, go, mailbox = [100.0], threading.Event(), Mailbox()
+    now, go, event_queue = [100.0], threading.Event(), EventQueue()
     shutdown = Shutdown([], [], clock=lambda: now[0])
     shutdown.begin(25.0)
     now[0] += after
 
     def stop() -> None:
-        mailbox.put(signal.SIGTERM)
+        event_queue.put(signal.SIGTERM)
         go.wait(0 if after < ONE_REQUEST else 60)
 
-    with Hooks(None, stop, EventLoop(), mailbox) as hooks:
+    with Hooks(None, stop, EventLoop(), event_queue) as hooks:
         assert hooks.stop(shutdown) == []
     go.set()
     assert ("not waiting any longer" in caplog.text) is (after > ONE_REQUEST)

@@ -17,7 +17,7 @@ import pytest
 from distq.client.client import Client
 from distq.config import Settings
 from distq.controller.controller import Controller
-from distq.controller.mailbox import Mailbox
+from distq.controller.event_queue import EventQueue
 from distq.controller.manager import Manager, _raise_first
 from distq.controller.shutdown import ONE_REQUEST
 from distq.controller.watches import Every, For, Owns, Watch
@@ -435,7 +435,7 @@ def test_nohup_is_heeded() -> None:
     try:
         for handler in (signal.SIG_IGN, lambda *_: None):
             signal.signal(signal.SIGHUP, handler)
-            with Mailbox().receiving_signals():
+            with EventQueue().receiving_signals():
                 assert signal.getsignal(signal.SIGHUP) is handler
     finally:
         signal.signal(signal.SIGHUP, before)

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from flask import Flask
 
-from distq.dashboard import Gate, actions, create_app
+from distq.dashboard import AccessPolicy, actions, create_app
 from distq.errors import TerminalError
 from distq.inspector import Inspector
 from distq.redisio.connection import Connection
+from distq.redisio.stream_store import StreamStore
 from distq.workqueue.queue import Queue
 from tests.dashboard.conftest import HOSTILE_KEYS, NOWHERE
 from tests.dashboard.visitor import Visitor, fields_of
@@ -25,7 +26,7 @@ def inspector(connection: Connection) -> Inspector:
 @pytest.fixture
 def app(inspector: Inspector) -> Flask:
     """Make a dashboard in which everybody may repair."""
-    return create_app(inspector, Gate(actions=True))
+    return create_app(inspector, AccessPolicy(actions=True))
 
 
 @pytest.fixture
@@ -78,8 +79,35 @@ def test_a_state_is_looked_at_again(visitor: Visitor, inspector: Inspector, ever
     assert act(visitor, "park", key="ns/gone", state="ready") == [gone]
     keys = ["ns/dead", "ns/ready", "ns/gone"]
     said = act(visitor, "requeue", key=keys, state="dead")
-    assert said == ["Requeued 1 item; 2 more had changed meanwhile."]
+    assert said == [
+        "Requeued 1 item; 2 more had changed meanwhile, or could not be mapped: "
+        "mend these objects, or the function and then resync foos."
+    ]
     assert states(inspector)["ns/ready"] == "ready"
+
+
+def test_what_a_watch_could_not_map_is_not_requeued(
+    visitor: Visitor, inspector: Inspector, every_state: Queue, connection: Connection
+) -> None:
+    """It stays dead, since its name is no key; alone and among others the answer says what helps instead."""
+    item = "ConfigMap foos.foos_of: prod/bad"
+    StreamStore(connection, "foos", "maps").commit(
+        epoch="1",
+        after="",
+        new="5",
+        batch="a",
+        unrouted={item.encode(): "KeyError"},
+        parked_as=item.removesuffix("prod/bad"),
+    )
+    helps = "mend the object, or the function and then resync foos."
+    assert act(visitor, "requeue", key=item, state="dead") == [
+        f"Nothing was changed: {item} could not be mapped: {helps}"
+    ]
+    assert act(visitor, "requeue", key=["ns/dead", item], state="dead") == [
+        "Requeued 1 item; 1 more had changed meanwhile, or could not be mapped: "
+        "mend these objects, or the function and then resync foos."
+    ]
+    assert states(inspector)[item] == "dead"
 
 
 def test_a_held_item_is_never_taken_from_its_worker(
@@ -319,7 +347,7 @@ def test_an_action_leads_back_to_its_page(visitor: Visitor, every_state: Queue) 
 
 def test_a_redis_that_is_away_is_told() -> None:
     """An action that Redis does not answer leads back with its error; nobody is told that it was done."""
-    visitor = Visitor(create_app(Inspector(NOWHERE), Gate(actions=True)))
+    visitor = Visitor(create_app(Inspector(NOWHERE), AccessPolicy(actions=True)))
     (said,) = act(visitor, "pause")
     assert said.startswith("pause failed: ")
     assert "127.0.0.1:1" in said

@@ -6,7 +6,7 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
-from distq.dashboard import Gate, create_app
+from distq.dashboard import AccessPolicy, create_app
 from distq.dashboard.security import LARGEST_BODY
 from distq.dashboard.users import Users
 from distq.inspector import Inspector
@@ -35,7 +35,7 @@ CHANGEABLE = [
 def app(connection: Connection, every_state: Queue, tmp_path: Path) -> Flask:
     """Make a dashboard of a queue with an item in each state, where ada may repair and bob may see."""
     users = Users(file_of(tmp_path, f"ada:repair:{HASH}", f"bob:see:{HASH}"))
-    return create_app(Inspector(connection), Gate(users=users))
+    return create_app(Inspector(connection), AccessPolicy(users=users))
 
 
 @pytest.fixture
@@ -159,7 +159,7 @@ def test_a_read_only_dashboard_refuses_whoever_asks(
 ) -> None:
     """With --read-only the role repair is a role see."""
     users = Users(file_of(tmp_path, f"ada:repair:{HASH}"))
-    visitor = Visitor(create_app(Inspector(connection), Gate(users=users, read_only=True)))
+    visitor = Visitor(create_app(Inspector(connection), AccessPolicy(users=users, read_only=True)))
     visitor.log_in("ada")
     for answer in (visitor.post(PAUSE), visitor.post_as_given(PAUSE)):
         assert answer.status_code == 403
@@ -173,7 +173,7 @@ def test_a_read_only_dashboard_refuses_whoever_asks(
 )
 def test_other_names_get_nothing(connection: Connection, host: str) -> None:
     """A name that merely resolves here is refused (DNS rebinding), also beside an allowed one."""
-    client = create_app(Inspector(connection), Gate(allowed_hosts=["distq.example"])).test_client()
+    client = create_app(Inspector(connection), AccessPolicy(allowed_hosts=["distq.example"])).test_client()
     assert client.get("/", headers={"Host": host}).status_code == 421
     for fine in ("distq.example", "DISTQ.example:8443", "localhost"):
         assert client.get("/", headers={"Host": fine}).status_code == 200

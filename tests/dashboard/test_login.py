@@ -13,11 +13,11 @@ import pytest
 from flask import Flask
 from werkzeug.formparser import FormDataParser
 
-from distq.dashboard import Gate, create_app
+from distq.dashboard import AccessPolicy, create_app
 from distq.dashboard.attempts import OF_NAME
 from distq.dashboard.logins import LIFETIME, REMEMBERED
-from distq.dashboard.onward import local_path
 from distq.dashboard.proxies import parse_network
+from distq.dashboard.redirect_target import local_path
 from distq.dashboard.users import Users, hash_password
 from distq.inspector import Inspector
 from distq.redisio.connection import Connection
@@ -50,7 +50,7 @@ def redis_url() -> Iterator[str]:
 @pytest.fixture
 def app(users: Path, redis_url: str) -> Flask:
     """Make a dashboard that asks for a login."""
-    return create_app(Inspector(redis_url), Gate(users=Users(users)))
+    return create_app(Inspector(redis_url), AccessPolicy(users=Users(users)))
 
 
 CLOSED = [
@@ -299,8 +299,8 @@ def copied(visitor: Visitor, app: Flask) -> Visitor:
 
 def test_a_session_ends_in_every_replica(connection: Connection, users: Path) -> None:
     """Who logs out is out in each process with the same secret, as long as a cookie lasts."""
-    gate = Gate(users=Users(users), secret=b"sixteen bytes or more")
-    first, second = (create_app(Inspector(connection), gate) for _ in range(2))
+    policy = AccessPolicy(users=Users(users), secret=b"sixteen bytes or more")
+    first, second = (create_app(Inspector(connection), policy) for _ in range(2))
     visitor, other = Visitor(first), Visitor(first)
     visitor.log_in("ada")
     other.log_in("ada")
@@ -309,17 +309,17 @@ def test_a_session_ends_in_every_replica(connection: Connection, users: Path) ->
     assert connection.execute("KEYS", "*ended*") == []
     assert visitor.post("/logout").status_code == 303
     assert thief.get("/").status_code == OUT
-    assert copied(other, create_app(Inspector(connection), gate)).get("/").status_code == IN
+    assert copied(other, create_app(Inspector(connection), policy)).get("/").status_code == IN
     (key,) = connection.execute("KEYS", "*ended*")
     assert LIFETIME < connection.execute("TTL", key) <= REMEMBERED
 
 
 def test_without_redis_no_login_is_good_and_a_logout_says_what_it_lacks(users: Path, redis_url: str) -> None:
     """Which logins were ended is unknown then, so each is refused; a browser that logs out is out."""
-    gate = Gate(users=Users(users), secret=b"sixteen bytes or more")
-    visitor = Visitor(create_app(Inspector(redis_url), gate))
+    policy = AccessPolicy(users=Users(users), secret=b"sixteen bytes or more")
+    visitor = Visitor(create_app(Inspector(redis_url), policy))
     visitor.log_in("ada")
-    away = create_app(Inspector(NOWHERE), gate)
+    away = create_app(Inspector(NOWHERE), policy)
     visitor.token()
     stranded = copied(visitor, away)
     for path in ("/", "/workers", "/nowhere", "/login"):
@@ -350,7 +350,7 @@ def test_another_secret_ends_all_sessions(users: Path, redis_url: str) -> None:
     """A cookie that another dashboard signed, or nobody, is none; one of the same secret outlives it."""
     secret = b"sixteen bytes or more"
     first, second, third = (
-        create_app(Inspector(redis_url), Gate(users=Users(users), **secrets))  # type: ignore[arg-type]  # as given
+        create_app(Inspector(redis_url), AccessPolicy(users=Users(users), **secrets))  # type: ignore[arg-type]  # as given
         for secrets in ({"secret": secret}, {"secret": secret}, {})
     )
     visitor = Visitor(first)
@@ -432,7 +432,7 @@ def behind_proxy(users: Path, redis_url: str) -> Flask:
     """Make a dashboard whose people are named by a proxy on 10.0.0.0/8."""
     return create_app(
         Inspector(redis_url),
-        Gate(
+        AccessPolicy(
             users=Users(users),
             trusted_header="X-Forwarded-User",
             trusted_proxies=[parse_network("10.0.0.0/8")],
@@ -467,7 +467,8 @@ def test_logins_are_in_the_log(app: Flask, caplog: pytest.LogCaptureFixture) -> 
         visitor.log_in("ada", "wrong")
         visitor.log_in("ada")
         visitor.post("/logout")
-    assert [record.getMessage() for record in caplog.records] == [
+    audited = [record.getMessage() for record in caplog.records if record.name == "distq.dashboard.audit"]
+    assert audited == [
         "somebody from 127.0.0.1: login refused, as an unknown name",
         "somebody from 127.0.0.1: login refused, as ada",
         "ada from 127.0.0.1: logged in",

@@ -91,7 +91,7 @@ def test_on_call(
     window: Browser, guarded: str, troubled: Queue, connection: Connection, screen: tuple[int, bool]
 ) -> None:
     """Log in, find what fails, read why, requeue it; pause and resume; delete all that match; log out."""
-    eye = Inspector(connection)
+    inspector = Inspector(connection)
     width, dark = screen
     window.size(width, dark=dark)
     window.open(f"{guarded}/login?next=/distq/queues/foos%3Fstate%3Ddead")
@@ -106,7 +106,7 @@ def test_on_call(
     looks_fine(window, f"item-repair-{width}")
     press(window, "Requeue")
     told(window, "Requeued prod/mail.")
-    assert eye.count("foos", state="dead") == 0
+    assert inspector.count("foos", state="dead") == 0
 
     press(window, "foos")
     window.until("!!document.getElementById('add')")
@@ -114,20 +114,20 @@ def test_on_call(
     looks_fine(window, f"add-{width}")
     press(window, "Pause")
     told(window, "Paused foos")
-    assert eye.queues("foos")[0].paused
+    assert inspector.queues("foos")[0].paused
     press(window, "Resume")
     told(window, "Resumed foos")
-    assert not eye.queues("foos")[0].paused
+    assert not inspector.queues("foos")[0].paused
 
     window.open(f"{guarded}/queues/foos?state=delayed&match=test/")
     press(window, "Delete all that match")
     window.until("document.querySelector('h1')?.textContent.includes('that match test/*?')")
     assert "1,200 items now" in window.run("document.querySelector('main').textContent")
-    assert eye.count("foos", state="delayed") == 1201
+    assert inspector.count("foos", state="delayed") == 1201
     looks_fine(window, f"confirm-{width}")
     press(window, "Delete")
     told(window, "Deleted 1,200 items.")
-    assert eye.count("foos", state="delayed") == 1
+    assert inspector.count("foos", state="delayed") == 1
     looks_fine(window, f"done-{width}")
 
     press(window, "Log out")

@@ -94,13 +94,13 @@ def test_what_people_did_to_a_queue_is_seen(
     browser: FlaskClient, every_state: Queue, connection: Connection
 ) -> None:
     """A pause and a trace stand beside the queue's name, with since when and until when."""
-    eye = Inspector(connection)
-    eye.pause("foos")
-    eye.trace_on("foos", seconds=600)
+    inspector = Inspector(connection)
+    inspector.pause("foos")
+    inspector.trace_on("foos", seconds=600)
     name = read(browser, "/").rows["queue-foos"][0]
     assert re.fullmatch(r"foos paused 0?[\d.]+s traced, (9m5\ds|10m0s) left", name)
     assert "paused" in "".join(read(browser, "/queues/foos").texts)
-    eye.park("foos", "ns/ready", reason="waits for INC-7")
+    inspector.park("foos", "ns/ready", reason="waits for INC-7")
     dead = read(browser, "/queues/foos?state=dead").rows["item-ns~2Fready"]
     assert dead[-1] == "parked waits for INC-7"
 

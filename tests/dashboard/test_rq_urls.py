@@ -74,9 +74,9 @@ def test_every_registry_lists_its_items(
 
 def test_what_operators_did_shows(browser: FlaskClient, every_state: Queue, connection: Connection) -> None:
     """A paused queue is called so, its links still lead to it; an item parked by hand shows why."""
-    eye = Inspector(connection)
-    eye.pause("foos")
-    eye.park("foos", "ns/ready", reason="waits for INC-7")
+    inspector = Inspector(connection)
+    inspector.pause("foos")
+    inspector.park("foos", "ns/ready", reason="waits for INC-7")
     (row,) = browser.get("/0/data/queues.json").get_json()["queues"]
     assert row["name"] == "foos (paused)"
     assert browser.get(row["failed_url"]).location == "/queues/foos?state=dead&page=1"
@@ -84,7 +84,7 @@ def test_what_operators_did_shows(browser: FlaskClient, every_state: Queue, conn
     parked = listed(browser, "failed")["jobs"][1]
     assert parked["exc_info"] == "waits for INC-7"
     assert parked["description"] == "ns/ready · parked by hand"
-    eye.resume("foos")
+    inspector.resume("foos")
     assert browser.get("/0/data/queues.json").get_json()["queues"][0]["name"] == "foos"
 
 

@@ -3,7 +3,7 @@
 import pytest
 from flask.testing import FlaskClient
 
-from distq.dashboard import Gate, create_app
+from distq.dashboard import AccessPolicy, create_app
 from distq.dashboard.item_id import ItemId
 from distq.inspector import Inspector
 from tests.dashboard.conftest import NOWHERE
@@ -23,7 +23,7 @@ ACTIONS = [
 @pytest.mark.parametrize("path", ACTIONS)
 def test_their_actions_are_refused(path: str) -> None:
     """Every action of theirs answers 403, without so much as a look at Redis."""
-    visitor = Visitor(create_app(Inspector(NOWHERE), Gate(actions=True)))
+    visitor = Visitor(create_app(Inspector(NOWHERE), AccessPolicy(actions=True)))
     answer = visitor.post(path)
     assert answer.status_code == 403
     assert "Repair on the page of the queue" in answer.text

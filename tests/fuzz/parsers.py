@@ -38,8 +38,8 @@ from distq.config import Settings, host_and_port
 from distq.controller.stream.known import Known
 from distq.dashboard import create_app, rows
 from distq.dashboard.item_id import ItemId
-from distq.dashboard.onward import local_path
 from distq.dashboard.proxies import Proxies, parse_network
+from distq.dashboard.redirect_target import local_path
 from distq.dashboard.users import parse_users
 from distq.errors import ApiError, ConfigError, DistqError, InvalidKey, RedisRefused
 from distq.informer import wire
@@ -225,12 +225,12 @@ def queue_history(data: bytes) -> None:
 @parser
 def queue_item(data: bytes) -> None:
     """Read an item with the scores and records of each structure, as people see it."""
-    member, ready, dirty, delayed, dead, claim, failure, deadline, suspected = parts_of(data, 9)
-    found = [part or None for part in (ready, suspected, dirty, delayed, dead)]
+    member, ready, dirty, delayed, dead, claim, failure, deadline, suspected, held = parts_of(data, 10)
+    found = [part or None for part in (ready, suspected, dirty, delayed, dead, held)]
     store = QueueStore(Connection(NOWHERE), "foos")
     records = [[claim or None], [failure or None]]
     holder, worker = [[deadline or None], [claim or None], [ready, dead]], [[b"7", deadline]]
-    replies = [[[score] for score in found] + records, holder if claim else worker]
+    replies = [[[score] for score in found] + records, holder if held else worker]
     for item in _answered(reading.item_infos(store, [member]), *replies):
         facts = [f"{name}  {value}" for name, value in look._item_facts(item, NOW)]
         assert all(map(is_inert, facts)), facts

@@ -22,7 +22,7 @@ class Play:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         connection.server_time = NOW
-        self.eye = Inspector(connection)
+        self.inspector = Inspector(connection)
         self.queue, self.other = Queue("foos", connection), Queue("foos", connection)
         self.queue.add("first")
         self.queue.settle(self.queue.get(0))
@@ -33,7 +33,7 @@ class Play:
 
     def told(self, key: str | None) -> list[TraceEvent]:
         """Return the story of an item, of the queue for None."""
-        return [event for event in self.eye.trace("foos") if event.key == key]
+        return [event for event in self.inspector.trace("foos") if event.key == key]
 
     def words(self, key: str | None) -> list[str]:
         """Return it in words."""
@@ -44,7 +44,7 @@ class Play:
 def play(connection: Connection) -> Iterator[Play]:
     """Trace a queue."""
     play = Play(connection)
-    play.eye.trace_on("foos", seconds=3600)
+    play.inspector.trace_on("foos", seconds=3600)
     yield play
     play.queue.close()
     play.other.close()
@@ -154,9 +154,9 @@ def test_a_story_says_why_a_commit_was_refused(play: Play) -> None:
 
 def test_a_story_says_when_the_queue_was_paused_and_the_trace_switched(play: Play) -> None:
     """What was done to the queue, and not the names of scripts."""
-    play.eye.pause("foos")
-    play.eye.resume("foos")
-    play.eye.trace_off("foos")
+    play.inspector.pause("foos")
+    play.inspector.resume("foos")
+    play.inspector.trace_off("foos")
     assert play.words(None) == ["trace on", "paused", "resumed", "trace off"]
 
 
@@ -176,9 +176,9 @@ def test_a_story_says_from_whom_an_item_was_taken_back(play: Play) -> None:
 def test_a_story_says_what_people_did(play: Play) -> None:
     """And to how many of those that they named."""
     play.queue.add("a")
-    play.eye.park("foos", "a", "none")
-    play.eye.requeue("foos", "a")
-    play.eye.delete("foos", "a")
+    play.inspector.park("foos", "a", "none")
+    play.inspector.requeue("foos", "a")
+    play.inspector.delete("foos", "a")
     assert [text for text in play.words("a") if "by hand" in text] == [
         "parked by hand, 1 of 2 items",
         "requeued by hand, 1 of 1 item",
@@ -190,7 +190,7 @@ def test_a_story_says_what_people_did(play: Play) -> None:
 
 def test_a_trace_of_some_items_tells_of_them_alone(play: Play) -> None:
     """Nobody is told half a story of the others, though they share calls with these."""
-    play.eye.trace_on("foos", seconds=600, match="prod/*")
+    play.inspector.trace_on("foos", seconds=600, match="prod/*")
     play.queue.add("prod/web", "test/web")
     play.queue.add("test/db")
     play.queue.settle(play.queue.get(0))
@@ -201,31 +201,31 @@ def test_a_trace_of_some_items_tells_of_them_alone(play: Play) -> None:
 
 def test_a_look_at_one_item_passes_over_what_was_added_with_it(play: Play) -> None:
     """It tells all of the item and each claim of the queue; others' adds and repairs it leaves out."""
-    play.eye.trace_on("foos")
+    play.inspector.trace_on("foos")
     keys = [f"ns/{number}" for number in range(50)]
     play.queue.add(*keys, priority=7)
     play.queue.add(*keys, priority=9)
     play.queue.settle(play.queue.get(0), TerminalError("no"))
     play.queue.settle(play.queue.get(0))
-    play.eye.park("foos", *keys)
-    play.eye.requeue("foos", *keys)
-    (found,) = play.eye.view("foos", Wanted(key="ns/7", calls=True)).queues
+    play.inspector.park("foos", *keys)
+    play.inspector.requeue("foos", *keys)
+    (found,) = play.inspector.view("foos", Wanted(key="ns/7", calls=True)).queues
     assert [event for event in found.events if event.key == "ns/7"] == play.told("ns/7") != []
     claims = {"claimed", "settled"}
     others = [event for event in found.events if event.key not in {"ns/7", None}]
     assert (
         others
-        == [each for each in play.eye.trace("foos") if each.kind in claims and each.key != "ns/7"]
+        == [each for each in play.inspector.trace("foos") if each.kind in claims and each.key != "ns/7"]
         != []
     )
 
 
 def test_who_looks_sees_until_when_a_queue_is_traced(play: Play) -> None:
     """It ends by itself, or when somebody ends it."""
-    (info,) = play.eye.queues()
+    (info,) = play.inspector.queues()
     assert info.traced_until == NOW / 1e6 + 3600
     play.later(3600)
-    assert play.eye.queues()[0].traced_until is None
+    assert play.inspector.queues()[0].traced_until is None
 
 
 @pytest.mark.parametrize("match", ["two\nlines", "x" * 257, "\u20ac" * 100, "\ud800"])

@@ -156,12 +156,12 @@ def test_who_only_follows_ends_when_told(enter: Enter) -> None:
 def test_the_record_says_how_long_it_holds(enter: Enter) -> None:
     """A follower with shorter settings waits for the leader's longer lease."""
     ada = enter("ada").lead()
-    hasty = enter("bob", lease_duration=4.0, renew_deadline=3.0, retry_period=1.0).follow()
+    with_short_timeouts = enter("bob", lease_duration=4.0, renew_deadline=3.0, retry_period=1.0).follow()
     ada.pause()
-    pass_time(14.5, hasty)
-    assert hasty.epochs == []
-    pass_time(0.5, hasty)
-    eventually(hasty.elector.may_act)
+    pass_time(14.5, with_short_timeouts)
+    assert with_short_timeouts.epochs == []
+    pass_time(0.5, with_short_timeouts)
+    eventually(with_short_timeouts.elector.may_act)
 
 
 def test_a_failure_of_the_leader_s_work_frees_the_lease(enter: Enter, client: Client, namespace: str) -> None:

@@ -293,7 +293,7 @@ def test_a_queue_without_a_provider_measures_nothing(connection: Connection) -> 
 def test_a_queue_keeps_the_provider_that_it_was_made_with(scene: Scene) -> None:
     """Another one comes too late, so nothing is told twice."""
     late = RecordedMetrics()
-    scene.queue.measure(late)
+    scene.queue.set_metrics_provider(late)
     scene.queue.add("a")
     assert (scene.counted(ADDS), late.calls) == (1, 0)
 

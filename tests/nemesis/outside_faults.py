@@ -32,6 +32,8 @@ ODD_PARTS: tuple[dict[str, Any], ...] = (
     {"rules": {"a": 1}},
 )
 LARGE, LARGE_BYTES = 250, 1_300_000
+LEADERS = 4
+"""How many may lose their Lease to a busy machine while they list; one after the other is asked."""
 LATE = 3.0
 """Seconds for which a watch is refused; the others go on after one or two."""
 MEMORY = 512 * 2**20
@@ -101,16 +103,18 @@ def log_of_worker_unread(stage: Stage) -> None:
 )
 def odd_objects(stage: Stage) -> None:
     """Give a cached watch Roles with odd names, of 1,100 letters or two lines, and some of odd types."""
-    leader, client, eye = stage.leader(), stage.api.client(), Inspector(stage.connection)
+    leader, client, inspector = stage.leader(), stage.api.client(), Inspector(stage.connection)
     for name in ODD_NAMES:
         client.create(_role(name))
     _comes(stage, "good-1")
     _show(stage, "MODIFIED", *({**_role(f"odd-{n}"), **parts} for n, parts in enumerate(ODD_PARTS)))
-    stage.until(lambda: list(eye.items("roles", state="dead")), "the one that no index can read is parked")
+    stage.until(
+        lambda: list(inspector.items("roles", state="dead")), "the one that no index can read is parked"
+    )
     _comes(stage, "good-2")
     _show(stage, "DELETED", *(_role(f"odd-{n}") for n in range(len(ODD_PARTS))))
     _delete(stage, ROLE, [*ODD_NAMES, "good-1", "good-2"])
-    stage.until(lambda: not list(eye.items("roles", state="dead")), "nothing is parked any more")
+    stage.until(lambda: not list(inspector.items("roles", state="dead")), "nothing is parked any more")
     if leader.has_ended() or leader is not stage.leader():
         stage.surprises.append(f"the leader ended with {leader.status}")
 
@@ -118,12 +122,20 @@ def odd_objects(stage: Stage) -> None:
 @fault("F43", "the leader takes no more memory than the manifests allow", server="redis6")
 def large_objects(stage: Stage) -> None:
     """Answer a list with 250 ConfigMaps of 1.3 MB each, however many at a time the leader asks for."""
-    leader = stage.leader()
-    leader.forget_memory()
-    stage.faulty_api.fault = _large_list(_new_version(stage))
-    _list_anew(stage, leader)
-    stage.faulty_api.fault = lambda _: None
-    _list_anew(stage, leader)
+    for _ in range(LEADERS):
+        leader = stage.leader()
+        leader.forget_memory()
+        stage.faulty_api.fault = _large_list(_new_version(stage))
+        _list_anew(stage, leader)
+        stage.faulty_api.fault = lambda _: None
+        _list_anew(stage, leader)
+        # on a busy machine one may lose its Lease meanwhile: its memory is gone with it, ask the next one
+        if not leader.has_ended():
+            break
+        stage.notes.append(f"a leader ended with {leader.status}")
+    else:
+        stage.surprises.append(f"none of {LEADERS} leaders outlived the list")
+        return
     most = leader.peak_memory()
     stage.notes.append(f"the leader took {most / 2**20:.0f} MiB")
     if most > MEMORY:

@@ -18,10 +18,10 @@ QUEUES = ("jobs", "maps")
 @fault("F13", "nothing is lost", server="redis7", servers=("redis7", "valkey9"), topology="sentinels")
 def planned_failover_of_sentinels(stage: Stage) -> None:
     """Pause the queues, hold writes until the replicas have all, and send SENTINEL FAILOVER: the runbook."""
-    eye = Inspector(stage.connection)
+    inspector = Inspector(stage.connection)
     for queue in QUEUES:
-        eye.pause(queue)
-    stage.until(lambda: not any(info.processing for info in eye.queues()), "nothing is in progress")
+        inspector.pause(queue)
+    stage.until(lambda: not any(info.processing for info in inspector.queues()), "nothing is in progress")
     old = stage.sentinels.primary()
 
     def holds() -> object:
@@ -31,7 +31,7 @@ def planned_failover_of_sentinels(stage: Stage) -> None:
     stage.until(lambda: holds() and len(_offsets(stage)) == 1, "the replicas have all")
     stage.sentinels.ask_sentinel("SENTINEL", "FAILOVER", SERVICE)
     stage.until(lambda: holds() and stage.sentinels.primary() != old, "another one is the primary")
-    stage.until(lambda: _resumes(eye), "the queues go on")
+    stage.until(lambda: _resumes(inspector), "the queues go on")
 
 
 @fault(
@@ -93,11 +93,11 @@ def _offsets(stage: Stage) -> set[bytes]:
     return {info.partition(b"\nmaster_repl_offset:")[2].split()[0] for info in infos}
 
 
-def _resumes(eye: Inspector) -> bool:
+def _resumes(inspector: Inspector) -> bool:
     """Let the queues go on, if Redis lets us."""
     try:
         for queue in QUEUES:
-            eye.resume(queue)
+            inspector.resume(queue)
     except (RedisUnavailable, redis.RedisError):
         return False
     return True

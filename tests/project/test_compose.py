@@ -15,7 +15,7 @@ import yaml
 from distq.cli.program import main as distq
 from distq.cli.target import load_controllers
 from distq.config import Settings
-from distq.dashboard.gate import Gate
+from distq.dashboard.access_policy import AccessPolicy
 from distq.dashboard.users import Person, Users
 from distq.redisio.connection import Connection
 from distq.testing.apiserver.__main__ import main as emulator
@@ -61,7 +61,7 @@ def test_the_dashboard_has_a_network_and_a_login_of_its_own() -> None:
     assert mount == f"${{DISTQ_DASHBOARD_USERS:-./deploy/compose-users}}:{choices['users']}:ro"
     users = Users(ROOT / "deploy" / "compose-users")
     assert users.check("demo", "demo") == Person("demo", "repair")
-    Gate(users=users).require_bindable(choices["bind"].rpartition(":")[0])
+    AccessPolicy(users=users).require_bindable(choices["bind"].rpartition(":")[0])
 
 
 @pytest.mark.parametrize("name", ["informer", "worker", "dashboard"])

@@ -59,17 +59,17 @@ def test_adds_go_in_steps(measured: Measured) -> None:
 @pytest.mark.parametrize("chosen", ["named", "by state"])
 def test_repairs_go_in_steps(measured: Measured, chosen: str) -> None:
     """At most five hundred items a script, named or of a state, and all of them in the end."""
-    queue, eye = Queue("foos", measured), Inspector(measured)
+    queue, inspector = Queue("foos", measured), Inspector(measured)
     queue.add(*KEYS, after=100)
-    assert eye.park("foos", *KEYS) == len(KEYS)
+    assert inspector.park("foos", *KEYS) == len(KEYS)
     if chosen == "named":
-        assert eye.requeue("foos", *KEYS) == eye.delete("foos", *KEYS) == len(KEYS)
+        assert inspector.requeue("foos", *KEYS) == inspector.delete("foos", *KEYS) == len(KEYS)
     else:
-        assert eye.requeue("foos", state="dead") == eye.delete("foos", state="ready") == len(KEYS)
+        assert inspector.requeue("foos", state="dead") == inspector.delete("foos", state="ready") == len(KEYS)
     for name in ("park", "requeue", "delete"):
         assert sum(measured.items[name]) >= len(KEYS)
         assert max(measured.items[name]) <= REPAIR_LIMIT <= 1000
-    assert eye.queues("foos")[0].ready == 0
+    assert inspector.queues("foos")[0].ready == 0
 
 
 @pytest.mark.bound("TURN_LIMIT")
@@ -116,7 +116,7 @@ def test_a_large_commit_is_refused_before_redis_is_asked(measured: Measured) -> 
 
 def test_every_script_that_takes_items_is_meant(measured: Measured) -> None:
     """The tests above know all of them; forget takes one key at a time."""
-    queue, eye = Queue("foos", measured), Inspector(measured)
+    queue, inspector = Queue("foos", measured), Inspector(measured)
     queue.add("a")
     queue.settle(queue.get(), TerminalError("no"))
     queue.forget("a")
@@ -124,5 +124,5 @@ def test_every_script_that_takes_items_is_meant(measured: Measured) -> None:
     assert {name for name in scripts.names() if scripts.load(name).last_is_list} == {
         *("add", "add_after", "commit", "delete", "forget", "forgive", "park", "requeue", "turn")
     }
-    assert eye.queues("foos")[0].dead == 1
+    assert inspector.queues("foos")[0].dead == 1
     queue.close()

@@ -66,9 +66,9 @@ def test_queues_live_on_the_nodes_of_their_slots(cluster: Cluster, connection: C
         request = queue.get(5)
         assert queue.settle(request)
         queue.close()
-    eye = Inspector(connection)
-    assert [info.ready for info in eye.queues()] == [1, 1, 1]
-    assert create_app(eye).test_client().get("/0/data/queues.json").status_code == 200
+    inspector = Inspector(connection)
+    assert [info.ready for info in inspector.queues()] == [1, 1, 1]
+    assert create_app(inspector).test_client().get("/0/data/queues.json").status_code == 200
     assert not [finding for finding in connection.check() if finding.startswith("FAIL")]
 
 

@@ -219,9 +219,9 @@ def test_any_time_is_read_by_one_command(past: Past, redis_server: EmbeddedValke
     """An hour, a day or all of it."""
     past.beat(10)
     counting = CountingConnection(redis_server.url)
-    eye = Inspector(counting)
+    inspector = Inspector(counting)
     for count, back in enumerate((3600, DAY, 9 * DAY), 1):
-        assert eye.history("foos", since=past.now - back, until=past.now)
+        assert inspector.history("foos", since=past.now - back, until=past.now)
         assert counting.round_trips == count
     counting.close()
 

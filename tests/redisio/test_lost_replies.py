@@ -42,7 +42,7 @@ class Scene:
         self.through = Connection(f"redis://127.0.0.1:{proxy.port}/0")
         self.through.server_time = NOW
         self.queue = Queue("foos", self.through, rate_limiter=LIMITER, claim_duration=4.0)
-        self.eye = Inspector(self.through)
+        self.inspector = Inspector(self.through)
         self.stream = StreamStore(self.through, "foos", "pods")
         self.beside = Queue("foos", connection)
         self.sees = Inspector(connection)
@@ -154,7 +154,7 @@ def _caught_up(scene: Scene) -> object:
 
 def _resume(scene: Scene) -> object:
     scene.sees.pause("foos")
-    return scene.eye.resume("foos")
+    return scene.inspector.resume("foos")
 
 
 def _forgive(scene: Scene) -> object:
@@ -178,14 +178,14 @@ OPERATIONS: dict[str, tuple[Operation, object, object]] = {
     "add_after": (lambda scene: scene.queue.add("first", "new", "dead", "later", after=9, priority=5), 2, 0),
     "forgive": (_forgive, {}, {}),
     "forget": (lambda scene: scene.queue.forget("failing"), None, None),
-    "requeue": (lambda scene: scene.eye.requeue("foos", "dead", "failing", "later", "first"), 3, 0),
-    "delete": (lambda scene: scene.eye.delete("foos", "dead", "failing", "later", "first"), 4, 0),
-    "park": (lambda scene: scene.eye.park("foos", "dead", "failing", "later", "first"), 3, 0),
+    "requeue": (lambda scene: scene.inspector.requeue("foos", "dead", "failing", "later", "first"), 3, 0),
+    "delete": (lambda scene: scene.inspector.delete("foos", "dead", "failing", "later", "first"), 4, 0),
+    "park": (lambda scene: scene.inspector.park("foos", "dead", "failing", "later", "first"), 3, 0),
     "catch_up": (_catch_up, 1, 1),
     "caught_up": (_caught_up, 1, 0),
-    "pause": (lambda scene: scene.eye.pause("foos"), True, False),
+    "pause": (lambda scene: scene.inspector.pause("foos"), True, False),
     "resume": (_resume, True, False),
-    "trace": (lambda scene: scene.eye.trace_off("foos"), None, None),
+    "trace": (lambda scene: scene.inspector.trace_off("foos"), None, None),
 }
 """Each script's operation, what it answers, and what where the reply was lost: there, the counts of the
 others tell what the repetition changed, hence nothing. Turns are answered as the first time."""
@@ -273,7 +273,7 @@ def test_a_requeue_repeated_after_its_item_failed_again_costs_one_more_reconcile
     """As an add would; the item is not lost, nor parked."""
     _runs(scene.beside)
     _once(scene, lambda: scene.beside.settle(scene.beside.get(), RuntimeError("no luck")))
-    scene.eye.requeue("foos", "dead")
+    scene.inspector.requeue("foos", "dead")
     assert _runs(scene.beside) == ["dead"]
     assert _runs(scene.beside) == []
 

@@ -129,19 +129,19 @@ def fill(redis: Connection) -> None:
 
 def look(redis: Connection) -> None:
     """Read all that the command line and the dashboard show."""
-    eye = Inspector(redis)
-    (info,) = eye.queues()
+    inspector = Inspector(redis)
+    (info,) = inspector.queues()
     assert (info.name, info.dead) == ("foos", 1)
     for state in (None, "ready", "delayed", "processing", "dead", "dirty"):
-        assert eye.items("foos", state=state, match="*e*") or state
-        eye.items("foos", state=state)
-    assert eye.items("foos", failing=True)
-    assert eye.item("foos", "poison")
-    assert eye.count("foos", state="dead", match="p*")
-    assert eye.workers()
-    assert eye.streams("foos")
-    assert (list(eye.trace("foos", "x")), bool(eye.traced_until("foos"))) == ([], True)
-    browser = create_app(eye).test_client()
+        assert inspector.items("foos", state=state, match="*e*") or state
+        inspector.items("foos", state=state)
+    assert inspector.items("foos", failing=True)
+    assert inspector.item("foos", "poison")
+    assert inspector.count("foos", state="dead", match="p*")
+    assert inspector.workers()
+    assert inspector.streams("foos")
+    assert (list(inspector.trace("foos", "x")), bool(inspector.traced_until("foos"))) == ([], True)
+    browser = create_app(inspector).test_client()
     for page in (
         "/",
         "/0/data/queues.json",
@@ -156,15 +156,15 @@ def look(redis: Connection) -> None:
 def repair(redis: Connection) -> None:
     """Look, and change what the command line changes."""
     look(redis)
-    eye = Inspector(redis)
-    assert eye.pause("foos")
-    assert eye.resume("foos")
-    assert eye.requeue("foos", state="dead") == 1
-    assert eye.park("foos", "poison", reason="by hand") == 1
-    assert eye.resync("foos") == 1
-    assert eye.repair_some("delete", "foos", state="dead").changed == 1
-    assert eye.delete("foos", state="dead") == 0
-    assert eye.add("foos", "by hand") == 1
+    inspector = Inspector(redis)
+    assert inspector.pause("foos")
+    assert inspector.resume("foos")
+    assert inspector.requeue("foos", state="dead") == 1
+    assert inspector.park("foos", "poison", reason="by hand") == 1
+    assert inspector.resync("foos") == 1
+    assert inspector.repair_some("delete", "foos", state="dead").changed == 1
+    assert inspector.delete("foos", state="dead") == 0
+    assert inspector.add("foos", "by hand") == 1
     queue = Queue("foos", redis)
     queue.add("a", "b")
     queue.add("c", after=60)

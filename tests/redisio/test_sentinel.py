@@ -69,16 +69,16 @@ def test_a_fleet_outlives_the_death_of_its_primary(settled: Sentinels) -> None:
 def test_what_was_acknowledged_outlives_a_planned_failover(settled: Sentinels) -> None:
     """By the runbook: claims are stopped, writes held until the replicas have all, then one is promoted."""
     connection = Connection(settled.url)
-    eye = Inspector(connection)
+    inspector = Inspector(connection)
     with FleetUnderLoad(settled.url) as fleet:
         fleet.wait_for_progress()
-        eye.pause("foos")
-        eventually(lambda: eye.queues("foos")[0].processing == 0)
+        inspector.pause("foos")
+        eventually(lambda: inspector.queues("foos")[0].processing == 0)
         old = settled.primary()
         raw(old)("CLIENT", "PAUSE", 20000, "WRITE")
         eventually(lambda: len(offsets(settled)) == 1)
         settled.fail_over()
-        eventually(lambda: is_resumed(eye))
+        eventually(lambda: is_resumed(inspector))
         fleet.wait_for_progress()
     assert fleet.finish() == []
     connection.close()
@@ -90,10 +90,10 @@ def offsets(sentinels: Sentinels) -> set[bytes]:
     return {info.partition(b"\nmaster_repl_offset:")[2].split()[0] for info in infos}
 
 
-def is_resumed(eye: Inspector) -> bool:
+def is_resumed(inspector: Inspector) -> bool:
     """Let the queue go on, if Redis lets us."""
     try:
-        eye.resume("foos")
+        inspector.resume("foos")
     except RedisUnavailable:
         return False
     return True

@@ -10,6 +10,7 @@ from collections import defaultdict
 from zlib import crc32
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support.parts import IN_CI
 
@@ -17,6 +18,10 @@ _ALWAYS_SAMPLED = ("tests/conformance/", "tests/workqueue/test_promises.py")
 
 _ON_EVERY_SERVER = ("tests/redisio/", "tests/workqueue/", "tests/oracle/", "tests/leaderelection/")
 """Suites that ask something of Redis itself: scripts, connections, topologies, locks."""
+
+# how long an example takes says how busy the machine is, and nothing of a promise
+settings.register_profile("busy-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy-machine")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

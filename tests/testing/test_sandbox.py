@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,9 +13,12 @@ from typing import Any
 
 import pytest
 
+from distq.client.resources import Resource
 from distq.controller.controller import Controller
-from distq.controller.watches import For
+from distq.controller.watches import For, Watch, Watches
 from distq.errors import ConfigError, NotFound, ReconcileFailed, RetryAfter, TerminalError
+from distq.informer import listwatch, wire
+from distq.informer.wire import WatchEvent
 from distq.inspector import Inspector
 from distq.testing.sandbox import Sandbox
 from distq.workqueue.interface import Request, Result
@@ -73,6 +77,49 @@ def test_a_second_run_sees_what_happened_between(sandbox: Sandbox) -> None:
     sandbox.client.delete("v1/ConfigMap", "default/short-lived")
     sandbox.run_until_idle(controller)
     assert seen == ["default/short-lived"]
+
+
+def test_a_deletion_that_comes_late_is_waited_for(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No list shows it: what was handed over and is no more has a deletion on its way."""
+    seen: list[tuple[str, bool]] = []
+
+    def look(request: Request) -> None:
+        seen.append((request.name, sandbox.client.get("v1/ConfigMap", request.key) is not None))
+        if seen[-1] == ("late", True):
+            sandbox.client.delete("v1/ConfigMap", request.key)
+
+    decode = wire.decode_event
+
+    def late(line: bytes, resource: Resource) -> WatchEvent:
+        if b'"DELETED"' in line[:30] and b'"late"' in line:
+            time.sleep(1)
+        return decode(line, resource)
+
+    monkeypatch.setattr(listwatch, "decode_event", late)
+    sandbox.client.create(_map("late"))
+    sandbox.run_until_idle(Controller("late", look, watches=[WATCH]))
+    assert [each for each in seen if each[0] == "late"] == [("late", True), ("late", False)]
+
+
+def test_what_another_watch_of_the_resource_knows_is_not_gone(sandbox: Sandbox) -> None:
+    """Each watch is compared with what it selects itself: `other` bears no label, and is there."""
+    seen: list[str] = []
+    watches: list[Watch] = [WATCH, Watches("v1/ConfigMap", lambda obj: [f"all/{obj['metadata']['name']}"])]
+    sandbox.run_until_idle(Controller("twice", lambda each: seen.append(each.key), watches=watches))
+    assert {"default/web", "all/web", "all/other"} <= set(seen)
+
+
+def test_each_watch_of_a_resource_is_waited_for(sandbox: Sandbox) -> None:
+    """One has handed over the newest version, the other one still looks for its keys."""
+    seen: list[str] = []
+
+    def slow(obj: dict[str, Any]) -> list[str]:
+        time.sleep(1)
+        return [f"slow/{obj['metadata']['name']}"]
+
+    watches: list[Watch] = [WATCH, Watches("v1/ConfigMap", slow, field_selector="metadata.name=web")]
+    sandbox.run_until_idle(Controller("slow", lambda each: seen.append(each.key), watches=watches))
+    assert "slow/web" in seen
 
 
 def test_retries_are_waited_for_and_requeue_after_is_not(sandbox: Sandbox) -> None:

@@ -148,15 +148,15 @@ def test_one_that_waits_keeps_no_place(make: Make, connection: Connection) -> No
 
 def test_rare_heartbeats_are_no_silence(make: Make) -> None:
     """Whoever waits does so until the other must have shown life, whatever its own claim duration is."""
-    idle, hasty = make(CONFIG_MAPS), make(SECRETS, claim_duration=1.0)
+    idle, with_short_timeouts = make(CONFIG_MAPS), make(SECRETS, claim_duration=1.0)
     idle.add("a")
     idle.turn([], 0)
-    assert claimed(hasty) == []
-    pass_time(hasty, 12.0)
-    assert claimed(hasty) == []
+    assert claimed(with_short_timeouts) == []
+    pass_time(with_short_timeouts, 12.0)
+    assert claimed(with_short_timeouts) == []
     show_life(idle)
     with pytest.raises(QueueTaken):
-        hasty.turn([], 1)
+        with_short_timeouts.turn([], 1)
 
 
 def test_an_informer_waits_no_longer_than_somebody_may_be_silent(make: Make, connection: Connection) -> None:

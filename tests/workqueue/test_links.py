@@ -12,8 +12,10 @@ from distq.redisio.stream_store import StreamStore
 from distq.spans import NO_ATTRIBUTES, Attributes, Kind, SpanFailure
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.interface import Request, Result
+from distq.workqueue.memory import MemoryQueue
 from distq.workqueue.queue import Queue
 from tests.contents.garbage import MEMBERS, SCORES, TEXTS
+from tests.support.recorded_metrics import RecordedMetrics
 from tests.support.redis_servers import anywhere
 from tests.workqueue.conftest import ServerTime
 
@@ -309,3 +311,17 @@ def test_a_request_is_the_same_whatever_it_links_to() -> None:
     """A link is for people: nothing is decided by it, and it is not printed."""
     assert Request("a", link=number(1)) == Request("a")
     assert "link" not in repr(Request("a", link=number(1)))
+
+
+def test_the_old_names_of_the_setters_work_for_one_version() -> None:
+    """With a warning; what they set is used."""
+    queue, spans, metrics = MemoryQueue("old"), NumberedSpans(), RecordedMetrics()
+    with pytest.warns(DeprecationWarning, match=r"^measure is set_metrics_provider now\.$"):
+        queue.measure(metrics)
+    with pytest.warns(DeprecationWarning, match=r"^tell is set_span_provider now\.$"):
+        queue.tell(spans)
+    queue.add("a")
+    assert spans.begun == ["add old 1"]
+    assert queue.get(0).key == "a"
+    assert metrics.calls
+    queue.close()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from distq.cli.help import command
-from distq.cli.look import LONGEST_INTERVAL, inspector
+from distq.cli.look import LONGEST_INTERVAL, inspector_of
 from distq.cli.options import with_settings
 from distq.cli.output import escape
 from distq.cli.progress import bar
@@ -44,19 +44,19 @@ def top(*, settings: Settings, as_json: bool, interval: float) -> None:
     from distq.cli.top.screen import Screen
 
     leave_on_signals(_TERMINATED)
-    eye = inspector(settings)
-    eye.queues()  # what keeps it from being read is said before the screen is taken
+    inspector = inspector_of(settings)
+    inspector.queues()  # what keeps it from being read is said before the screen is taken
     with Screen() as screen:
-        Top(eye, screen).run(interval)
+        Top(inspector, screen).run(interval)
 
 
 class Top:
     """The pages that are open, and what is asked or was done last."""
 
-    def __init__(self, eye: "Inspector", screen: "Screen") -> None:
+    def __init__(self, inspector: "Inspector", screen: "Screen") -> None:
         from distq.cli.top.pages import QueuePage, QueuesPage
 
-        self._eye = eye
+        self._inspector = inspector
         self._screen = screen
         self._open_queue = QueuePage
         self._queues = QueuesPage()
@@ -90,8 +90,8 @@ class Top:
     def _look(self) -> None:
         """Read the page anew; where Redis does not answer, say so over what it answered last."""
         try:
-            self._page.read(self._eye)
-            self._now = self._eye.now()
+            self._page.read(self._inspector)
+            self._now = self._inspector.now()
             self._said = self._page.trouble() or self._said
         except DistqError as error:
             self._said = str(error)
@@ -166,7 +166,7 @@ class Top:
             return
 
         def act() -> Iterator[str]:
-            changed = self._eye.resume(queue) if info.paused else self._eye.pause(queue)
+            changed = self._inspector.resume(queue) if info.paused else self._inspector.pause(queue)
             yield ("resumed" if info.paused else "paused") if changed else "somebody else did that meanwhile"
 
         self._question = _Question(f"{'Resume' if info.paused else 'Pause'} {queue}?", act)
@@ -182,7 +182,7 @@ class Top:
             return
 
         def act() -> Iterator[str]:
-            changed = (self._eye.requeue if repair == "requeue" else self._eye.delete)(queue, key)
+            changed = (self._inspector.requeue if repair == "requeue" else self._inspector.delete)(queue, key)
             yield f"{repair} {key}: " + ("done" if changed else "it has changed meanwhile, or is held")
 
         self._question = _Question(f"{repair.capitalize()} {key} of {queue}?", act)
@@ -195,7 +195,7 @@ class Top:
         def act() -> Iterator[str]:
             looked_at, changed, cursor = 0, 0, 0
             while True:
-                step = self._eye.repair_some(repair, queue, state="dead", cursor=cursor)
+                step = self._inspector.repair_some(repair, queue, state="dead", cursor=cursor)
                 looked_at, changed = looked_at + step.chosen, changed + step.changed
                 if step.cursor is None:
                     break

@@ -45,7 +45,7 @@ class TablePage:
         self.chosen = ""
         self._names: list[str] = []
 
-    def read(self, eye: Inspector) -> None:
+    def read(self, inspector: Inspector) -> None:
         """Look again."""
         raise NotImplementedError
 
@@ -97,9 +97,9 @@ class QueuesPage(TablePage):
         super().__init__()
         self.infos: dict[str, QueueInfo] = {}
 
-    def read(self, eye: Inspector) -> None:
+    def read(self, inspector: Inspector) -> None:
         """Look at all queues."""
-        self.infos = {info.name: info for info in eye.queues()}
+        self.infos = {info.name: info for info in inspector.queues()}
 
     def trouble(self) -> str:
         """Return why the queue that is chosen cannot be read."""
@@ -134,10 +134,10 @@ class QueuePage(TablePage):
         paused = ", paused" if self.info and self.info.paused else ""
         return f"distq: {self.queue}{paused}: {count} {self.state}{first}"
 
-    def read(self, eye: Inspector) -> None:
+    def read(self, inspector: Inspector) -> None:
         """Look at the first items of the state."""
-        self.info = next(iter(eye.queues(self.queue)), None)
-        self._items = eye.items(self.queue, state=self.state, limit=_ITEMS_SHOWN)
+        self.info = next(iter(inspector.queues(self.queue)), None)
+        self._items = inspector.items(self.queue, state=self.state, limit=_ITEMS_SHOWN)
 
     def rows(self, now: float) -> list[tuple[str, list[str]]]:
         """Return a row an item."""

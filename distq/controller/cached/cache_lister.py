@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from distq.client.client import Client
 from distq.client.objects import Object
-from distq.controller.cached import handing_over
+from distq.controller.cached import event_context
 from distq.controller.cached.stream_cache import StreamCache
 from distq.errors import ConfigError
 from distq.informer.indexer import NAMESPACE_INDEX, Objects
@@ -106,7 +106,7 @@ def _laid_over(
     cache: StreamCache, found: Sequence[CachedObject], is_meant: Callable[[CachedObject], bool]
 ) -> Sequence[CachedObject]:
     """Return what was found, with what this thread hands over just now, where that is newer."""
-    stream = handing_over.current()
+    stream = event_context.current()
     if stream is None or stream.place != cache.place:
         return found
     merged = {each.name: each for each in found}

@@ -6,7 +6,7 @@ from functools import partial
 from distq.client.client import Client
 from distq.controller.cached.cache_lister import CacheLister
 from distq.controller.cached.caching import Caching
-from distq.controller.cached.handing_over import Place
+from distq.controller.cached.event_context import Place
 from distq.controller.cached.stream_cache import StreamCache
 from distq.controller.watches import Every, Watch, identities
 from distq.errors import ConfigError
@@ -45,7 +45,7 @@ class Caches:
                 Place(queue.name, identity, namespace),
                 queue=queue,  # type: ignore[arg-type]  # a Queue, as was just seen
                 client=self.client,
-                hasty=partial(self._hasty, queue),  # type: ignore[arg-type]
+                with_short_timeouts=partial(self._with_short_timeouts, queue),  # type: ignore[arg-type]
                 timeout=timeout,
             )
             for watch, identity in zip(resources, identities(resources), strict=True)
@@ -76,7 +76,7 @@ class Caches:
             )
         return CacheLister(caches, self.client, partial(self._count, CACHE_OVERSIZED, caches[0]))
 
-    def _hasty(self, queue: Queue) -> Connection:
+    def _with_short_timeouts(self, queue: Queue) -> Connection:
         """Return the connection by which all caches keep what was written."""
         present, connections = queue.connection, self._connections
         if connections is None or connections[0] is not present:

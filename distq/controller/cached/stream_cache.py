@@ -9,9 +9,9 @@ from typing import TypeVar
 
 from distq.client.client import Client
 from distq.clock import SYSTEM_CLOCK, Clock
-from distq.controller.cached import handing_over
+from distq.controller.cached import event_context
 from distq.controller.cached.caching import Caching
-from distq.controller.cached.handing_over import Place
+from distq.controller.cached.event_context import Place
 from distq.controller.watches import ResourceWatch
 from distq.errors import CacheNotSynced
 from distq.redisio.connection import Connection
@@ -64,7 +64,7 @@ class StreamCache:
         *,
         queue: Queue,
         client: Callable[[], Client],
-        hasty: Callable[[], Connection],
+        with_short_timeouts: Callable[[], Connection],
         timeout: float,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
@@ -73,7 +73,7 @@ class StreamCache:
         self.place = place
         self._queue = queue
         self._client = client
-        self._hasty = hasty
+        self._with_short_timeouts = with_short_timeouts
         self._timeout = timeout
         self._clock = clock
         self._found: ObjectCache | None = None
@@ -87,9 +87,9 @@ class StreamCache:
 
         Raises CacheNotSynced where that takes longer than the timeout, and RedisError.
         """
-        stream = handing_over.current()
+        stream = event_context.current()
         if stream and stream.place != self.place:
-            stream.show()
+            stream.publish()
         try:
             return ask(self._cache())
         except CacheIncomplete as incomplete:
@@ -101,7 +101,7 @@ class StreamCache:
         Nothing is kept where no leader keeps it, as before the first one and after a release that caches no
         more: nobody would ever take it away. Raises RedisError.
         """
-        connection, found = self._hasty(), self._found
+        connection, found = self._with_short_timeouts(), self._found
         record = ObjectCache(connection, self._queue.name, found.stream).state() if found else None
         if record is None or record.about.get("watch") != self.place.identity:
             self._found = None
@@ -111,7 +111,7 @@ class StreamCache:
 
     def _read_later(self, ask: Callable[[ObjectCache], Answer], record: StreamRecord | None) -> Answer:
         """Wait until the cache is complete, but not in its own stream while that hands over its objects."""
-        stream = handing_over.current()
+        stream = event_context.current()
         waiting = _Waiting(self._clock.monotonic(), self._timeout)
         with stream.waiting_for(self.place) if stream else nullcontext():
             while True:
@@ -123,7 +123,7 @@ class StreamCache:
                 self._pause(waiting, record)
 
     def _pause(self, waiting: "_Waiting", record: StreamRecord | None) -> None:
-        request, stream = current_request(), handing_over.current()
+        request, stream = current_request(), event_context.current()
         ended = request.cancelled if request else stream.stopped if stream else threading.Event()
         self._clock.wait(ended, LOOK_EVERY)
         now = self._clock.monotonic()
@@ -191,7 +191,7 @@ class StreamCache:
         records = stream_records(self._queue.connection, self._queue.name).values()
         leaders = {record.about.get("leader") for record in records}
         if not leaders:
-            is_outside = current_request() is None and handing_over.current() is None
+            is_outside = current_request() is None and event_context.current() is None
             in_a_test = "; in a test, read it within run_until_idle, or after" if is_outside else ""
             return f"nobody has led yet. Start an informer{in_a_test}."
         return f"{', '.join(map(str, leaders))} does not watch it so. Run one version everywhere."

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from distq.clock import Clock
-from distq.controller.cached import handing_over
+from distq.controller.cached import event_context
 from distq.controller.cached.caching import Caching, KeptObject
 from distq.controller.event import Event, EventType
 from distq.controller.stream.failure_log import FailureLog
@@ -243,7 +243,7 @@ class Router:
             return []
 
     def _begin(self, name: str, cached: CachedObject | None, version: str) -> None:
-        stream = handing_over.current()
+        stream = event_context.current()
         if self._caching and stream:
             if key_of_name(name):
                 stream.begin(name, cached, version)
@@ -276,7 +276,7 @@ class Router:
 
 def _unwind() -> None:
     """Raise what ended the stream itself, if it did so while a function read the cache."""
-    if stream := handing_over.current():
+    if stream := event_context.current():
         stream.unwind()
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from distq.client.resources import UnknownResource
 from distq.controller.cached.caching import Caching
-from distq.controller.cached.handing_over import Place, handing_over, is_waiting
+from distq.controller.cached.event_context import Place, event_context, is_waiting
 from distq.controller.stream.batch import Batch
 from distq.controller.stream.committer import Committer
 from distq.controller.stream.known import NEVER, Known
@@ -46,6 +46,13 @@ PROBE_INTERVAL = 1.0  # seconds
 QUIET_TIME = 5.0
 """Seconds after which a bookmark shows that nothing was missed, whatever its version: API servers before 1.31
 leave the version of a quiet resource where it was. One that is further behind etcd is not healthy."""
+
+
+def stream_name(cluster: str, place: Place, resource: str) -> str:
+    """Return what the stream of a watch of this cluster is called in Redis."""
+    whole = "\n".join((cluster, place.identity, place.namespace or "", place.queue))
+    kind = resource.rpartition("/")[2].lower()
+    return f"{kind}-{hashlib.sha256(whole.encode()).hexdigest()[:16]}"
 
 
 class StreamSource:
@@ -123,10 +130,7 @@ class StreamSource:
 
     def name(self) -> str:
         """Return the stream's name in Redis: the same for all who watch the same for the same queue."""
-        cluster = self._config.client.cluster_id()
-        whole = "\n".join((cluster, self._place.identity, self.namespace or "", self._config.queue))
-        kind = self.resource.rpartition("/")[2].lower()
-        return f"{kind}-{hashlib.sha256(whole.encode()).hexdigest()[:16]}"
+        return stream_name(self._config.client.cluster_id(), self._place, self.resource)
 
     def present_version(self) -> str:
         """Return the cluster's version now, as far as the watched resource shows it."""
@@ -200,7 +204,7 @@ class StreamSource:
         self._went_on()
         self._oldest = since if self._oldest is None else min(self._oldest, since)
         try:
-            with handing_over(self._place, self._stop, self._show_object):
+            with event_context(self._place, self._stop, self._show_object):
                 self._hand_over(events)
         except BaseException:
             self._router.last_seen.forget_all()
@@ -220,7 +224,7 @@ class StreamSource:
     def page(self, objects: Sequence[RawObject]) -> None:
         """Hand over what changed since it was last handed over, or everything."""
         self._went_on()
-        with handing_over(self._place, self._stop, self._show_object):
+        with event_context(self._place, self._stop, self._show_object):
             self._list.page(objects)
         self._probe()
 
@@ -229,7 +233,7 @@ class StreamSource:
 
     def end_list(self, version: str) -> None:
         """Enqueue the keys of what vanished, then move the checkpoint to the list's version."""
-        with handing_over(self._place, self._stop, self._show_object):
+        with event_context(self._place, self._stop, self._show_object):
             self.objects = self._list.end(version)
         self.lists += 1
         self.synced, self._must_list = True, False
@@ -363,7 +367,7 @@ class StreamSource:
         self._resyncs.interrupt()
 
     def _resync(self) -> bool:
-        with handing_over(self._place, self._stop):
+        with event_context(self._place, self._stop):
             return self._resyncs.step()
 
     def _new_resync(self) -> Resync:

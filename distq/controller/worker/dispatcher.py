@@ -73,7 +73,7 @@ class Dispatcher:
         told = None
         if spans is not None:
             told = WorkerSpans(spans, self._name)
-            self._queue.tell(spans)
+            self._queue.set_span_provider(spans)
         kind: Callable[..., Executor] = ThreadExecutor
         if is_async(controller.reconcile):
             if controller.max_hold is not None:

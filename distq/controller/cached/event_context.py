@@ -17,43 +17,43 @@ class Place(NamedTuple):
     namespace: str | None
 
 
-Show = Callable[[str, CachedObject | None, str], None]
+Publish = Callable[[str, CachedObject | None, str], None]
 """Puts an object of this name into its cache; None is one that is gone as of the version."""
 
 
-class HandingOver:
+class EventContext:
     """The objects of the commits that a stream prepares, None for those that are gone.
 
     It also knows for which cache its stream waits in the midst of that, since a stream that waits for itself,
     through others or not, would wait for ever.
     """
 
-    def __init__(self, place: Place, stopped: threading.Event, show: Show | None) -> None:
+    def __init__(self, place: Place, stopped: threading.Event, publish: Publish | None) -> None:
         self.place = place
         self.stopped = stopped
         self.objects: dict[str, CachedObject | None] = {}
-        self._show = show
+        self._publish = publish
         self._ended: BaseException | None = None
-        self._unshown: tuple[str, CachedObject | None, str] | None = None
+        self._unpublished: tuple[str, CachedObject | None, str] | None = None
 
     def begin(self, name: str, cached: CachedObject | None, version: str) -> None:
         """Hand over an object, which its predicates and mapping function find here."""
-        self.objects[name], self._unshown = cached, (name, cached, version)
+        self.objects[name], self._unpublished = cached, (name, cached, version)
 
     def begin_unkept(self) -> None:
-        """Hand over an object that the cache does not take: there is nothing to show."""
-        self._unshown = None
+        """Hand over an object that the cache does not take: there is nothing to publish."""
+        self._unpublished = None
 
-    def show(self) -> None:
+    def publish(self) -> None:
         """Put the object into its cache, before its predicates or mapping function read another one.
 
         What is not yet in that one leads to a reconcile later on, which then finds this object. Were both
         read before either is there, neither would see the other.
         """
-        unshown, self._unshown = self._unshown, None
-        if self._show and unshown:
+        unpublished, self._unpublished = self._unpublished, None
+        if self._publish and unpublished:
             try:
-                self._show(*unshown)
+                self._publish(*unpublished)
             except BaseException as error:
                 self._ended = error
                 raise
@@ -77,10 +77,10 @@ class HandingOver:
             del _waits[self]
 
 
-_waits: dict[HandingOver, Place] = {}
+_waits: dict[EventContext, Place] = {}
 """For which cache each stream waits; of one place there may be two, of a term that ended and the next."""
 
-_current: ContextVar[HandingOver | None] = ContextVar("distq_handing_over", default=None)
+_current: ContextVar[EventContext | None] = ContextVar("distq_event_context", default=None)
 
 
 def is_waiting(place: Place) -> bool:
@@ -88,15 +88,17 @@ def is_waiting(place: Place) -> bool:
     return any(stream.place == place for stream in list(_waits))
 
 
-def current() -> HandingOver | None:
+def current() -> EventContext | None:
     """Return what this thread is handing over, None outside of predicates and mapping functions."""
     return _current.get()
 
 
 @contextmanager
-def handing_over(place: Place, stopped: threading.Event, show: Show | None = None) -> Iterator[HandingOver]:
+def event_context(
+    place: Place, stopped: threading.Event, publish: Publish | None = None
+) -> Iterator[EventContext]:
     """Let this thread hand over objects of a stream, until ``stopped`` ends all waiting."""
-    stream = HandingOver(place, stopped, show)
+    stream = EventContext(place, stopped, publish)
     token = _current.set(stream)
     try:
         yield stream

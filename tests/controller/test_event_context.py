@@ -2,15 +2,15 @@
 
 import threading
 
-from distq.controller.cached import handing_over
-from distq.controller.cached.handing_over import HandingOver, Place
+from distq.controller.cached import event_context
+from distq.controller.cached.event_context import EventContext, Place
 
 PODS, MAPS, NODES = (Place("foos", kind, None) for kind in ("pods", "maps", "nodes"))
 
 
-def stream(place: Place) -> HandingOver:
+def stream(place: Place) -> EventContext:
     """Return what a stream of a place is just handing over."""
-    return HandingOver(place, threading.Event(), None)
+    return EventContext(place, threading.Event(), None)
 
 
 def test_two_streams_of_one_place_wait_at_the_same_time() -> None:
@@ -20,9 +20,9 @@ def test_two_streams_of_one_place_wait_at_the_same_time() -> None:
         with old.waiting_for(MAPS):
             assert other.waits_for_itself(PODS)
         assert other.waits_for_itself(PODS)
-        assert handing_over.is_waiting(PODS)
+        assert event_context.is_waiting(PODS)
     assert not other.waits_for_itself(PODS)
-    assert not handing_over.is_waiting(PODS)
+    assert not event_context.is_waiting(PODS)
 
 
 def test_a_wait_leads_back_through_others() -> None:

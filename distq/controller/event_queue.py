@@ -16,7 +16,7 @@ _LONGEST_SLEEP = 1.0
 """Seconds that the main thread waits at a time."""
 
 
-class Mailbox:
+class EventQueue:
     """Messages to one thread; any other, and a signal in the middle of anything, may put one."""
 
     def __init__(self) -> None:

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from distq.dashboard import Gate
+from distq import dashboard
+from distq.dashboard import AccessPolicy
 from distq.dashboard.proxies import parse_network
 from distq.dashboard.users import Person, Users
 from distq.errors import ConfigError
@@ -26,15 +27,15 @@ def users(tmp_path: Path) -> Users:
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "10.1.2.3", "example.com"])  # noqa: S104 - refused
 def test_without_a_login_only_loopback_is_bound(host: str, users: Users) -> None:
     """Any address that others could reach is refused in a line that names the ways round, as a login."""
-    for gate in (Gate(), Gate(actions=True)):
+    for policy in (AccessPolicy(), AccessPolicy(actions=True)):
         with pytest.raises(
             ConfigError,
             match=r"^cannot bind the dashboard to .*: .* loopback only\. .*--users .*port-forward.*$",
         ):
-            gate.require_bindable(host)
-        gate.require_bindable("127.0.0.1")
-    Gate(users=users).require_bindable(host)
-    Gate(**PROXY, header_role="see").require_bindable(host)
+            policy.require_bindable(host)
+        policy.require_bindable("127.0.0.1")
+    AccessPolicy(users=users).require_bindable(host)
+    AccessPolicy(**PROXY, header_role="see").require_bindable(host)
 
 
 @pytest.mark.parametrize(
@@ -59,20 +60,23 @@ def test_without_a_login_only_loopback_is_bound(host: str, users: Users) -> None
 def test_what_does_not_go_together_is_refused(choices: dict[str, Any], why: str) -> None:
     """A dashboard that would let in nobody, or anybody, is not started."""
     with pytest.raises(ConfigError, match=why):
-        Gate(**choices)
+        AccessPolicy(**choices)
 
 
 def test_users_without_passwords_need_a_proxy(tmp_path: Path) -> None:
     """Where nobody has a hash nobody could log in, unless a proxy says who it is."""
     nobody = Users(file_of(tmp_path, "bob:see"))
     with pytest.raises(ConfigError, match="nobody could log in"):
-        Gate(users=nobody)
-    assert not Gate(users=nobody, **PROXY).asks_for_passwords
+        AccessPolicy(users=nobody)
+    assert not AccessPolicy(users=nobody, **PROXY).asks_for_passwords
 
 
 def test_roles_are_the_files_then_the_given_one(users: Users) -> None:
     """A proxy's name has its line's role, else the role for all, else none; odd names nobody has."""
-    strict, open_to_all = Gate(users=users, **PROXY), Gate(users=users, **PROXY, header_role="see")
+    strict, open_to_all = (
+        AccessPolicy(users=users, **PROXY),
+        AccessPolicy(users=users, **PROXY, header_role="see"),
+    )
     assert strict.named_by_proxy("ada") == Person("ada", "repair")
     assert strict.named_by_proxy("eve") is None
     assert open_to_all.named_by_proxy("eve") == Person("eve", "see")
@@ -83,15 +87,21 @@ def test_roles_are_the_files_then_the_given_one(users: Users) -> None:
 def test_read_only_is_stronger_than_a_role(users: Users) -> None:
     """With it nobody repairs; without it who may repair does, and who may see does not."""
     ada, eve = Person("ada", "repair"), Person("eve", "see")
-    assert [Gate(users=users).may_repair(each) for each in (ada, eve)] == [True, False]
-    assert not Gate(users=users, read_only=True).may_repair(ada)
-    assert Gate(actions=True).may_repair(Gate(actions=True).anybody())
-    assert not Gate().may_repair(Gate().anybody())
+    assert [AccessPolicy(users=users).may_repair(each) for each in (ada, eve)] == [True, False]
+    assert not AccessPolicy(users=users, read_only=True).may_repair(ada)
+    assert AccessPolicy(actions=True).may_repair(AccessPolicy(actions=True).anybody())
+    assert not AccessPolicy().may_repair(AccessPolicy().anybody())
 
 
 def test_the_secret_is_in_no_text(users: Users) -> None:
     """Neither a repr nor the line at the start shows what signs sessions."""
-    gate = Gate(users=users, secret=b"correct-horse-battery")
-    assert "correct" not in repr(gate) + str(gate)
-    assert str(gate) == "repairs allowed, with a login"
-    assert str(Gate()) == "read-only, no login: loopback only"
+    policy = AccessPolicy(users=users, secret=b"correct-horse-battery")
+    assert "correct" not in repr(policy) + str(policy)
+    assert str(policy) == "repairs allowed, with a login"
+    assert str(AccessPolicy()) == "read-only, no login: loopback only"
+
+
+def test_the_old_name_works_for_one_version() -> None:
+    """With a warning, from the module that exports it."""
+    with pytest.warns(DeprecationWarning, match=r"^Gate is AccessPolicy now\.$"):
+        assert dashboard.Gate is AccessPolicy

@@ -27,7 +27,7 @@ def is_loopback(host: str) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gate:
+class AccessPolicy:
     """How people get in, and what they may do.
 
     Without ``users`` and ``trusted_header`` there is no login: who reaches the loopback address may look, and

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from distq.controller.redis_reach import RedisReach
+from distq.controller.redis_health_probe import RedisHealthProbe
 from distq.controller.term import Term
 from distq.leaderelection import LeaderElectionConfig, LeaderElector
 from distq.redisio.connection import Connection
@@ -38,7 +38,7 @@ def test_silence_counts_from_the_first_look_that_failed_until_one_is_answered(
 ) -> None:
     """However Redis is silent; time in which nobody looked, as of a frozen process, does not count."""
     clock = FakeClock()
-    reach = RedisReach([Queue("foos", behind), Queue("bars", behind)], clock)
+    reach = RedisHealthProbe([Queue("foos", behind), Queue("bars", behind)], clock)
     reach.look()
     clock.step(1000)
     assert reach.silence == 0
@@ -52,7 +52,7 @@ def test_silence_counts_from_the_first_look_that_failed_until_one_is_answered(
     reach.close()
 
 
-def is_answered(reach: RedisReach) -> bool:
+def is_answered(reach: RedisHealthProbe) -> bool:
     """Look once."""
     reach.look()
     return not reach.silence
@@ -60,7 +60,7 @@ def is_answered(reach: RedisReach) -> bool:
 
 def test_a_refusal_is_an_answer(behind: Connection, connection: Connection) -> None:
     """Who else would lead gets the same: it is no reason to leave the lease to others."""
-    reach = RedisReach([Queue("foos", behind)], clock := FakeClock())
+    reach = RedisHealthProbe([Queue("foos", behind)], clock := FakeClock())
     connection.execute("ACL", "SETUSER", "default", "-ping")
     try:
         reach.look()
@@ -73,7 +73,7 @@ def test_a_refusal_is_an_answer(behind: Connection, connection: Connection) -> N
 
 def test_a_redis_that_is_unfit_for_queues_has_answered(behind: Connection, connection: Connection) -> None:
     """As one that came back with other settings: who waited for it competes again, and says what is wrong."""
-    reach = RedisReach([Queue("foos", behind)], clock := FakeClock())
+    reach = RedisHealthProbe([Queue("foos", behind)], clock := FakeClock())
     connection.execute("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
     try:
         reach.look()
@@ -88,7 +88,7 @@ def test_one_redis_that_answers_is_enough(connection: Connection) -> None:
     """Where queues have servers of their own, those of the others are fed."""
     nowhere = Connection("redis://127.0.0.1:1")
     queues = [Queue("foos", nowhere), Queue("bars", connection)]
-    alone, both = RedisReach(queues[:1], clock := FakeClock()), RedisReach(queues, clock)
+    alone, both = RedisHealthProbe(queues[:1], clock := FakeClock()), RedisHealthProbe(queues, clock)
     alone.look()
     both.look()
     clock.step(5)

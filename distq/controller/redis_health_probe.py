@@ -15,7 +15,7 @@ LOOK_TIMEOUT = 1.0
 """Seconds that a server gets to answer a look."""
 
 
-class RedisReach:
+class RedisHealthProbe:
     """Asks for a sign of life of the servers that hold the queues; one thread looks, any may ask.
 
     A refusal is an answer, too, and that of a server that is unfit: whoever else leads would get the same.
@@ -51,12 +51,12 @@ class RedisReach:
 
 def _connections(queues: Sequence[Queue]) -> Iterator[tuple[Connection, str]]:
     """Yield a connection for each Redis and a key there; in a cluster a key of each queue."""
-    hasty: dict[int, Connection] = {}
+    with_short_timeouts: dict[int, Connection] = {}
     for queue in queues:
         present = queue.connection
-        if id(present) in hasty and not present.is_cluster:
+        if id(present) in with_short_timeouts and not present.is_cluster:
             continue
-        connection = hasty.setdefault(id(present), present.with_timeout(LOOK_TIMEOUT))
+        connection = with_short_timeouts.setdefault(id(present), present.with_timeout(LOOK_TIMEOUT))
         yield connection, QueueStore(present, queue.name).key("streams")
 
 
