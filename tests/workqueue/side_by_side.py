@@ -109,8 +109,13 @@ class SideBySide:
         assert self._run("park", why=why, items=items) == self.state.park(self.now, why, items)
 
     def suspect(self, items: Sequence[Item]) -> None:
-        """Write down that two sessions died of items, which takes long to come about."""
-        failures, fences = self.state.items.failures, (self.now - 2, self.now - 1)
+        """Write down that two sessions died of items, which takes long to come about.
+
+        Their fences are stamps, as all are: no claim has the same, even where the clock steps back.
+        """
+        fences = (self.state.items.next_stamp(self.now - 2), self.state.items.next_stamp(self.now - 1))
+        self.store.connection.execute("HSET", self.store.key("meta"), "stamp", str(fences[1]))
+        failures = self.state.items.failures
         for item in items:
             if item in self.state.items.pending or item in self.state.items.claims:
                 before = failures.get(item, FailureHistory())
