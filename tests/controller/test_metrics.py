@@ -39,6 +39,7 @@ from distq.testing import EmulatedApiServer
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.interface import Request, Result
 from distq.workqueue.queue import Queue
+from distq.workqueue.rate_limiters import ItemExponentialFailureRateLimiter
 from tests.controller.test_dispatcher import handler, left_over
 from tests.controller.test_manager import managing
 from tests.support.dispatchers import running
@@ -101,7 +102,7 @@ def test_each_outcome_is_counted_as_controller_runtime_does(
         return outcome
 
     metrics = RecordedMetrics()
-    queue = Queue("foos", connection)
+    queue = Queue("foos", connection, rate_limiter=ItemExponentialFailureRateLimiter(60.0, 60.0))
     queue.add("a")
     controller = Controller(queue, handler(kind, reconcile), reconciliation_timeout=30.0)
     with running(controller, metrics=metrics):
