@@ -24,7 +24,6 @@ from distq.redisio.queue_store import QueueStore
 from distq.workqueue.engine import TurnSettings
 from distq.workqueue.interface import Request, Settlement, Success
 from distq.workqueue.queue import Queue
-from distq.workqueue.rate_limiters import ItemExponentialFailureRateLimiter
 from distq.workqueue.turns import decode, encode
 
 QUEUE = "waiting"
@@ -95,7 +94,7 @@ class Crowd:
     def __init__(self, url: str, size: int) -> None:
         self._connection = Connection(url)
         self._store = QueueStore(self._connection, QUEUE)
-        self._settings = TurnSettings(ItemExponentialFailureRateLimiter(), None)
+        self._settings = TurnSettings()
         host, _, port = self._connection.address.rpartition(":")
         self._address = host, int(port)
         wake = self._store.key("wake")

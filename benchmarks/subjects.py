@@ -14,7 +14,7 @@ from distq.redisio.connection import Connection
 from distq.redisio.keys import LAYOUT
 from distq.redisio.queue_store import QueueStore
 from distq.workqueue.engine import TurnSettings
-from distq.workqueue.rate_limiters import ItemExponentialFailureRateLimiter
+from distq.workqueue.options import QueueOptions
 
 _FLOOR_ADD = """
 local queue, dirty, processing, sequence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -102,7 +102,7 @@ class Consumer:
     def __init__(self, store: QueueStore, claim_duration: float = 3600.0) -> None:
         self._store = store
         self._turns = count(1)
-        self._inputs = TurnSettings(ItemExponentialFailureRateLimiter(), max_retries=10).inputs()
+        self._inputs = TurnSettings(QueueOptions(max_retries=10)).inputs()
         nonce, duration = secrets.token_urlsafe(16), int(claim_duration * 1e6)
         self.session = store.run(
             "open",

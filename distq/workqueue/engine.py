@@ -4,14 +4,14 @@ Redis and memory each have an engine; arguments, limits, waiting for items and d
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from distq.workqueue.interface import Request, Settlement, Turn
+from distq.workqueue.options import QueueOptions
 from distq.workqueue.purpose import Purpose
 from distq.workqueue.rate_limiters import (
     Failure,
-    RateLimiter,
     ScriptedRateLimiter,
     fixed,
     microseconds,
@@ -45,10 +45,8 @@ class TurnSettings:
     ``wants_links``: whether claims come with the spans that made their items pending.
     """
 
-    rate_limiter: RateLimiter
-    max_retries: int | None
+    options: QueueOptions = field(default_factory=QueueOptions)
     fleet_concurrency: int | None = None
-    revive_dead_after: float | None = None
     wants_links: bool = False
     purpose: Callable[[], Purpose] | None = None
     on_limiter_error: Callable[[], None] = lambda: None
@@ -56,8 +54,9 @@ class TurnSettings:
 
     def inputs(self) -> dict[str, str | int]:
         """Return the inputs of the script."""
+        max_retries = self.options.max_retries
         return {
-            "max_retries": "" if self.max_retries is None else self.max_retries,
+            "max_retries": "" if max_retries is None else max_retries,
             "limiter": self._program(),
             "fleet_concurrency": "" if self.fleet_concurrency is None else self.fleet_concurrency,
             "revive_after": "" if self.revive_after is None else self.revive_after,
@@ -67,11 +66,12 @@ class TurnSettings:
     @property
     def revive_after(self) -> int | None:
         """Return after how many µs a dead item is revived, None for never."""
-        return None if self.revive_dead_after is None else microseconds(self.revive_dead_after)
+        seconds = self.options.revive_dead_after
+        return None if seconds is None else microseconds(seconds)
 
     def limiter_of(self, failure: Failure) -> str:
         """Return the limiter of one failure, after asking a custom one."""
-        return program_of(self.rate_limiter, failure, self.on_limiter_error)
+        return program_of(self.options.limiter, failure, self.on_limiter_error)
 
     def own_limiter(self, failure: Failure, delay: float | None) -> str:
         """Return the limiter of one failure where it is not the queue's."""
@@ -82,7 +82,8 @@ class TurnSettings:
 
     def _program(self) -> str:
         """Return the limiter of all failures, empty where a custom one is asked for each."""
-        return self.rate_limiter.program() if isinstance(self.rate_limiter, ScriptedRateLimiter) else ""
+        limiter = self.options.limiter
+        return limiter.program() if isinstance(limiter, ScriptedRateLimiter) else ""
 
 
 class HandleSession(Protocol):
@@ -153,7 +154,5 @@ class Engine(Protocol):
     def depth(self) -> int:
         """Return how many items wait now: ready, dirty, and delayed ones that are due."""
 
-    def session(
-        self, settings: TurnSettings, *, claim_duration: float, on_cancel: Callable[[Request], None]
-    ) -> HandleSession:
+    def session(self, settings: TurnSettings, on_cancel: Callable[[Request], None]) -> HandleSession:
         """Return a session for one handle; ``on_cancel`` receives each request that ends unsettled."""

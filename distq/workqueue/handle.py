@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 
-from distq.clock import Clock
 from distq.errors import Empty, NotReplicated, RedisUnavailable, ShutDown, Unanswered, short_tracebacks
 from distq.metrics import MetricsProvider
 from distq.redisio.keys import validate_key, validate_queue_name
@@ -14,12 +13,7 @@ from distq.redisio.queue_store import batches
 from distq.redisio.scores import validate_priority
 from distq.spans import SpanProvider, current_provider, sending
 from distq.wording import duration
-from distq.workqueue.arguments import (
-    require_fleet_concurrency,
-    require_settings,
-    require_timeout,
-    require_turn,
-)
+from distq.workqueue.arguments import require_fleet_concurrency, require_timeout, require_turn
 from distq.workqueue.engine import Engine, RateLimitedAdd, TurnSettings
 from distq.workqueue.interface import (
     Done,
@@ -31,15 +25,10 @@ from distq.workqueue.interface import (
     Turn,
     queue_full,
 )
+from distq.workqueue.options import QueueOptions
 from distq.workqueue.outcome import outcome_of
 from distq.workqueue.purpose import Purpose
-from distq.workqueue.rate_limiters import (
-    ItemExponentialFailureRateLimiter,
-    RateLimiter,
-    microseconds,
-    validate_delay,
-    validate_rate_limiter,
-)
+from distq.workqueue.rate_limiters import microseconds, validate_delay
 from distq.workqueue.recorder import Recorder
 from distq.workqueue.signal_safe_condition import SignalSafeCondition
 from distq.workqueue.unanswered import UnansweredAdd
@@ -53,49 +42,19 @@ _OUTAGE_PAUSE = 1.0
 class QueueHandle:
     """One process's way to a queue, on some engine; ``Queue`` and ``MemoryQueue`` are the two there are."""
 
-    def __init__(
-        self,
-        name: str,
-        engine: Engine,
-        *,
-        rate_limiter: RateLimiter | None,
-        max_retries: int | None,
-        revive_dead_after: float | None,
-        claim_duration: float,
-        max_length: int | None,
-        metrics: MetricsProvider | None,
-        spans: SpanProvider | None,
-        clock: Clock,
-    ) -> None:
+    def __init__(self, name: str, engine: Engine, options: QueueOptions) -> None:
         self.name = validate_queue_name(name)
-        require_settings(
-            claim_duration=claim_duration,
-            max_retries=max_retries,
-            revive_dead_after=revive_dead_after,
-            max_length=max_length,
-            metrics=metrics,
-            spans=spans,
-            clock=clock,
-        )
         self.on_cancel: Callable[[Request], None] | None = None
         self._settings = TurnSettings(
-            validate_rate_limiter(
-                ItemExponentialFailureRateLimiter() if rate_limiter is None else rate_limiter
-            ),
-            max_retries,
-            revive_dead_after=revive_dead_after,
-            on_limiter_error=self._count_limiter_error,
-            on_set_aside=self._count_set_aside,
+            options, on_limiter_error=self._count_limiter_error, on_set_aside=self._count_set_aside
         )
-        self._claim_duration = claim_duration
-        self._max_length = max_length
-        self._clock = clock
+        self._clock = options.clock
         self._recorder: Recorder | None = None
-        if metrics is not None:
-            self.set_metrics_provider(metrics)
+        if options.metrics is not None:
+            self.set_metrics_provider(options.metrics)
         self._spans: SpanProvider | None = None
-        if spans is not None:
-            self.set_span_provider(spans)
+        if options.spans is not None:
+            self.set_span_provider(options.spans)
         self._unanswered = UnansweredAdd()
         self._shutting_down = False
         self._shut_downs = 0
@@ -105,9 +64,7 @@ class QueueHandle:
 
     def _use(self, engine: Engine) -> None:
         self._engine = engine
-        self._session = engine.session(
-            self._settings, claim_duration=self._claim_duration, on_cancel=self._cancelled
-        )
+        self._session = engine.session(self._settings, self._cancelled)
         if self._shutting_down:
             self._session.stop()
 
@@ -150,11 +107,11 @@ class QueueHandle:
             return self._add(keys, priority, delay, link)
 
     def _add(self, keys: Sequence[str], priority: int, delay: int, link: str) -> int:
-        added = 0
+        added, max_length = 0, self.options.max_length
         for batch in batches(keys):
             try:
                 new, fitted = self._engine.add(
-                    batch, priority=priority, delay=delay, max_length=self._max_length, link=link
+                    batch, priority=priority, delay=delay, max_length=max_length, link=link
                 )
             except NotReplicated as error:
                 self._note_accepted(error.added, error.accepted, delayed=delay > 0)
@@ -163,7 +120,7 @@ class QueueHandle:
             self._note_accepted(new, fitted, delayed=delay > 0)
             added += new
             if fitted < len(batch):
-                raise queue_full(self.name, self._max_length, added)
+                raise queue_full(self.name, max_length, added)
         return added
 
     def add_after(self, key: str, delay: float) -> None:
@@ -181,9 +138,9 @@ class QueueHandle:
         client-go util/workqueue AddRateLimited.
         """
         item = validate_key(key)
-        entry = self._unanswered.take(key, self._clock.monotonic(), self._claim_duration)
+        entry = self._unanswered.take(key, self._clock.monotonic(), self.claim_duration)
         if entry is None:
-            is_custom = callable(self._settings.rate_limiter)
+            is_custom = callable(self.options.rate_limiter)
             entry = RateLimitedAdd(key, self._engine.num_requeues(item) + 1 if is_custom else 0)
         try:
             turn = self._session.turn([entry], 0)
@@ -315,6 +272,11 @@ class QueueHandle:
     # The core
 
     @property
+    def options(self) -> QueueOptions:
+        """Return what this handle was told about the queue."""
+        return self._settings.options
+
+    @property
     def fleet_concurrency(self) -> int | None:
         """How many items all handles together may hold; travels with each turn."""
         return self._settings.fleet_concurrency
@@ -336,7 +298,7 @@ class QueueHandle:
     @property
     def claim_duration(self) -> float:
         """Return how long a silent handle keeps its claims, seconds."""
-        return self._claim_duration
+        return self.options.claim_duration
 
     def held(self) -> int:
         """Return how many claims this handle holds."""
@@ -345,7 +307,7 @@ class QueueHandle:
     @property
     def revive_dead_after(self) -> float | None:
         """Return after how many seconds this handle revives what failures parked; None for never."""
-        return self._settings.revive_dead_after
+        return self.options.revive_dead_after
 
     @property
     def worker(self) -> str:

@@ -1,16 +1,13 @@
 """The queue that many processes share (client-go util/workqueue RateLimitingInterface, through Redis)."""
 
 import contextlib
+from typing import Unpack
 
-from distq.clock import SYSTEM_CLOCK, Clock
 from distq.errors import ConfigError, RedisError
-from distq.metrics import MetricsProvider
 from distq.redisio.connection import Connection, shared_connection
-from distq.spans import SpanProvider
-from distq.workqueue.arguments import require_replication
 from distq.workqueue.handle import QueueHandle
-from distq.workqueue.rate_limiters import RateLimiter
-from distq.workqueue.redis_engine import RedisEngine, Replication
+from distq.workqueue.options import QueueKeywords, QueueOptions
+from distq.workqueue.redis_engine import RedisEngine
 from distq.workqueue.redis_session import RedisSession
 
 
@@ -33,34 +30,12 @@ class Queue(QueueHandle):
         self,
         name: str,
         redis: Connection | str | None = None,
-        *,
-        rate_limiter: RateLimiter | None = None,
-        max_retries: int | None = None,
-        revive_dead_after: float | None = None,
-        claim_duration: float = 30.0,
-        max_length: int | None = None,
-        wait_replicas: int = 0,
-        wait_timeout: float = 1.0,
-        metrics: MetricsProvider | None = None,
-        spans: SpanProvider | None = None,
-        clock: Clock = SYSTEM_CLOCK,
+        **keywords: Unpack[QueueKeywords],
     ) -> None:
+        options = QueueOptions(**keywords)
         self._owns_connection = redis is not None
         self._connection = _connection(redis)
-        require_replication(wait_replicas, wait_timeout)
-        self._replication = Replication(wait_replicas, wait_timeout) if wait_replicas else None
-        super().__init__(
-            name,
-            RedisEngine(name, self._connection, clock, self._replication),
-            rate_limiter=rate_limiter,
-            max_retries=max_retries,
-            revive_dead_after=revive_dead_after,
-            claim_duration=claim_duration,
-            max_length=max_length,
-            metrics=metrics,
-            spans=spans,
-            clock=clock,
-        )
+        super().__init__(name, RedisEngine(name, self._connection, options), options)
 
     @property
     def connection(self) -> Connection:
@@ -77,7 +52,7 @@ class Queue(QueueHandle):
         with contextlib.suppress(RedisError):
             self.close()
         self._connection = connection
-        self._use(RedisEngine(self.name, connection, self._clock, self._replication))
+        self._use(RedisEngine(self.name, connection, self._settings.options))
 
 
 def _connection(redis: Connection | str | None) -> Connection:

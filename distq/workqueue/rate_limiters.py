@@ -228,6 +228,11 @@ def is_number(number: object) -> TypeGuard[float]:
     return isinstance(number, int) and not isinstance(number, bool)
 
 
+def is_whole(number: object) -> TypeGuard[int]:
+    """Return whether it is a whole number, which no bool is."""
+    return isinstance(number, int) and not isinstance(number, bool)
+
+
 def validate_delay(delay: float, what: str = "delay") -> float:
     """Return the delay; raise InvalidDelay unless it is a finite number of seconds, 0 or more."""
     if not is_delay(delay):

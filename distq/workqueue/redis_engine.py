@@ -1,44 +1,28 @@
 """The engine of queues in Redis: each operation is one of the scripts in ``redisio/lua``, or a plain read."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from distq.clock import Clock
 from distq.errors import NotReplicated
 from distq.redisio import queue_reads
 from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore
 from distq.workqueue.engine import TurnSettings
 from distq.workqueue.interface import Request
+from distq.workqueue.options import QueueOptions
 from distq.workqueue.redis_session import RedisSession
-
-
-@dataclass(frozen=True, slots=True)
-class Replication:
-    """How many replicas must have what is added, and how many seconds they get."""
-
-    replicas: int
-    timeout: float
 
 
 class RedisEngine:
     """One queue in Redis. See ``Engine``."""
 
-    def __init__(
-        self, name: str, connection: Connection, clock: Clock, replication: Replication | None = None
-    ) -> None:
+    def __init__(self, name: str, connection: Connection, options: QueueOptions) -> None:
         self._store = QueueStore(connection, name)
-        self._clock = clock
-        self._replication = replication
+        self._replicas, self._replicas_get = options.wait_replicas, options.wait_timeout
 
-    def session(
-        self, settings: TurnSettings, *, claim_duration: float, on_cancel: Callable[[Request], None]
-    ) -> RedisSession:
+    def session(self, settings: TurnSettings, on_cancel: Callable[[Request], None]) -> RedisSession:
         """Return a session for one handle."""
-        return RedisSession(
-            self._store, settings, claim_duration=claim_duration, on_cancel=on_cancel, clock=self._clock
-        )
+        return RedisSession(self._store, settings, on_cancel)
 
     def add(
         self, keys: Sequence[bytes], *, priority: int, delay: int, max_length: int | None, link: str = ""
@@ -50,17 +34,16 @@ class RedisEngine:
         }
         inputs |= {"delay": delay} if delay > 0 else {"link": link}
         script = "add_after" if delay > 0 else "add"
-        wanted = self._replication
-        if wanted is None:
+        if not self._replicas:
             new, fitted = self._store.run(script, items=keys, **inputs)
             return new, fitted
         (new, fitted), seen_by = self._store.run_and_wait(
-            script, wanted.replicas, wanted.timeout, items=keys, **inputs
+            script, self._replicas, self._replicas_get, items=keys, **inputs
         )
-        if seen_by < wanted.replicas:
+        if seen_by < self._replicas:
             raise NotReplicated(
-                f"queue {self._store.name}: added, but within {wanted.timeout:g} s seen by {seen_by} of "
-                f"{wanted.replicas} replicas: a failover now may lose it. Add it again, and look at them.",
+                f"queue {self._store.name}: added, but within {self._replicas_get:g} s seen by {seen_by} of "
+                f"{self._replicas} replicas: a failover now may lose it. Add it again, and look at them.",
                 added=new,
                 accepted=fitted,
                 replicas=seen_by,

@@ -13,7 +13,6 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 
-from distq.clock import Clock
 from distq.errors import DistqError, QueueTaken, RedisError, RedisUnavailable
 from distq.redisio.keys import LAYOUT, text_of
 from distq.redisio.queue_store import QueueStore
@@ -51,14 +50,11 @@ class RedisSession:
         self,
         store: QueueStore,
         settings: TurnSettings,
-        *,
-        claim_duration: float,
         on_cancel: Callable[[Request], None],
-        clock: Clock,
     ) -> None:
         self.store = store
-        self.claim_duration = claim_duration
-        self.clock = clock
+        self.claim_duration = settings.options.claim_duration
+        self.clock = settings.options.clock
         self._settings = settings
         self._on_cancel = on_cancel
         self._stopped = False

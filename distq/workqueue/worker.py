@@ -90,7 +90,7 @@ class Worker:
         purpose = self._settings.purpose
         said = purpose().about() if purpose else {}
         self._said_stopping = self.stopping
-        if (revive_dead_after := self._settings.revive_dead_after) is not None:
+        if (revive_dead_after := self._settings.options.revive_dead_after) is not None:
             said["revive_dead_after"] = revive_dead_after
         state = {"stopping": True} if self.stopping else {}  # expire_sessions.lua looks for this text
         return json.dumps(self._about | counts | durations | times | rates | said | state)

@@ -107,5 +107,5 @@ def test_what_cannot_be_waited_for_is_refused(wrong: dict[str, float], message: 
 
 def test_a_queue_in_memory_has_no_replicas() -> None:
     """So it is not asked to wait for any."""
-    with pytest.raises(TypeError, match="wait_replicas"):
-        MemoryQueue("foos", wait_replicas=1)  # type: ignore[call-arg]
+    with pytest.raises(ConfigError, match="bad wait_replicas: a queue in memory"):
+        MemoryQueue("foos", wait_replicas=1)

@@ -32,7 +32,6 @@ from distq.workqueue.engine import TurnSettings
 from distq.workqueue.gauges import QueueGauges
 from distq.workqueue.interface import Result
 from distq.workqueue.queue import Queue
-from distq.workqueue.rate_limiters import ItemExponentialFailureRateLimiter
 from distq.workqueue.worker import Worker
 from tests.leaderelection.test_redis_lock import RECORD
 from tests.support.eventually import eventually
@@ -123,7 +122,7 @@ def fill(redis: Connection) -> None:
     """Bring an item into each state; nobody is at work meanwhile."""
     populated = Populated(redis)
     number = populated.session.partition("-")[0]
-    worker = Worker(TurnSettings(ItemExponentialFailureRateLimiter(), None))
+    worker = Worker(TurnSettings())
     redis.execute("HSET", populated.store.key("workers"), number, worker.describe(SYSTEM_CLOCK))
 
 

@@ -22,6 +22,7 @@ from distq.workqueue.interface import (
     Settlement,
     Success,
 )
+from distq.workqueue.options import QueueOptions
 from distq.workqueue.rate_limiters import ItemExponentialFailureRateLimiter
 from distq.workqueue.redis_session import RedisSession
 from tests.simulate.faulty_line import FaultyLine
@@ -75,12 +76,11 @@ class SimulatedWorker:
         """Whether the step was a turn."""
         self.told: list[tuple[Request, Disposition]] = []
         """What the step told of settlements."""
-        settings = TurnSettings(ItemExponentialFailureRateLimiter(0.1, 2.0), None)
+        limiter = ItemExponentialFailureRateLimiter(0.1, 2.0)
+        options = QueueOptions(rate_limiter=limiter, claim_duration=CLAIM_DURATION, clock=clock)
         self._clock = clock
         store = QueueStore(cast("Connection", line), "foos")
-        self.session = RedisSession(
-            store, settings, claim_duration=CLAIM_DURATION, on_cancel=lambda _: None, clock=clock
-        )
+        self.session = RedisSession(store, TurnSettings(options), on_cancel=lambda _: None)
         redis_session._sessions.discard(self.session)  # its end is no normal end of a process
         self._heartbeat = HeartbeatInStep(self.session)
         self.session._heartbeat = self._heartbeat

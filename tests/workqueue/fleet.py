@@ -20,7 +20,6 @@ from distq.redisio.keys import LAYOUT
 from distq.redisio.queue_store import QueueStore
 from distq.workqueue.engine import TurnSettings
 from distq.workqueue.interface import Request, Settlement, Success
-from distq.workqueue.rate_limiters import ItemExponentialFailureRateLimiter
 from distq.workqueue.turns import decode, encode
 
 BEGIN = 1_795_000_000_000_000
@@ -71,7 +70,7 @@ class Fleet:
         self.last_token_taker: Consumer | None = None
         self._connection = connection
         self._store = QueueStore(connection, "foos")
-        self._settings = TurnSettings(ItemExponentialFailureRateLimiter(), None)
+        self._settings = TurnSettings()
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._number = itertools.count()
         self._listeners: deque[Consumer] = deque()

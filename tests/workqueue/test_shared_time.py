@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -105,7 +106,7 @@ def test_depth_is_what_waits_now(make_queue: Make, server_time: ServerTime, conn
     assert looking.depth() == 0
     queue.add("held", "dirty", "dead")
     requests = {request.key: request for request in queue.turn([], 3).requests}
-    queue._settings.max_retries = 0
+    queue._settings.options = replace(queue.options, max_retries=0)
     queue.settle(requests["dead"], ValueError("parked"))
     assert looking.depth() == 0
     queue.add("dirty", "ready")

@@ -13,7 +13,6 @@ from distq.workqueue.claim_ledger import ClaimLedger
 from distq.workqueue.engine import TurnSettings
 from distq.workqueue.interface import Disposition, Request, Retry, Settlement, Success
 from distq.workqueue.queue import Queue
-from distq.workqueue.rate_limiters import ItemExponentialFailureRateLimiter
 from distq.workqueue.turns import TurnReply
 from distq.workqueue.worker import Worker
 from tests.support.eventually import eventually
@@ -39,7 +38,7 @@ def test_counts_are_seen_long_before_the_next_heartbeat_is_due(connection: Conne
 
 def test_the_rate_follows_what_is_done_and_then_there_is_no_news() -> None:
     """It rises and falls within seconds, whatever the intervals, and a worker that is idle costs no more."""
-    clock, worker = FakeClock(), Worker(TurnSettings(ItemExponentialFailureRateLimiter(), None))
+    clock, worker = FakeClock(), Worker(TurnSettings())
     worker.describe(clock)
     assert not worker.has_news()
     for _ in range(10):
@@ -57,7 +56,7 @@ def test_the_rate_follows_what_is_done_and_then_there_is_no_news() -> None:
 
 def test_what_fails_has_a_rate_of_its_own() -> None:
     """Where all fails nothing is done: a page that shows both must not say that it is."""
-    clock, worker = FakeClock(), Worker(TurnSettings(ItemExponentialFailureRateLimiter(), None))
+    clock, worker = FakeClock(), Worker(TurnSettings())
     worker.describe(clock)
     failed = Settlement(Request("a"), Retry("ValueError: no"))
     for _ in range(10):
@@ -96,7 +95,7 @@ def test_how_long_items_waited_and_were_held_is_told_by_the_servers_clock(connec
 
 def test_a_turn_that_is_recorded_twice_counts_its_claims_once() -> None:
     """As where an interrupt came while it was recorded: its reply is asked for again."""
-    worker = Worker(TurnSettings(ItemExponentialFailureRateLimiter(), None))
+    worker = Worker(TurnSettings())
     ledger = ClaimLedger("foos", on_cancel=lambda _: None, on_drained=lambda: None)
     request = Request("a", fence=1_795_000_003 * SECOND, enqueued_at=1_795_000_000.0)
     for _ in range(2):

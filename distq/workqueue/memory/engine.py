@@ -24,11 +24,8 @@ class MemoryEngine:
         """Counts what may have made an item claimable."""
         self.changed = SignalSafeCondition()
 
-    def session(
-        self, settings: TurnSettings, *, claim_duration: float, on_cancel: Callable[[Request], None]
-    ) -> MemorySession:
+    def session(self, settings: TurnSettings, on_cancel: Callable[[Request], None]) -> MemorySession:
         """Return a session for one handle; it lapses by ``abandon`` only, whatever the claim duration."""
-        del claim_duration
         return MemorySession(self, settings, on_cancel)
 
     def now(self) -> int:

@@ -93,7 +93,7 @@ class MemorySession:
             want=want,
             policy=rules.Policy(
                 "",
-                self._settings.max_retries,
+                self._settings.options.max_retries,
                 self._settings.fleet_concurrency,
                 self._settings.revive_after,
                 self._settings.wants_links,

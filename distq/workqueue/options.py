@@ -1,0 +1,117 @@
+"""What a queue can be told, in one place: each option with its default, what it accepts, and the remedy."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import Any, TypedDict
+
+from distq.clock import SYSTEM_CLOCK, Clock
+from distq.errors import ConfigError
+from distq.metrics import MetricsProvider
+from distq.spans import SpanProvider
+from distq.workqueue.rate_limiters import (
+    TEN_YEARS,
+    ItemExponentialFailureRateLimiter,
+    RateLimiter,
+    is_delay,
+    is_whole,
+    validate_rate_limiter,
+)
+
+LONGEST_REPLICA_WAIT = 4.0
+"""Seconds for which an add may wait for replicas; after 5 s no answer has come."""
+
+_DEFAULT_LIMITER = ItemExponentialFailureRateLimiter()
+
+
+class QueueKeywords(TypedDict, total=False):
+    """The options as keyword arguments, as ``Queue`` and ``MemoryQueue`` take them; see ``QueueOptions``."""
+
+    rate_limiter: RateLimiter | None
+    max_retries: int | None
+    revive_dead_after: float | None
+    claim_duration: float
+    max_length: int | None
+    wait_replicas: int
+    wait_timeout: float
+    metrics: MetricsProvider | None
+    spans: SpanProvider | None
+    clock: Clock
+
+
+def _option(default: Any, accepts: Callable[[Any], bool], remedy: str) -> Any:
+    return field(default=default, metadata={"accepts": accepts, "remedy": remedy})
+
+
+def _whole_from(least: int) -> Callable[[Any], bool]:
+    return lambda value: is_whole(value) and value >= least
+
+
+def _none_or(accepts: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: value is None or accepts(value)
+
+
+def _a(kind: type) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, kind)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueOptions:
+    """What one handle was told about its queue. Raises ConfigError for what cannot work."""
+
+    rate_limiter: RateLimiter | None = None
+    """Delays what fails; None is client-go's, 5 ms, doubled up to 1000 s."""
+
+    max_retries: int | None = _option(None, _none_or(_whole_from(0)), "Give 0 or more, or None for ever.")
+    """After so many failures the next one parks the item."""
+
+    revive_dead_after: float | None = _option(
+        None,
+        _none_or(lambda value: is_delay(value) and value > 0),
+        "Give seconds, more than 0, or None for never.",
+    )
+    """Seconds after which an item that failures or crashes parked gets another attempt."""
+
+    claim_duration: float = _option(
+        30.0,
+        lambda value: is_delay(value) and 1.0 <= value <= TEN_YEARS,
+        "Give seconds, 1 or more, ten years at most.",
+    )
+    """Seconds of silence after which a process loses its claims."""
+
+    max_length: int | None = _option(None, _none_or(_whole_from(1)), "Give 1 or more, or None.")
+    """Producers get QueueFull beyond so many items ready, dirty or delayed."""
+
+    wait_replicas: int = _option(0, _whole_from(0), "Give how many, 0 to wait for none.")
+    """So many replicas of Redis have what an add added before it returns."""
+
+    wait_timeout: float = _option(
+        1.0,
+        lambda value: is_delay(value) and 0 < value <= LONGEST_REPLICA_WAIT,
+        f"Give seconds, more than 0, {LONGEST_REPLICA_WAIT:g} at most.",
+    )
+    """Seconds that the replicas get for it."""
+
+    metrics: MetricsProvider | None = _option(
+        None, _none_or(_a(MetricsProvider)), "Give a MetricsProvider, or None."
+    )
+    """Receives what the handle does."""
+
+    spans: SpanProvider | None = _option(
+        None, _none_or(_a(SpanProvider)), "Give a SpanProvider as OpenTelemetrySpans(), or None."
+    )
+    """Traces adds and claims."""
+
+    clock: Clock = _option(SYSTEM_CLOCK, _a(Clock), "Give a Clock.")
+    """The time of this process's waits and deadlines; delays in Redis follow the server's."""
+
+    def __post_init__(self) -> None:
+        validate_rate_limiter(self.limiter)
+        for option in fields(self):
+            value = getattr(self, option.name)
+            if option.metadata and not option.metadata["accepts"](value):
+                raise ConfigError(f"bad {option.name} {value!r:.80}. {option.metadata['remedy']}")
+
+    @property
+    def limiter(self) -> RateLimiter:
+        """Return the limiter of what fails."""
+        return _DEFAULT_LIMITER if self.rate_limiter is None else self.rate_limiter
