@@ -17,6 +17,7 @@ import click
 from benchmarks import cached_reads, servers
 from benchmarks.report import Row, publish
 from benchmarks.servers import Server
+from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
 from distq.redisio.object_cache import CachedObject, ObjectCache
 from distq.redisio.stream_store import Committed, StreamStore
@@ -107,14 +108,16 @@ class _Leader:
             part = pods[first : first + BATCH]
             batch = f"{version}-{first}"
             told = self._store.commit(
-                epoch="1",
-                after=self._batch,
-                new=str(version),
-                batch=batch,
-                keys=[pod.name.encode() for pod in part],
-                known=dict.fromkeys([pod.name for pod in part], str(version)),
-                objects=part if self._caches else (),
-                about={"cached": ["owner"]},
+                Commit(
+                    epoch="1",
+                    after=self._batch,
+                    new=str(version),
+                    batch=batch,
+                    keys=[pod.name.encode() for pod in part],
+                    known=dict.fromkeys([pod.name for pod in part], str(version)),
+                    objects=part if self._caches else (),
+                    about={"cached": ["owner"]},
+                )
             )
             assert isinstance(told, Committed)
             self._batch = batch

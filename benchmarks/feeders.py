@@ -17,6 +17,7 @@ from distq.controller.stream.sources import share_list_watches
 from distq.controller.stream.stream_source import StreamSource
 from distq.controller.watches import For, identities
 from distq.informer.objects import is_older
+from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
 from distq.redisio.stream_store import StreamStore
 from distq.workqueue.interface import Request
@@ -64,7 +65,7 @@ def _feed(
         )
         stream = StreamSource(watch, config, identity=identities([watch])[0], namespace=namespace)
         store = StreamStore(connection, queue, stream.name())
-        store.commit(epoch="1", after="", new=version, batch="benchmark")
+        store.commit(Commit(epoch="1", after="", new=version, batch="benchmark"))
         streams.append(stream)
         stores.append(store)
     if shared:

@@ -11,6 +11,7 @@ from typing import Any
 
 from benchmarks.servers import Server
 from benchmarks.subjects import Consumer, Distq, fill, new_keys
+from distq.redisio.commit import Commit
 from distq.redisio.limits import COSTLY_LIMIT, REPAIR_LIMIT
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.stream_store import StreamStore
@@ -70,7 +71,7 @@ class _Calls:
 
     def _commit(self, keys: Sequence[str], known: dict[str, str]) -> None:
         stream = StreamStore(self.connection, "foos", "pods" + str(len(known)))
-        stream.commit(epoch="7", after="", new="100", batch="b0", keys=keys, known=known)
+        stream.commit(Commit(epoch="7", after="", new="100", batch="b0", keys=keys, known=known))
 
     def _consumer(self) -> None:
         consumer = Consumer(self.store)

@@ -1,23 +1,21 @@
 """How far a watched resource was handed over to a queue: its record, its known set, its commits."""
 
-import json
 import re
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
 from distq.redisio import queue_reads
 from distq.redisio.checkpoints import MARK
+from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
-from distq.redisio.keys import bytes_of, text_of, validate_key
-from distq.redisio.limits import BATCH_LIMIT, CACHED_BYTES, TERMS_LIMIT
-from distq.redisio.object_cache import CachedObject, cached_names, object_of, records_of
+from distq.redisio.keys import bytes_of, text_of
+from distq.redisio.limits import BATCH_LIMIT
+from distq.redisio.object_cache import CachedObject, cached_names, object_of
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import StreamRecord
 from distq.redisio.round_trips import run
-from distq.redisio.scores import validate_priority
 from distq.redisio.stream_keys import StreamKeys
 
 _GLOB = re.compile(r"[*?\[\]\\]")
@@ -62,85 +60,13 @@ class StreamStore:
         (text,) = self._store.read(("HGET", "streams", self.stream))
         return None if text is None else StreamRecord.parse(text)
 
-    def commit(
-        self,
-        *,
-        epoch: str,
-        after: str,
-        new: str,
-        batch: str,
-        keys: Sequence[str | bytes] = (),
-        priority: int = 0,
-        keep_pending: bool = False,
-        known: Mapping[str, str] | None = None,
-        gone: Sequence[str] = (),
-        unrouted: Mapping[bytes, str] | None = None,
-        parked_as: str = "",
-        objects: Sequence[CachedObject] = (),
-        dropped: Mapping[str, str] | None = None,
-        clear_cache: bool = False,
-        about: Mapping[str, Any] | None = None,
-        replaces: str = "",
-        link: str = "",
-    ) -> Committed | Fenced | Mismatch | TooLarge:
-        """Enqueue keys and move the stream to position ``new``, in one step or not at all.
+    def commit(self, commit: Commit) -> Committed | Fenced | Mismatch | TooLarge:
+        """Carry it out, or do nothing where another batch or a later leader came in between.
 
-        Nothing is done unless ``after`` was the last batch, "" for the first: so a Redis that lost anything
-        of the stream is noticed.
-
-        At most 1000 of keys, known, gone, unrouted, objects and dropped together, and 1 MiB of objects; keys
-        in bytes are what ``validate_key`` returned. ``new`` "" removes the record and the cache.
-        ``keep_pending`` leaves delayed and dead items alone. ``replaces`` names an epoch that may be higher
-        than ours.
-
-        ``unrouted`` are items to park, with why: objects that the watch's functions failed on. Of other known
-        and gone objects what was parked so is dropped; ``parked_as`` stands before their names there.
-
-        ``objects`` are put into the cache, and what is ``dropped`` as of a version leaves it, unless what is
-        there is newer; no name is in both. ``clear_cache`` empties it first. Where what finds several of
-        them by their indexes has more than TERMS_LIMIT bytes, nothing is done: commit fewer at a time.
-
-        ``link`` is that of the span that commits, empty where nobody tells of it.
+        Nothing is done, too, where what finds several cached objects by their indexes has more than
+        TERMS_LIMIT bytes: commit fewer at a time. Raises what ``Commit.inputs`` raises.
         """
-        items = list(dict.fromkeys(key if isinstance(key, bytes) else validate_key(key) for key in keys))
-        priority = validate_priority(priority)
-        known, unrouted = known or {}, unrouted or {}
-        cached = records_of(objects, dropped or {})
-        counts = {"keys": len(items), "known": len(known), "gone": len(gone), "cached": len(cached)}
-        counts |= {"unrouted": len(unrouted)} if unrouted else {}
-        if sum(counts.values()) > BATCH_LIMIT:
-            raise ValueError(f"a commit of {', '.join(f'{count} {what}' for what, count in counts.items())}")
-        # what is dropped has no record, and is no object
-        size = sum(len(terms) + len(record) for terms, record in cached.values() if record)
-        if size > CACHED_BYTES:
-            raise ValueError(f"a commit of {size} bytes of cached objects")
-        if any(text.split() != [text] for text in (epoch, batch, new or "-")):
-            raise ValueError(f"epoch {epoch!r}, batch {batch!r} and position {new!r} must be single words")
-        kind, detail = self._store.run(
-            "commit",
-            stream=self.stream,
-            epoch=epoch,
-            replaces=replaces,
-            after=after,
-            new=new,
-            batch=batch,
-            about=json.dumps(about or {}, separators=(",", ":")),
-            priority=priority,
-            keep_pending=int(keep_pending),
-            n_items=len(items),
-            n_known=len(known),
-            n_cached=len(cached),
-            clears_cache=int(clear_cache or not new),
-            unrouted=json.dumps([word for item, why in unrouted.items() for word in (item.decode(), why)]),
-            parked_as=bytes_of(parked_as),
-            link=link,
-            terms_limit=TERMS_LIMIT,
-            rest=[
-                *items,
-                *map(bytes_of, chain(chain.from_iterable(known.items()), gone)),
-                *chain.from_iterable((name, *row) for name, row in cached.items()),
-            ],
-        )
+        kind, detail = self._store.run("commit", stream=self.stream, **commit.inputs())
         if kind == b"FENCED":
             return Fenced(text_of(detail))
         if kind == b"TOO_LARGE":
@@ -154,14 +80,15 @@ class StreamStore:
         The cache is empty until then.
         """
         while (record := self.load()) is not None:
-            answer = self.commit(
-                epoch=record.epoch,
-                after=record.batch,
+            mark = Commit(
                 new=MARK,
-                batch=f"people-{secrets.token_hex(8)}",
                 clear_cache=True,
                 about=record.about,
+                epoch=record.epoch,
+                after=record.batch,
+                batch=f"people-{secrets.token_hex(8)}",
             )
+            answer = self.commit(mark)
             if isinstance(answer, Committed):
                 return True
         return False

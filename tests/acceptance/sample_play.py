@@ -16,6 +16,7 @@ from distq.config import Settings
 from distq.controller.controller import Controller
 from distq.controller.manager import Manager
 from distq.controller.watches import For, Owns, identities
+from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
 from distq.redisio.limits import CACHED_LIMIT
 from distq.redisio.stream_store import StreamStore
@@ -57,7 +58,7 @@ def _leave_a_cache_of_another_cluster(connection: Connection) -> None:
     for number, identity in enumerate(identities([For(sample.FOO), Owns(sample.DEPLOYMENT)])):
         about = {"watch": identity, "namespace": None, "cluster": "elsewhere", "cached": ["all"]}
         elsewhere = StreamStore(connection, "foos", f"elsewhere-{number}")
-        elsewhere.commit(epoch="1", after="", new="1", batch="1", about=about)
+        elsewhere.commit(Commit(epoch="1", after="", new="1", batch="1", about=about))
 
 
 class SamplePlay:

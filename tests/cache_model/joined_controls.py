@@ -13,6 +13,7 @@ from distq.controller.cached.stream_cache import StreamCache
 from distq.controller.stream.catching_up import CatchingUp
 from distq.controller.stream.routing import Router
 from distq.controller.stream.stream_source import StreamSource
+from distq.redisio.commit import Commit
 from distq.redisio.object_cache import CachedObject
 
 _read, _begin = StreamCache.read, EventContext.begin
@@ -47,7 +48,9 @@ def _begins_what_is_there(stream: EventContext, name: str, cached: CachedObject 
 def _shows_with_position(source: StreamSource, name: str, cached: CachedObject | None, version: str) -> None:
     objects, dropped = ([cached], {}) if cached else ([], {name: version})
     position = source._committer.position
-    source._committer.commit(version if position.isdigit() else position, objects=objects, dropped=dropped)
+    source._committer.commit(
+        Commit(new=version if position.isdigit() else position, objects=objects, dropped=dropped)
+    )
 
 
 def _nothing(router: Router, names: Sequence[str], cached_of: object) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from distq.redisio.checkpoints import MARK, checkpoint_of, step_of
+from distq.redisio.commit import Commit
 from distq.redisio.stream_store import Committed, Fenced, StreamStore
 from tests.cache_model.cluster import Cluster, Event, State
 
@@ -184,7 +185,7 @@ class Leader:
         batch = f"{self._epoch}-{next(self._batches)}"
         about = {"cached": INDICES} if self._caches and self._keeps else {}
         told = self._store.commit(
-            epoch=str(self._epoch), after=self._batch, new=new, batch=batch, about=about, **what
+            Commit(epoch=str(self._epoch), after=self._batch, new=new, batch=batch, about=about, **what)
         )
         self.is_over = isinstance(told, Fenced)
         if not isinstance(told, Committed):

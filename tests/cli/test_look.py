@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from distq.errors import TerminalError
+from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
 from distq.redisio.object_cache import CachedObject
 from distq.redisio.stream_store import StreamStore
@@ -169,7 +170,9 @@ def test_a_history_that_cannot_be_read_hides_no_other(
     """Others are shown, then it is said why, and the status is 1."""
     Queue("bars", redis).add("a")
     redis.execute("SET", "distq:{bars}:history", "x")
-    StreamStore(redis, "foos", "pods").commit(epoch="1", after="", new="7", batch="x")  # it notes the queue
+    StreamStore(redis, "foos", "pods").commit(
+        Commit(epoch="1", after="", new="7", batch="x")
+    )  # it notes the queue
     for options, shown in ((), "foos   ready"), (("--json",), '{"queue":"foos"'):
         done = distq("queues", "--history", *options)
         assert shown in done.stdout
@@ -192,7 +195,7 @@ def test_a_leader_that_has_gone_is_shown_as_gone(distq: CommandLine, redis: Conn
     }
     for name, about in abouts.items():
         StreamStore(redis, "foos", name).commit(
-            epoch="1", after="", new="7", batch="b", about={"resource": name, **about}
+            Commit(epoch="1", after="", new="7", batch="b", about={"resource": name, **about})
         )
     rows = {line.split()[1]: re.split(r"  +", line) for line in distq("leader").stdout.splitlines()[1:]}
     leaders = {name: row[2] for name, row in rows.items()}
@@ -218,7 +221,9 @@ def test_a_leader_tells_since_when_and_what_it_failed_on(distq: CommandLine, red
     }
     for name, about in abouts.items():
         StreamStore(redis, "foos", name).commit(
-            epoch="1", after="", new="7", batch="b", about={"resource": name, "leader": "ada", **about}
+            Commit(
+                epoch="1", after="", new="7", batch="b", about={"resource": name, "leader": "ada", **about}
+            )
         )
     rows = {line.split()[1]: re.split(r"  +", line) for line in distq("leader").stdout.splitlines()[1:]}
     assert [(row[3], row[-1]) for row in rows.values()] == [
@@ -240,7 +245,9 @@ def test_the_objects_that_a_watch_keeps_are_counted(distq: CommandLine, redis: C
     for name, about in {"v1/Pod": {"watch": "pods", "cached": []}, "v1/Secret": {}}.items():
         objects = [CachedObject(key, "7", b"{}") for key in "ab"] if about else []
         StreamStore(redis, "foos", name).commit(
-            epoch="1", after="", new="7", batch="b", objects=objects, about={"resource": name, **about}
+            Commit(
+                epoch="1", after="", new="7", batch="b", objects=objects, about={"resource": name, **about}
+            )
         )
     rows = [line.split() for line in distq("leader").stdout.splitlines()]
     assert [row[8] for row in rows] == ["CACHED", "2", "-"]

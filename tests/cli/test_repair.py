@@ -12,6 +12,7 @@ import pytest
 
 from distq.errors import TerminalError
 from distq.inspector import Inspector
+from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
 from distq.redisio.stream_store import StreamStore
 from distq.workqueue.queue import Queue
@@ -91,12 +92,14 @@ def test_what_a_watch_could_not_map_is_not_requeued(
     """Its name is no key: the remedy is another one, and all that are dead are requeued but it."""
     item = "ConfigMap foos.foos_of: prod/bad"
     StreamStore(redis, "foos", "maps").commit(
-        epoch="1",
-        after="",
-        new="5",
-        batch="a",
-        unrouted={item.encode(): "Watches v1/ConfigMap: KeyError: 'foos'"},
-        parked_as="ConfigMap foos.foos_of: ",
+        Commit(
+            epoch="1",
+            after="",
+            new="5",
+            batch="a",
+            unrouted={item.encode(): "Watches v1/ConfigMap: KeyError: 'foos'"},
+            parked_as="ConfigMap foos.foos_of: ",
+        )
     )
     shown = distq("items", "foos", item).stdout
     assert "(unmapped)" in shown
@@ -246,7 +249,7 @@ def test_a_resync_is_asked_for_and_reaches_every_stream(
     assert refused.stderr == "distq: nothing to list: no informer feeds foos.\n"
     for name in ("pods", "nodes"):
         StreamStore(redis, "foos", name).commit(
-            epoch="1", after="", new="7", batch="b1", about={"resource": f"v1/{name}"}
+            Commit(epoch="1", after="", new="7", batch="b1", about={"resource": f"v1/{name}"})
         )
     assert _answer(distq, "n", "resync", "foos") == (1, "")
     assert Inspector(redis).streams("foos")[0].version == "7"
@@ -261,7 +264,13 @@ def test_a_resync_is_asked_for_and_reaches_every_stream(
 def _stream(redis: Connection, after: str, new: str, batch: str, **about: object) -> None:
     """Commit as the leader of a stream of the queue does."""
     StreamStore(redis, "foos", "pods").commit(
-        epoch="1", after=after, new=new, batch=batch, about={"resource": "v1/Pod", "leader": "ada", **about}
+        Commit(
+            epoch="1",
+            after=after,
+            new=new,
+            batch=batch,
+            about={"resource": "v1/Pod", "leader": "ada", **about},
+        )
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from distq.errors import RedisRefused
 from distq.inspector import Inspector, ItemInfo
+from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
 from distq.redisio.keys import queue_key
 from distq.redisio.queue_store import QueueStore
@@ -63,7 +64,7 @@ class LiveQueue:
             queue.add_rate_limited(key)
         queue.add(*names("delayed"), after=1.0)
         stream = StreamStore(self.connection, NAME, "v1/Pod")
-        stream.commit(epoch="7", after="", new="100", batch="b0", known={"ns/pod": "100"})
+        stream.commit(Commit(epoch="7", after="", new="100", batch="b0", known={"ns/pod": "100"}))
 
     def add_suspects(self) -> list[str]:
         """Let some items wait apart, as suspects; return their keys."""

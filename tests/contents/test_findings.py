@@ -10,6 +10,7 @@ from distq.dashboard import create_app
 from distq.dashboard.item_id import ItemId
 from distq.inspector import Inspector
 from distq.redisio import contents
+from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
 from distq.redisio.keys import queue_key
 from distq.redisio.limits import CACHED_BYTES, CACHED_LIMIT
@@ -85,7 +86,9 @@ def test_a_look_reads_little_whatever_there_is(connection: Connection, held: str
         stream = StreamStore(connection, "foos", "v1/Pod")
         for number in range(40):
             large = CachedObject(f"ns/pod-{number}", "1", b"x" * CACHED_LIMIT)
-            stream.commit(epoch="1", after=str(number or ""), new="1", batch=str(number + 1), objects=[large])
+            stream.commit(
+                Commit(epoch="1", after=str(number or ""), new="1", batch=str(number + 1), objects=[large])
+            )
         most = 3 * CACHED_BYTES
     before = _bytes_sent(connection)
     assert list(contents.findings(connection)) == []

@@ -20,6 +20,7 @@ from distq.controller.term import Term
 from distq.controller.watches import For, Object, ResourceWatch, Watches, identities
 from distq.informer import pager
 from distq.leaderelection import LeaderElectionConfig, LeaderElector, LeaseLock
+from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
 from distq.redisio.stream_store import StreamStore
 from tests import ROOT
@@ -107,16 +108,16 @@ def main() -> None:
 def _strike(by: signal.Signals, at: int, answered: threading.Event) -> None:
     commit, commits = StreamStore.commit, list[int]()
 
-    def struck(store: StreamStore, **what: Any) -> Any:
-        if what.get("keys"):
+    def struck(store: StreamStore, change: Commit) -> Any:
+        if change.keys:
             commits.append(1)
-        if not what.get("keys") or len(commits) != at:
-            return commit(store, **what)
+        if not change.keys or len(commits) != at:
+            return commit(store, change)
         print("now", flush=True)  # noqa: T201 - for the test
         signal.pthread_kill(
             threading.get_ident(), by
         )  # to the process, this thread would run a little further
-        answer = commit(store, **what)
+        answer = commit(store, change)
         print(type(answer).__name__, flush=True)  # noqa: T201 - for the test
         answered.set()
         return answer

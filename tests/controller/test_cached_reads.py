@@ -17,6 +17,7 @@ from distq.informer import Lister, ListWatch, SharedInformer
 from distq.informer.objects import is_older
 from distq.informer.wire import WatchEvent
 from distq.inspector import Inspector
+from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
 from distq.redisio.stream_store import Committed, StreamStore
 from distq.workqueue.interface import Request
@@ -141,11 +142,11 @@ class Fleet:
     def _note_commits(self, monkeypatch: pytest.MonkeyPatch) -> None:
         commit = StreamStore.commit
 
-        def noted(store: StreamStore, **options: Any) -> Any:
-            answer = commit(store, **options)
+        def noted(store: StreamStore, change: Commit) -> Any:
+            answer = commit(store, change)
             if isinstance(answer, Committed):
                 with self._lock:
-                    self.handed_over |= {obj.name: obj.version for obj in options.get("objects") or ()}
+                    self.handed_over |= {obj.name: obj.version for obj in change.objects}
             return answer
 
         monkeypatch.setattr(StreamStore, "commit", noted)

@@ -13,8 +13,10 @@ from distq.errors import CacheNotSynced
 from distq.informer import pager as pager_module
 from distq.inspector import Inspector
 from distq.metrics import CACHED_OBJECTS
+from distq.redisio import commit as commit_module
 from distq.redisio import stream_store
 from distq.redisio.checkpoints import MARK
+from distq.redisio.commit import Commit
 from distq.redisio.limits import INDEX_VALUES
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.stream_store import Committed, StreamStore, TooLarge
@@ -156,7 +158,14 @@ def test_a_leader_that_keeps_no_cache_is_noticed(scene: Scene) -> None:
     store = StreamStore(scene.connection, QUEUE, scene.leader().stream.name())
     delete(scene, "a")
     gone = store.commit(
-        epoch="1", after=record.batch, new=record.position, batch="old", gone=[scene.key("a")], about=about
+        Commit(
+            epoch="1",
+            after=record.batch,
+            new=record.position,
+            batch="old",
+            gone=[scene.key("a")],
+            about=about,
+        )
     )
     assert isinstance(gone, Committed)
     with scene.leading(cached(scene), epoch="2") as leader:
@@ -245,9 +254,9 @@ def test_commits_are_bounded_by_bytes(scene: Scene, monkeypatch: pytest.MonkeyPa
     sizes: list[int] = []
     commit = stream_store.StreamStore.commit
 
-    def measured(self: StreamStore, **options: Any) -> Any:
-        sizes.append(sum(obj.size for obj in options.get("objects", ())))
-        return commit(self, **options)
+    def measured(self: StreamStore, change: Commit) -> Any:
+        sizes.append(sum(obj.size for obj in change.objects))
+        return commit(self, change)
 
     monkeypatch.setattr(stream_store.StreamStore, "commit", measured)
     client = scene.leader().client
@@ -265,11 +274,11 @@ def test_many_keys_of_one_object_wait_for_it(scene: Scene, monkeypatch: pytest.M
     committed: list[tuple[int, int, int]] = []
     commit = stream_store.StreamStore.commit
 
-    def noted(self: StreamStore, **options: Any) -> Any:
-        parts = [len(options.get(name) or ()) for name in ("objects", "keys", "known")]
+    def noted(self: StreamStore, change: Commit) -> Any:
+        parts = [len(each) for each in (change.objects, change.keys, change.known)]
         if any(parts):
             committed.append((parts[0], parts[1], parts[2]))
-        return commit(self, **options)
+        return commit(self, change)
 
     monkeypatch.setattr(stream_store.StreamStore, "commit", noted)
     create(scene, "a")
@@ -385,9 +394,9 @@ def test_a_function_that_reads_its_own_cache_costs_no_commit(
     commits: list[int] = []
     commit = StreamStore.commit
 
-    def counted(store: StreamStore, **what: Any) -> Any:
-        commits.extend([len(what["objects"])] * bool(what["objects"]))
-        return commit(store, **what)
+    def counted(store: StreamStore, change: Commit) -> Any:
+        commits.extend([len(change.objects)] * bool(change.objects))
+        return commit(store, change)
 
     def keys(obj: Object) -> list[str]:
         return [key_of(each) for each in own.lister(CONFIG_MAPS).list(scene.namespace)]
@@ -447,12 +456,12 @@ def test_index_values_beyond_one_step_are_committed_in_several(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Values that go count, too: the deletion of many objects changes as much of an index as their list."""
-    monkeypatch.setattr(stream_store, "TERMS_LIMIT", 20_000)
+    monkeypatch.setattr(commit_module, "TERMS_LIMIT", 20_000)
     answers = list[object]()
     commit = stream_store.StreamStore.commit
 
-    def noted(self: stream_store.StreamStore, **options: Any) -> object:
-        answer = commit(self, **options)
+    def noted(self: StreamStore, change: Commit) -> object:
+        answer = commit(self, change)
         answers.append(answer)
         return answer
 

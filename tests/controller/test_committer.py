@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from distq.controller.stream.committer import Committer
-from distq.redisio import stream_store
+from distq.redisio import commit as commit_module
+from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
 from distq.redisio.object_cache import CachedObject, ObjectCache
 from distq.redisio.stream_store import StreamStore
@@ -53,11 +54,11 @@ def test_a_commit_that_is_halved_empties_the_cache_before_its_first_half(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What it puts there stays, and nothing of what was there before."""
-    monkeypatch.setattr(stream_store, "TERMS_LIMIT", 1000)
+    monkeypatch.setattr(commit_module, "TERMS_LIMIT", 1000)
     committer = committer_of(connection, FakeClock())
-    committer.commit("5", objects=[pod("prod/old")])
+    committer.commit(Commit(new="5", objects=[pod("prod/old")]))
     names = [f"prod/pod-{number}" for number in range(9)]
-    committer.commit("6", objects=[pod(name) for name in names], clear_cache=True)
+    committer.commit(Commit(new="6", objects=[pod(name) for name in names], clear_cache=True))
     cache = ObjectCache(connection, "foos", "pods", partly=True)
     assert [obj.name for page in cache.pages() for obj in page] == names
 
@@ -73,7 +74,7 @@ def test_each_page_of_a_scan_is_a_try_to_reach_redis(
     for start in range(0, 3000, 500):
         names = everything[start : start + 500]
         objects = [CachedObject(name, "7", b"{}") for name in names]
-        committer.commit(str(start + 1), known=dict.fromkeys(names, "7"), objects=objects)
+        committer.commit(Commit(new=str(start + 1), known=dict.fromkeys(names, "7"), objects=objects))
     failed = [text for name in everything for text in (name, "1 0 0 -")]
     connection.execute("HSET", "distq:{foos}:failures", *failed)
     pages = 0

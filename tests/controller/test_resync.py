@@ -17,6 +17,7 @@ from distq.informer import pager
 from distq.informer.listwatch import ListWatch
 from distq.informer.wire import Page
 from distq.redisio.checkpoints import is_listing
+from distq.redisio.commit import Commit
 from distq.redisio.stream_store import StreamStore, stream_records
 from distq.testing.fake_clock import FakeClock
 from distq.workqueue.queue import Queue
@@ -191,9 +192,9 @@ def test_a_resync_leaves_the_stream_where_it_stands(scene: Scene, monkeypatch: p
     create(scene, *"abcde")
     clock, commit, positions = FakeClock(), StreamStore.commit, list[str]()
 
-    def noted(store: StreamStore, **what: Any) -> Any:
-        positions.append(what["new"])
-        return commit(store, **what)
+    def noted(store: StreamStore, change: Commit) -> Any:
+        positions.append(change.new)
+        return commit(store, change)
 
     with leading(scene, clock) as leader:
         scene.take()
@@ -290,7 +291,7 @@ def test_a_scan_that_misses_what_vanished_is_repeated(scene: Scene, monkeypatch:
     record = scene.record()
     assert record is not None
     store = StreamStore(scene.connection, QUEUE, scene.leader().stream.name())
-    store.commit(epoch="1", after=record.batch, new="1~as:if", batch="as-if", about=record.about)
+    store.commit(Commit(epoch="1", after=record.batch, new="1~as:if", batch="as-if", about=record.about))
     known, scans = StreamStore.known_pages, list[int]()
 
     def missing(store: StreamStore) -> Iterator[list[tuple[str, str]]]:

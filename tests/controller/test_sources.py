@@ -15,6 +15,7 @@ from distq.controller.stream.stream_cleanup import StreamCleanup
 from distq.controller.stream.stream_source import StreamSource
 from distq.controller.watches import Every, For, Object, Watch, Watches
 from distq.errors import LeaseLost
+from distq.redisio.commit import Commit
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.stream_store import StreamStore, stream_records
 from distq.testing.fake_clock import FakeClock
@@ -156,9 +157,9 @@ def test_a_stream_watched_again_in_mid_cleanup_knows_everything_again(
     assert isinstance(term, Term)
     commit = StreamStore.commit
 
-    def last_commit(store: StreamStore, **what: Any) -> Any:
-        term.lasts = not what["gone"]
-        return commit(store, **what)
+    def last_commit(store: StreamStore, change: Commit) -> Any:
+        term.lasts = not change.gone
+        return commit(store, change)
 
     monkeypatch.setattr(StreamStore, "commit", last_commit)
     with pytest.raises(LeaseLost):

@@ -25,6 +25,7 @@ from distq.controller.manager import Manager
 from distq.controller.watches import For
 from distq.controller.worker.worker_spans import WorkerSpans
 from distq.errors import ConfigError, LeaseLost, RedisUnavailable, TerminalError
+from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.interface import Request, Result, Settlement, Success, Turn
@@ -340,7 +341,7 @@ def test_a_commit_of_a_deposed_leader_is_an_error(scene: Scene, told: Told) -> N
         leader.term.lasts = False
         committer = leader.stream._committer
         with pytest.raises(LeaseLost):
-            committer.commit(committer.position, keys=[b"a"])
+            committer.commit(Commit(new=committer.position, keys=[b"a"]))
     span = told.named("commit foos")[-1]
     assert (span.attributes or {})["error.type"] == f"{LeaseLost.__module__}.LeaseLost"
 

@@ -11,6 +11,7 @@ from distq.informer import pager as pager_module
 from distq.informer.wire import RawObject
 from distq.inspector import Inspector
 from distq.redisio.checkpoints import MARK
+from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
 from distq.redisio.stream_store import Committed, StreamStore
 from distq.testing import EmbeddedValkey
@@ -51,7 +52,9 @@ def stand(scene: Scene, position: str, *, epoch: str = "1") -> None:
     def stands() -> bool:
         record = scene.record()
         assert record is not None
-        answer = store.commit(epoch=epoch, after=record.batch, new=position, batch="test", about=record.about)
+        answer = store.commit(
+            Commit(epoch=epoch, after=record.batch, new=position, batch="test", about=record.about)
+        )
         return isinstance(answer, Committed)
 
     eventually(stands)

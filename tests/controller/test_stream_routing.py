@@ -1,7 +1,6 @@
 """Which keys a stream enqueues: its objects' own, their owners', or what a function says; and which not."""
 
 from collections.abc import Iterable
-from typing import Any
 
 import pytest
 
@@ -9,6 +8,7 @@ from distq.controller.event import Event
 from distq.controller.predicate import Predicate, labels_changed, matches_labels
 from distq.controller.stream.committer import Committer
 from distq.controller.watches import For, Object, Owns, Watches
+from distq.redisio.commit import Commit
 from tests.controller.leading import ON_ALL_SERVERS, Scene
 from tests.support.eventually import eventually
 from tests.support.samples import config_map
@@ -104,10 +104,10 @@ def test_an_event_with_more_keys_than_a_commit_takes(scene: Scene, monkeypatch: 
     positions: list[str] = []
     commit = Committer.commit
 
-    def noted(committer: Committer, new: str, **batch: Any) -> None:
-        if batch.get("keys"):
-            positions.append(new)
-        commit(committer, new, **batch)
+    def noted(committer: Committer, change: Commit) -> None:
+        if change.keys:
+            positions.append(change.new)
+        commit(committer, change)
 
     monkeypatch.setattr(Committer, "commit", noted)
     watch = Watches(CONFIG_MAPS, lambda obj: [f"key-{number}" for number in range(int(obj["data"]["count"]))])

@@ -11,6 +11,7 @@ from distq.controller.manager import Manager
 from distq.controller.watches import For
 from distq.controller.worker.waiting import waits_for
 from distq.inspector import Inspector
+from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
 from distq.redisio.stream_store import StreamStore
 from distq.workqueue.queue import Queue
@@ -24,7 +25,7 @@ one_redis = pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True)
 
 def feed(connection: Connection, name: str, **about: object) -> None:
     """Leave the record that a stream's leader leaves."""
-    StreamStore(connection, "foos", name).commit(epoch="1", after="", new="7", batch="b", about=about)
+    StreamStore(connection, "foos", name).commit(Commit(epoch="1", after="", new="7", batch="b", about=about))
 
 
 @one_redis

@@ -6,6 +6,7 @@ from math import sin
 
 from distq.errors import RetryAfter, TerminalError
 from distq.inspector import Inspector
+from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
 from distq.redisio.durations import Durations
 from distq.redisio.history import COARSE, FINE
@@ -117,7 +118,7 @@ def _lead(connection: Connection) -> None:
     }
     for name, (position, about) in streams.items():
         StreamStore(connection, "websites", name).commit(
-            epoch="7", after="", new=position, batch="b-1", about={"resource": name, **leads, **about}
+            Commit(epoch="7", after="", new=position, batch="b-1", about={"resource": name, **leads, **about})
         )
 
 

@@ -10,6 +10,7 @@ from flask import Flask
 from distq.dashboard import AccessPolicy, actions, create_app
 from distq.errors import TerminalError
 from distq.inspector import Inspector
+from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
 from distq.redisio.stream_store import StreamStore
 from distq.workqueue.queue import Queue
@@ -92,12 +93,14 @@ def test_what_a_watch_could_not_map_is_not_requeued(
     """It stays dead, since its name is no key; alone and among others the answer says what helps instead."""
     item = "ConfigMap foos.foos_of: prod/bad"
     StreamStore(connection, "foos", "maps").commit(
-        epoch="1",
-        after="",
-        new="5",
-        batch="a",
-        unrouted={item.encode(): "KeyError"},
-        parked_as=item.removesuffix("prod/bad"),
+        Commit(
+            epoch="1",
+            after="",
+            new="5",
+            batch="a",
+            unrouted={item.encode(): "KeyError"},
+            parked_as=item.removesuffix("prod/bad"),
+        )
     )
     helps = "mend the object, or the function and then resync foos."
     assert act(visitor, "requeue", key=item, state="dead") == [

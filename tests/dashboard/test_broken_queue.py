@@ -10,6 +10,7 @@ from flask.testing import FlaskClient
 from distq.config import Settings
 from distq.dashboard import create_app
 from distq.inspector import Inspector
+from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
 from distq.redisio.keys import queue_key
 from distq.redisio.roles import user_of
@@ -31,7 +32,7 @@ def bars(connection: Connection, every_state: Queue) -> Iterator[Queue]:
     handle.get(timeout=5)
     for queue in ("foos", "bars"):
         stream = StreamStore(connection, queue, "v1/Pod")
-        stream.commit(epoch="7", after="", new="812", batch="b", about={"resource": "v1/Pod"})
+        stream.commit(Commit(epoch="7", after="", new="812", batch="b", about={"resource": "v1/Pod"}))
     yield handle
     connection.execute("DEL", DEAD)
     handle.close()

@@ -10,6 +10,7 @@ from werkzeug.test import TestResponse
 from distq.dashboard.item_id import encoded
 from distq.errors import TerminalError
 from distq.inspector import Inspector
+from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
 from distq.redisio.stream_store import StreamStore
 from distq.workqueue.queue import Queue
@@ -261,7 +262,7 @@ def test_informers_tell_who_leads(browser: FlaskClient, connection: Connection, 
     seen = {"seen": connection.now() - 90, "lease": 15}
     for name, said in (("foos.example.com", about), ("pods", about | seen)):
         stream = StreamStore(connection, "foos", name)
-        stream.commit(epoch="7", after="", new="812", batch="b", about={"resource": name, **said})
+        stream.commit(Commit(epoch="7", after="", new="812", batch="b", about={"resource": name, **said}))
     page = read(browser, "/informers")
     assert page.rows["stream-foos-1"] == [
         "foos.example.com",
@@ -287,7 +288,7 @@ def test_informers_tell_since_when_they_lead_and_what_they_failed_on(
     about = {"leader": "ada", "led_since": now - 3700, "error": "<b>forbidden</b>", "error_at": now - 7300}
     for name, said in (("fails", about | {"failing_since": now - 3700}), ("healed", about)):
         stream = StreamStore(connection, "foos", name)
-        stream.commit(epoch="7", after="", new="812", batch="b", about={"resource": name, **said})
+        stream.commit(Commit(epoch="7", after="", new="812", batch="b", about={"resource": name, **said}))
     page = read(browser, "/informers")
     fails, healed = (page.rows[f"stream-foos-{number}"] for number in (1, 2))
     assert fails[4] == healed[4] == "1h1m"

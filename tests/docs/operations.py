@@ -18,6 +18,7 @@ from functools import cache
 
 from distq import Connection, Queue, Result, TerminalError
 from distq.inspector import Inspector
+from distq.redisio.commit import Commit
 from distq.redisio.stream_store import StreamStore
 from distq.workqueue import ItemExponentialFailureRateLimiter
 from tests.docs.pages import ROOT
@@ -150,7 +151,7 @@ def fill(connection: Connection) -> Queue:
                 "error_at": connection.now() - 127,
             }
         store = StreamStore(connection, "foos", f"stream-{number}")
-        store.commit(epoch="13", after="", new="14", batch="b", about=about)
+        store.commit(Commit(epoch="13", after="", new="14", batch="b", about=about))
     return queue
 
 
@@ -209,7 +210,7 @@ def the_trace_tells_that(text: str, reader: Reader) -> None:
         first.add("prod/later", after=3600)
         Inspector(connection).trace_on("foos", seconds=600)
         store, about = StreamStore(connection, "foos", "deployments"), {"resource": "apps/v1/Deployment"}
-        store.commit(epoch="13", after="", new="4711", batch="b", keys=["prod/web"], about=about)
+        store.commit(Commit(epoch="13", after="", new="4711", batch="b", keys=["prod/web"], about=about))
         connection.server_time += 2_000
         first.get(0)
         for handle in (idle, idle, second, second):  # the clock of claims moves at most 10 s a turn

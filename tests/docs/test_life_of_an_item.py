@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from distq import Inspector, Queue, Request, Result, TerminalError
+from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
 from distq.redisio.stream_store import StreamStore
 from distq.workqueue import ItemExponentialFailureRateLimiter
@@ -103,7 +104,7 @@ class Life:
     def list_again(self) -> None:
         """Commit the key as a list or resync does whose object did not change."""
         store = StreamStore(self.connection, "foos", "foo-1")
-        store.commit(epoch="1", after="", new="2", batch="b", keys=[KEY], keep_pending=True)
+        store.commit(Commit(epoch="1", after="", new="2", batch="b", keys=[KEY], keep_pending=True))
 
     def lapse(self) -> None:
         """Let the claim clock run until the holder's session ends, while another process lives."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
 from distq.redisio.keys import LAYOUT
 from distq.redisio.queue_store import QueueStore
@@ -137,9 +138,9 @@ def two_leaders(connection: Connection) -> list[Violation]:
     recorder = Recorder(QueueStore(connection, "foos"))
     recorder.start()
     stream = StreamStore(connection, "foos", "pods")
-    stream.commit(epoch="1", after="", new="10", batch="a1", keys=["a"], known={"a": "10"})
-    stream.commit(epoch="1", after="a1", new="12", batch="b1", keys=["b"], known={"b": "12"})
-    stream.commit(epoch="1", after="a1", new="11", batch="a2", keys=["c"], known={"c": "11"})
+    stream.commit(Commit(epoch="1", after="", new="10", batch="a1", keys=["a"], known={"a": "10"}))
+    stream.commit(Commit(epoch="1", after="a1", new="12", batch="b1", keys=["b"], known={"b": "12"}))
+    stream.commit(Commit(epoch="1", after="a1", new="11", batch="a2", keys=["c"], known={"c": "11"}))
     return check(recorder.finish())
 
 

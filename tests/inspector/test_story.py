@@ -7,6 +7,7 @@ import pytest
 
 from distq.errors import ConfigError, TerminalError
 from distq.inspector import Inspector, TraceEvent, Wanted
+from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
 from distq.redisio.stream_store import StreamStore
 from distq.workqueue.interface import Result
@@ -108,14 +109,16 @@ def test_a_story_says_what_an_add_meant(play: Play) -> None:
 def test_a_story_names_the_informer_and_its_version(play: Play) -> None:
     """What the commit says of its stream and leader."""
     StreamStore(play.connection, "foos", "v1/Pod").commit(
-        epoch="7",
-        after="",
-        new="4711",
-        batch="b",
-        keys=["a"],
-        priority=-100,
-        about={"leader": "informer-1"},
-        unrouted={b"bad": "why"},
+        Commit(
+            epoch="7",
+            after="",
+            new="4711",
+            batch="b",
+            keys=["a"],
+            priority=-100,
+            about={"leader": "informer-1"},
+            unrouted={b"bad": "why"},
+        )
     )
     assert play.words("a") == ["added at priority -100 by v1/Pod at 4711 of informer-1"]
     assert play.words("bad") == ["a function of its watch failed: v1/Pod at 4711 of informer-1"]
@@ -135,7 +138,9 @@ def test_a_story_names_what_is_watched_and_where_its_stream_stood(
 ) -> None:
     """The resource, as people write it; in the midst of a list no version is reached yet."""
     StreamStore(play.connection, "foos", "foo-8a7c06").commit(
-        epoch="7", after="", new=position, batch="b", keys=["a"], about={"resource": "example.com/v1/Foo"}
+        Commit(
+            epoch="7", after="", new=position, batch="b", keys=["a"], about={"resource": "example.com/v1/Foo"}
+        )
     )
     assert play.words("a") == [f"added by example.com/v1/Foo {says}"]
 
@@ -143,9 +148,9 @@ def test_a_story_names_what_is_watched_and_where_its_stream_stood(
 def test_a_story_says_why_a_commit_was_refused(play: Play) -> None:
     """A later leader, or a stream that somebody moved."""
     store = StreamStore(play.connection, "foos", "v1/Pod")
-    store.commit(epoch="7", after="", new="4711", batch="a", keys=["a"])
-    store.commit(epoch="6", after="a", new="4712", batch="b", keys=["a"])
-    store.commit(epoch="7", after="z", new="4713", batch="c", keys=["a"])
+    store.commit(Commit(epoch="7", after="", new="4711", batch="a", keys=["a"]))
+    store.commit(Commit(epoch="6", after="a", new="4712", batch="b", keys=["a"]))
+    store.commit(Commit(epoch="7", after="z", new="4713", batch="c", keys=["a"]))
     assert play.words(None)[1:] == [
         "commit by v1/Pod at 4712 refused: epoch 7 leads",
         "commit by v1/Pod at 4713 refused: its stream stands at 4711",

@@ -9,6 +9,7 @@ import pytest
 from distq.errors import TerminalError
 from distq.inspector import Inspector
 from distq.redisio import scripts
+from distq.redisio.commit import Commit
 from distq.redisio.connection import Argument, Connection
 from distq.redisio.limits import BATCH_LIMIT, REPAIR_LIMIT, TURN_LIMIT
 from distq.redisio.stream_store import Committed, StreamStore
@@ -107,10 +108,12 @@ def test_a_large_commit_is_refused_before_redis_is_asked(measured: Measured) -> 
     stream = StreamStore(measured, "foos", "pods")
     known = {f"object-{n}": "1" for n in range(400)}
     with pytest.raises(ValueError, match="a commit of 500 keys, 400 known, 101 gone, 0 cached"):
-        stream.commit(epoch="1", after="", new="1", batch="a", keys=KEYS[:500], known=known, gone=KEYS[:101])
+        stream.commit(
+            Commit(epoch="1", after="", new="1", batch="a", keys=KEYS[:500], known=known, gone=KEYS[:101])
+        )
     assert measured.items == {}
     assert stream.commit(
-        epoch="1", after="", new="1", batch="a", keys=KEYS[:500], known=known, gone=KEYS[:100]
+        Commit(epoch="1", after="", new="1", batch="a", keys=KEYS[:500], known=known, gone=KEYS[:100])
     ) == Committed(500)
 
 

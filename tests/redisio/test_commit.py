@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from distq.errors import InvalidKey
+from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.stream_store import Committed, Fenced, Mismatch, StreamStore, TooLarge, stream_records
@@ -27,7 +28,7 @@ class Leader:
         record = self.store.load()
         stands, last = (record.position, record.batch) if record else ("", "")
         after = last if stands == expected else "elsewhere"
-        return self.store.commit(after=after, new=new, keys=keys, **inputs)
+        return self.store.commit(Commit(after=after, new=new, keys=keys, **inputs))
 
 
 @pytest.fixture
@@ -176,7 +177,7 @@ def test_people_may_ask_for_everything_anew(stream: StreamStore) -> None:
     record = stream.load()
     assert record is not None
     assert (record.position, record.epoch, record.about) == ("!", "100", {"leader": "me"})
-    unaware = stream.commit(epoch="100", after=last.batch, new="3879", batch="b2", keys=["a"])
+    unaware = stream.commit(Commit(epoch="100", after=last.batch, new="3879", batch="b2", keys=["a"]))
     assert unaware == Mismatch("!")
     assert stream.known_of(["a"]) == ["1"]
 
@@ -233,7 +234,7 @@ def test_a_commit_that_makes_no_sense_is_refused(stream: StreamStore, wrong: dic
     """Before Redis is asked."""
     right: dict[str, Any] = {"epoch": "1", "after": "", "new": "5", "batch": "b1"}
     with pytest.raises((ValueError, InvalidKey)):
-        stream.commit(**right | wrong)
+        stream.commit(Commit(**right | wrong))
     assert stream.load() is None
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from distq.errors import ConfigError, RedisRefused
 from distq.inspector import Inspector, Sample
+from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
 from distq.redisio.contents import findings
 from distq.redisio.history import COARSE, FINE, samples
@@ -47,7 +48,7 @@ class Past:
         self.pass_time(seconds)
         after, self.batch = self.batch, f"{self.batch}+"
         StreamStore(self.connection, "foos", "pods").commit(
-            epoch="7", after=after, new="101", batch=self.batch
+            Commit(epoch="7", after=after, new="101", batch=self.batch)
         )
 
     def pass_time(self, seconds: float) -> None:

@@ -13,6 +13,7 @@ import pytest
 from distq.errors import RetryAfter, TerminalError
 from distq.inspector import Inspector
 from distq.redisio import scripts
+from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
 from distq.redisio.keys import queue_key
 from distq.redisio.queue_store import QueueStore
@@ -135,10 +136,12 @@ def _close(scene: Scene) -> object:
 
 def _commit(scene: Scene) -> object:
     first = scene.stream.commit(
-        epoch="7", after="", new="100", batch="b0", keys=["first", "pod"], known={"pod": "1", "old": "1"}
+        Commit(
+            epoch="7", after="", new="100", batch="b0", keys=["first", "pod"], known={"pod": "1", "old": "1"}
+        )
     )
     again = scene.stream.commit(
-        epoch="7", after="b0", new="101", batch="b1", keys=["later"], keep_pending=True, gone=["old"]
+        Commit(epoch="7", after="b0", new="101", batch="b1", keys=["later"], keep_pending=True, gone=["old"])
     )
     return first, again
 
@@ -283,7 +286,9 @@ def test_a_commit_repeated_after_its_items_were_done_adds_nothing(scene: Scene) 
     _runs(scene.beside)
     ran: list[str] = []
     _once(scene, lambda: ran.extend(_runs(scene.beside)))
-    assert scene.stream.commit(epoch="7", after="", new="1", batch="b0", keys=["x", "y"]) == Committed(0)
+    assert scene.stream.commit(
+        Commit(epoch="7", after="", new="1", batch="b0", keys=["x", "y"])
+    ) == Committed(0)
     assert ran == ["x", "y"]
     assert _runs(scene.beside) == []
 

@@ -9,6 +9,7 @@ import pytest
 from distq.errors import InvalidKey, RedisRefused
 from distq.redisio import contents
 from distq.redisio.checkpoints import MARK, step_of
+from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
 from distq.redisio.keys import queue_key
 from distq.redisio.limits import CACHED_BYTES, CACHED_LIMIT
@@ -35,7 +36,7 @@ class Scene:
         """Commit the next batch."""
         after, self.batch = self.batch, f"b{next(self._batches)}"
         told = self.store.commit(
-            epoch="7", after=after, new=new, batch=self.batch, objects=objects, about=about, **more
+            Commit(epoch="7", after=after, new=new, batch=self.batch, objects=objects, about=about, **more)
         )
         assert isinstance(told, Committed)
 
@@ -215,11 +216,13 @@ def test_a_refused_batch_changes_nothing(scene: Scene) -> None:
     before = scene.versions()
     for epoch, after in (("6", scene.batch), ("7", "b77")):
         scene.store.commit(
-            epoch=epoch, after=after, new="101", batch="x", objects=[pod("a/one", 101)], clear_cache=True
+            Commit(
+                epoch=epoch, after=after, new="101", batch="x", objects=[pod("a/one", 101)], clear_cache=True
+            )
         )
     assert scene.versions() == before
     scene.commit("101", pod("a/one", 101))
-    scene.store.commit(epoch="7", after="b0", new="101", batch=scene.batch, dropped={"a/one": "101"})
+    scene.store.commit(Commit(epoch="7", after="b0", new="101", batch=scene.batch, dropped={"a/one": "101"}))
     assert scene.versions()["a/one"] == "101"
 
 
@@ -429,13 +432,15 @@ def test_full_memory_refuses_objects_together_with_their_keys(full: Scene) -> No
     for more in ({"keys": ["a/one"]}, {"known": {"a/one": "101"}}, {}):
         with pytest.raises(RedisRefused, match="is full"):
             full.store.commit(
-                epoch="7",
-                after="b0",
-                new="101",
-                batch="b1",
-                objects=[pod("a/one", 101, "db")],
-                about=CACHED,
-                **more,
+                Commit(
+                    epoch="7",
+                    after="b0",
+                    new="101",
+                    batch="b1",
+                    objects=[pod("a/one", 101, "db")],
+                    about=CACHED,
+                    **more,
+                )
             )
     with pytest.raises(RedisRefused, match="is full"):
         full.cache.wrote([pod("a/one", 101)])

@@ -16,6 +16,7 @@ from distq.errors import ConfigError, Empty, TerminalError
 from distq.inspector import Inspector
 from distq.leaderelection import RedisLock
 from distq.redisio import scripts
+from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
 from distq.redisio.stream_store import StreamStore, stream_records
 from distq.testing.embedded_valkey import EmbeddedValkey
@@ -54,7 +55,9 @@ def test_two_installations_do_not_see_each_other(opened: Opened) -> None:
         queue.settle(queue.get(0), RuntimeError("no"))
         queue.settle(queue.get(0), TerminalError("no"))
         queue.add("ready")
-        StreamStore(blue, "foos", "pods").commit(epoch="1", after="", new="5", batch="b", known={"a": "1"})
+        StreamStore(blue, "foos", "pods").commit(
+            Commit(epoch="1", after="", new="5", batch="b", known={"a": "1"})
+        )
         RedisLock("leader", blue).create(RECORD, timeout=5)
 
         with pytest.raises(Empty):

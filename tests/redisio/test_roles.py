@@ -21,6 +21,7 @@ from distq.inspector import Inspector
 from distq.leaderelection import RedisLock
 from distq.prometheus import PrometheusMetrics
 from distq.redisio import scripts
+from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
 from distq.redisio.ended_logins import EndedLogins
 from distq.redisio.object_cache import CachedObject, CacheIncomplete, ObjectCache
@@ -105,12 +106,14 @@ def inform(redis: Connection) -> None:
     assert stream.load() is None
     cached = {"cached": ["owner"]}
     objects = [CachedObject("a", "1", b"{}", {"owner": ["web"]})]
-    stream.commit(epoch="1", after="", new="4", batch="a", objects=objects, about=cached)
+    stream.commit(Commit(epoch="1", after="", new="4", batch="a", objects=objects, about=cached))
     assert len(ObjectCache(redis, "foos", "pods").by_index("owner", "web")) == 1
     assert list(stream.cached_names()) == [["a"]]
-    stream.commit(epoch="1", after="a", new="", batch="z")
-    stream.commit(epoch="1", after="", new="5", batch="b", keys=["a", "b"], known={"a": "1"}, priority=-100)
-    stream.commit(epoch="1", after="b", new="6", batch="c", keys=["a"], gone=["a"], keep_pending=True)
+    stream.commit(Commit(epoch="1", after="a", new="", batch="z"))
+    stream.commit(
+        Commit(epoch="1", after="", new="5", batch="b", keys=["a", "b"], known={"a": "1"}, priority=-100)
+    )
+    stream.commit(Commit(epoch="1", after="b", new="6", batch="c", keys=["a"], gone=["a"], keep_pending=True))
     assert (list(stream.known()), stream.known_count(), stream.known_of(["a"])) == ([], 0, [None])
     assert stream.list_all()
     assert list(stream_records(redis, "foos")) == ["pods"]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
 
@@ -13,6 +13,7 @@ from distq.controller.stream.relist import Replacement
 from distq.controller.stream.routing import Replaced, Route, Router
 from distq.controller.stream.stream_source import StreamSource
 from distq.informer.wire import RawObject, WatchEvent
+from distq.redisio.commit import Commit
 from distq.workqueue.claim_deadline import ClaimDeadline
 from distq.workqueue.memory.entries import Ending, Item, Policy
 from distq.workqueue.memory.items import Items
@@ -49,19 +50,19 @@ _end_list = StreamSource.end_list
 _route = Router.route
 
 
-def _no_compare_and_set(streams: Streams, **inputs: Any) -> Any:
-    stored = streams.all.get(inputs["stream"])
-    return _commit(streams, **inputs | {"after": stored.batch if stored else ""})
+def _no_compare_and_set(streams: Streams, now: int, stream: str, commit: Commit) -> Any:
+    stored = streams.all.get(stream)
+    return _commit(streams, now, stream, replace(commit, after=stored.batch if stored else ""))
 
 
-def _no_epoch(streams: Streams, **inputs: Any) -> Any:
-    stored = streams.all.get(inputs["stream"])
-    return _commit(streams, **inputs | {"replaces": stored.epoch if stored else ""})
+def _no_epoch(streams: Streams, now: int, stream: str, commit: Commit) -> Any:
+    stored = streams.all.get(stream)
+    return _commit(streams, now, stream, replace(commit, replaces=stored.epoch if stored else ""))
 
 
-def _checkpoint_first(committer: Committer, new: str, **more: Any) -> None:
-    _committer_commit(committer, new)
-    _committer_commit(committer, new, **more)
+def _checkpoint_first(committer: Committer, change: Commit) -> None:
+    _committer_commit(committer, Commit(new=change.new))
+    _committer_commit(committer, change)
 
 
 def _list_as_plain_set(relisted: Replacement, obj: RawObject, before: Known) -> Route | None:
@@ -70,7 +71,7 @@ def _list_as_plain_set(relisted: Replacement, obj: RawObject, before: Known) -> 
 
 def _checkpoint_with_first_page(source: StreamSource) -> None:
     _begin_list(source)
-    source._committer.commit(source.list_watch.version())
+    source._committer.commit(Commit(new=source.list_watch.version()))
 
 
 def _new_keys_only(router: Router, event: WatchEvent, before: Known, replaced: Replaced = None) -> Route:

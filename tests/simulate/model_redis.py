@@ -4,7 +4,6 @@ Random tests compare the specification with the scripts (``tests/workqueue/test_
 here is true of both; a call costs a tenth.
 """
 
-import json
 import math
 import pickle
 from collections.abc import Callable, Sequence
@@ -24,6 +23,7 @@ from distq.workqueue.memory.entries import (
 )
 from distq.workqueue.memory.state import QueueState
 from tests.simulate.asked import Asked, Call, Inputs, Look, Restored, Saved
+from tests.support.commits import commit_of
 
 _SCRIPTS = {(script := scripts.load(name)).sha: script for name in scripts.names()}
 
@@ -99,23 +99,7 @@ class ModelRedis:
         return self.state.requeue(self.clock(), inputs["state"], [name.decode() for name in inputs["items"]])
 
     def _commit(self, inputs: Inputs) -> list[Any]:
-        n_items, n_known = inputs["n_items"], inputs["n_known"]
-        n_before_cached = len(inputs["rest"]) - 3 * inputs["n_cached"]  # the cache is no part of the queue
-        rest = [_text(word) for word in inputs["rest"][:n_before_cached]]
-        pairs, unrouted = rest[n_items : n_items + 2 * n_known], json.loads(inputs["unrouted"])
-        words = {name: inputs[name] for name in ("stream", "epoch", "replaces", "after", "new", "batch")}
-        answer = self.state.commit(
-            now=self.clock(),
-            **words,
-            about=inputs["about"],
-            priority=inputs["priority"],
-            keep_pending=bool(inputs["keep_pending"]),
-            items=rest[:n_items],
-            known=dict(zip(pairs[::2], pairs[1::2], strict=True)),
-            gone=rest[n_items + 2 * n_known :],
-            unrouted=dict(zip(unrouted[::2], unrouted[1::2], strict=True)),
-            parked_as=_text(inputs["parked_as"]),
-        )
+        answer = self.state.commit(self.clock(), _text(inputs["stream"]), commit_of(inputs))
         return [word.encode() if isinstance(word, str) else word for word in answer]
 
     def _turn(self, inputs: Inputs) -> Any:

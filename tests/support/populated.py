@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from distq.redisio import scripts
+from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
 from distq.redisio.keys import queue_key
 from distq.redisio.object_cache import CachedObject
@@ -45,13 +46,18 @@ class Populated:
             connection.execute("HSET", self.store.key("failures"), item, record)
         connection.execute("HSET", self.store.key("failures"), "poison", "1 3 7 crashes@5,6,7 no")
         StreamStore(connection, "foos", STREAM).commit(
-            epoch="7",
-            after="",
-            new="100",
-            batch="b0",
-            keys=["ready"],
-            known={"old": "1", "pod": "2"},
-            objects=[CachedObject("pod", "2", b"{}", {"owner": ["web"]}), CachedObject("old", "1", b"{}")],
+            Commit(
+                epoch="7",
+                after="",
+                new="100",
+                batch="b0",
+                keys=["ready"],
+                known={"old": "1", "pod": "2"},
+                objects=[
+                    CachedObject("pod", "2", b"{}", {"owner": ["web"]}),
+                    CachedObject("old", "1", b"{}"),
+                ],
+            )
         )
 
     def become(self, connection: Connection) -> None:

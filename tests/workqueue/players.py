@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
+from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore
 from distq.workqueue.memory.entries import Answer, Ending, Item, Policy, WentBack
@@ -262,22 +263,23 @@ class Players:
         epoch = (int(stored.epoch) if stored else 9) + batch.epochs_on
         right = (stored.batch if stored else "") if batch.follows else "b77"
         news = {"next": str(1000 + self._batches), "same": stored.position if stored else "1"}
-        inputs = {
-            "epoch": str(max(1, epoch)),
-            "replaces": stored.epoch if stored and batch.replaces else "",
-            "after": right,
-            "new": news.get(batch.new, batch.new),
-            "batch": f"b{self._batches}",
-            "about": '{"leader":"me too"}',
-            "priority": batch.priority,
-            "keep_pending": batch.keep_pending,
-            "items": batch.items,
-            "known": {f"pod-{self._batches % 5}": str(self._batches), "pod-7": "1"},
-            "gone": [f"pod-{self._batches * 3 % 5}", *batch.routed],
-            "unrouted": {batch.parked_as + item: f"failed\n{self._batches}" for item in batch.unrouted},
-            "parked_as": batch.parked_as,
-        }
-        self.seen[self.call(who, lambda: self.both.commit(**inputs))] += 1
+        why = f"failed\n{self._batches}"
+        commit = Commit(
+            epoch=str(max(1, epoch)),
+            replaces=stored.epoch if stored and batch.replaces else "",
+            after=right,
+            new=news.get(batch.new, batch.new),
+            batch=f"b{self._batches}",
+            about={"leader": "me too"},
+            priority=batch.priority,
+            keep_pending=batch.keep_pending,
+            keys=batch.items,
+            known={f"pod-{self._batches % 5}": str(self._batches), "pod-7": "1"},
+            gone=[f"pod-{self._batches * 3 % 5}", *batch.routed],
+            unrouted={(batch.parked_as + item).encode(): why for item in batch.unrouted},
+            parked_as=batch.parked_as,
+        )
+        self.seen[self.call(who, lambda: self.both.commit(commit))] += 1
 
     # The end
 

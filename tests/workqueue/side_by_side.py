@@ -1,10 +1,10 @@
 """A queue in Redis beside its specification: each call goes to both, and both must agree."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from distq.redisio.commit import Commit
 from distq.redisio.queue_store import QueueStore
 from distq.workqueue.memory.entries import Answer, Ending, FailureHistory, Item, Policy, WentBack
 from distq.workqueue.memory.state import QueueState
@@ -147,25 +147,11 @@ class SideBySide:
         """Wake up, as a sleeper does; the turn that follows is the caller's."""
         return self.store.connection.execute("LPOP", self.store.key("wake")) is not None
 
-    def commit(self, **inputs: Any) -> str:
+    def commit(self, commit: Commit) -> str:
         """Commit a batch of the stream; return whether it was taken."""
-        inputs["link"] = self._link()
-        told = self.state.commit(now=self.now, stream=STREAM, **inputs)
-        items, known, gone = (inputs.pop(name) for name in ("items", "known", "gone"))
-        inputs["unrouted"] = json.dumps([word for pair in inputs["unrouted"].items() for word in pair])
-        flat = [text for pair in known.items() for text in pair]
-        inputs["keep_pending"] = int(inputs["keep_pending"])
-        reply = self._run(
-            "commit",
-            stream=STREAM,
-            n_items=len(items),
-            n_known=len(known),
-            n_cached=0,
-            clears_cache=0,
-            terms_limit=2**20,
-            rest=[*items, *flat, *gone],
-            **inputs,
-        )
+        commit = replace(commit, link=self._link())
+        told = self.state.commit(self.now, STREAM, commit)
+        reply = self._run("commit", stream=STREAM, **commit.inputs())
         assert [part.decode() if isinstance(part, bytes) else part for part in reply] == told
         return str(told[0])
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import pytest
 
 from distq.errors import ConfigError, QueueFull, RetryAfter
+from distq.redisio.commit import Commit
 from distq.redisio.connection import Argument, Connection
 from distq.redisio.contents import findings
 from distq.redisio.keys import queue_key
@@ -224,7 +225,7 @@ def test_without_spans_redis_holds_and_answers_what_it_did(
         queue.add("c", after=5)
         link = "" if spans is None else number(9)
         StreamStore(wire, "foos", "pods").commit(
-            epoch="1", after="", new="7", batch="x", keys=["d"], link=link
+            Commit(epoch="1", after="", new="7", batch="x", keys=["d"], link=link)
         )
         names = sorted(connection.execute("KEYS", "distq:{foos}:*"))
         states.append({name: connection.execute("DUMP", name) for name in names})

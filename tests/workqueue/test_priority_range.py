@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from distq.cli.program import main
 from distq.controller.watches import Every
 from distq.errors import ConfigError, InvalidPriority
+from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
 from distq.redisio.scores import decode_due, decode_order
 from distq.redisio.stream_store import StreamStore
@@ -23,7 +24,7 @@ Enter = Callable[[Connection, Any], object]
 def _commit(connection: Connection, priority: Any) -> object:
     stream = StreamStore(connection, "foos", "pods")
     return stream.commit(
-        epoch="1", after="", new="1", batch="b", keys=["a"], known={"a": "1"}, priority=priority
+        Commit(epoch="1", after="", new="1", batch="b", keys=["a"], known={"a": "1"}, priority=priority)
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 from distq.controller.controller import Controller
 from distq.errors import ConfigError, RetryAfter, TerminalError
 from distq.inspector import Inspector
+from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
 from distq.redisio.stream_store import StreamStore
 from distq.testing.embedded_valkey import EmbeddedValkey
@@ -241,9 +242,11 @@ class TestRevival:
     def test_a_list_leaves_the_dead_alone(self, dead: Queue, connection: Connection) -> None:
         """Unless their objects changed, which is what the leader commits without keeping them."""
         stream = StreamStore(connection, "foos", "pods")
-        stream.commit(epoch="1", after="", new="1", batch="b1", keys=["a"], priority=-100, keep_pending=True)
+        stream.commit(
+            Commit(epoch="1", after="", new="1", batch="b1", keys=["a"], priority=-100, keep_pending=True)
+        )
         assert nothing_to_claim(dead)
-        stream.commit(epoch="1", after="b1", new="2", batch="b2", keys=["a"])
+        stream.commit(Commit(epoch="1", after="b1", new="2", batch="b2", keys=["a"]))
         assert dead.get(0).attempt == 3
 
     @pytest.mark.parametrize("everything", [False, True])

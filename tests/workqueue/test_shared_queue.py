@@ -14,6 +14,7 @@ from distq.controller.controller import Controller
 from distq.controller.watches import For
 from distq.errors import RetryAfter, ShutDown
 from distq.redisio import scripts
+from distq.redisio.commit import Commit
 from distq.redisio.connection import Argument, Connection
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.stream_store import Committed, Fenced, StreamStore, stream_records
@@ -283,14 +284,19 @@ def test_a_leader_of_the_past_enqueues_nothing(queue: Queue, connection: Connect
     """Once a later one has committed, whatever the earlier one believes."""
     stream = StreamStore(connection, "foos", "pods")
     assert isinstance(
-        stream.commit(epoch="9", after="", new="5", batch="b1", keys=["a"], known={"a": "5"}), Committed
+        stream.commit(Commit(epoch="9", after="", new="5", batch="b1", keys=["a"], known={"a": "5"})),
+        Committed,
     )
-    late = stream.commit(epoch="8", after="b1", new="6", batch="c1", keys=["b"], known={"b": "6"}, gone=["a"])
+    late = stream.commit(
+        Commit(epoch="8", after="b1", new="6", batch="c1", keys=["b"], known={"b": "6"}, gone=["a"])
+    )
     assert late == Fenced("9")
     assert queue.depth() == 1
     assert dict(stream.known()) == {"a": "5"}
     assert stream_records(connection, "foos")["pods"].position == "5"
-    assert isinstance(stream.commit(epoch="10", after="b1", new="6", batch="d1", keys=["b"]), Committed)
+    assert isinstance(
+        stream.commit(Commit(epoch="10", after="b1", new="6", batch="d1", keys=["b"])), Committed
+    )
     assert queue.depth() == 2
 
 

@@ -2,6 +2,7 @@
 
 from distq.controller.stream.committer import Committer
 from distq.controller.stream.routing import Route, Unrouted
+from distq.redisio.commit import Commit
 from distq.redisio.limits import BATCH_LIMIT, CACHED_BYTES
 from distq.redisio.object_cache import CachedObject
 
@@ -62,15 +63,17 @@ class Batch:
         if not self._size():
             return
         self._committer.commit(
-            self._position(),
-            keys=list(self._keys),
-            known=self._known,
-            gone=list(self._gone),
-            unrouted=dict(self._unrouted.values()),
-            objects=list(self._objects.values()),
-            dropped=self._dropped,
-            priority=self._priority,
-            keep_pending=self._keep_pending,
+            Commit(
+                new=self._position(),
+                keys=list(self._keys),
+                known=self._known,
+                gone=list(self._gone),
+                unrouted=dict(self._unrouted.values()),
+                objects=list(self._objects.values()),
+                dropped=self._dropped,
+                priority=self._priority,
+                keep_pending=self._keep_pending,
+            )
         )
         self._keys, self._known, self._gone, self._unrouted = {}, {}, {}, {}
         self._objects, self._dropped, self._bytes = {}, {}, 0

@@ -11,6 +11,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -21,6 +22,7 @@ from distq.informer.backoff import Backoff
 from distq.informer.objects import is_older
 from distq.informer.sink import PositionMoved
 from distq.redisio.checkpoints import MARK, step_of
+from distq.redisio.commit import Commit
 from distq.redisio.limits import BATCH_LIMIT, OLD_OBJECTS
 from distq.redisio.object_cache import CachedObject
 from distq.redisio.records import StreamRecord
@@ -111,72 +113,37 @@ class Committer:
         self._ask_time()
         return record
 
-    def commit(
-        self,
-        new: str,
-        *,
-        keys: Sequence[bytes] = (),
-        known: Mapping[str, str] | None = None,
-        gone: Sequence[str] = (),
-        unrouted: Mapping[bytes, str] | None = None,
-        objects: Sequence[CachedObject] = (),
-        dropped: Mapping[str, str] | None = None,
-        clear_cache: bool = False,
-        priority: int = 0,
-        keep_pending: bool = False,
-    ) -> None:
-        """Enqueue keys, park what is unrouted, change what is known and cached, and move to ``new``.
+    def commit(self, change: Commit) -> None:
+        """Move to another position, with all that changes on the way.
 
-        Raises PositionMoved when Redis stands elsewhere, LeaseLost when another leads, or the last
-        RedisError when the process is to stop.
+        The epoch and the batch are filled in here. Raises PositionMoved when Redis stands elsewhere,
+        LeaseLost when another leads, or the last RedisError when the process is to stop.
         """
         self._batches += 1
-        batch = f"{self._nonce}-{self._batches}"
-        attempt = partial(
-            self._attempt,
+        commit = replace(
+            change,
+            epoch=self._leadership.epoch,
             after=self._last_batch,
-            new=new,
-            batch=batch,
-            keys=keys,
-            known=known,
-            gone=gone,
-            unrouted=unrouted,
+            batch=f"{self._nonce}-{self._batches}",
             parked_as=self._parked_as,
-            objects=objects,
-            dropped=dropped,
-            clear_cache=clear_cache,
-            priority=priority,
-            keep_pending=keep_pending,
             about=self._about(),
         )
-        carries = any((keys, known, gone, unrouted, objects, dropped))
-        with self._span(len(keys)) if carries else nullcontext("") as link:
-            added = self._carry_out(partial(attempt, link=link))
-        if added is None:  # objects first: no key is pending before its object can be read
-            some, others = _halves(objects, dropped or {})
-            self.commit(self.step(), objects=some[0], dropped=some[1], clear_cache=clear_cache)
-            self.commit(
-                new,
-                keys=keys,
-                known=known,
-                gone=gone,
-                unrouted=unrouted,
-                objects=others[0],
-                dropped=others[1],
-                priority=priority,
-                keep_pending=keep_pending,
-            )
+        with nullcontext("") if change.is_empty else self._span(len(change.keys)) as link:
+            answer = self._answer_to(replace(commit, link=link))
+        if isinstance(answer, TooLarge):
+            for half in change.halves(self.step()):
+                self.commit(half)
             return
-        self.position, self._last_batch = new, batch if new else ""
+        self.position, self._last_batch = change.new, commit.batch if change.new else ""
         self.committed_at = self._clock.monotonic()
-        self._committed(added)
+        self._committed(answer.added)
 
     def confirm(self) -> None:
         """Commit nothing: it shows who leads, and notices a Redis that stands elsewhere."""
         if self._clock.monotonic() - self._asked_time_at >= TIME_INTERVAL:
             self._ask_time()
         if self.position:
-            self.commit(self.position)
+            self.commit(Commit(new=self.position))
 
     def server_time(self) -> float:
         """Return the server's time, seconds since the epoch, as it was asked for within a minute."""
@@ -189,12 +156,12 @@ class Committer:
     def begin_list(self, *, clear_cache: bool = False) -> None:
         """Begin a chain of commits that leaves the checkpoint where it is."""
         self._listed = ""
-        self.commit(self.step(), clear_cache=clear_cache)
+        self.commit(Commit(new=self.step(), clear_cache=clear_cache))
 
     def end_pages(self, version: str) -> None:
         """Let no write up to the list's version into the cache any more: the list would have shown it."""
         self._listed = version
-        self.commit(self.step())
+        self.commit(Commit(new=self.step()))
 
     def known_of(self, names: Sequence[str]) -> list[Known]:
         """Return what is known of objects."""
@@ -235,27 +202,28 @@ class Committer:
                 return
             yield page
 
-    def _carry_out(self, attempt: "partial[Committed | Fenced | Mismatch | TooLarge]") -> int | None:
-        """Commit until it is answered; return how many keys were not pending before, None for too much."""
-        answer = self._retry_until_answered(attempt)
+    def _answer_to(self, commit: Commit) -> Committed | TooLarge:
+        """Commit until it is answered; always the same batch, so that a lost reply makes no second one."""
+        answer = self._retry_until_answered(partial(self._attempt, commit))
         if isinstance(answer, Fenced) and self._outlived_its_cluster(answer.epoch):
-            answer = self._retry_until_answered(partial(attempt, replaces=answer.epoch))
+            commit = replace(commit, replaces=answer.epoch)
+            answer = self._retry_until_answered(partial(self._attempt, commit))
         if isinstance(answer, Fenced):
             raise LeaseLost(f"{self.stream} belongs to a later leader, of epoch {answer.epoch}.")
         if isinstance(answer, Mismatch):
             self._move_to(answer.position)
             raise PositionMoved(answer.position)
-        return None if isinstance(answer, TooLarge) else answer.added
+        return answer
 
     def _ask_time(self) -> None:
         now = self._retry_until_answered(self._store.now)
         self._asked_time_at = self._clock.monotonic()
         self._server_ahead = now - self._asked_time_at
 
-    def _attempt(self, **commit: Any) -> Committed | Fenced | Mismatch | TooLarge:
+    def _attempt(self, commit: Commit) -> Committed | Fenced | Mismatch | TooLarge:
         if not self._leadership.may_act():
             raise LeaseLost(f"{self.stream}: the lease was not renewed in time.")
-        return self._store.commit(epoch=self._leadership.epoch, **commit)
+        return self._store.commit(commit)
 
     def _in_parts(
         self, ask: Callable[[Sequence[str]], list[Answer]], names: Sequence[str], size: int
@@ -300,12 +268,3 @@ class Committer:
         else:
             logger.warning("%s: stands at %s instead of %s", self.stream, stands, stood)
         self.position, self.moved = position, True
-
-
-def _halves(
-    objects: Sequence[CachedObject], dropped: Mapping[str, str]
-) -> tuple[tuple[Sequence[CachedObject], dict[str, str]], tuple[Sequence[CachedObject], dict[str, str]]]:
-    """Return half of what is to be cached and dropped, and the other half."""
-    names, middle = list(dropped.items()), (len(objects) + len(dropped)) // 2
-    left = max(0, middle - len(objects))
-    return (objects[:middle], dict(names[:left])), (objects[middle:], dict(names[left:]))

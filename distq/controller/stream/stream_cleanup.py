@@ -16,6 +16,7 @@ from distq.errors import ApiError, RedisError
 from distq.informer.backoff import Backoff
 from distq.informer.sink import PositionMoved
 from distq.redisio.checkpoints import MARK
+from distq.redisio.commit import Commit
 from distq.redisio.records import StreamRecord
 from distq.redisio.stream_store import StreamStore, stream_records
 
@@ -74,7 +75,7 @@ class StreamCleanup:
         )
         committer.load()
         # What is known will not be whole any more: whoever watches this again in between must list.
-        committer.commit(MARK)
+        committer.commit(Commit(new=MARK))
         mapped = bool(record.about.get("mapped"))
         write_all_tombstones(
             committer,
@@ -84,7 +85,7 @@ class StreamCleanup:
             ),
         )
         drop_unlisted_parked(committer, ())
-        committer.commit("")
+        committer.commit(Commit(new=""))
 
     def _present_version(self) -> str:
         return self._watched[0].present_version() if self._watched else ""

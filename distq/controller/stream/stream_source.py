@@ -35,6 +35,7 @@ from distq.informer.reflector import Reflector
 from distq.informer.sink import PositionMoved
 from distq.informer.wire import RawObject, WatchEvent
 from distq.redisio.checkpoints import MARK, checkpoint_of
+from distq.redisio.commit import Commit
 from distq.redisio.object_cache import CachedObject
 from distq.redisio.records import StreamRecord
 from distq.redisio.stream_store import StreamStore
@@ -242,7 +243,7 @@ class StreamSource:
             self._resyncs.plan(self._clock.now())
         self._oldest = None
         self.last_error.over()
-        self._committer.commit(version)
+        self._committer.commit(Commit(new=version))
         self._caught_up()
         logger.info("%s: listed at version %s, objects: %d", self.list_watch, version, self.objects)
 
@@ -343,7 +344,7 @@ class StreamSource:
         cached = record.cached_indices()
         if self._caching is None:
             if "watch" in record.about:  # complete or not
-                self._committer.commit(self._committer.position, clear_cache=True)
+                self._committer.commit(Commit(new=self._committer.position, clear_cache=True))
             return
         self._cache_is_whole = cached is not None and sorted(cached) == self._caching.kept
         if not self._cache_is_whole and checkpoint_of(record.position) not in {"", MARK}:
@@ -353,7 +354,7 @@ class StreamSource:
     def _mark(self) -> None:
         """Ask for a list of everything, of this leader or the next; until then no cache is complete."""
         self._cache_is_whole = False
-        self._committer.commit(MARK)
+        self._committer.commit(Commit(new=MARK))
 
     def _note_resumed(self) -> None:
         self.objects, self.resumed_at = self._committer.known_count(), self._connected_at
@@ -409,7 +410,7 @@ class StreamSource:
     def _show_object(self, name: str, cached: CachedObject | None, version: str) -> None:
         """Put an object into the cache ahead of its keys; whoever leads next hands it over again."""
         objects, dropped = ([cached], {}) if cached else ([], {name: version})
-        self._committer.commit(self._committer.position, objects=objects, dropped=dropped)
+        self._committer.commit(Commit(new=self._committer.position, objects=objects, dropped=dropped))
 
     def _known_before(self, events: Sequence[WatchEvent]) -> dict[str, Known]:
         """Return what is known of the objects; nothing is looked up where keys are the objects' own."""
@@ -425,7 +426,7 @@ class StreamSource:
             return
         bookmark, self._bookmark = self._bookmark, ""
         if bookmark:
-            self._committer.commit(bookmark)
+            self._committer.commit(Commit(new=bookmark))
         else:
             self._committer.confirm()
 

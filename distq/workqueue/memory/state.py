@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
+from distq.redisio.commit import Commit
 from distq.workqueue.memory.entries import (
     Answer,
     Claim,
@@ -237,11 +237,11 @@ class QueueState:
             self.history.sample(now, lambda: self._numbers(now))
         return told
 
-    def commit(self, *, now: int, stream: str, batch: str, **inputs: Any) -> list[str | int]:
+    def commit(self, now: int, stream: str, commit: Commit) -> list[str | int]:
         """Commit a batch, see ``Streams.commit``, and note the queue in its history."""
         stored = self.streams.all.get(stream)
-        told = self.streams.commit(now=now, stream=stream, batch=batch, **inputs)
-        if told[0] == "OK" and not (stored and stored.batch == batch):
+        told = self.streams.commit(now, stream, commit)
+        if told[0] == "OK" and not (stored and stored.batch == commit.batch):
             self.history.sample(now, lambda: self._numbers(now))
         return told
 

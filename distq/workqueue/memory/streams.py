@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+from distq.redisio.commit import Commit
+from distq.redisio.keys import text_of
 from distq.workqueue.memory.entries import Dead, FailureHistory, Item, Stream
 from distq.workqueue.memory.items import Items
 
@@ -14,51 +16,36 @@ class Streams:
         self.all: dict[str, Stream] = {}
         self.known: dict[str, str] = {}
 
-    def commit(
-        self,
-        *,
-        now: int,
-        stream: str,
-        epoch: str,
-        replaces: str,
-        after: str,
-        new: str,
-        batch: str,
-        about: str,
-        priority: int,
-        keep_pending: bool,
-        items: Sequence[Item],
-        known: Mapping[str, str],
-        gone: Sequence[str],
-        unrouted: Mapping[Item, str] | None = None,
-        parked_as: str = "",
-        link: str = "",
-    ) -> list[str | int]:
+    def commit(self, now: int, stream: str, commit: Commit) -> list[str | int]:
         """Add a batch and move a stream from one position to the next, or do nothing.
 
         Returns OK and how many items were not pending, FENCED and the epoch stored, or MISMATCH and
         the position. An epoch of the past is fenced; the batch before this one must be the last.
-        ``unrouted`` are parked, and what was parked so of other known and gone objects is not any more.
+        What is unrouted is parked, and what was parked so of other known and gone objects is not any more.
         """
         stored = self.all.get(stream)
         if stored is not None:
-            if int(epoch) < int(stored.epoch) and replaces != stored.epoch:
+            if int(commit.epoch) < int(stored.epoch) and commit.replaces != stored.epoch:
                 return ["FENCED", stored.epoch]
-            if batch == stored.batch:
+            if commit.batch == stored.batch:
                 return ["OK", 0]
-        if after != (stored.batch if stored else ""):
+        if commit.after != (stored.batch if stored else ""):
             return ["MISMATCH", stored.position if stored else ""]
-        self._unpark([parked_as + name for name in (*gone, *known)], _reason(parked_as))
-        items = [*items, *self._park(now, unrouted or {}, _reason(parked_as))]
+        reason = "unmapped" if commit.parked_as else "routing"
+        self._unpark([commit.parked_as + name for name in (*commit.gone, *commit.known)], reason)
+        unrouted = {text_of(item): why for item, why in commit.unrouted.items()}
+        items = [*map(text_of, commit.items()), *self._park(now, unrouted, reason)]
         added = 0
         if items:
-            added = self._items.enqueue(now, items, priority, keep_pending=keep_pending, link=link)
-        self.known |= known
-        for name in gone:
+            added = self._items.enqueue(
+                now, items, commit.priority, keep_pending=commit.keep_pending, link=commit.link
+            )
+        self.known |= commit.known
+        for name in commit.gone:
             self.known.pop(name, None)
         self.all.pop(stream, None)
-        if new:
-            self.all[stream] = Stream(epoch, new, batch, about)
+        if commit.new:
+            self.all[stream] = Stream(commit.epoch, commit.new, commit.batch, commit.about_text())
         return ["OK", added]
 
     def _unpark(self, names: Sequence[Item], reason: str) -> None:
@@ -78,7 +65,3 @@ class Streams:
                 items.dead[item] = Dead(now)
                 items.failures[item] = FailureHistory(failed_at=now, reason=reason, text=text)
         return tried
-
-
-def _reason(parked_as: str) -> str:
-    return "unmapped" if parked_as else "routing"

@@ -1,0 +1,126 @@
+"""What a leader changes in one step: the one record of it, for the script and for its specification."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Any, Self
+
+from distq.redisio.keys import bytes_of, validate_key
+from distq.redisio.limits import BATCH_LIMIT, CACHED_BYTES, TERMS_LIMIT
+from distq.redisio.object_cache import CachedObject, records_of
+from distq.redisio.scores import validate_priority
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """Enqueue keys and move a stream to the position ``new``, in one step or not at all.
+
+    At most 1000 of keys, known, gone, unrouted, objects and dropped together, and 1 MiB of objects.
+    """
+
+    new: str
+    """The position afterwards; "" removes the record and the cache."""
+    keys: Sequence[str | bytes] = ()
+    """In bytes they are what ``validate_key`` returned."""
+    priority: int = 0
+    keep_pending: bool = False
+    """Leave delayed and dead items alone."""
+    known: Mapping[str, str] = field(default_factory=dict)
+    gone: Sequence[str] = ()
+    unrouted: Mapping[bytes, str] = field(default_factory=dict)
+    """Items to park, with why: objects that the watch's functions failed on.
+
+    Of other known and gone objects what was parked so is dropped.
+    """
+    parked_as: str = ""
+    """Stands before the names of objects that are parked."""
+    objects: Sequence[CachedObject] = ()
+    """Put into the cache, unless what is there is newer; no name is in ``dropped``, too."""
+    dropped: Mapping[str, str] = field(default_factory=dict)
+    """What leaves the cache as of a version, unless what is there is newer."""
+    clear_cache: bool = False
+    """Empty the cache first."""
+    about: Mapping[str, Any] = field(default_factory=dict)
+    """What people and the next leader read of the stream."""
+    link: str = ""
+    """That of the span that commits, empty where there is none."""
+    epoch: str = ""
+    after: str = ""
+    """The batch before this one, "" for the first: so a Redis that lost anything of the stream is noticed."""
+    batch: str = ""
+    replaces: str = ""
+    """An epoch that may be higher than ours."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether only the position moves."""
+        return not (self.keys or self.known or self.gone or self.unrouted or self.objects or self.dropped)
+
+    def items(self) -> list[bytes]:
+        """Return the keys as items, each once. Raises InvalidKey."""
+        keys = (key if isinstance(key, bytes) else validate_key(key) for key in self.keys)
+        return list(dict.fromkeys(keys))
+
+    def about_text(self) -> str:
+        """Return what the stream's record says of it."""
+        return json.dumps(self.about, separators=(",", ":"))
+
+    def inputs(self) -> dict[str, Any]:
+        """Return the inputs of the script. Raises InvalidKey, InvalidPriority, ValueError for too much."""
+        items, cached = self.items(), records_of(self.objects, self.dropped)
+        self._require_bounds(len(items), cached)
+        if any(text.split() != [text] for text in (self.epoch, self.batch, self.new or "-")):
+            raise ValueError(
+                f"epoch {self.epoch!r}, batch {self.batch!r} and position {self.new!r} must be single words"
+            )
+        unrouted = [word for item, why in self.unrouted.items() for word in (item.decode(), why)]
+        return {
+            "epoch": self.epoch,
+            "replaces": self.replaces,
+            "after": self.after,
+            "new": self.new,
+            "batch": self.batch,
+            "about": self.about_text(),
+            "priority": validate_priority(self.priority),
+            "keep_pending": int(self.keep_pending),
+            "n_items": len(items),
+            "n_known": len(self.known),
+            "n_cached": len(cached),
+            "clears_cache": int(self.clear_cache or not self.new),
+            "unrouted": json.dumps(unrouted),
+            "parked_as": bytes_of(self.parked_as),
+            "link": self.link,
+            "terms_limit": TERMS_LIMIT,
+            "rest": [
+                *items,
+                *map(bytes_of, chain(chain.from_iterable(self.known.items()), self.gone)),
+                *chain.from_iterable((name, *row) for name, row in cached.items()),
+            ],
+        }
+
+    def _require_bounds(self, n_items: int, cached: Mapping[bytes, tuple[bytes, bytes]]) -> None:
+        counts = {"keys": n_items, "known": len(self.known), "gone": len(self.gone), "cached": len(cached)}
+        counts |= {"unrouted": len(self.unrouted)} if self.unrouted else {}
+        if sum(counts.values()) > BATCH_LIMIT:
+            raise ValueError(f"a commit of {', '.join(f'{count} {what}' for what, count in counts.items())}")
+        # what is dropped has no record, and is no object
+        size = sum(len(terms) + len(record) for terms, record in cached.values() if record)
+        if size > CACHED_BYTES:
+            raise ValueError(f"a commit of {size} bytes of cached objects")
+
+    def halves(self, step: str) -> tuple[Self, Self]:
+        """Return two commits in place of this one, the first to the position ``step``.
+
+        The first has half of the objects and nothing else: no key is pending before its object can be read.
+        """
+        dropped, middle = list(self.dropped.items()), (len(self.objects) + len(self.dropped)) // 2
+        left = max(0, middle - len(self.objects))
+        first = type(self)(
+            new=step,
+            objects=self.objects[:middle],
+            dropped=dict(dropped[:left]),
+            clear_cache=self.clear_cache,
+        )
+        rest = replace(self, objects=self.objects[middle:], dropped=dict(dropped[left:]), clear_cache=False)
+        return first, rest
