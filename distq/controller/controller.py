@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from distq.controller.functions import require_reconcile
 from distq.errors import ConfigError
 from distq.workqueue.interface import Request, Result, TurnQueue
-from distq.workqueue.purpose import Purpose
 from distq.workqueue.queue import Queue
+from distq.workqueue.queue_ownership import Purpose
 from distq.workqueue.rate_limiters import is_number
 
 if TYPE_CHECKING:

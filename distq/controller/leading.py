@@ -15,7 +15,6 @@ from distq.client.outage import Outage
 from distq.clock import SYSTEM_CLOCK
 from distq.config import Settings
 from distq.controller.controller import Controller
-from distq.controller.entrance import Entrance
 from distq.controller.feed import Feed
 from distq.controller.redis_health_probe import LOOK_EVERY, RedisHealthProbe
 from distq.controller.stream.catching_up import CatchingUp, must_be_in_step
@@ -30,6 +29,7 @@ from distq.redisio.queue_store import QueueStore
 from distq.spans import SpanProvider
 from distq.wording import duration
 from distq.workqueue.queue import Queue
+from distq.workqueue.queue_ownership import QueueOwnerships
 
 CHECK_EVERY = 0.2
 """Seconds between checks whether all streams are synced."""
@@ -161,9 +161,9 @@ class Candidate:
 
     def _run(self) -> None:
         try:
-            entrance = Entrance(self._queues())
+            ownerships = QueueOwnerships(self._queues())
             with suppress(RedisError):  # each term looks again
-                while not (self._stop.is_set() or entrance.is_open()):
+                while not (self._stop.is_set() or ownerships.may_feed()):
                     self._stop.wait(LOOK_EVERY)
             while not self._stop.is_set():
                 self._compete()
@@ -208,10 +208,13 @@ class Candidate:
 
     def _enter(self, feeds: Sequence[Feed], over: threading.Event) -> None:
         """Wait until nobody works on the queues for something else, and let workers wait for the caches."""
-        entrance, outage = Entrance(self._queues()), Outage(self._lock.describe(), _logger, SYSTEM_CLOCK)
+        ownerships, outage = (
+            QueueOwnerships(self._queues()),
+            Outage(self._lock.describe(), _logger, SYSTEM_CLOCK),
+        )
         while not self._shall_end(over):
             try:
-                if entrance.is_open():
+                if ownerships.may_feed():
                     for feed in feeds:
                         feed.begin()
                     outage.over()
@@ -243,7 +246,7 @@ class Candidate:
             self._enter(feeds, over)
             self._entered.set()
             for thread in threads:
-                if not self._shall_end(over):  # or the entrance may be closed
+                if not self._shall_end(over):  # or the queues may be taken
                     thread.start()
             while not (self._stop.wait(CHECK_EVERY) or over.is_set()):
                 for feed in feeds:

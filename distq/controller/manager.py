@@ -29,8 +29,8 @@ from distq.redisio.connection import Connection
 from distq.spans import SpanProvider
 from distq.wording import duration
 from distq.workqueue.interface import Settlement
-from distq.workqueue.purpose import PresentPurpose
 from distq.workqueue.queue import Queue
+from distq.workqueue.queue_ownership import PresentPurpose
 
 if TYPE_CHECKING:
     from distq.client.client import Client

@@ -13,7 +13,7 @@ from distq.redisio.queue_reads import Holder, StoredItem
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import ClaimRecord, FailureRecord, StreamRecord, count_of, moment_of, words_of
 from distq.redisio.round_trips import Read, gather
-from distq.workqueue.purpose import Purpose
+from distq.workqueue.queue_ownership import Purpose
 
 _NO_FAILURE = FailureRecord(0, 0, 0, "", "", "")
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from distq.workqueue.interface import Request, Settlement, Turn
 from distq.workqueue.options import QueueOptions
-from distq.workqueue.purpose import Purpose
+from distq.workqueue.queue_ownership import Purpose
 from distq.workqueue.rate_limiters import (
     Failure,
     ScriptedRateLimiter,

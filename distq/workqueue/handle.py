@@ -27,7 +27,7 @@ from distq.workqueue.interface import (
 )
 from distq.workqueue.options import QueueOptions
 from distq.workqueue.outcome import outcome_of
-from distq.workqueue.purpose import Purpose
+from distq.workqueue.queue_ownership import Purpose
 from distq.workqueue.rate_limiters import microseconds, validate_delay
 from distq.workqueue.recorder import Recorder
 from distq.workqueue.signal_safe_condition import SignalSafeCondition

@@ -18,7 +18,6 @@ from distq.redisio.keys import LAYOUT, text_of
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import ClaimRecord
 from distq.wording import counted, duration
-from distq.workqueue.admission import LOOK_EVERY, Admission
 from distq.workqueue.call_combiner import CallCombiner, PendingCall
 from distq.workqueue.claim_deadline import ClaimDeadline
 from distq.workqueue.claim_ledger import ClaimLedger
@@ -26,6 +25,7 @@ from distq.workqueue.engine import Entry, TurnSettings
 from distq.workqueue.heartbeat import Heartbeat
 from distq.workqueue.interface import Request, Turn
 from distq.workqueue.lost_sessions import LostSessions
+from distq.workqueue.queue_ownership import LOOK_EVERY, QueueOwnership
 from distq.workqueue.rate_limiters import microseconds
 from distq.workqueue.turn_client import TurnClient
 from distq.workqueue.wait_coordinator import WaitCoordinator
@@ -70,7 +70,11 @@ class RedisSession:
 
     def _forget(self, old: ClaimLedger | None = None) -> None:
         """Hold nothing, and have no session; an ``old`` ledger's results stay for those who ask again."""
-        worker, admission, lost = Worker(self._settings), Admission(self.store, self.clock), LostSessions()
+        worker, ownership, lost = (
+            Worker(self._settings),
+            QueueOwnership(self.store, self.clock),
+            LostSessions(),
+        )
         deadline = ClaimDeadline(self.claim_duration, self.clock)
         ledger = ClaimLedger(self.store.name, on_cancel=self._on_cancel, on_drained=self.interrupt)
         if old is not None:
@@ -89,7 +93,7 @@ class RedisSession:
             on_went_back=self._compare,
         )
         # no calls from here on: an interrupt leaves all of the old or all of the new, never parts of both
-        self.worker, self._admission, self._lost = worker, admission, lost
+        self.worker, self._ownership, self._lost = worker, ownership, lost
         self.deadline, self._ledger, self._client = deadline, ledger, client
         self._refusal: QueueTaken | None = None
         self.turns = 0
@@ -124,7 +128,7 @@ class RedisSession:
 
         One thread sleeps on Redis for all, for ``seconds`` at most; the others until it is their turn to.
         """
-        for_work = not (self._ledger.draining or self._admission.waits)
+        for_work = not (self._ledger.draining or self._ownership.waits)
         try:
             self._waits.wait(seconds, at_most, for_work=for_work)
         finally:
@@ -248,7 +252,7 @@ class RedisSession:
         if not is_known and (self.id or entries or not stopped):
             wait = self._client.send(entries, max(0, want - len(ledger.available())))
         requests = [] if stopped else ledger.available()
-        if self._admission.waits:
+        if self._ownership.waits:
             wait = LOOK_EVERY
             self._client.leave()
         self._hand_out(requests, calls, _RESTING_WAIT if ledger.draining or too_late else wait)
@@ -297,7 +301,7 @@ class RedisSession:
         if self._settings.purpose is None:
             return True
         try:
-            return self._admission.admits(self.id, self._settings.purpose())
+            return self._ownership.allows(self.id, self._settings.purpose())
         except QueueTaken as error:
             self._refusal = error
             return False

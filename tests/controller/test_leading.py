@@ -9,7 +9,6 @@ from distq.client import Client
 from distq.config import Settings
 from distq.controller import feed, leading
 from distq.controller.controller import Controller
-from distq.controller.entrance import Entrance
 from distq.controller.leading import Candidate
 from distq.controller.stream.stream_source import StreamSource
 from distq.controller.watches import For, Owns
@@ -18,6 +17,7 @@ from distq.redisio.connection import Connection
 from distq.redisio.stream_store import stream_records
 from distq.testing import EmbeddedValkey, EmulatedApiServer, FakeClock
 from distq.workqueue.queue import Queue
+from distq.workqueue.queue_ownership import QueueOwnerships
 from tests.support.eventually import eventually
 from tests.support.tcp_proxy import TcpProxy
 
@@ -126,14 +126,14 @@ def test_a_term_that_ends_late_hides_nothing_of_the_next_one(
     failures: list[BaseException] = []
     answered, terms = threading.Event(), list[threading.Thread]()
 
-    def is_open(_: Entrance) -> bool:
+    def may_feed(_: QueueOwnerships) -> bool:
         if (term := threading.current_thread()).name.startswith("distq-leading-") and term not in terms:
             terms.append(term)
             if len(terms) == 1:
                 answered.wait(60)
         return True
 
-    monkeypatch.setattr(Entrance, "is_open", is_open)
+    monkeypatch.setattr(QueueOwnerships, "may_feed", may_feed)
     with EmulatedApiServer() as server, TcpProxy(("127.0.0.1", redis_server.port)) as proxy:
         behind = Connection(f"redis://127.0.0.1:{proxy.port}")
         candidate = Candidate(
@@ -166,13 +166,13 @@ def test_the_time_to_sync_begins_when_the_queue_is_free(
     failures: list[BaseException] = []
     clock, looks = FakeClock(), list[str]()
 
-    def is_open(_: Entrance) -> bool:
+    def may_feed(_: QueueOwnerships) -> bool:
         if threading.current_thread().name.startswith("distq-leading-"):
             clock.step(100)
             looks.append("closed")
         return not 0 < len(looks) < 4
 
-    monkeypatch.setattr(Entrance, "is_open", is_open)
+    monkeypatch.setattr(QueueOwnerships, "may_feed", may_feed)
     monkeypatch.setattr(feed, "time", clock)
     monkeypatch.setattr(leading, "time", clock)
     monkeypatch.setattr(leading, "LOOK_EVERY", 0.01)

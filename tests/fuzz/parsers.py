@@ -65,7 +65,7 @@ from distq.testing.apiserver.manifests import read_manifest
 from distq.testing.apiserver.resources import NAMESPACES
 from distq.testing.apiserver.selectors import Selector
 from distq.testing.apiserver.status import StatusError
-from distq.workqueue.purpose import Purpose
+from distq.workqueue.queue_ownership import Purpose
 from tests import ROOT
 
 NOWHERE = "redis://127.0.0.1:1/0"

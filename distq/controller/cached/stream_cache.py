@@ -20,8 +20,8 @@ from distq.redisio.records import StreamRecord
 from distq.redisio.stream_store import stream_records
 from distq.wording import duration
 from distq.workqueue.current import current_request
-from distq.workqueue.purpose import Purpose
 from distq.workqueue.queue import Queue
+from distq.workqueue.queue_ownership import Purpose
 
 LOOK_EVERY = 0.1
 """Seconds between looks whether a cache is complete."""

@@ -10,7 +10,7 @@ from distq.controller.stream.committer import Leadership
 from distq.metrics import ADDS, STREAM_COMMITS, STREAM_FAILURES, MetricsProvider
 from distq.redisio.connection import Connection
 from distq.spans import SpanProvider, sending
-from distq.workqueue.purpose import Purpose
+from distq.workqueue.queue_ownership import Purpose
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,21 +1,23 @@
-"""Whether a session may claim: two programs on one queue would take each other's keys in silence.
+"""Ownership of a queue: which program works on it, since two would take each other's keys in silence.
 
-All say in Redis what they are for before they look at what others say. Of two that differ the later one
-claims nothing and keeps no place: its session ends, and another one looks anew. It gives up once the other
-has shown that it lives; what is left of one that died lapses.
+All say in Redis what they are for, their purpose, before they look at what others say. Of two that differ
+the later one claims nothing and keeps no place: its session ends, and another one looks anew. It gives up
+once the other has shown that it lives; what is left of one that died lapses.
 """
 
 import logging
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
 
-from distq.clock import Clock
+from distq.clock import SYSTEM_CLOCK, Clock
 from distq.errors import QueueTaken
 from distq.redisio import queue_reads
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.round_trips import Read, gather, run
-from distq.workqueue.purpose import Purpose
+
+if TYPE_CHECKING:
+    from distq.workqueue.queue import Queue
 
 LOOK_EVERY = 1.0
 """Seconds between looks while another program may work on the queue."""
@@ -31,6 +33,80 @@ _WARN_EVERY = 60.0
 
 _logger = logging.getLogger("distq.queue")
 
+_READ_ANEW = 60.0
+"""Seconds after which a cluster's authorities are read anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Purpose:
+    """What a handle claims for, as its session describes it to others.
+
+    ``resource`` is that of the Controller's For. ``cluster`` has a fingerprint of each certificate that
+    vouches for its API server, and nothing where they are unknown. ``lease`` is empty where its process
+    competes for none. ``lease`` and ``watches`` may differ from one release to the next.
+    """
+
+    resource: str
+    cluster: Sequence[str] = ()
+    lease: str = ""
+    watches: Sequence[str] = ()
+
+    @classmethod
+    def parse(cls, about: Any) -> Self | None:
+        """Read it from a description; None where that says nothing, as those of 0.1.0, or nothing legible."""
+        said = about.get("purpose") if isinstance(about, dict) else None
+        if not isinstance(said, dict) or not isinstance(said.get("resource"), str):
+            return None
+        cluster, watches = (
+            tuple(map(str, said.get(name) or ())) if isinstance(said.get(name), list) else ()
+            for name in ("cluster", "watches")
+        )
+        return cls(said["resource"], cluster, str(said.get("lease") or ""), watches)
+
+    def about(self) -> dict[str, Any]:
+        """Return what a description says of it."""
+        return {"purpose": asdict(self)}
+
+    def differs_from(self, other: Self) -> bool:
+        """Return whether keys of the one mean nothing to the other; what is unknown is no difference.
+
+        Neither is another version of the resource. One authority in common is the same cluster: while one is
+        replaced by another there are both.
+        """
+        return self.group_kind != other.group_kind or (
+            bool(self.cluster and other.cluster) and not {*self.cluster} & {*other.cluster}
+        )
+
+    @property
+    def group_kind(self) -> tuple[str, str]:
+        """Return what stays the same in all versions of the resource."""
+        api_version, _, kind = self.resource.rpartition("/")
+        return api_version.rpartition("/")[0], kind
+
+    def __str__(self) -> str:
+        cluster = f" of cluster {', '.join(self.cluster[:2])}" if self.cluster else ""
+        return f"{self.resource:.100}{cluster:.60}"
+
+
+class PresentPurpose:
+    """A purpose whose cluster is looked at now and then: its authorities may be replaced meanwhile."""
+
+    def __init__(
+        self, purpose: Purpose, authorities: Callable[[], Sequence[str]], clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        self._authorities = authorities
+        self._clock = clock
+        self._purpose = replace(purpose, cluster=authorities())
+        self._read_at = clock.monotonic()
+
+    def __call__(self) -> Purpose:
+        """Return it as of a minute ago at most."""
+        now = self._clock.monotonic()
+        if now - self._read_at >= _READ_ANEW:
+            self._read_at = now
+            self._purpose = replace(self._purpose, cluster=self._authorities())
+        return self._purpose
+
 
 @dataclass(frozen=True, slots=True)
 class Participant:
@@ -41,13 +117,13 @@ class Participant:
     sign: object
 
 
-class Admission:
-    """Lets one handle, or one informer, work on a queue once it has looked who else does."""
+class QueueOwnership:
+    """Lets one handle, or one informer, work on a queue once it has looked which others do."""
 
     def __init__(self, store: QueueStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._admitted: str | None = None
+        self._allowed: str | None = None
         """The session that may claim."""
         self._has_worked = False
         self._first_seen: dict[str, Participant] = {}
@@ -59,11 +135,11 @@ class Admission:
         """Return whether others stand in the way, as far as the last look showed."""
         return bool(self._first_seen)
 
-    def admits(self, session: str, purpose: Purpose) -> bool:
+    def allows(self, session: str, purpose: Purpose) -> bool:
         """Return whether this session may claim; it looks only until it does. Raises as ``look``."""
-        if self._admitted != session and self.look(purpose, before=int(session.partition("-")[0])):
-            self._admitted = session
-        return self._admitted == session
+        if self._allowed != session and self.look(purpose, before=int(session.partition("-")[0])):
+            self._allowed = session
+        return self._allowed == session
 
     def look(self, purpose: Purpose, *, before: int | None = None) -> bool:
         """Return whether nobody works on the queue for something else, who began ``before`` that session.
@@ -140,6 +216,21 @@ class Admission:
             if record.gone_since(now) is None:
                 leader = f"the informer {record.about.get('leader')!s:.80}"
                 yield name, Participant(leader, purpose, record.batch)
+
+
+class QueueOwnerships:
+    """Keeps an informer from queues on which another program works."""
+
+    def __init__(self, queues: "Sequence[Queue]") -> None:
+        self._of_each = [
+            (queue.purpose, QueueOwnership(QueueStore(queue.connection, queue.name), SYSTEM_CLOCK))
+            for queue in queues
+            if queue.purpose is not None
+        ]
+
+    def may_feed(self) -> bool:
+        """Look whether the queues may be fed. Raises QueueTaken, RedisError."""
+        return all(ownership.look(purpose()) for purpose, ownership in self._of_each)
 
 
 def _worker(about: Mapping[str, Any]) -> str:

@@ -8,14 +8,14 @@ import pytest
 
 from distq.errors import QueueTaken
 from distq.inspector import Inspector
+from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.stream_store import StreamStore
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.testing.fake_clock import FakeClock
-from distq.workqueue.admission import Admission
-from distq.workqueue.purpose import PresentPurpose, Purpose
 from distq.workqueue.queue import Queue
+from distq.workqueue.queue_ownership import PresentPurpose, Purpose, QueueOwnership
 from tests.support.counting_connection import CountingConnection
 from tests.workqueue.conftest import ServerTime, beat
 
@@ -163,7 +163,7 @@ def test_an_informer_waits_no_longer_than_somebody_may_be_silent(make: Make, con
     """Where no worker is left nobody lets the dead lapse, and it must not wait for that for ever."""
     make(CONFIG_MAPS).turn([], 0)
     clock = FakeClock()
-    informer = Admission(QueueStore(connection, "foos"), clock)
+    informer = QueueOwnership(QueueStore(connection, "foos"), clock)
     for _ in range(30):
         assert not informer.look(SECRETS)
         clock.step(1.0)
@@ -256,7 +256,9 @@ def test_a_program_whose_informer_lives_is_in_the_way(make: Make, connection: Co
 
     def commit(batch: str, after: str, **about: object) -> None:
         said = {"leader": "them", "seen": now, "lease": 15, **CONFIG_MAPS.about(), **about}
-        StreamStore(connection, "foos", "s").commit(epoch="1", after=after, new="7", batch=batch, about=said)
+        StreamStore(connection, "foos", "s").commit(
+            Commit(epoch="1", after=after, new="7", batch=batch, about=said)
+        )
 
     worker.add("a")
     commit("b1", "")
@@ -314,10 +316,10 @@ def test_another_queue_is_no_remedy_for_another_lease(
 def test_a_look_is_one_round_trip(redis_server: EmbeddedValkey) -> None:
     """Whoever works on the queue, sessions and leaders are read together."""
     connection = CountingConnection(redis_server.url)
-    admission = Admission(QueueStore(connection, "foos"), FakeClock())
-    assert admission.look(CONFIG_MAPS)
+    ownership = QueueOwnership(QueueStore(connection, "foos"), FakeClock())
+    assert ownership.look(CONFIG_MAPS)
     before = connection.round_trips
-    assert admission.look(CONFIG_MAPS)
+    assert ownership.look(CONFIG_MAPS)
     assert connection.round_trips == before + 1
     connection.close()
 
