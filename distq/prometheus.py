@@ -81,7 +81,7 @@ class _Histogram:
         return list(zip(bounds, accumulate(self._counts), strict=True)), self._sum
 
 
-class _Kept(Collector):
+class _MetricStore(Collector):
     """All metrics of one registry."""
 
     def __init__(self) -> None:
@@ -150,15 +150,15 @@ def _family(metric: Metric) -> Family:
     return kind(metric.name, metric.meaning, labels=metric.labels)
 
 
-_registries: "WeakKeyDictionary[CollectorRegistry, _Kept]" = WeakKeyDictionary()
+_registries: "WeakKeyDictionary[CollectorRegistry, _MetricStore]" = WeakKeyDictionary()
 _registering = threading.Lock()
 
 
-def _kept_in(registry: CollectorRegistry) -> _Kept:
+def _kept_in(registry: CollectorRegistry) -> _MetricStore:
     with _registering:
         kept = _registries.get(registry)
         if kept is None:
-            kept = _Kept()
+            kept = _MetricStore()
             registry.register(kept)
             _registries[registry] = kept
         return kept

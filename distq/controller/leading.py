@@ -15,7 +15,7 @@ from distq.client.outage import Outage
 from distq.clock import SYSTEM_CLOCK
 from distq.config import Settings
 from distq.controller.controller import Controller
-from distq.controller.feed import Feed
+from distq.controller.controller_sources import ControllerSources
 from distq.controller.redis_health_probe import LOOK_EVERY, RedisHealthProbe
 from distq.controller.stream.catching_up import CatchingUp, must_be_in_step
 from distq.controller.stream.source_config import SourceConfig
@@ -67,7 +67,7 @@ class Candidate:
         self._settings = settings
         self._metrics = metrics
         self._spans = spans
-        self._feeds: list[Feed] = []
+        self._running: list[ControllerSources] = []
         self._on_failure = on_failure
         self._lock = LeaseLock(client, *lease)
         self._elector = LeaderElector(
@@ -132,8 +132,8 @@ class Candidate:
         """Yield how far the streams are while this process leads; after it withdrew, that Redis is away."""
         if self._candidacy.withdrawn and not self.is_leader():  # perhaps nobody leads, who would tell
             yield from ((REDIS_UP, (queue.name,), 0.0) for queue in self._queues())
-        for feed in self._feeds:
-            yield from feed.gauges()
+        for each in self._running:
+            yield from each.gauges()
 
     def problem(self) -> str:
         """Return why this process should be started again, or nothing: its elector ended, or hangs."""
@@ -147,9 +147,9 @@ class Candidate:
 
     def standstills(self) -> Iterator[tuple[str, float]]:
         """Yield for how many seconds the thread of each stream has not gone on, while this process leads."""
-        for feed in self._feeds:
-            for stream in feed.streams:
-                yield f"{feed.name}: the stream of {stream.resource}", stream.stands_still_for
+        for each in self._running:
+            for stream in each.streams:
+                yield f"{each.name}: the stream of {stream.resource}", stream.stands_still_for
 
     def unready(self) -> str:
         """Return why this process neither leads nor could take over, or nothing."""
@@ -206,7 +206,7 @@ class Candidate:
     def _queues(self) -> list[Queue]:
         return [each.queue for each in self._controllers if isinstance(each.queue, Queue)]
 
-    def _enter(self, feeds: Sequence[Feed], over: threading.Event) -> None:
+    def _enter(self, running: Sequence[ControllerSources], over: threading.Event) -> None:
         """Wait until nobody works on the queues for something else, and let workers wait for the caches."""
         ownerships, outage = (
             QueueOwnerships(self._queues()),
@@ -215,16 +215,16 @@ class Candidate:
         while not self._shall_end(over):
             try:
                 if ownerships.may_feed():
-                    for feed in feeds:
-                        feed.begin()
+                    for each in running:
+                        each.begin()
                     outage.over()
                     return
-                for feed in feeds:
-                    feed.begin_time()
+                for each in running:
+                    each.begin_time()
             except RedisError as error:
                 outage.failed(error)
-            for feed in feeds:
-                feed.check()
+            for each in running:
+                each.check()
             self._stop.wait(LOOK_EVERY)
 
     def _lead(self, over: threading.Event) -> None:
@@ -232,30 +232,30 @@ class Candidate:
         lease = self._settings.lease_duration
         _logger.info("leading  %s as %s (lease %g s)", self._lock.describe(), self._lock.identity, lease)
         resign, term = self._candidacy.resign, Term(self._elector, over)
-        self._feeds = feeds = [self._feed(controller, term) for controller in self._controllers]
-        share_list_watches([stream for feed in feeds for stream in feed.streams])
+        self._running = running = [self._sources_of(controller, term) for controller in self._controllers]
+        share_list_watches([stream for each in running for stream in each.streams])
         halt = threading.Event()
         threads = [
             threading.Thread(
-                target=feed.run, args=(source, halt), name=f"distq-{feed.name}: {source}", daemon=True
+                target=each.run, args=(source, halt), name=f"distq-{each.name}: {source}", daemon=True
             )
-            for feed in feeds
-            for source in feed.sources
+            for each in running
+            for source in each.sources
         ]
         try:
-            self._enter(feeds, over)
+            self._enter(running, over)
             self._entered.set()
             for thread in threads:
                 if not self._shall_end(over):  # or the queues may be taken
                     thread.start()
             while not (self._stop.wait(CHECK_EVERY) or over.is_set()):
-                for feed in feeds:
-                    feed.check()
+                for each in running:
+                    each.check()
         finally:
             halt.set()
             self._wait_for(threads)
-            if self._feeds is feeds:  # not where this term waited so long that the next one has begun
-                self._feeds = []
+            if self._running is running:  # not where this term waited so long that the next one has begun
+                self._running = []
             resign.set()
 
     def _shall_end(self, over: threading.Event) -> bool:
@@ -270,7 +270,7 @@ class Candidate:
         if left := [thread.name for thread in threads if thread.is_alive()]:
             _logger.warning("%s: left behind without an answer", ", ".join(left))
 
-    def _feed(self, controller: Controller, term: Term) -> Feed:
+    def _sources_of(self, controller: Controller, term: Term) -> ControllerSources:
         assert isinstance(controller.queue, Queue)  # noqa: S101  # the Manager gives no other
         config = SourceConfig(
             queue=controller.name,
@@ -293,7 +293,7 @@ class Candidate:
             timeout=controller.cache_sync_timeout,
         )
         timeout = controller.cache_sync_timeout
-        return Feed(controller.name, runs, sync_timeout=timeout, catching_up=catching_up)
+        return ControllerSources(controller.name, runs, sync_timeout=timeout, catching_up=catching_up)
 
 
 class _Candidacy:

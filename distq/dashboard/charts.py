@@ -99,9 +99,9 @@ def lines(
     shapes = [_grid(top, unit), *_axis(begin, end, now)]
     ends: list[tuple[float, Series, float]] = []
     for each in shown:
-        for stretch in _stretches(times, each.values, step):
-            points = " ".join(_points([place(moment, value) for moment, value in stretch]))
-            shapes.append(Markup('<polyline class="line line-{}" points="{}"/>').format(each.name, points))
+        for points in _unbroken(times, each.values, step):
+            line = " ".join(_points([place(moment, value) for moment, value in points]))
+            shapes.append(Markup('<polyline class="line line-{}" points="{}"/>').format(each.name, line))
         last = next(value for value in reversed(each.values) if value is not None)
         ends.append((_TOP + height * (1 - last / top), each, last))
     for y, (_, each, last) in zip(
@@ -269,19 +269,19 @@ def _points(places: Sequence[tuple[float, float]]) -> Iterable[str]:
     return (f"{x:.1f},{y:.1f}" for x, y in places)
 
 
-def _stretches(
+def _unbroken(
     times: Sequence[float], values: Sequence[float | None], step: float
 ) -> Iterable[list[tuple[float, float]]]:
     """Yield the values between two gaps, with their times; ``step`` as in ``lines``."""
-    stretch: list[tuple[float, float]] = []
+    points: list[tuple[float, float]] = []
     for moment, value in zip(times, values, strict=True):
-        if stretch and (value is None or moment - stretch[-1][0] > 3 * step):
-            yield stretch
-            stretch = []
+        if points and (value is None or moment - points[-1][0] > 3 * step):
+            yield points
+            points = []
         if value is not None:
-            stretch.append((moment, value))
-    if stretch:
-        yield stretch
+            points.append((moment, value))
+    if points:
+        yield points
 
 
 def spread(places: Sequence[float]) -> list[float]:

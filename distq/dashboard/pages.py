@@ -57,10 +57,12 @@ class WebPages:
     def queue(self, queue: str) -> ResponseReturnValue:
         """Show one queue: its numbers, pictures and errors, and a page of its items."""
         rows, page = _rows()
-        stretch = request.args.get("past", "hour")
-        if stretch not in pictures.STRETCHES:
+        time_range = request.args.get("past", "hour")
+        if time_range not in pictures.TIME_RANGES:
             abort(404, "no such past.")
-        view = self._inspector.view(queue, Wanted(rows=rows, errors=True, past=pictures.STRETCHES[stretch]))
+        view = self._inspector.view(
+            queue, Wanted(rows=rows, errors=True, past=pictures.TIME_RANGES[time_range])
+        )
         found = _only(view, queue)
         total = getattr(found.info, rows.state)
         last = max(1, -(-total // PER_PAGE))
@@ -79,9 +81,9 @@ class WebPages:
             rows=rows,
             total=total,
             pages=_pages(page, last),
-            pictures=pictures.of_queue(found, view.now, pictures.STRETCHES[stretch][1]),
-            stretch=stretch,
-            stretches=pictures.STRETCHES,
+            pictures=pictures.of_queue(found, view.now, pictures.TIME_RANGES[time_range][1]),
+            time_range=time_range,
+            time_ranges=pictures.TIME_RANGES,
             orders=ORDERS,
             leader=_leader(found),
             errors_shown=ERRORS_SHOWN,

@@ -9,7 +9,7 @@ from distq.dashboard import charts
 from distq.dashboard.charts import Series, Span
 from distq.inspector import QueueView, Sample, TraceEvent
 
-STRETCHES = {"hour": (3600.0, 10.0), "day": (86_400.0, 300.0), "week": (7 * 86_400.0, 3600.0)}
+TIME_RANGES = {"hour": (3600.0, 10.0), "day": (86_400.0, 300.0), "week": (7 * 86_400.0, 3600.0)}
 """How far back a queue's pictures go, and for how many seconds a sample stands there."""
 
 

@@ -122,7 +122,7 @@ def _heads_of(store: QueueStore, structure: str) -> Read[dict[int, int]]:
     unknown = [range(highest - 1, lowest - 1, -1)] if highest > lowest else []
     while unknown:
         # of 1,800 unknown ones 28 a piece remain at most, then 6, then 1, then none
-        pieces = [piece for stretch in unknown for piece in _cut(stretch, max(4, 64 // len(unknown)))]
+        pieces = [piece for priorities in unknown for piece in _cut(priorities, max(4, 64 // len(unknown)))]
         replies = yield store.commands(*(_first_from(structure, piece[0]) for piece in pieces))
         unknown = []
         for piece, head in zip(pieces, replies, strict=True):
@@ -140,10 +140,10 @@ def _first_from(structure: str, priority: int) -> Command:
     return "ZRANGEBYSCORE", structure, lowest, ORDERS[1], "WITHSCORES", "LIMIT", 0, 1
 
 
-def _cut(stretch: range, pieces: int) -> list[range]:
+def _cut(priorities: range, pieces: int) -> list[range]:
     """Cut a range into so many pieces of equal length, or into fewer."""
-    length = math.ceil(len(stretch) / pieces)
-    return [stretch[start : start + length] for start in range(0, len(stretch), length)]
+    length = math.ceil(len(priorities) / pieces)
+    return [priorities[start : start + length] for start in range(0, len(priorities), length)]
 
 
 @dataclass(frozen=True, slots=True)

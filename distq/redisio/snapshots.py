@@ -23,7 +23,7 @@ class Snapshots:
         self._by_script = not connection.is_cluster
 
     def pipeline(self, commands: Sequence[Sequence[Argument]], *, keep_refusals: bool = False) -> list[Any]:
-        """Return the replies; each stretch of a thousand is as of one moment. Raises RedisError.
+        """Return the replies; each thousand of them is as of one moment. Raises RedisError.
 
         ``keep_refusals`` as of a Connection.
         """
@@ -38,14 +38,14 @@ class Snapshots:
 
     def _at_once(self, commands: Sequence[Sequence[Argument]], *, keep_refusals: bool) -> list[Any]:
         starts = range(0, len(commands), READS_AT_ONCE)
-        stretches = (self._stretch(commands[start : start + READS_AT_ONCE]) for start in starts)
-        replies = list(chain.from_iterable(stretches))
+        parts = (self._one_script(commands[start : start + READS_AT_ONCE]) for start in starts)
+        replies = list(chain.from_iterable(parts))
         for reply in replies:
             if isinstance(reply, RedisError) and not (keep_refusals and concerns_one_key(reply.__context__)):
                 raise reply
         return replies
 
-    def _stretch(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
+    def _one_script(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
         script = scripts.load("read/many")
         keys = list(dict.fromkeys(command[1] for command in commands if len(command) > 1))
         words = chain.from_iterable((len(command), *command) for command in commands)

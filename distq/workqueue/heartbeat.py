@@ -23,8 +23,8 @@ NEWS_INTERVAL = 1.5
 """Seconds between heartbeats while the counts of the worker change, so that people see them move."""
 
 
-class Kept(Protocol):
-    """What is kept alive: a session."""
+class HeartbeatSession(Protocol):
+    """What a heartbeat asks of the session that it keeps alive."""
 
     store: QueueStore
     claim_duration: float
@@ -72,7 +72,7 @@ class Heartbeat:
     A session that was dropped without being closed is left to lapse.
     """
 
-    def __init__(self, session: Kept) -> None:
+    def __init__(self, session: HeartbeatSession) -> None:
         self._session = weakref.ref(session)
         self._period = min(session.claim_duration / 3, 10.0)
         self._connection = session.store.connection.with_timeout(self._period / 2)
@@ -136,7 +136,7 @@ class Heartbeat:
             del session
         self._connection.close()
 
-    def _until_next(self, session: Kept, *, good: bool) -> float:
+    def _until_next(self, session: HeartbeatSession, *, good: bool) -> float:
         """Return the seconds from one heartbeat to the next.
 
         After a failure that is soon: one period may have passed, Redis counts one of the outage when it is
@@ -167,7 +167,7 @@ class Heartbeat:
             self._looks_at = self._clock.monotonic() + pause
             del session
 
-    def fence_if_late(self, session: Kept) -> None:
+    def fence_if_late(self, session: HeartbeatSession) -> None:
         """Cancel all that is held once its deadline is over; soon others may have it."""
         if session.deadline.take_missed():
             ended_at = session.clock.monotonic() + session.deadline.cancel_time
@@ -176,7 +176,7 @@ class Heartbeat:
                 self._give_back_at = ended_at
             self._give_back_at = min(self._give_back_at, ended_at)
 
-    def beat(self, session: Kept) -> bool:
+    def beat(self, session: HeartbeatSession) -> bool:
         """Send one heartbeat and compare the claims; return whether the server has the session."""
         identity, turns, sent_at = session.id, session.turns, session.clock.monotonic()
         if not identity:
@@ -208,14 +208,14 @@ class Heartbeat:
             self._compare(session, claims)
         return True
 
-    def _give_back(self, session: Kept, at: float) -> None:
+    def _give_back(self, session: HeartbeatSession, at: float) -> None:
         """Release what was cancelled and is still counted for us: its handlers had their time to end."""
         session.recount()
         if self._give_back_at == at:  # or more was cancelled meanwhile
             self._give_back_at = math.inf
         session.interrupt()
 
-    def _compare(self, session: Kept, claims: int) -> None:
+    def _compare(self, session: HeartbeatSession, claims: int) -> None:
         """Act on claims missing at once, on a surplus when it stays: its turn may just be unanswered."""
         held = len(session.held())
         surplus = claims > held - session.given_up()

@@ -15,7 +15,7 @@ from distq.wording import counted
 _logger = logging.getLogger("distq")
 
 
-class Feed:
+class ControllerSources:
     """One controller's sources during a term."""
 
     def __init__(
