@@ -1,8 +1,4 @@
-"""Call combining: what threads ask for while a turn is under way travels together in the next one.
-
-A thread whose wait is interrupted (KeyboardInterrupt, or whatever a signal's handler raises) takes its call
-with it; if a turn has carried the call already, what that brought is there for the session to take back.
-"""
+"""Call combining: what threads ask for while a turn is under way travels together in the next one."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -11,7 +7,7 @@ from dataclasses import dataclass, field
 from distq.errors import RedisError
 from distq.redisio.limits import TURN_LIMIT
 from distq.workqueue.engine import Entry
-from distq.workqueue.interface import Request, Turn
+from distq.workqueue.interface import Turn
 
 
 @dataclass(eq=False)
@@ -30,11 +26,6 @@ class PendingCall:
             raise self.error
         assert self.turn is not None  # noqa: S101  # an answer is one of the two
         return self.turn
-
-    @property
-    def requests(self) -> Sequence[Request]:
-        """Return what it claimed."""
-        return self.turn.requests if self.turn is not None else ()
 
     @property
     def is_answered(self) -> bool:
@@ -57,62 +48,34 @@ class CallCombiner:
         self._make_turn = make_turn
         self._under_way: list[PendingCall] = []
         self._waiting: list[PendingCall] = []
-        """Those under way that no turn has taken."""
-        self._interrupted: list[PendingCall] = []
+        """Those under way that no turn has taken: only a turn takes them, under its lock."""
 
     def call(self, entries: Sequence[Entry], want: int) -> Turn:
         """Return what a turn, of this thread or of another, brought for this call."""
         call = PendingCall(entries, want)
+        self._under_way.append(call)
         try:
-            self._under_way.append(call)
             self._waiting.append(call)
             with self._turn_lock:
                 if not call.is_answered:
                     self._make_turn(self._take(call))
-            _remove(call, self._under_way)
             return call.result()
-        except BaseException as error:
-            _remove(call, self._waiting)  # first, so that no turn takes it after it was seen below
-            _remove(call, self._under_way)
-            if not isinstance(error, RedisError):
-                self._interrupted.append(call)
-            raise
+        finally:
+            self._under_way.remove(call)
 
     def claiming(self) -> Sequence[int]:
         """Return the threads whose calls may yet bring a claim."""
         return [call.thread for call in self._under_way.copy() if call.want]
 
-    def abandoned(self) -> list[PendingCall]:
-        """Return the calls that were interrupted while a turn answered them."""
-        return [call for call in self._interrupted.copy() if call.turn is not None]
-
-    def take_abandoned(self, receive: Callable[[PendingCall], None]) -> None:
-        """Hand over the same and forget them; only between turns, when no call is about to be answered.
-
-        Each is kept until ``receive`` has it, since an interrupt may come here, too: then it comes again.
-        """
-        for call in self._interrupted.copy():
-            if call.turn is not None:
-                receive(call)
-            _remove(call, self._interrupted)
-
     def _take(self, own: PendingCall) -> list[PendingCall]:
         """Take this thread's call, and of those behind it as many as the same turn carries."""
-        _remove(own, self._waiting)
+        self._waiting.remove(own)
         taken, entries, want = [own], len(own.entries), own.want
         for call in self._waiting.copy():
             entries += len(call.entries)
             want += call.want
             if entries > TURN_LIMIT or want > TURN_LIMIT:
                 break
-            if _remove(call, self._waiting):  # or it was interrupted just now
-                taken.append(call)
+            self._waiting.remove(call)
+            taken.append(call)
         return taken
-
-
-def _remove(call: PendingCall, calls: list[PendingCall]) -> bool:
-    try:
-        calls.remove(call)
-    except ValueError:
-        return False
-    return True

@@ -1,4 +1,4 @@
-"""What a session holds: requests that were handed out, claims and results that nobody came for yet."""
+"""What a session holds: requests that were handed out, and what came for calls that ended before."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ from distq.workqueue.worker import Worker
 _logger = logging.getLogger("distq.queue")
 
 _RESULTS_LIMIT = 4 * TURN_LIMIT
-"""Results that are kept; nobody came back for the oldest."""
+"""Results that are kept; the oldest go."""
 _NO_RESULT = None, REFUSED
 
 
@@ -27,8 +27,8 @@ class ClaimLedger:
         self._on_cancel = on_cancel
         self._on_drained = on_drained
         self.held: dict[str, Request] = {}
-        self.unassigned: dict[str, Request] = {}
-        """Of those held: claims that came for calls which were given up."""
+        self._spare: dict[str, Request] = {}
+        """Of those held: claims that no caller has, since a reply came after its call had ended."""
         self.results: dict[int, tuple[Entry | None, Disposition]] = {}
         """What became of entries whose calls do not know it yet; late, where a call ended with an error."""
         self._cancelled: dict[str, int] = {}
@@ -54,7 +54,7 @@ class ClaimLedger:
         return sent
 
     def record(self, entries: Sequence[Entry], reply: TurnReply, worker: Worker, *, asked: bool) -> None:
-        """Note what a turn did, which ``asked`` for claims or not; what it claimed is unassigned.
+        """Note what a turn did, which ``asked`` for claims or not; what it claimed is spare until handed out.
 
         The same reply twice changes nothing more.
         """
@@ -71,7 +71,7 @@ class ClaimLedger:
             self._empties = reply.alone and not took_suspect
         claimed = {request.key: request for request in reply.requests}
         worker.count_claims(request for key, request in claimed.items() if key not in self.held)
-        self.unassigned.update(claimed)
+        self._spare.update(claimed)
         self.held.update(claimed)
         self._promoted += reply.promoted
         self._revived += reply.revived
@@ -95,30 +95,40 @@ class ClaimLedger:
         return [self.results.pop(_asked_by(entry), _NO_RESULT)[1] for entry in entries]
 
     def available(self) -> list[Request]:
-        """Return the unassigned requests that may be handed out: not those cancelled meanwhile."""
-        return [request for request in self.unassigned.values() if not request.cancelled.is_set()]
+        """Return the spare requests that may be handed out: not those cancelled meanwhile."""
+        return [request for request in self._spare.values() if not request.cancelled.is_set()]
 
-    def assign(self, requests: Iterable[Request]) -> None:
-        """Note that these were handed out."""
+    def hand_out(self, requests: Iterable[Request]) -> None:
+        """Note that callers have these."""
         for request in requests:
-            self.unassigned.pop(request.key, None)
+            self._spare.pop(request.key, None)
 
     def take_back(self, entries: Sequence[Entry], turn: Turn) -> None:
-        """Note that nobody has what this turn brought: the call that it was for was interrupted."""
+        """Note that the caller has gone for which this turn was."""
         self._keep(entries, turn.dispositions)
-        self.unassigned.update({each.key: each for each in turn.requests if self.held.get(each.key) is each})
+        self._spare.update({each.key: each for each in turn.requests if self.held.get(each.key) is each})
         self._promoted += turn.promoted
         self._revived += turn.revived
+
+    def take_spare(self) -> list[Request]:
+        """Cancel what is spare, and return it to be released."""
+        spare, self._spare = self._spare, {}
+        found = [request for key, request in spare.items() if self.held.get(key) is request]
+        for request in found:
+            del self.held[request.key]
+            self._cancelled[request.key] = request.fence
+            self._cancel(request, "its caller has gone")
+        return found
 
     def take_promoted(self) -> tuple[int, int]:
         """Return how many items became pending since this was called last, and how many were dead of them."""
         promoted, self._promoted, self._revived = (self._promoted, self._revived), 0, 0
         return promoted
 
-    def n_unassigned(self) -> int:
-        """Return how many of those held nobody has come for."""
-        unassigned = self.unassigned.copy()
-        return sum(self.held.get(key) is request for key, request in unassigned.items())
+    def n_spare(self) -> int:
+        """Return how many of those held no caller has."""
+        spare = self._spare.copy()
+        return sum(self.held.get(key) is request for key, request in spare.items())
 
     # A suspect
 
@@ -157,23 +167,23 @@ class ClaimLedger:
 
         Among them are those that were cancelled before this was known.
         """
-        self.unassigned.clear()
+        self._spare.clear()
         self._holds_suspect = self._empties = False
         self.cancel_all("its session was lost")
         lost, self._cancelled = self._cancelled, {}
         return lost
 
     def compare(self, fences: Mapping[str, int]) -> list[Request]:
-        """Cancel what the server has not, and what nobody came for; return what it has and we have not."""
+        """Cancel what the server has not, and what is spare; return what it has and we have not."""
         self._cancelled = {}
         for key, request in list(self.held.items()):
             if fences.get(key) != request.fence:
                 del self.held[key]
                 self._cancel(request, "its claim is gone")
-            elif self.unassigned.get(key) is request:
+            elif self._spare.get(key) is request:
                 del self.held[key]
-                self._cancel(request, "nobody came for it")
-        self.unassigned.clear()
+                self._cancel(request, "its caller has gone")
+        self._spare.clear()
         unknown = {key: fence for key, fence in fences.items() if key not in self.held}
         self._cancelled |= unknown
         return [Request(key, fence=fence) for key, fence in unknown.items()]

@@ -95,6 +95,9 @@ class HandleSession(Protocol):
     def turn(self, entries: Sequence[Entry], want: int) -> Turn:
         """Settle and claim in one step; see ``TurnQueue.turn``."""
 
+    def take_back(self, entries: Sequence[Entry], turn: Turn) -> None:
+        """Release what a turn brought for a caller that has gone."""
+
     def wait(self, seconds: float, at_most: float | None = None) -> None:
         """Sleep until there may be work or ``interrupt`` is called, at most ``at_most`` seconds.
 
@@ -107,7 +110,7 @@ class HandleSession(Protocol):
     def stop(self) -> None:
         """Claim nothing from now on, and end all waits; close the session as soon as nothing is held.
 
-        It waits for no turn, since a signal's handler may have interrupted one.
+        It waits for no turn.
         """
 
     def announce_stop(self) -> None:

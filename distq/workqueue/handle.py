@@ -5,6 +5,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
+from functools import partial
 
 from distq.errors import Empty, NotReplicated, RedisUnavailable, ShutDown, Unanswered, short_tracebacks
 from distq.metrics import MetricsProvider
@@ -13,6 +14,7 @@ from distq.redisio.queue_store import batches
 from distq.redisio.scores import validate_priority
 from distq.spans import SpanProvider, current_provider, sending
 from distq.wording import duration
+from distq.workqueue.announcement import Announcement
 from distq.workqueue.arguments import require_fleet_concurrency, require_timeout, require_turn
 from distq.workqueue.engine import Engine, RateLimitedAdd, TurnSettings
 from distq.workqueue.interface import (
@@ -25,12 +27,12 @@ from distq.workqueue.interface import (
     Turn,
     queue_full,
 )
+from distq.workqueue.main_thread import is_given_up, run_apart
 from distq.workqueue.options import QueueOptions
 from distq.workqueue.outcome import outcome_of
 from distq.workqueue.queue_ownership import Purpose
 from distq.workqueue.rate_limiters import microseconds, validate_delay
 from distq.workqueue.recorder import Recorder
-from distq.workqueue.signal_safe_condition import SignalSafeCondition
 from distq.workqueue.unanswered import UnansweredAdd
 
 _logger = logging.getLogger("distq.queue")
@@ -58,8 +60,8 @@ class QueueHandle:
         self._unanswered = UnansweredAdd()
         self._shutting_down = False
         self._shut_downs = 0
-        self._changed = SignalSafeCondition()
-        """Notified when claims ended, and by each shutdown."""
+        self._changed = Announcement()
+        """Made when claims ended, and by each shutdown."""
         self._use(engine)
 
     def _use(self, engine: Engine) -> None:
@@ -143,7 +145,7 @@ class QueueHandle:
             is_custom = callable(self.options.rate_limiter)
             entry = RateLimitedAdd(key, self._engine.num_requeues(item) + 1 if is_custom else 0)
         try:
-            turn = self._session.turn([entry], 0)
+            turn = run_apart(partial(self._session.turn, [entry], 0))
         except RedisUnavailable:
             self._unanswered.keep(entry, self._clock.monotonic())
             raise
@@ -177,10 +179,18 @@ class QueueHandle:
         In Redis, the first call starts a thread that keeps this handle's claims alive. Raises Empty,
         ShutDown. Source: client-go util/workqueue Get.
         """
+        self._unanswered.forget()
         require_timeout(timeout)
+        return run_apart(
+            partial(self._get, timeout),
+            undo=lambda request: self._session.take_back([], Turn([request], [], 0.0)),
+            interrupt=self._session.interrupt,
+        )
+
+    def _get(self, timeout: float | None) -> Request:
         deadline = None if timeout is None else self._clock.monotonic() + timeout
-        while not self._shutting_down:
-            turn = self.turn([], 1)
+        while not (self._shutting_down or is_given_up()):
+            turn = self._turn([], 1)
             if turn.requests:
                 return turn.requests[0]
             remaining = None if deadline is None else deadline - self._clock.monotonic()
@@ -198,7 +208,7 @@ class QueueHandle:
                 return
             except RedisUnavailable as error:
                 _logger.warning("queue %s: %s", self.name, error)
-                self._changed.wait_for(lambda: self._shutting_down, _OUTAGE_PAUSE, self._clock)
+                self._wait_for(lambda: self._shutting_down, _OUTAGE_PAUSE)
 
     def done(self, request: Request) -> bool:
         """End the claim; return False where it had ended before, and nothing changed.
@@ -242,24 +252,31 @@ class QueueHandle:
         It waits for no turn under way, so a signal's handler may call it. Source: client-go util/workqueue
         ShutDown; what waits is left to the other handles.
         """
+        run_apart(self._shut_down)
+
+    def _shut_down(self) -> None:
         self._shut_downs += 1
         self._stop_claiming()
 
     def shut_down_with_drain(self, timeout: float | None = None) -> bool:
         """Shut down, then wait for this handle's claims; return whether all ended within ``timeout`` seconds.
 
-        Once it has returned True nothing of this handle begins. A later ``shut_down`` ends the waiting. In a
-        signal's handler that interrupted a turn of its own thread it returns False at once: that turn goes on
-        only afterwards. Source: client-go util/workqueue ShutDownWithDrain.
+        Once it has returned True nothing of this handle begins. A later ``shut_down`` ends the waiting. In
+        the midst of a turn, as in a limiter of one's own, it returns False at once: that turn goes on only
+        afterwards. Source: client-go util/workqueue ShutDownWithDrain.
         """
         require_timeout(timeout)
         shut_downs = self._shut_downs
-        self._stop_claiming()
+        run_apart(self._stop_claiming)
         if threading.get_ident() not in self._session.claiming():
-            self._changed.wait_for(
-                lambda: self._is_drained() or self._shut_downs != shut_downs, timeout, self._clock
-            )
-        return self._is_drained()
+            self._wait_for(lambda: self._is_drained() or self._shut_downs != shut_downs, timeout)
+        return run_apart(self._is_drained)
+
+    def _wait_for(self, predicate: Callable[[], bool], timeout: float | None) -> None:
+        run_apart(
+            lambda: self._changed.wait_for(lambda: is_given_up() or predicate(), timeout, self._clock),
+            interrupt=self._changed.announce,
+        )
 
     def _is_drained(self) -> bool:
         return not self._session.claiming() and not self._session.held()  # in this order: what came is held
@@ -267,7 +284,7 @@ class QueueHandle:
     def _stop_claiming(self) -> None:
         self._shutting_down = True
         self._session.stop()
-        self._changed.notify_all()
+        self._changed.announce()
 
     # The core
 
@@ -322,10 +339,16 @@ class QueueHandle:
         """Settle claims and take up to ``want`` new ones in one step; see ``TurnQueue.turn``."""
         self._unanswered.forget()
         require_turn(settlements, want)
+        return run_apart(
+            lambda: self._turn(settlements, want),
+            undo=lambda turn: self._session.take_back(settlements, turn),
+        )
+
+    def _turn(self, settlements: Sequence[Settlement], want: int) -> Turn:
         try:
             turn = self._session.turn(settlements, want)
         finally:
-            self._changed.notify_all()
+            self._changed.announce()
         if self._recorder is not None:
             self._recorder.turned(settlements, turn)
         for settlement, disposition in zip(settlements, turn.dispositions, strict=True):
@@ -338,7 +361,7 @@ class QueueHandle:
     def wait(self, seconds: float) -> None:
         """Sleep until work may have come, ``interrupt`` was called, or ``seconds`` went by."""
         require_timeout(seconds)
-        self._session.wait(seconds)
+        run_apart(partial(self._session.wait, seconds), interrupt=self._session.interrupt)
 
     def announce_stop(self) -> None:
         """Say that this process was told to stop: if it is killed before it is done, that is no crash."""
@@ -346,11 +369,11 @@ class QueueHandle:
 
     def interrupt(self) -> None:
         """End a running or the next ``wait`` at once; safe from any thread."""
-        self._session.interrupt()
+        run_apart(self._session.interrupt)
 
     def close(self) -> None:
         """Release what this handle still holds and end its session; the next use opens another."""
-        self._session.close()
+        run_apart(self._session.close)
 
     def _note_accepted(self, added: int, accepted: int, *, delayed: bool) -> None:
         if self._recorder is not None:
@@ -367,6 +390,6 @@ class QueueHandle:
     def _cancelled(self, request: Request) -> None:
         if self._recorder is not None:
             self._recorder.cancelled(request)
-        self._changed.notify_all()
+        self._changed.announce()
         if self.on_cancel is not None:
             self.on_cancel(request)

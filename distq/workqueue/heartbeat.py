@@ -50,8 +50,8 @@ class HeartbeatSession(Protocol):
     def knows(self, turn: str) -> bool:
         """Return whether what Redis has as its last turn is the last one, or one in doubt."""
 
-    def given_up(self) -> int:
-        """Return how many of them came for calls that were given up."""
+    def n_spare(self) -> int:
+        """Return how many of them came for calls that ended before."""
 
     def cancel_held(self, why: str) -> None:
         """Cancel all requests."""
@@ -78,8 +78,8 @@ class Heartbeat:
         self._connection = session.store.connection.with_timeout(self._period / 2)
         self._store = session.store.over(self._connection)
         self._stopped = threading.Event()
-        self._threads: dict[str, threading.Thread] = {}
-        """The thread of each of its two tasks, by the task's name."""
+        self._threads: list[threading.Thread] = []
+        """That which beats, and that which watches the deadline."""
         self._surplus = False
         self._give_back_at = math.inf
         """When what was cancelled too late may run elsewhere, as far as the server still has it here."""
@@ -88,29 +88,19 @@ class Heartbeat:
         self._was_late = 0.0
 
     def begin(self) -> None:
-        """Beat from now on, unless it does; where an interrupt broke this off, the next call completes it."""
+        """Beat from now on, unless it does."""
         self._looks_at, self._was_late = self._clock.monotonic() + NEWS_INTERVAL, 0.0
-        self._start("deadline", self._watch)
-        self._start("heartbeat", self._run)
+        if not self._threads:
+            self._threads = [self._start("deadline", self._watch), self._start("heartbeat", self._run)]
 
-    def _start(self, task: str, run: Callable[[], None]) -> None:
-        def run_unless_another_does() -> None:
-            this = threading.current_thread()
-            if self._threads.setdefault(task, this) is this:
-                run()
-
-        if task not in self._threads:
-            name = f"distq-{task}-{self._store.name}"
-            threading.Thread(target=run_unless_another_does, name=name, daemon=True).start()
+    def _start(self, task: str, run: Callable[[], None]) -> threading.Thread:
+        thread = threading.Thread(target=run, name=f"distq-{task}-{self._store.name}", daemon=True)
+        thread.start()
+        return thread
 
     def is_alive(self) -> bool:
         """Return whether it beats, or need not."""
-        return self._stopped.is_set() or all(thread.is_alive() for thread in self._threads.copy().values())
-
-    @property
-    def is_stopped(self) -> bool:
-        """Return whether it was stopped, for good."""
-        return self._stopped.is_set()
+        return self._stopped.is_set() or all(thread.is_alive() for thread in self._threads)
 
     def stop(self) -> None:
         """Stop beating; a beat under way may still end."""
@@ -218,7 +208,7 @@ class Heartbeat:
     def _compare(self, session: HeartbeatSession, claims: int) -> None:
         """Act on claims missing at once, on a surplus when it stays: its turn may just be unanswered."""
         held = len(session.held())
-        surplus = claims > held - session.given_up()
+        surplus = claims > held - session.n_spare()
         if claims < held or (surplus and self._surplus):
             session.recount()
         self._surplus = surplus and not self._surplus

@@ -92,7 +92,6 @@ class RedisSession:
             on_lost=self._lose,
             on_went_back=self._compare,
         )
-        # no calls from here on: an interrupt leaves all of the old or all of the new, never parts of both
         self.worker, self._ownership, self._lost = worker, ownership, lost
         self.deadline, self._ledger, self._client = deadline, ledger, client
         self._refusal: QueueTaken | None = None
@@ -123,6 +122,14 @@ class RedisSession:
             raise self._refusal
         return turn
 
+    def take_back(self, entries: Sequence[Entry], turn: Turn) -> None:
+        """Release what a turn brought for a caller that has gone, and keep what became of its entries."""
+        with self._turn_lock:
+            self._ledger.take_back(entries, turn)
+            self._release_spare()
+        if self._stopped:
+            self._close_when_idle()
+
     def wait(self, seconds: float, at_most: float | None = None) -> None:
         """Sleep until there may be work, at most ``at_most`` seconds.
 
@@ -143,8 +150,7 @@ class RedisSession:
         """Claim nothing from now on, end all waits, and close the session as soon as nothing is held."""
         self._stopped = True
         self._waits.end()
-        if threading.get_ident() not in self._waits.waiting():  # a signal interrupted it: it closes itself
-            self._close_when_idle()
+        self._close_when_idle()
 
     def announce_stop(self) -> None:
         """Let the next heartbeat say that the process was told to stop; it comes within two seconds."""
@@ -191,9 +197,9 @@ class RedisSession:
 
     # What its heartbeat asks
 
-    def given_up(self) -> int:
-        """Return how many of the held requests came for calls that were given up."""
-        return self._ledger.n_unassigned() + sum(len(call.requests) for call in self._combiner.abandoned())
+    def n_spare(self) -> int:
+        """Return how many of the held requests came for calls that ended before."""
+        return self._ledger.n_spare()
 
     def knows(self, turn: str) -> bool:
         """Return whether what Redis has as this session's last turn is the last one, or one in doubt."""
@@ -208,7 +214,6 @@ class RedisSession:
         """Compare our claims with the server's: cancel what is gone there, release what is unknown here."""
         with self._turn_lock:
             self._client.resolve_doubt()
-            self._combiner.take_abandoned(self._take_back)
             self._client.release(self._ledger.compare(self._fences()))
         if self._stopped:
             self._close_when_idle()
@@ -228,10 +233,9 @@ class RedisSession:
     def _make_turn(self, calls: Sequence[PendingCall]) -> None:
         self.turns += 1
         try:
-            self._combiner.take_abandoned(self._take_back)
             self._answer(calls)
         except BaseException as error:
-            why = error if isinstance(error, RedisError) else RedisUnavailable("interrupted. Try again.")
+            why = error if isinstance(error, RedisError) else RedisUnavailable("the turn failed. Try again.")
             for call in calls:
                 if not call.is_answered:
                     call.error = why
@@ -258,24 +262,20 @@ class RedisSession:
         self._hand_out(requests, calls, _RESTING_WAIT if ledger.draining or too_late else wait)
 
     def _hand_out(self, requests: list[Request], calls: Sequence[PendingCall], wait: float) -> None:
-        """Answer the calls; what does not reach its call, since an interrupt came, stays for a later one."""
+        """Answer the calls; what none of them wants stays for a later one."""
         ledger = self._ledger
-        results, unassigned = ledger.results.copy(), ledger.unassigned.copy()
-        try:
-            for call in calls:
-                own, requests = requests[: call.want], requests[call.want :]
-                ledger.assign(own)
-                call.turn = Turn(own, ledger.take_results(call.entries), wait, *ledger.take_promoted())
-        except BaseException:
-            ledger.results, ledger.unassigned = results, unassigned
-            for call in calls:
-                if call.turn is not None:
-                    ledger.assign(call.requests)
-                    ledger.take_results(call.entries)
-            raise
+        for call in calls:
+            own, requests = requests[: call.want], requests[call.want :]
+            ledger.hand_out(own)
+            call.turn = Turn(own, ledger.take_results(call.entries), wait, *ledger.take_promoted())
 
-    def _take_back(self, abandoned: PendingCall) -> None:
-        self._ledger.take_back(abandoned.entries, abandoned.result())
+    def _release_spare(self) -> None:
+        """Put back what no caller has; where Redis gives no answer a heartbeat does it later."""
+        try:
+            self._client.resolve_doubt()
+            self._client.release(self._ledger.take_spare())
+        except RedisError as error:
+            _logger.warning("queue %s: not released yet: %s", self.store.name, error)
 
     # Beginning and end
 
@@ -290,7 +290,7 @@ class RedisSession:
             max_clock_step=self.max_clock_step,
             worker=self.worker.describe(self.clock),
         )
-        if self._heartbeat is None or self._heartbeat.is_stopped:  # by a close that was interrupted
+        if self._heartbeat is None:
             self._heartbeat = Heartbeat(self)
         self.deadline.begin(sent_at)
         self._heartbeat.begin()
@@ -333,18 +333,17 @@ class RedisSession:
     def _close_when_idle(self) -> None:
         """Close the session unless somebody here holds a claim.
 
-        Once it has stopped each turn calls this itself, so nobody waits here for one that is under way: it
-        may be this thread's own, which a signal interrupted.
+        Once it has stopped each turn calls this at its end, so this waits for none that is under way.
         """
-        if self._turn_lock.locked():
+        if not self._turn_lock.acquire(blocking=False):
             return
-        with self._turn_lock:  # acquire and then try: an interrupt between them would leave it locked
-            self._combiner.take_abandoned(self._take_back)
-            if self._ledger.n_unassigned() == len(self._ledger.held):  # nobody comes for them
-                try:
-                    self._close()
-                except RedisError as error:
-                    _left_to_lapse(self, error)
+        try:
+            if self._ledger.n_spare() == len(self._ledger.held):
+                self._close()
+        except RedisError as error:
+            _left_to_lapse(self, error)
+        finally:
+            self._turn_lock.release()
 
     def _close(self) -> None:
         why = "its session is closed"

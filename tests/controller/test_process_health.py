@@ -62,7 +62,7 @@ def test_a_heartbeat_that_ended_is_a_reason_to_start_again(connection: Connectio
         eventually(lambda: queue._session.id)
         assert whole.health() == []
         assert queue._session._heartbeat is not None
-        queue._session._heartbeat._threads = {"heartbeat": ended_thread()}
+        queue._session._heartbeat._threads = [ended_thread()]
         assert whole.health() == ["foos: its heartbeat ended"]
 
 

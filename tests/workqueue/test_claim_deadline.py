@@ -180,7 +180,7 @@ def test_what_was_found_too_late_is_given_back_once_its_handlers_had_time_to_end
     session = queue._session
     assert session._heartbeat is not None
     session._heartbeat.stop()  # it beats when the test says so
-    for thread in session._heartbeat._threads.values():
+    for thread in session._heartbeat._threads:
         thread.join(20)
     clock.ahead = 27.0
     assert request.cancelled.is_set()

@@ -222,7 +222,7 @@ def test_a_get_that_ends_empty_leaves_another_awake(queue: Queue, connection: Co
     staying = threading.Thread(target=lambda: got.append(queue.get()), daemon=True)
     for thread, others in (sleeping, 0), (ending, 1), (staying, 2):
         thread.start()
-        while not waits._asleep or len(waits._changed._bells) < others:
+        while not waits._is_asleep or waits._waiting <= others:
             time.sleep(0.001)
     clock.ahead = 2000.0
     connection.execute("RPUSH", "distq:{foos}:wake", 1)

@@ -426,7 +426,7 @@ def test_what_threads_ask_meanwhile_travels_in_one_turn(make_queue: Make) -> Non
     turns = session._client.op
     session.turn([], 0)
     assert session._client.op == turns + 1
-    assert sorted(call.requests[0].key for call in calls) == [f"k{number}" for number in range(10)]
+    assert sorted(call.result().requests[0].key for call in calls) == [f"k{number}" for number in range(10)]
 
 
 @pytest.mark.conformance("PQ-16")

@@ -18,8 +18,8 @@ from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.interface import Request, Retry, Settlement
 from distq.workqueue.queue import Queue
 from distq.workqueue.rate_limiters import Failure
-from distq.workqueue.wait_coordinator import WaitCoordinator
 from tests.support.redis_servers import anywhere
+from tests.support.signalled import signalled
 from tests.workqueue.test_session import Slow
 
 Make = Callable[..., Queue]
@@ -99,8 +99,8 @@ def test_a_handler_may_shut_down_at_any_moment(
 
 
 @pytest.mark.first_contact(1)
-def test_a_handler_that_interrupts_the_beginning_of_a_wait_holds_up_no_turn_of_other_threads(
-    redis_server: EmbeddedValkey, connection: Connection, monkeypatch: pytest.MonkeyPatch
+def test_a_handler_that_comes_while_its_thread_waits_holds_up_no_turn_of_other_threads(
+    redis_server: EmbeddedValkey, connection: Connection
 ) -> None:
     """A drain there sees such a turn end, though that turn ends the waits of the handle."""
     slow = Slow(redis_server.url)
@@ -109,7 +109,6 @@ def test_a_handler_that_interrupts_the_beginning_of_a_wait_holds_up_no_turn_of_o
     drained: list[bool] = []
 
     def handler(*_: object) -> None:
-        monkeypatch.undo()
         connection.execute("FLUSHDB")  # the turn finds no session, and tells those who wait
         slow.slowly = True
         turning = threading.Thread(target=lambda: queue.turn([], 1), daemon=True)
@@ -118,8 +117,8 @@ def test_a_handler_that_interrupts_the_beginning_of_a_wait_holds_up_no_turn_of_o
         slow.go_on.set()
         drained.append(queue.shut_down_with_drain(timeout=10))
 
-    monkeypatch.setattr(WaitCoordinator, "_wake_within", handler)
-    queue.wait(0.01)
+    with signalled(lambda: queue._session._waits._waiting == 1, handler):
+        queue.wait(30)
     assert drained == [True]
 
 

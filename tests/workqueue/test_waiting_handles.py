@@ -46,7 +46,7 @@ class Waiters:
 
     def wait(self, name: str, seconds: float = LONG, at_most: float | None = None) -> None:
         """Let one more thread wait, behind those that do."""
-        present = len(self.coordinator._present)
+        waiting = self.coordinator._waiting
 
         def work() -> None:
             self.coordinator.wait(seconds, at_most, for_work=True)
@@ -54,7 +54,7 @@ class Waiters:
 
         self._threads.append(threading.Thread(target=work))
         self._threads[-1].start()
-        eventually(lambda: len(self.coordinator._present) > present or name in self.ended, f"{name} waits")
+        eventually(lambda: self.coordinator._waiting > waiting or name in self.ended, f"{name} waits")
         eventually(lambda: _blocked(self.connection) or name in self.ended, "one sleeps on Redis")
 
     def wake(self) -> None:
@@ -119,7 +119,7 @@ def test_an_interrupt_ends_all_waits_of_a_handle_or_the_next_one(waiters: Waiter
     waiters.wait("d")
     eventually(lambda: waiters.ended[3:] == ["d"], "it ends")
     waiters.wait("e")
-    assert len(waiters.coordinator._present) == 1
+    assert waiters.coordinator._waiting == 1
 
 
 def test_no_interrupt_is_lost_however_it_meets_the_sleep(connection: Connection) -> None:
@@ -173,7 +173,7 @@ def test_threads_of_a_handle_get_their_turn_one_after_another(connection: Connec
         thread.start()
     waits = queue._session._waits
     for number in range(40):
-        eventually(lambda: len(waits._present) == 4 and _blocked(connection) == 1, "all wait")
+        eventually(lambda: waits._waiting == 4 and _blocked(connection) == 1, "all wait")
         queue.add(f"k{number}")
         eventually(lambda number=number: served.total() == number + 1, "it is served")  # type: ignore[misc]
     queue.shut_down()

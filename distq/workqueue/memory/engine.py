@@ -4,12 +4,13 @@ import threading
 from collections.abc import Callable, Sequence
 
 from distq.clock import Clock
+from distq.workqueue.announcement import Announcement
 from distq.workqueue.engine import TurnSettings
 from distq.workqueue.interface import Request
+from distq.workqueue.main_thread import apart
 from distq.workqueue.memory.entries import Now
 from distq.workqueue.memory.memory_session import MemorySession
 from distq.workqueue.memory.state import QueueState
-from distq.workqueue.signal_safe_condition import SignalSafeCondition
 
 
 class MemoryEngine:
@@ -22,7 +23,7 @@ class MemoryEngine:
         self.lock = threading.RLock()
         self.changes = 0
         """Counts what may have made an item claimable."""
-        self.changed = SignalSafeCondition()
+        self.changed = Announcement()
 
     def session(self, settings: TurnSettings, on_cancel: Callable[[Request], None]) -> MemorySession:
         """Return a session for one handle; it lapses by ``abandon`` only, whatever the claim duration."""
@@ -36,8 +37,9 @@ class MemoryEngine:
         """Wake all who wait, and who has not seen this yet when it begins to."""
         with self.lock:
             self.changes += 1
-        self.changed.notify_all()
+        self.changed.announce()
 
+    @apart
     def add(
         self, keys: Sequence[bytes], *, priority: int, delay: int, max_length: int | None, link: str = ""
     ) -> tuple[int, int]:
@@ -52,23 +54,27 @@ class MemoryEngine:
             self.note_change()
         return answer
 
+    @apart
     def forget(self, key: bytes) -> None:
         """Drop the key's failure record, unless it is dead."""
         with self.lock:
             self.state.items.forget(self.now(), [key.decode()])
 
+    @apart
     def num_requeues(self, key: bytes) -> int:
         """Return how many failures the key has."""
         with self.lock:
             record = self.state.items.failures.get(key.decode())
             return record.count if record is not None else 0
 
+    @apart
     def is_dirty(self, key: bytes) -> bool:
         """Return whether the key was added again while claimed."""
         with self.lock:
             items, name = self.state.items, key.decode()
             return name in items.claims and isinstance(items.pending.get(name), Now)
 
+    @apart
     def depth(self) -> int:
         """Return how many items wait now: ready, dirty, and delayed ones that are due."""
         with self.lock:

@@ -114,6 +114,20 @@ class MemorySession:
         held = self._held.get(request.key)
         return held is not None and held.fence == request.fence
 
+    def take_back(self, entries: Sequence[Entry], turn: Turn) -> None:
+        """Release what a turn brought for a caller that has gone."""
+        del entries
+        with self._engine.lock:
+            held = [request for request in turn.requests if self._holds(request)]
+            for request in held:
+                del self._held[request.key]
+                self._cancel(request, "its caller has gone")
+            if held:
+                self._send([Ending(each.key, each.fence, "release") for each in held], 0)
+            self._holds_suspect = self._holds_suspect and bool(self._held)
+            if self._stopped:
+                self._close_if_idle()
+
     def announce_stop(self) -> None:
         """Do nothing: this process is all that there is."""
 
@@ -149,7 +163,7 @@ class MemorySession:
             interrupts = self._interrupts
         try:
             engine.changed.wait_for(
-                lambda: engine.changes != seen or self._interrupts != interrupts,
+                lambda: self._stopped or engine.changes != seen or self._interrupts != interrupts,
                 seconds if at_most is None else min(seconds, at_most),
                 engine.clock,
             )
@@ -162,7 +176,7 @@ class MemorySession:
         with self._engine.lock:
             self._interrupts += 1
             self._interrupted = not self._waits
-        self._engine.changed.notify_all()
+        self._engine.changed.announce()
 
     # The end
 
@@ -183,7 +197,7 @@ class MemorySession:
         self.interrupt()
 
     def _close_if_idle(self) -> None:
-        """End the session unless something is held, or may be by a turn that a signal interrupted."""
+        """End the session unless something is held, or may be by the turn that this is called in."""
         if self._number is not None and not self._held and not self._in_turn:
             self._engine.state.sessions.close(self._number, "")
             self._number = None
@@ -201,7 +215,10 @@ class MemorySession:
         """Cancel all requests, at once: from here on nothing of them is settled; return them."""
         held, self._held, self._holds_suspect = list(self._held.values()), {}, False
         for request in held:
-            _logger.warning("queue %s: %s cancelled: %s", self._engine.name, request.key, why)
-            request.cancelled.set()
-            self._on_cancel(request)
+            self._cancel(request, why)
         return held
+
+    def _cancel(self, request: Request, why: str) -> None:
+        _logger.warning("queue %s: %s cancelled: %s", self._engine.name, request.key, why)
+        request.cancelled.set()
+        self._on_cancel(request)

@@ -6,6 +6,7 @@ from typing import Unpack
 from distq.errors import ConfigError
 from distq.wording import a_type
 from distq.workqueue.handle import QueueHandle
+from distq.workqueue.main_thread import run_apart
 from distq.workqueue.memory.engine import MemoryEngine
 from distq.workqueue.memory.memory_session import MemorySession
 from distq.workqueue.options import QueueKeywords, QueueOptions
@@ -46,4 +47,4 @@ class MemoryQueue(QueueHandle):
         That counts as a crash of each item if another handle is in use. The requests are cancelled, and
         to settle them is refused.
         """
-        self._session.abandon()
+        run_apart(self._session.abandon)

@@ -1,0 +1,36 @@
+"""Waiting for what other threads announce, by a clock that may be a test's."""
+
+import math
+import threading
+from collections.abc import Callable
+
+from distq.clock import Clock
+
+
+class Announcement:
+    """Wakes all who wait for a predicate: first change what it reads, then ``announce``."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: list[threading.Event] = []
+
+    def wait_for(self, predicate: Callable[[], bool], timeout: float | None, clock: Clock) -> bool:
+        """Sleep until the predicate holds or ``timeout`` seconds went by; return whether it holds."""
+        deadline = math.inf if timeout is None else clock.monotonic() + timeout
+        changed = threading.Event()
+        with self._lock:
+            self._waiting.append(changed)
+        try:
+            while not (holds := predicate()) and (left := deadline - clock.monotonic()) > 0:
+                clock.wait(changed, min(left, threading.TIMEOUT_MAX))
+                changed.clear()
+            return holds
+        finally:
+            with self._lock:
+                self._waiting.remove(changed)
+
+    def announce(self) -> None:
+        """Let all who wait check their predicates again."""
+        with self._lock:
+            for changed in self._waiting:
+                changed.set()

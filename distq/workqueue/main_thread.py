@@ -1,0 +1,153 @@
+"""Calls that no signal's handler interrupts: what changes a session never runs in the main thread.
+
+Python runs the handlers of signals in the main thread alone, between any two of its steps; what they
+raise, KeyboardInterrupt among it, ends whatever runs there. So the main thread lets a helper thread make such
+a call, and waits. The other threads make it themselves.
+"""
+
+import _thread
+import os
+import threading
+from collections.abc import Callable
+from functools import wraps
+from queue import SimpleQueue
+from typing import Any, Generic, ParamSpec, TypeVar
+
+_LOOK_EVERY = 0.25
+"""Seconds after which a signal is noticed that came in the moment before the main thread fell asleep."""
+
+Answer = TypeVar("Answer")
+Arguments = ParamSpec("Arguments")
+
+
+def run_apart(
+    function: Callable[[], Answer],
+    *,
+    undo: Callable[[Answer], object] = lambda _: None,
+    interrupt: Callable[[], object] = lambda: None,
+) -> Answer:
+    """Call the function where no handler of a signal interrupts it; return its answer, or raise its error.
+
+    Where the caller is interrupted meanwhile, the function goes on: ``is_given_up`` is true for it from
+    then on, ``interrupt`` is to end what it waits for, and ``undo`` receives its answer.
+    """
+    if threading.get_ident() != threading.main_thread().ident:
+        return function()
+    call = _Call(function, undo)
+    try:
+        _start(call)
+        return call.wait()
+    except BaseException:
+        call.leave(interrupt)
+        raise
+
+
+def apart(method: Callable[Arguments, Answer]) -> Callable[Arguments, Answer]:
+    """Make a function that is always called as ``run_apart`` does."""
+
+    @wraps(method)
+    def call(*arguments: Arguments.args, **keywords: Arguments.kwargs) -> Answer:
+        return run_apart(lambda: method(*arguments, **keywords))
+
+    return call
+
+
+def is_given_up() -> bool:
+    """Return whether this thread makes a call whose caller was interrupted."""
+    call = _of_thread.call
+    return call is not None and call.is_left
+
+
+class _Call(Generic[Answer]):
+    """One call that a helper makes for the main thread."""
+
+    def __init__(self, function: Callable[[], Answer], undo: Callable[[Answer], object]) -> None:
+        self.is_left = False
+        self._function = function
+        self._undo = undo
+        self._answer: list[Answer] = []
+        self._error: BaseException | None = None
+        self._ended = threading.Lock()
+        self._ended.acquire()
+        self._open = [self]
+        """Taken out by the helper that has the answer, or by the caller that leaves: by the first of them."""
+
+    def make(self) -> None:
+        """Make it, in a helper."""
+        try:
+            answer = self._function()
+        except BaseException as error:  # noqa: BLE001 - wait raises it
+            self._error = error
+        else:
+            self._answer.append(answer)
+        if not self._take():
+            self._undo_answer()
+
+    def end(self) -> None:
+        """Let the caller go on."""
+        self._ended.release()
+
+    def wait(self) -> Answer:
+        """Return the answer, or raise the error."""
+        while not self._ended.acquire(timeout=_LOOK_EVERY):
+            pass
+        if self._error is not None:
+            raise self._error
+        return self._answer[0]
+
+    def leave(self, interrupt: Callable[[], object]) -> None:
+        """Go without the answer, unless the error is it."""
+        if self._error is not None:
+            return
+        self.is_left = True
+        if self._take():
+            _start(_Call(interrupt, lambda _: None))
+        else:
+            _start(_Call(self._undo_answer, lambda _: None))
+
+    def _take(self) -> bool:
+        try:
+            self._open.pop()
+        except IndexError:
+            return False
+        return True
+
+    def _undo_answer(self) -> None:
+        for answer in self._answer:
+            self._undo(answer)
+
+
+class _OfThread(threading.local):
+    call: "_Call[object] | None" = None
+
+
+_of_thread = _OfThread()
+_free: list["SimpleQueue[_Call[Any]]"] = []
+"""The helpers that wait for a call. Two never get the same: a signal cannot come in the midst of ``pop``."""
+
+
+def _start(call: "_Call[Any]") -> None:
+    try:
+        calls = _free.pop()
+    except IndexError:
+        calls = SimpleQueue()
+        try:
+            _thread.start_new_thread(_help, (calls,))  # threading's start is none that may be interrupted
+        except RuntimeError:  # the interpreter shuts down
+            call.make()
+            call.end()
+            return
+    calls.put(call)
+
+
+def _help(calls: "SimpleQueue[_Call[Any]]") -> None:
+    while True:
+        _of_thread.call = call = calls.get()
+        call.make()
+        _of_thread.call = None
+        _free.append(calls)  # first, so that the next call finds this helper
+        call.end()
+        del call
+
+
+os.register_at_fork(after_in_child=_free.clear)
