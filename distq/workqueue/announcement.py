@@ -1,7 +1,9 @@
 """Waiting for what other threads announce, by a clock that may be a test's."""
 
 import math
+import os
 import threading
+import weakref
 from collections.abc import Callable
 
 from distq.clock import Clock
@@ -11,6 +13,11 @@ class Announcement:
     """Wakes all who wait for a predicate: first change what it reads, then ``announce``."""
 
     def __init__(self) -> None:
+        self._begin()
+        _announcements.add(self)
+
+    def _begin(self) -> None:
+        """Start from nothing; in the child of a fork, too, where a thread of the parent may hold the lock."""
         self._lock = threading.Lock()
         self._waiting: list[threading.Event] = []
 
@@ -34,3 +41,14 @@ class Announcement:
         with self._lock:
             for changed in self._waiting:
                 changed.set()
+
+
+_announcements: "weakref.WeakSet[Announcement]" = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    for announcement in list(_announcements):
+        announcement._begin()  # noqa: SLF001  # this module's own
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -67,6 +67,7 @@ class _Call(Generic[Answer]):
         self._undo = undo
         self._answer: list[Answer] = []
         self._error: BaseException | None = None
+        self._has_failed = False
         self._ended = threading.Lock()
         self._ended.acquire()
         self._open = [self]
@@ -77,7 +78,7 @@ class _Call(Generic[Answer]):
         try:
             answer = self._function()
         except BaseException as error:  # noqa: BLE001 - wait raises it
-            self._error = error
+            self._error, self._has_failed = error, True
         else:
             self._answer.append(answer)
         if not self._take():
@@ -91,13 +92,17 @@ class _Call(Generic[Answer]):
         """Return the answer, or raise the error."""
         while not self._ended.acquire(timeout=_LOOK_EVERY):
             pass
-        if self._error is not None:
-            raise self._error
+        error, self._error = self._error, None  # whose traceback leads back here: no cycle keeps what it held
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error
         return self._answer[0]
 
     def leave(self, interrupt: Callable[[], object]) -> None:
-        """Go without the answer, unless the error is it."""
-        if self._error is not None:
+        """Go without the answer, unless it ended with an error."""
+        if self._has_failed:
             return
         self.is_left = True
         if self._take():
@@ -141,6 +146,7 @@ def _start(call: "_Call[Any]") -> None:
 
 
 def _help(calls: "SimpleQueue[_Call[Any]]") -> None:
+    threading.current_thread().name = "distq-calls"
     while True:
         _of_thread.call = call = calls.get()
         call.make()

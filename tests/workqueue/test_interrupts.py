@@ -1,8 +1,12 @@
 """Ctrl-C, or whatever a signal's handler raises, loses no claim, no connection and no thread."""
 
+import gc
+import os
+import signal
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from types import FrameType
@@ -13,6 +17,7 @@ from distq.errors import Empty
 from distq.redisio.connection import Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue import MemoryQueue
+from distq.workqueue.announcement import Announcement
 from distq.workqueue.interface import Settlement, Success
 from distq.workqueue.main_thread import is_given_up, run_apart
 from distq.workqueue.queue import Queue
@@ -73,6 +78,38 @@ def test_the_main_thread_lets_a_helper_call_and_others_call_themselves() -> None
 
     with pytest.raises(ValueError, match="as it is"):
         run_apart(fail)
+
+
+def test_what_a_call_that_failed_had_is_free_at_once() -> None:
+    """Its error leads to no cycle, which would keep requests until the next garbage collection."""
+    kept: list[weakref.ref[threading.Event]] = []
+
+    def fail() -> None:
+        had = threading.Event()
+        kept.append(weakref.ref(had))
+        raise ValueError("no")
+
+    gc.disable()
+    try:
+        with suppress(ValueError):
+            run_apart(fail)
+        let_helpers_end()
+        assert kept[0]() is None
+    finally:
+        gc.enable()
+
+
+def test_the_child_of_a_fork_waits_for_no_lock_of_the_parents_threads() -> None:
+    """One of them may have announced something just then."""
+    announcement = Announcement()
+    announcement._lock.acquire()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(10)
+        announcement.announce()
+        os._exit(0)
+    announcement._lock.release()
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_a_call_within_a_call_gets_a_helper_of_its_own() -> None:
