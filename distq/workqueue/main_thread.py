@@ -33,7 +33,7 @@ def run_apart(
     """
     if threading.get_ident() != threading.main_thread().ident:
         return function()
-    call = _Call(function, undo)
+    call = _CallApart(function, undo)
     try:
         _start(call)
         return call.wait()
@@ -58,7 +58,7 @@ def is_given_up() -> bool:
     return call is not None and call.is_left
 
 
-class _Call(Generic[Answer]):
+class _CallApart(Generic[Answer]):
     """One call that a helper makes for the main thread."""
 
     def __init__(self, function: Callable[[], Answer], undo: Callable[[Answer], object]) -> None:
@@ -106,9 +106,9 @@ class _Call(Generic[Answer]):
             return
         self.is_left = True
         if self._take():
-            _start(_Call(interrupt, lambda _: None))
+            _start(_CallApart(interrupt, lambda _: None))
         else:
-            _start(_Call(self._undo_answer, lambda _: None))
+            _start(_CallApart(self._undo_answer, lambda _: None))
 
     def _take(self) -> bool:
         try:
@@ -123,15 +123,15 @@ class _Call(Generic[Answer]):
 
 
 class _OfThread(threading.local):
-    call: "_Call[object] | None" = None
+    call: "_CallApart[object] | None" = None
 
 
 _of_thread = _OfThread()
-_free: list["SimpleQueue[_Call[Any]]"] = []
+_free: list["SimpleQueue[_CallApart[Any]]"] = []
 """The helpers that wait for a call. Two never get the same: a signal cannot come in the midst of ``pop``."""
 
 
-def _start(call: "_Call[Any]") -> None:
+def _start(call: "_CallApart[Any]") -> None:
     try:
         calls = _free.pop()
     except IndexError:
@@ -145,7 +145,7 @@ def _start(call: "_Call[Any]") -> None:
     calls.put(call)
 
 
-def _help(calls: "SimpleQueue[_Call[Any]]") -> None:
+def _help(calls: "SimpleQueue[_CallApart[Any]]") -> None:
     threading.current_thread().name = "distq-calls"
     while True:
         _of_thread.call = call = calls.get()
