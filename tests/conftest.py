@@ -3,6 +3,6 @@
 pytest_plugins = [
     "tests.support.redis_servers",
     "tests.support.api_servers",
-    "tests.support.report",
     "tests.support.runs",
+    "tests.support.report",
 ]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests import ROOT
+from tests.support.redis_servers import find_server
 
 pytestmark = pytest.mark.first_contact(21)
 
@@ -111,17 +112,31 @@ def test_that_takes_the_night(redis_server):
 """
 
 
-def test_what_asks_nothing_of_redis_runs_on_one_server_of_each_kind(tmp_path: Path) -> None:
-    """All kinds have their share; promises run on each, as do suites of what asks something of Redis."""
+@pytest.mark.parametrize(
+    ("of_pages", "of_the_queue", "arguments", "ci"),
+    [(33, 93, ["tests"], "true"), (33, 33, ["tests"], ""), (93, 93, ["--every-server", "tests"], "")],
+    ids=["CI", "desk", "every server"],
+)
+def test_what_asks_nothing_of_redis_runs_on_one_server_of_each_kind(
+    tmp_path: Path, of_pages: int, of_the_queue: int, arguments: list[str], ci: str
+) -> None:
+    """All kinds have their share; promises run on each; in CI what asks something of Redis does so, too."""
     for folder in ("dashboard", "workqueue"):
         (tmp_path / "tests" / folder).mkdir(parents=True)
         (tmp_path / "tests" / folder / f"test_{folder}.py").write_text(SERVERS)
-    for some, arguments in {33: ["tests"], 93: ["--every-server", "tests"]}.items():
-        passed = [line.split()[0] for line in run(tmp_path, "-v", *arguments) if " PASSED " in line]
-        assert len([test for test in passed if "dashboard" in test]) == some
-        assert len([test for test in passed if "workqueue" in test]) == 93
-        assert all(any(kind in test for test in passed) for kind in ("redis7", "redis6", "valkey9"))
-    assert "6 passed" in run(tmp_path, "-m", "night", "--every-server", "tests")[-1]
+    lines = run(tmp_path, "-v", *arguments, CI=ci)
+    passed = [line.split()[0] for line in lines if " PASSED " in line]
+    assert len([test for test in passed if "dashboard" in test]) == of_pages
+    assert len([test for test in passed if "workqueue" in test]) == of_the_queue
+    here = [kind for kind in ("redis7", "redis6", "valkey9") if ci or find_server(kind)]
+    assert all(any(f"page[{kind}" in test for test in passed) for kind in here)
+
+
+def test_what_the_night_runs_runs_only_if_asked_for(tmp_path: Path) -> None:
+    """By its mark, on each kind if that is asked for, too."""
+    (tmp_path / "tests" / "dashboard").mkdir(parents=True)
+    (tmp_path / "tests" / "dashboard" / "test_dashboard.py").write_text(SERVERS)
+    assert "3 passed" in run(tmp_path, "-m", "night", "--every-server", "tests")[-1]
 
 
 def fake_python(folder: Path, name: str, says: str) -> Path:

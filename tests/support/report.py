@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.parts import IN_CI
 from tests.support.redis_servers import KINDS
+from tests.support.runs import runs_on_one_server
 
 SERVERS = (*KINDS, "emulator", "real")
 _NO_SERVER = "other"
@@ -27,6 +28,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("skipped")
         for reason, count in Counter(map(_reason, skipped)).most_common():
             terminalreporter.write_line(f"{count:>5}  {reason}")
+    if runs_on_one_server(terminalreporter.config):
+        terminalreporter.section("servers")
+        terminalreporter.write_line("each test ran on one kind of Redis; on all kinds: --every-server")
     if not IN_CI and any("random" in report.keywords for report in passed):
         terminalreporter.section("random")
         terminalreporter.write_line("drew little: CI takes 7,000 steps a server")

@@ -7,12 +7,14 @@ debugger works, and leaves nothing out.
 import os
 import signal
 from collections import defaultdict
+from collections.abc import Iterable
 from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.parts import IN_CI
+from tests.support.redis_servers import KINDS, find_server
 
 _ALWAYS_SAMPLED = ("tests/conformance/", "tests/workqueue/test_promises.py")
 
@@ -49,26 +51,29 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _of_other_servers(items: list[pytest.Item]) -> list[pytest.Item]:
     """Return what another run of the same test makes needless: most ask nothing of Redis itself.
 
-    Such a test runs on one kind, which its name picks, so that each suite runs on all of them. A promise of
-    client-go or controller-runtime is shown on each kind.
+    Such a test runs on one kind, which its name picks, so that each suite runs on all of them; at a desk all
+    tests do, on the kinds that are there. A promise of client-go or controller-runtime is shown on each kind.
     """
-    runs: dict[str, list[pytest.Item]] = defaultdict(list)
+    runs: dict[str, dict[str, pytest.Item]] = defaultdict(dict)
     for item in items:
         parameters = getattr(item, "callspec", None)
-        server = parameters.params.get("redis_server") if parameters else None
-        if (
-            server is None
-            or item.nodeid.startswith(_ON_EVERY_SERVER)
-            or item.get_closest_marker("conformance")
-        ):
+        kind = parameters.params.get("redis_server") if parameters else None
+        if kind not in KINDS or item.get_closest_marker("conformance"):
             continue
-        runs[item.nodeid.replace(server, "")].append(item)
+        if not (IN_CI and item.nodeid.startswith(_ON_EVERY_SERVER)):
+            runs[item.nodeid.replace(kind, "")][kind] = item
     return [
         item
-        for name, alike in runs.items()
-        for place, item in enumerate(alike)
-        if place != crc32(name.encode()) % len(alike)
+        for name, by_kind in runs.items()
+        for kind, item in by_kind.items()
+        if kind != _kind_for(name, by_kind)
     ]
+
+
+def _kind_for(name: str, kinds: Iterable[str]) -> str:
+    """Return the kind that a test runs on: one that this machine has, if it has any."""
+    here = [kind for kind in kinds if IN_CI or find_server(kind)] or list(kinds)
+    return here[crc32(name.encode()) % len(here)]
 
 
 def _sampled(item: pytest.Item) -> bool:
@@ -96,6 +101,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     asked_for = IN_CI or item.config.option.markexpr or _names_files(item.config)
     if item.get_closest_marker("slow") and not asked_for:
         pytest.skip("slow, run by CI: pytest -m slow, or name the file")
+
+
+def runs_on_one_server(config: pytest.Config) -> bool:
+    """Return whether each test, but for promises, runs on one of the kinds of Redis that are there."""
+    return not (IN_CI or config.option.every_server or _names_files(config))
 
 
 def _names_files(config: pytest.Config) -> bool:
