@@ -11,8 +11,8 @@ import click
 
 from distq.redisio.connection import Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
-from tests.history.controls import CONTROLS, Control
-from tests.history.loads import LOADS
+from tests.proofs.history.controls import CONTROLS, Control
+from tests.proofs.history.loads import LOADS
 
 
 @click.command()

@@ -14,7 +14,7 @@ from distq.cli.demo.journal import Entry, Journal, count_overlaps, read_journal
 from distq.cli.demo.verdict import Verdict
 from tests.cli.conftest import CommandLine
 from tests.dashboard.terminal import screen
-from tests.first_contact.conftest import Window
+from tests.proofs.first_contact.conftest import Window
 
 GOOD = {"lost": 0, "overlaps": 0, "left_over": 0, "leader_changes": 1, "lists_by_new_leader": 0}
 

@@ -12,7 +12,7 @@ from distq.testing import EmulatedApiServer
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.queue import Queue
 from tests.cli.conftest import CommandLine
-from tests.first_contact.conftest import PROGRAMS, Window
+from tests.proofs.first_contact.conftest import PROGRAMS, Window
 
 pytestmark = pytest.mark.first_contact(17)
 

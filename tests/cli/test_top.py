@@ -13,7 +13,7 @@ from distq.inspector import Inspector
 from distq.redisio.connection import Connection
 from distq.workqueue.queue import Queue
 from tests.cli.conftest import CommandLine
-from tests.first_contact.conftest import Window
+from tests.proofs.first_contact.conftest import Window
 from tests.support.eventually import eventually
 
 LEFT = "\x1b[?7h\x1b[?25h\x1b[?1049l"

@@ -13,7 +13,7 @@ from tests.dashboard.chromium import Browser, browser
 from tests.dashboard.conftest import dashboard_of
 from tests.dashboard.scene import play
 from tests.dashboard.terminal import page, screen
-from tests.first_contact.conftest import Desk
+from tests.proofs.first_contact.conftest import Desk
 from tests.support.parts import program
 
 ROOT = Path(__file__).parents[2]

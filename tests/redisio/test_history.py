@@ -14,7 +14,7 @@ from distq.redisio.history import COARSE, FINE, samples
 from distq.redisio.round_trips import run
 from distq.redisio.stream_store import StreamStore
 from distq.testing.embedded_valkey import EmbeddedValkey
-from tests.contents.garbage import TEXTS
+from tests.proofs.contents.garbage import TEXTS
 from tests.support.counting_connection import CountingConnection
 from tests.support.populated import NOW, SECOND, Populated, key
 

@@ -13,7 +13,7 @@ from distq.redisio.connection import Connection
 from distq.redisio.sleeper import Sleeper
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.queue import Queue
-from tests.first_contact.test_addresses import certificate, tls_server  # noqa: F401 - fixtures
+from tests.proofs.first_contact.test_addresses import certificate, tls_server  # noqa: F401 - fixtures
 from tests.redisio.test_connection import StartServer, start_server  # noqa: F401 - a fixture
 from tests.support.eventually import eventually
 from tests.support.redis_servers import server_of

@@ -16,7 +16,7 @@ from distq.redisio.limits import CACHED_BYTES, CACHED_LIMIT
 from distq.redisio.object_cache import CachedObject, CacheIncomplete, ObjectCache
 from distq.redisio.stream_store import Committed, StreamStore
 from distq.testing.embedded_valkey import EmbeddedValkey
-from tests.contents.garbage import MEMBERS, TEXTS
+from tests.proofs.contents.garbage import MEMBERS, TEXTS
 from tests.support.counting_connection import CountingConnection
 
 CACHED = {"cached": ["owner"]}

@@ -56,7 +56,7 @@ def _places(nodeid: str) -> list[tuple[str, str]]:
     """Return suite and server of a test, several where it uses several: they are in its parameters."""
     path, _, test = nodeid.partition("::")
     parameters = re.split(r"[\[\]-]", test)[1:]
-    suite = PurePosixPath(path).parts[1].removesuffix(".py")
+    suite = "/".join(PurePosixPath(path).parts[1:-1])
     return [(suite, server) for server in SERVERS if server in parameters] or [(suite, _NO_SERVER)]
 
 

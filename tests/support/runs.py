@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, settings
 from tests.support.parts import IN_CI
 from tests.support.redis_servers import KINDS, find_server
 
-_ALWAYS_SAMPLED = ("tests/conformance/", "tests/workqueue/test_promises.py")
+_ALWAYS_SAMPLED = ("tests/proofs/conformance/", "tests/workqueue/test_promises.py")
 
-_ON_EVERY_SERVER = ("tests/redisio/", "tests/workqueue/", "tests/oracle/", "tests/leaderelection/")
+_ON_EVERY_SERVER = ("tests/redisio/", "tests/workqueue/", "tests/proofs/oracle/", "tests/leaderelection/")
 """Suites that ask something of Redis itself: scripts, connections, topologies, locks."""
 
 # how long an example takes says how busy the machine is, and nothing of a promise

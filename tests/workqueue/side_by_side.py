@@ -8,7 +8,7 @@ from distq.redisio.commit import Commit
 from distq.redisio.queue_store import QueueStore
 from distq.workqueue.memory.entries import Answer, Ending, FailureHistory, Item, Policy, WentBack
 from distq.workqueue.memory.state import QueueState
-from tests.history import Recorder, check
+from tests.proofs.history import Recorder, check
 from tests.workqueue.redis_state import RedisState, answer_of
 
 STREAM = "pods"

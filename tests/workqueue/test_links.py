@@ -15,7 +15,7 @@ from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.interface import Request, Result
 from distq.workqueue.memory import MemoryQueue
 from distq.workqueue.queue import Queue
-from tests.contents.garbage import MEMBERS, SCORES, TEXTS
+from tests.proofs.contents.garbage import MEMBERS, SCORES, TEXTS
 from tests.support.recorded_metrics import RecordedMetrics
 from tests.support.redis_servers import anywhere
 from tests.workqueue.conftest import ServerTime

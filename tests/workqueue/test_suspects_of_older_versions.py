@@ -13,7 +13,7 @@ from distq.redisio.connection import Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.queue import Queue
 from tests import ROOT
-from tests.nemesis import release
+from tests.proofs.nemesis import release
 from tests.workqueue.conftest import ServerTime, beat
 
 Make = Callable[..., Queue]

@@ -1,4 +1,4 @@
-module distq/tests/oracle
+module distq/tests/proofs/oracle
 
 go 1.26.0
 

@@ -1,4 +1,0 @@
-"""Real processes under load, through every fault that one machine can produce, and a judge of what they did.
-
-python -m tests.nemesis --profile short --json
-"""

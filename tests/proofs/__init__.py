@@ -1,0 +1,1 @@
+"""What proves that the promises hold: see docs/internals/proofs.md."""

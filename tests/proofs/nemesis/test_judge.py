@@ -1,0 +1,116 @@
+"""What the nemesis judges by: each thing that must not be is seen, and nothing else is."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.proofs.nemesis import judge
+from tests.proofs.nemesis.catalogue import faults
+from tests.proofs.nemesis.journal import Add, Attempt, Change, Reconcile
+
+RUN = Reconcile("jobs", "one", fence=1, began=10.0, process="worker-1", ended=11.0, kept=True)
+SEEN = replace(RUN, queue="maps", key="ns/map", seen="7")
+
+
+@pytest.mark.parametrize(
+    ("runs", "is_met"),
+    [
+        ([RUN], True),
+        ([replace(RUN, began=8.0)], False),
+        ([replace(RUN, kept=False)], False),
+        ([replace(RUN, key="other")], False),
+        ([replace(RUN, queue="maps")], False),
+        ([replace(RUN, began=8.0), replace(RUN, fence=2, began=9.5)], True),
+        ([], False),
+    ],
+)
+def test_an_add_is_met_by_a_run_that_began_later_and_went_to_its_end(
+    runs: list[Reconcile], is_met: bool
+) -> None:
+    """Not by an earlier one, by one that failed, or by another key's."""
+    add = Add("one", asked=9.0, answered=9.1)
+    assert judge.unmet([add], runs) == ([] if is_met else [add])
+
+
+@pytest.mark.parametrize(
+    ("runs", "is_seen"),
+    [
+        ([SEEN], True),
+        ([SEEN, replace(SEEN, fence=2, began=12.0, seen="6")], False),
+        ([SEEN, replace(SEEN, fence=2, began=12.0, seen="gone", kept=False)], True),
+        ([replace(SEEN, seen="gone")], False),
+        ([], False),
+    ],
+)
+def test_the_last_state_of_an_object_is_what_is_seen_last(runs: list[Reconcile], is_seen: bool) -> None:
+    """However many states were skipped."""
+    changes = [Change("ns/map", 6, gone=True, asked=1.0), Change("ns/map", 7, gone=False, asked=2.0)]
+    assert judge.unseen(changes, runs) == ([] if is_seen else ["ns/map"])
+
+
+def test_what_came_and_went_unseen_is_owed_to_nobody() -> None:
+    """Between two lists of what there is; whoever saw it has to see that it is gone."""
+    changes = [Change("ns/map", 6, gone=False, asked=1.0), Change("ns/map", 7, gone=True, asked=2.0)]
+    assert judge.unseen(changes, []) == []
+    assert judge.unseen(changes, [replace(SEEN, seen="6")]) == ["ns/map"]
+
+
+def test_two_runs_of_a_key_at_a_time_overlap() -> None:
+    """For as long as both run; one that never ended runs for ever."""
+    open_run = replace(RUN, ended=None)
+    later = replace(RUN, fence=2, process="worker-2", began=10.4, ended=10.9)
+    assert [pair.seconds for pair in judge.overlaps([RUN, later], {})] == [pytest.approx(0.5)]
+    assert [pair.seconds for pair in judge.overlaps([later, open_run], {})] == [pytest.approx(0.5)]
+    assert not list(judge.overlaps([RUN, replace(later, key="two")], {}))
+    assert not list(judge.overlaps([RUN, replace(later, began=11.0, ended=12.0)], {}))
+
+
+def test_what_is_frozen_runs_only_before_and_after() -> None:
+    """A run of another process overlaps with what it does after the freeze, not with the freeze."""
+    frozen = {"worker-1": [(10.2, 10.8)]}
+    meanwhile = replace(RUN, fence=2, process="worker-2", began=10.3, ended=10.7)
+    assert not list(judge.overlaps([RUN, meanwhile], frozen))
+    (pair,) = judge.overlaps([RUN, replace(meanwhile, ended=10.9)], frozen)
+    assert pair.seconds == pytest.approx(0.1)
+
+
+def test_a_settlement_after_the_next_one_began_is_a_zombies() -> None:
+    """If it was accepted, and first tried when a later claim already ran."""
+    late = Attempt("jobs", "one", fence=1, tried=13.0, accepted=True)
+    runs = [RUN, replace(RUN, fence=2, began=12.0)]
+    assert judge.zombies([late], runs) == [late]
+    assert not judge.zombies([replace(late, accepted=False)], runs)
+    assert not judge.zombies([replace(late, tried=11.5)], runs)
+    assert not judge.zombies([replace(late, fence=2)], runs)
+
+
+def test_fences_grow() -> None:
+    """A run whose fence is that of an earlier one, or lower, is found."""
+    stale = replace(RUN, began=12.0, ended=13.0)
+    assert judge.stale_fences([RUN, stale]) == [stale]
+    assert not judge.stale_fences([RUN, replace(stale, fence=2)])
+
+
+def test_all_is_healed_when_the_last_of_what_was_owed_began() -> None:
+    """Adds, changes, and what was cut off; and when adds are acknowledged again."""
+    add = Add("one", asked=9.0, answered=9.1)
+    again = Add("two", asked=9.6, answered=10.5)
+    change = Change("ns/map", 7, gone=False, asked=9.0, answered=9.1)
+    cut_off = replace(RUN, key="three", began=9.0, ended=9.5, kept=False)
+    resumed = replace(RUN, key="three", began=14.0, fence=2)
+    assert judge.healing([add], [], [RUN], 9.5) == pytest.approx(0.5)
+    assert judge.healing([add, again], [], [RUN], 9.5) == pytest.approx(1.0)
+    assert judge.healing([], [change], [replace(SEEN, began=12.0)], 9.5) == pytest.approx(2.5)
+    assert judge.healing([], [], [cut_off, resumed], 9.5) == pytest.approx(4.5)
+    assert judge.healing([add], [], [replace(RUN, began=9.3)], 9.5) == 0.0
+    late = Add("late", asked=10.0, answered=10.1)
+    assert judge.healing([late], [], [replace(RUN, key="late", began=15.5)], 9.5) == pytest.approx(6.0)
+    assert judge.healing([late], [], [replace(RUN, key="late", began=10.3)], 9.5) == pytest.approx(0.6)
+
+
+def test_every_fault_says_what_is_done_and_required() -> None:
+    """By the name that it has in the catalogue, on a server of those on which it is possible."""
+    for fault in faults():
+        assert fault.what, fault.name
+        assert fault.required, fault.name
+        assert fault.server in fault.servers, fault.name
