@@ -34,11 +34,23 @@ def _hash_a_password(context: click.Context, parameter: click.Parameter, asked: 
     context.exit()
 
 
+class _Role(click.Choice[str]):
+    """A role of the dashboard; it takes those of 0.1.0, too, until 0.3."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from distq.dashboard.users import OLD_ROLES
+
+        current = OLD_ROLES.get(value, value)
+        if current != value:
+            click.echo(f'the role "{value}" is "{current}" now.', err=True)
+        return super().convert(current, param, ctx)
+
+
 _CHOICES = [
     click.option("--bind", default="127.0.0.1:9181", show_default=True, metavar="ADDRESS[:PORT]"),
     click.option("--actions", is_flag=True, help="Without a login: let everybody here repair, too."),
     click.option("--read-only", is_flag=True, help="Let nobody repair, whatever their role."),
-    click.option("--users", type=_FILE, help="Who may log in: lines of name:role:hash; see or repair."),
+    click.option("--users", type=_FILE, help="Who may log in: lines of name:role:hash; viewer or operator."),
     click.option(
         "--hash-password",
         is_flag=True,
@@ -55,7 +67,7 @@ _CHOICES = [
         metavar="NETWORK",
         help="The addresses of proxies, such as 10.0.0.0/8; several times for more.",
     ),
-    click.option("--role", type=click.Choice(["see", "repair"]), help="Of whom --users does not know."),
+    click.option("--role", type=_Role(["viewer", "operator"]), help="Of whom --users does not know."),
     click.option(
         "--allowed-host",
         multiple=True,

@@ -104,7 +104,7 @@ class AccessPolicy:
 
     def anybody(self) -> Person:
         """Return who uses a dashboard without a login."""
-        return Person("", "repair" if self.actions else "see")
+        return Person("", "operator" if self.actions else "viewer")
 
     def named_by_proxy(self, name: str) -> Person | None:
         """Return whom a trusted proxy named; None for a name that nobody may have, or who has no role.
@@ -118,7 +118,7 @@ class AccessPolicy:
 
     def may_repair(self, person: Person) -> bool:
         """Return whether somebody may change anything."""
-        return person.role == "repair" and not self.read_only
+        return person.role == "operator" and not self.read_only
 
     def why_no_repairs(self) -> str:
         """Say why somebody may not repair, and what would let them."""
@@ -126,4 +126,4 @@ class AccessPolicy:
             return "actions are off: this dashboard is read-only. Start it without --read-only."
         if not self.has_login:
             return "actions are off: this dashboard only shows. Start it with --actions, or with --users."
-        return "you may look, and not repair. Ask for the role repair."
+        return "you may look, and not repair. Ask for the role operator."

@@ -8,6 +8,7 @@ import hashlib
 import logging
 import re
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
@@ -16,10 +17,12 @@ from werkzeug.security import check_password_hash, generate_password_hash
 
 from distq.errors import ConfigError
 
-Role = Literal["see", "repair"]
-"""What somebody may do with the dashboard; who may repair may see, too."""
+Role = Literal["viewer", "operator"]
+"""What somebody may do with the dashboard: look, or look and repair."""
 
 ROLES: tuple[Role, ...] = get_args(Role)
+OLD_ROLES: Mapping[str, Role] = {"see": "viewer", "repair": "operator"}
+"""The names of 0.1.0, which are taken until 0.3."""
 LONGEST_PASSWORD = 1024
 
 logger = logging.getLogger("distq.dashboard")
@@ -140,19 +143,24 @@ def _read(path: Path) -> dict[str, UserLine]:
 def parse_users(text: str, path: Path) -> dict[str, UserLine]:
     """Return the people of a users file by their names. Raises ConfigError with the number of a bad line."""
     entries: dict[str, UserLine] = {}
+    old_roles = set[str]()
     for number, line in enumerate(map(str.strip, text.splitlines()), 1):
         if not line or line.startswith("#"):
             continue
         name, _, rest = line.partition(":")
         role, _, password_hash = rest.partition(":")
-        if not is_name(name) or role not in ROLES or not _is_hash(password_hash):
+        current = OLD_ROLES.get(role, role)
+        if not is_name(name) or current not in ROLES or not _is_hash(password_hash):
             raise ConfigError(
-                f"bad line {number} in users file {path}: not name:role:hash with a role of see or repair. "
-                "Make the hash by: distq dashboard --hash-password"
+                f"bad line {number} in users file {path}: not name:role:hash with a role of viewer or "
+                "operator. Make the hash by: distq dashboard --hash-password"
             )
         if name in entries:
             raise ConfigError(f'bad line {number} in users file {path}: "{name}" stands above, too.')
-        entries[name] = UserLine(Person(name, role), password_hash)
+        entries[name] = UserLine(Person(name, current), password_hash)
+        old_roles |= {role} & OLD_ROLES.keys()
+    for role in sorted(old_roles):
+        logger.warning('users file %s: the role "%s" is "%s" now. Rename it.', path, role, OLD_ROLES[role])
     return entries
 
 

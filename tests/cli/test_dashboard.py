@@ -42,7 +42,7 @@ def test_the_dashboard_serves_until_it_is_stopped(distq: CommandLine) -> None:
         (["--actions", "--read-only"], "cannot allow actions"),
         (["--users", "none"], "cannot read users file none"),
         (["--secret", "none"], "cannot read secret none"),
-        (["--trusted-header", "X-User", "--role", "see"], "Give the trusted proxies"),
+        (["--trusted-header", "X-User", "--role", "viewer"], "Give the trusted proxies"),
         (["--trusted-proxy", "10.0.0.1/8"], "bad trusted proxy"),
         (["--url-prefix", "/../etc"], "bad URL prefix"),
         (["--allowed-host", "a b"], "bad host"),
@@ -55,9 +55,18 @@ def test_what_would_let_in_anybody_is_refused(distq: CommandLine, arguments: lis
     assert why in done.stderr
 
 
+def test_a_role_has_its_old_name_for_a_while(distq: CommandLine) -> None:
+    """``--role repair`` of 0.1.0 is taken, and the new name is printed."""
+    for old, new in {"see": "viewer", "repair": "operator"}.items():
+        done = distq("dashboard", "--trusted-header", "X-User", "--role", old)
+        assert "Give the trusted proxies" in done.stderr
+        assert f'the role "{old}" is "{new}" now.' in done.stderr
+    assert distq("dashboard", "--role", "admin").returncode == 2
+
+
 def test_with_a_login_any_address_is_bound(distq: CommandLine, tmp_path: Path) -> None:
     """Who may repair is in the file, and who signs its logins in another; neither is shown."""
-    users = file_of(tmp_path, f"ada:repair:{NOBODYS}")
+    users = file_of(tmp_path, f"ada:operator:{NOBODYS}")
     (tmp_path / "secret").write_text("sixteen bytes or more\n")
     choices = ["--users", str(users), "--secret", str(tmp_path / "secret"), "--allowed-host", "Distq.Example"]
     process = distq.start("dashboard", "--bind", "0.0.0.0:0", *choices)

@@ -21,7 +21,7 @@ PROXY: dict[str, Any] = {
 @pytest.fixture
 def users(tmp_path: Path) -> Users:
     """Give a file with one who may repair, and one whom a proxy names."""
-    return Users(file_of(tmp_path, f"ada:repair:{NOBODYS}", "bob:see"))
+    return Users(file_of(tmp_path, f"ada:operator:{NOBODYS}", "bob:viewer"))
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "10.1.2.3", "example.com"])  # noqa: S104 - refused
@@ -35,18 +35,18 @@ def test_without_a_login_only_loopback_is_bound(host: str, users: Users) -> None
             policy.require_bindable(host)
         policy.require_bindable("127.0.0.1")
     AccessPolicy(users=users).require_bindable(host)
-    AccessPolicy(**PROXY, header_role="see").require_bindable(host)
+    AccessPolicy(**PROXY, header_role="viewer").require_bindable(host)
 
 
 @pytest.mark.parametrize(
     ("choices", "why"),
     [
         ({"actions": True, "read_only": True}, "read-only"),
-        ({"actions": True, **PROXY, "header_role": "see"}, "with a login, whose users have roles"),
-        ({"trusted_header": "X-Forwarded-User", "header_role": "see"}, "anybody could send it"),
+        ({"actions": True, **PROXY, "header_role": "viewer"}, "with a login, whose users have roles"),
+        ({"trusted_header": "X-Forwarded-User", "header_role": "viewer"}, "anybody could send it"),
         ({**PROXY}, "nobody has a role"),
-        ({"header_role": "repair"}, "a role for nobody"),
-        ({**PROXY, "trusted_header": "X User", "header_role": "see"}, "bad header"),
+        ({"header_role": "operator"}, "a role for nobody"),
+        ({**PROXY, "trusted_header": "X User", "header_role": "viewer"}, "bad header"),
         ({"url_prefix": "/a/../b"}, "bad URL prefix"),
         ({"url_prefix": "distq"}, "bad URL prefix"),
         ({"url_prefix": "//evil.example"}, "bad URL prefix"),
@@ -65,7 +65,7 @@ def test_what_does_not_go_together_is_refused(choices: dict[str, Any], why: str)
 
 def test_users_without_passwords_need_a_proxy(tmp_path: Path) -> None:
     """Where nobody has a hash nobody could log in, unless a proxy says who it is."""
-    nobody = Users(file_of(tmp_path, "bob:see"))
+    nobody = Users(file_of(tmp_path, "bob:viewer"))
     with pytest.raises(ConfigError, match="nobody could log in"):
         AccessPolicy(users=nobody)
     assert not AccessPolicy(users=nobody, **PROXY).asks_for_passwords
@@ -75,18 +75,18 @@ def test_roles_are_the_files_then_the_given_one(users: Users) -> None:
     """A proxy's name has its line's role, else the role for all, else none; odd names nobody has."""
     strict, open_to_all = (
         AccessPolicy(users=users, **PROXY),
-        AccessPolicy(users=users, **PROXY, header_role="see"),
+        AccessPolicy(users=users, **PROXY, header_role="viewer"),
     )
-    assert strict.named_by_proxy("ada") == Person("ada", "repair")
+    assert strict.named_by_proxy("ada") == Person("ada", "operator")
     assert strict.named_by_proxy("eve") is None
-    assert open_to_all.named_by_proxy("eve") == Person("eve", "see")
-    for name in ("", "eve, ada", "ada:repair", "a\nb", "x" * 65):
+    assert open_to_all.named_by_proxy("eve") == Person("eve", "viewer")
+    for name in ("", "eve, ada", "ada:operator", "a\nb", "x" * 65):
         assert open_to_all.named_by_proxy(name) is None, name
 
 
 def test_read_only_is_stronger_than_a_role(users: Users) -> None:
     """With it nobody repairs; without it who may repair does, and who may see does not."""
-    ada, eve = Person("ada", "repair"), Person("eve", "see")
+    ada, eve = Person("ada", "operator"), Person("eve", "viewer")
     assert [AccessPolicy(users=users).may_repair(each) for each in (ada, eve)] == [True, False]
     assert not AccessPolicy(users=users, read_only=True).may_repair(ada)
     assert AccessPolicy(actions=True).may_repair(AccessPolicy(actions=True).anybody())

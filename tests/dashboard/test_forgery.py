@@ -34,7 +34,7 @@ CHANGEABLE = [
 @pytest.fixture
 def app(connection: Connection, every_state: Queue, tmp_path: Path) -> Flask:
     """Make a dashboard of a queue with an item in each state, where ada may repair and bob may see."""
-    users = Users(file_of(tmp_path, f"ada:repair:{HASH}", f"bob:see:{HASH}"))
+    users = Users(file_of(tmp_path, f"ada:operator:{HASH}", f"bob:viewer:{HASH}"))
     return create_app(Inspector(connection), AccessPolicy(users=users))
 
 
@@ -128,7 +128,7 @@ def test_no_link_or_image_acts(victim: Visitor, unpaused: Unpaused, method: str,
 def test_who_may_see_may_not_repair(
     app: Flask, connection: Connection, action: str, every_state: Queue
 ) -> None:
-    """Each action of who has the role see is refused, and nothing changes."""
+    """Each action of who has the role viewer is refused, and nothing changes."""
     bob = Visitor(app)
     bob.log_in("bob")
     before = connection.pipeline(CHANGEABLE)
@@ -157,8 +157,8 @@ def test_without_actions_nobody_repairs_on_loopback(
 def test_a_read_only_dashboard_refuses_whoever_asks(
     connection: Connection, every_state: Queue, tmp_path: Path, unpaused: Unpaused
 ) -> None:
-    """With --read-only the role repair is a role see."""
-    users = Users(file_of(tmp_path, f"ada:repair:{HASH}"))
+    """With --read-only the role operator is a role viewer."""
+    users = Users(file_of(tmp_path, f"ada:operator:{HASH}"))
     visitor = Visitor(create_app(Inspector(connection), AccessPolicy(users=users, read_only=True)))
     visitor.log_in("ada")
     for answer in (visitor.post(PAUSE), visitor.post_as_given(PAUSE)):

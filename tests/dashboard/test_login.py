@@ -39,7 +39,7 @@ IN, OUT = 200, 302
 @pytest.fixture
 def users(tmp_path: Path) -> Path:
     """Write a users file with one who may repair and one who may see."""
-    return file_of(tmp_path, f"ada:repair:{HASH}", f"bob:see:{HASH}")
+    return file_of(tmp_path, f"ada:operator:{HASH}", f"bob:viewer:{HASH}")
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +145,7 @@ def test_a_login_leads_back_and_lasts(app: Flask) -> None:
         ("ada", ""),
         ("eve", PASSWORD),
         ("", PASSWORD),
-        ("ada:repair", PASSWORD),
+        ("ada:operator", PASSWORD),
         ("x" * 999, "y"),
     ],
 )
@@ -237,9 +237,9 @@ def test_a_browser_is_known_by_nobody_who_may_log_in_no_more(app: Flask, users: 
     while flood.log_in("bob", "wrong").status_code == 403:
         pass
     assert known.log_in("bob", "wrong").status_code == 403
-    file_of(users.parent, f"ada:repair:{HASH}")
+    file_of(users.parent, f"ada:operator:{HASH}")
     assert known.log_in("bob").status_code == 429
-    file_of(users.parent, f"ada:repair:{HASH}", f"bob:see:{HASH}")
+    file_of(users.parent, f"ada:operator:{HASH}", f"bob:viewer:{HASH}")
     assert known.log_in("bob").status_code == 303
 
 
@@ -340,10 +340,10 @@ def test_a_session_ends_with_its_line(app: Flask, users: Path) -> None:
     visitor = Visitor(app)
     visitor.log_in("ada")
     assert visitor.get("/").status_code == IN
-    users.write_text(f"ada:see:{HASH}\nbob:see:{HASH}\n")
+    users.write_text(f"ada:viewer:{HASH}\nbob:viewer:{HASH}\n")
     assert visitor.get("/").status_code == OUT
     visitor.log_in("ada")
-    users.write_text(f"ada:see:{hash_password('another')}\n")
+    users.write_text(f"ada:viewer:{hash_password('another')}\n")
     assert visitor.get("/").status_code == OUT
 
 

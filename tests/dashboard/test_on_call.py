@@ -36,7 +36,7 @@ def window(tmp_path: Path) -> Iterator[Browser]:
 @pytest.fixture
 def guarded(redis_server: EmbeddedValkey, tmp_path: Path) -> Iterator[str]:
     """Give the URL of a dashboard with a login, below a prefix."""
-    users = file_of(tmp_path, f"ada:repair:{HASH}", f"bob:see:{HASH}")
+    users = file_of(tmp_path, f"ada:operator:{HASH}", f"bob:viewer:{HASH}")
     with dashboard(redis_server, "--users", str(users), "--url-prefix", "/distq") as url:
         yield url
 

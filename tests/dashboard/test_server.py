@@ -100,7 +100,7 @@ def test_a_large_form_of_a_stranger_is_refused_in_chunks_too(
     connection: Connection, redis_server: EmbeddedValkey, tmp_path: Path
 ) -> None:
     """Without a length it is counted while it comes, and not parsed."""
-    users = file_of(tmp_path, f"ada:repair:{NOBODYS}")
+    users = file_of(tmp_path, f"ada:operator:{NOBODYS}")
     with (
         dashboard(redis_server, "--users", str(users)) as url,
         closing(http.client.HTTPConnection(urlsplit(url).netloc, timeout=30)) as client,
@@ -123,7 +123,7 @@ def get(url: str, path: str) -> Any:
 def test_a_proxy_speaks_over_a_socket(queue: Queue, redis_server: EmbeddedValkey) -> None:
     """Of a trusted peer name, address and TLS are taken; odd spellings and doubled headers name nobody."""
     queue.add("a")
-    choices = ["--trusted-header", "X-Forwarded-User", "--trusted-proxy", "127.0.0.1", "--role", "repair"]
+    choices = ["--trusted-header", "X-Forwarded-User", "--trusted-proxy", "127.0.0.1", "--role", "operator"]
     with dashboard(redis_server, *choices, "--allowed-host", "distq.example") as url:
         fine = {"X-Forwarded-User": "ada", "X-Forwarded-Proto": "https", "Host": "distq.example"}
         page = fetch(url, "/queues/foos", fine)
@@ -146,7 +146,7 @@ def test_nobody_speaks_for_others_over_a_socket(
     connection: Connection, redis_server: EmbeddedValkey, tmp_path: Path
 ) -> None:
     """Without a trusted proxy its headers change nothing: no name, no address, no TLS."""
-    users = file_of(tmp_path, f"ada:repair:{NOBODYS}")
+    users = file_of(tmp_path, f"ada:operator:{NOBODYS}")
     with dashboard(redis_server, "--users", str(users)) as url:
         headers = {"X-Forwarded-User": "ada", "X-Forwarded-Proto": "https", "X-Forwarded-For": "10.0.0.1"}
         assert fetch(url, "/", headers).status == 302

@@ -25,9 +25,11 @@ def test_who_knows_the_password_is_let_in(tmp_path: Path) -> None:
     """Name and password are somebody with a role; all else is nobody."""
     hashed = hash_password("correct horse")
     users = Users(
-        file_of(tmp_path, "# people", "", f"ada:repair:{hashed}", f"bob:see:{NOBODYS}", "proxied:repair")
+        file_of(
+            tmp_path, "# people", "", f"ada:operator:{hashed}", f"bob:viewer:{NOBODYS}", "proxied:operator"
+        )
     )
-    assert users.check("ada", "correct horse") == Person("ada", "repair")
+    assert users.check("ada", "correct horse") == Person("ada", "operator")
     for name, password in (
         ("ada", "wrong"),
         ("ada", ""),
@@ -38,8 +40,18 @@ def test_who_knows_the_password_is_let_in(tmp_path: Path) -> None:
         ("", ""),
     ):
         assert users.check(name, password) is None, name
-    assert users.person("proxied") == Person("proxied", "repair")
+    assert users.person("proxied") == Person("proxied", "operator")
     assert users.person("nobody") is None
+
+
+def test_the_names_that_roles_had_are_taken(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A file of 0.1.0 lets the same people in, with a warning for each old name."""
+    users = Users(file_of(tmp_path, f"ada:repair:{NOBODYS}", f"bob:see:{NOBODYS}", f"eve:see:{NOBODYS}"))
+    assert users.person("ada") == Person("ada", "operator")
+    assert users.person("bob") == Person("bob", "viewer")
+    warnings = [record.getMessage() for record in caplog.records]
+    assert len(warnings) == 2
+    assert warnings[0].endswith('the role "repair" is "operator" now. Rename it.')
 
 
 def test_hashes_are_salted_and_slow() -> None:
@@ -58,9 +70,9 @@ def test_an_unknown_name_costs_as_much_as_a_wrong_password(
 ) -> None:
     """Every try hashes once by each cost of the file, in one order, so that its time tells of no name."""
     costs = {"ada": "scrypt:32768:8:1", "bob": "scrypt:131072:8:3", "eve": "scrypt:32768:8:2"}
-    lines = [f"{name}:see:{NOBODYS.replace('scrypt:32768:8:1', cost)}" for name, cost in costs.items()]
+    lines = [f"{name}:viewer:{NOBODYS.replace('scrypt:32768:8:1', cost)}" for name, cost in costs.items()]
     users = Users(
-        file_of(tmp_path, *lines, "twin:see:" + NOBODYS.replace("saltsalt", "other999"), "proxied:see")
+        file_of(tmp_path, *lines, "twin:viewer:" + NOBODYS.replace("saltsalt", "other999"), "proxied:viewer")
     )
     checked: list[str] = []
 
@@ -82,10 +94,10 @@ def test_the_hash_of_somebody_else_lets_nobody_in(tmp_path: Path) -> None:
     """What is hashed for its time alone opens nothing: a password counts for its own name only."""
     hashed = hash_password("correct horse")
     dear = hash_password("another").replace("scrypt:32768:8:1", "scrypt:65536:8:1")
-    users = Users(file_of(tmp_path, f"ada:repair:{hashed}", f"bob:see:{dear}", "proxied:see"))
+    users = Users(file_of(tmp_path, f"ada:operator:{hashed}", f"bob:viewer:{dear}", "proxied:viewer"))
     for name in ("bob", "proxied", "nobody"):
         assert users.check(name, "correct horse") is None
-    assert users.check("ada", "correct horse") == Person("ada", "repair")
+    assert users.check("ada", "correct horse") == Person("ada", "operator")
 
 
 @pytest.mark.parametrize(
@@ -94,22 +106,22 @@ def test_the_hash_of_somebody_else_lets_nobody_in(tmp_path: Path) -> None:
         "ada",
         "ada:",
         "ada:admin:" + NOBODYS,
-        "ada:see:secret",
-        "ada:see:pbkdf2:sha256:1$salt$00",
-        "ada:see:" + NOBODYS[:-1],
-        "ada:see:" + NOBODYS.replace("32768", "2"),
-        "ada:see:" + NOBODYS.replace("32768", "99999"),
-        ":see:" + NOBODYS,
-        "a da,b:see:" + NOBODYS,
-        "x" * 65 + ":see:" + NOBODYS,
-        "ada\x07:see:" + NOBODYS,
-        "a\u202eda:see:" + NOBODYS,
+        "ada:viewer:secret",
+        "ada:viewer:pbkdf2:sha256:1$salt$00",
+        "ada:viewer:" + NOBODYS[:-1],
+        "ada:viewer:" + NOBODYS.replace("32768", "2"),
+        "ada:viewer:" + NOBODYS.replace("32768", "99999"),
+        ":viewer:" + NOBODYS,
+        "a da,b:viewer:" + NOBODYS,
+        "x" * 65 + ":viewer:" + NOBODYS,
+        "ada\x07:viewer:" + NOBODYS,
+        "a\u202eda:viewer:" + NOBODYS,
     ],
 )
 def test_a_line_that_means_nothing_is_named(tmp_path: Path, line: str) -> None:
     """A bad line is refused by its number, and not quoted: it may hold a password."""
     with pytest.raises(ConfigError, match=r"bad line 2 in users file .* --hash-password") as refused:
-        Users(file_of(tmp_path, f"fine:see:{NOBODYS}", line))
+        Users(file_of(tmp_path, f"fine:viewer:{NOBODYS}", line))
     assert "secret" not in str(refused.value)
 
 
@@ -123,26 +135,26 @@ def test_a_file_that_says_nothing_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no users in users file"):
         Users(file_of(tmp_path, "# nobody yet"))
     with pytest.raises(ConfigError, match='"ada" stands above'):
-        Users(file_of(tmp_path, f"ada:see:{NOBODYS}", f"ada:repair:{NOBODYS}"))
+        Users(file_of(tmp_path, f"ada:viewer:{NOBODYS}", f"ada:operator:{NOBODYS}"))
 
 
 def test_the_file_is_read_again_when_it_changes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Who is taken out is out at once; a file that cannot be read changes nothing, and is logged."""
-    path = file_of(tmp_path, f"ada:repair:{NOBODYS}", f"bob:see:{NOBODYS}")
+    path = file_of(tmp_path, f"ada:operator:{NOBODYS}", f"bob:viewer:{NOBODYS}")
     users = Users(path)
     before = users.mark("ada")
     replaced = tmp_path / "new"
-    replaced.write_text(f"ada:see:{NOBODYS}\n")
+    replaced.write_text(f"ada:viewer:{NOBODYS}\n")
     replaced.rename(path)  # as a mounted Secret changes
     assert users.person("bob") is None
-    assert users.person("ada") == Person("ada", "see")
+    assert users.person("ada") == Person("ada", "viewer")
     assert users.mark("ada") != before, "a session of the former role has ended"
     assert users.mark("bob") == ""
     with caplog.at_level(logging.ERROR, logger="distq.dashboard"):
         path.write_text("nonsense of some length")
-        assert users.person("ada") == Person("ada", "see")
+        assert users.person("ada") == Person("ada", "viewer")
         path.unlink()
-        assert users.person("ada") == Person("ada", "see")
+        assert users.person("ada") == Person("ada", "viewer")
     assert len(caplog.records) == 2
     path.write_text("# all are gone\n")
     assert users.person("ada") is None, "the last one who is taken out is out, too"

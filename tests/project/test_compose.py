@@ -60,7 +60,7 @@ def test_the_dashboard_has_a_network_and_a_login_of_its_own() -> None:
     (mount,) = SERVICES["dashboard"]["volumes"]
     assert mount == f"${{DISTQ_DASHBOARD_USERS:-./deploy/compose-users}}:{choices['users']}:ro"
     users = Users(ROOT / "deploy" / "compose-users")
-    assert users.check("demo", "demo") == Person("demo", "repair")
+    assert users.check("demo", "demo") == Person("demo", "operator")
     AccessPolicy(users=users).require_bindable(choices["bind"].rpartition(":")[0])
 
 

@@ -66,7 +66,7 @@ def dashboard(installation: Installation) -> Manifest:
 
 def dashboard_secret_command(installation: Installation) -> str:
     """Return the command that makes the Secret of the dashboard's login."""
-    users = 'users="ada:repair:$(distq dashboard --hash-password)"'
+    users = 'users="ada:operator:$(distq dashboard --hash-password)"'
     place = f"--namespace {installation.namespace} {installation.of('dashboard')}"
     signed = 'secret="$(openssl rand -hex 32)"'
     return f"kubectl create secret generic {place} --from-literal={users} --from-literal={signed}"
