@@ -34,9 +34,9 @@ GRACE_PERIOD = 10.0
 _FLUSH_TIME = 10.0
 """Seconds that events get to be sent, where a test then looks for them."""
 
-_LOOK_EVERY = 0.1
+_LOOK_EVERY = 0.05
 _SERVED_WITHIN = 30.0
-_BOOKMARK_PERIOD = 0.25
+_BOOKMARK_PERIOD = 0.1
 """Seconds between bookmarks, which show each run that its watches missed nothing since the one before."""
 _QUIET_LOOKS = 3
 """An event may be on its way between two looks; so many in a row must find nothing."""

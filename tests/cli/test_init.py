@@ -57,6 +57,7 @@ def commands_of(project: Path) -> list[str]:
     return re.findall(r"^```sh\n(.*?)^```$", (project / "README.md").read_text(), re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.slow
 @pytest.mark.first_contact(20)
 def test_its_tests_pass_and_its_checks_find_nothing(project: Path) -> None:
     """pytest, ruff and mypy, as its README says."""

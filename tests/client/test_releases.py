@@ -32,6 +32,7 @@ def oldest() -> str:
     return ".".join([*found[1].split("."), "0", "0"][:3])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("release", [f"=={oldest()}", ""], ids=["oldest", "newest"])
 def test_clusters_are_found_on_the_oldest_and_the_newest_release(release: str, tmp_path: Path) -> None:
     """What other tests check of kubeconfigs and credentials holds there, too."""

@@ -105,6 +105,7 @@ def test_an_address_in_use_is_said(serve: Serve) -> None:
         serve(taken)
 
 
+@pytest.mark.slow
 def test_slow_clients_do_not_keep_the_kubelet_waiting(serve: Serve) -> None:
     """Who has asked for longest without coming to an end makes room; threads are not without end either."""
     endpoints = serve()

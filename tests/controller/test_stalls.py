@@ -77,6 +77,7 @@ def settings() -> Settings:
     )
 
 
+@pytest.mark.slow
 def test_a_dispatcher_that_a_provider_holds_ends_the_process(let_go: threading.Event) -> None:
     """What it had claimed is left to others instead of being kept alive for ever."""
     queue = MemoryQueue("foos")
@@ -139,6 +140,7 @@ def test_a_stream_that_a_function_holds_gives_the_lease_away(
 
 
 @one_server
+@pytest.mark.slow
 def test_a_stream_that_a_provider_holds_gives_the_lease_away(
     connection: Connection, emulated: EmulatedServer, let_go: threading.Event
 ) -> None:

@@ -39,6 +39,7 @@ def oldest() -> str:
     return found[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("release", [f"=={oldest()}", ""], ids=["oldest", "newest"])
 def test_all_urls_answer_on_the_oldest_and_the_newest_release(release: str, tmp_path: Path) -> None:
     """It starts; what shows asks Redis, which is away here, and what acts is refused."""

@@ -30,6 +30,7 @@ def rights_of(example: str) -> list[str]:
     return words[words.index("--writes") :]
 
 
+@pytest.mark.slow
 def test_cluster_secrets_outlive_a_worker_and_a_leader(sandbox: Sandbox, tmp_path: Path) -> None:
     """A worker dies between two copies and a leader before two events: all copies come, change and go."""
     client, name = sandbox.client, f"fleet-{uuid4().hex[:8]}"
@@ -77,6 +78,7 @@ def test_cluster_secrets_outlive_a_worker_and_a_leader(sandbox: Sandbox, tmp_pat
         assert fleet.refusals() == []
 
 
+@pytest.mark.slow
 def test_a_reload_outlives_a_worker_and_a_leader(sandbox: Sandbox, tmp_path: Path) -> None:
     """A worker dies between two rollouts, a leader before a change: each workload rolls out once a change."""
     client, namespace = sandbox.client, f"fleet-{uuid4().hex[:8]}"

@@ -78,6 +78,7 @@ def answers(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
+@pytest.mark.slow
 def test_a_cluster_node_without_slots_is_refused(start_server: StartServer) -> None:  # noqa: F811
     """One that has all of them is as good as any; one that has some sends away."""
     node = start_server("--cluster-enabled", "yes", port=low_port())

@@ -56,9 +56,8 @@ def _of_other_servers(items: list[pytest.Item]) -> list[pytest.Item]:
     """
     runs: dict[str, dict[str, pytest.Item]] = defaultdict(dict)
     for item in items:
-        parameters = getattr(item, "callspec", None)
-        kind = parameters.params.get("redis_server") if parameters else None
-        if kind not in KINDS or item.get_closest_marker("conformance"):
+        kind = _kind_of(item)
+        if kind is None or item.get_closest_marker("conformance"):
             continue
         if not (IN_CI and item.nodeid.startswith(_ON_EVERY_SERVER)):
             runs[item.nodeid.replace(kind, "")][kind] = item
@@ -68,6 +67,13 @@ def _of_other_servers(items: list[pytest.Item]) -> list[pytest.Item]:
         for kind, item in by_kind.items()
         if kind != _kind_for(name, by_kind)
     ]
+
+
+def _kind_of(item: pytest.Item) -> str | None:
+    """Return the kind of Redis that a test runs on: of a server, or of all those of a topology."""
+    parameters = getattr(item, "callspec", None)
+    values = parameters.params.values() if parameters else ()
+    return next((value for value in values if isinstance(value, str) and value in KINDS), None)
 
 
 def _kind_for(name: str, kinds: Iterable[str]) -> str:
@@ -92,8 +98,8 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Use a process more than there are processors, since most of a test is waiting for others."""
-    return 0 if _names_files(config) else len(os.sched_getaffinity(0)) + 1
+    """Use two processes more than there are processors, since most of a test is waiting for others."""
+    return 0 if _names_files(config) else len(os.sched_getaffinity(0)) + 2
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

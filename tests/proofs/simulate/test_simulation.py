@@ -67,6 +67,7 @@ def test_each_control_has_a_kept_schedule() -> None:
     assert {one.control for one in kept.load()} >= {control.name for control in CONTROLS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("control", CONTROLS, ids=lambda control: control.name)
 def test_a_planted_mistake_is_found(control: Control) -> None:
     """The schedules are hostile enough, and somebody looks."""
