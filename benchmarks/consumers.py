@@ -21,6 +21,7 @@ from benchmarks.subjects import MAX_CLOCK_STEP, Floor
 from distq.redisio.connection import Connection
 from distq.redisio.keys import LAYOUT
 from distq.redisio.queue_store import QueueStore
+from distq.workqueue.cancellation import ClaimPeriod
 from distq.workqueue.engine import TurnSettings
 from distq.workqueue.interface import Request, Settlement, Success
 from distq.workqueue.queue import Queue
@@ -166,7 +167,7 @@ class Crowd:
                 settlements=encoded.settlements,
                 **self._settings.inputs(),
             )
-            answer = decode(reply, encoded)
+            answer = decode(reply, encoded, ClaimPeriod())
             consumer.held = answer.requests
             if not answer.requests:
                 break

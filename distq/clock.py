@@ -4,6 +4,7 @@ Local time only measures waiting and silence. What is stored in a queue is
 stamped by the Redis server's clock.
 """
 
+import functools
 import threading
 import time
 from typing import Protocol, runtime_checkable
@@ -33,9 +34,8 @@ class SystemClock:
         """Return the wall clock, seconds since the epoch."""
         return time.time()
 
-    def monotonic(self) -> float:
-        """Return seconds that never go back."""
-        return time.clock_gettime(_COUNTS_SUSPEND)
+    monotonic = staticmethod(functools.partial(time.clock_gettime, _COUNTS_SUSPEND))
+    """Return seconds that never go back; read twice for each item, so no function of Python's."""
 
     def wait(self, event: threading.Event, timeout: float) -> bool:
         """Wait until the event is set or ``timeout`` seconds went by."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import redis
+from hiredis import pack_command
 from redis.connection import AbstractConnection
 
 from distq.redisio import wrong_type
@@ -21,10 +22,8 @@ def converse(
     ``asking`` is for a node that is about to get their slot.
     """
     prefixed = [part for command in commands for part in (("ASKING",), command)] if asking else commands
-    # where a signal's handler raises while hiredis packs a number, as on Ctrl-C, the process crashes
-    texts = [[repr(part) if type(part) in _NUMBERS else part for part in command] for command in prefixed]
     try:
-        packed = connection.pack_commands(texts)
+        packed = list(map(_packed, prefixed))
     except UnicodeEncodeError as error:  # half of a surrogate pair, as an argument that is no UTF-8 becomes
         raise redis.DataError(f"{error.object!r:.80} is no text that UTF-8 can hold") from None
     connection.send_packed_command(packed)
@@ -53,6 +52,14 @@ def converse(
         wrong_type.with_key(reply, command, ask) if isinstance(reply, redis.ResponseError) else reply
         for reply, command in zip(replies, commands, strict=True)
     ]
+
+
+def _packed(command: Sequence[_Word]) -> bytes:
+    """Return a command as it is sent: by hiredis itself, for redis-py looks at each word on its way there."""
+    # where a signal's handler raises while hiredis packs a number, as on Ctrl-C, the process crashes
+    words = tuple([repr(word) if type(word) in _NUMBERS else word for word in command])
+    packed: bytes = pack_command(words)  # type: ignore[arg-type]  # its stub knows tuples of one word alone
+    return packed
 
 
 def without_refusal(replies: list[Any]) -> list[Any]:

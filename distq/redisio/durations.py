@@ -7,6 +7,7 @@ all is ``-``. So a process says with a heartbeat how long items waited and were 
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from string import ascii_lowercase
 from typing import Self
@@ -33,12 +34,10 @@ class Durations:
         counts = {letter.decode(): int(count) for letter, count in _COUNT.findall(word)}
         return cls([counts.get(letter, 0) for letter in ascii_lowercase])
 
-    def note(self, seconds: Iterable[float]) -> None:
-        """Count some more, each of 0 seconds or more."""
-        counts = self._counts
-        for each in seconds:
-            place = int(each * 1000).bit_length()
-            counts[place if place < _LAST else _LAST] += 1
+    def note(self, milliseconds: Iterable[int]) -> None:
+        """Count some more; what is below 0, since a clock was set back, counts as 0."""
+        for each, times in Counter(milliseconds).items():  # a busy worker's are few
+            self._counts[min(max(0, each).bit_length(), _LAST)] += times
 
     def __add__(self, other: "Durations") -> "Durations":
         return Durations([ours + theirs for ours, theirs in zip(self._counts, other._counts, strict=True)])

@@ -29,6 +29,7 @@ election in Redis, ``prefix:ended_login:ID`` a STRING for each login to the dash
 """
 
 import re
+from collections.abc import Sequence
 
 from distq.config import Settings
 from distq.errors import InvalidKey, InvalidQueueName
@@ -114,6 +115,11 @@ def text_of(item: bytes) -> str:
     return item.decode(errors="surrogateescape")
 
 
+def texts_of(items: Sequence[bytes]) -> list[str]:
+    """Return ``text_of`` of each."""
+    return [item.decode(errors="surrogateescape") for item in items]
+
+
 def bytes_of(text: str) -> bytes:
     """Return the item that ``text_of`` made text."""
     return text.encode(errors="surrogateescape")
@@ -122,6 +128,15 @@ def bytes_of(text: str) -> bytes:
 def is_key(text: str, length: int) -> bool:
     """Return whether ``validate_key`` would accept what ``text_of`` made of so many bytes."""
     return 0 < length <= KEY_BYTES and not _NO_KEY.search(text)
+
+
+def are_keys(texts: Sequence[str], items: Sequence[bytes]) -> bool:
+    """Return whether ``is_key`` holds for all, by one look at all of them where it does."""
+    lengths = list(map(len, items))
+    if not 0 < min(lengths) <= max(lengths) <= KEY_BYTES:
+        return False
+    together = "".join(texts)
+    return together.isprintable() or not _NO_KEY.search(together)
 
 
 def shown(item: bytes) -> str:

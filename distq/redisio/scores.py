@@ -1,6 +1,8 @@
 """The numbers in a queue's sorted sets, as the scripts write them (``lua/include/order.lua``)."""
 
 import math
+from collections.abc import Iterable, Sequence
+from itertools import repeat
 
 from distq.errors import InvalidPriority
 
@@ -31,6 +33,15 @@ def decode_order(score: bytes | float) -> tuple[int, int]:
         return NO_SCORE
     mantissa, exponent = math.frexp(number)
     return 53 - exponent, int(mantissa * 2**53) - _ONE
+
+
+def decode_orders(scores: Sequence[bytes]) -> tuple[Iterable[int], list[float]]:
+    """Return the priorities of many such scores, and since when each item is pending, seconds."""
+    numbers = list(map(float, scores))  # Redis gives no other text for a score
+    if _ONE <= min(numbers) <= max(numbers) < 2 * _ONE:  # priority 0, as nearly always
+        return repeat(0), [(number - _ONE) / 1e6 for number in numbers]
+    decoded = list(map(decode_order, scores))
+    return [priority for priority, _ in decoded], [since / 1e6 for _, since in decoded]
 
 
 def decode_due(score: bytes | float) -> tuple[int, int]:

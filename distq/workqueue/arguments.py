@@ -3,6 +3,7 @@
 import math
 import sys
 from collections.abc import Sequence
+from typing import get_args
 
 from distq.errors import ConfigError
 from distq.redisio.limits import TURN_LIMIT
@@ -24,7 +25,7 @@ def require_timeout(timeout: float | None) -> None:
 
 def require_turn(settlements: Sequence[Settlement], want: int) -> None:
     """Raise ConfigError for what a turn cannot carry, ValueError for too much of it."""
-    for settlement in settlements:
+    for settlement in settlements if _has_odd(settlements) else ():
         if not isinstance(settlement, Settlement):
             raise ConfigError(f"bad settlement {settlement!r:.80}. Give a Settlement of a Request.")
         if not isinstance(settlement.request, Request):
@@ -37,6 +38,20 @@ def require_turn(settlements: Sequence[Settlement], want: int) -> None:
         raise ValueError(
             f"a turn of {len(settlements)} settlements and {want} claims: at most {TURN_LIMIT} each way"
         )
+
+
+def _has_odd(settlements: Sequence[Settlement]) -> bool:
+    """Return whether anything here is not what it is to be, by a look at types: a worker makes them all."""
+    if not {*map(type, settlements)} <= {Settlement}:
+        return True
+    requests, outcomes = (
+        {type(settlement.request) for settlement in settlements},
+        {type(settlement.outcome) for settlement in settlements},
+    )
+    return not (requests <= {Request} and outcomes <= _OUTCOMES)
+
+
+_OUTCOMES = set(get_args(Outcome))
 
 
 def _fits_a_float(number: float) -> bool:

@@ -1,12 +1,12 @@
-"""What a session holds: requests that were handed out, and what came for calls that ended before."""
+"""What a session holds: requests that were handed out, and claims that no caller has yet."""
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from distq.redisio.limits import TURN_LIMIT
 from distq.workqueue.engine import Entry, SetAside
-from distq.workqueue.interface import Disposition, Request, Settlement, Turn
-from distq.workqueue.turns import REFUSED, UNKNOWN, TurnReply
+from distq.workqueue.interface import REFUSED, Disposition, Request, Settlement, Turn
+from distq.workqueue.turns import UNKNOWN, TurnReply
 from distq.workqueue.worker import Worker
 
 _logger = logging.getLogger("distq.queue")
@@ -28,9 +28,11 @@ class ClaimLedger:
         self._on_drained = on_drained
         self.held: dict[str, Request] = {}
         self._spare: dict[str, Request] = {}
-        """Of those held: claims that no caller has, since a reply came after its call had ended."""
+        """Of those held: claims that no caller has. The next one that wants any gets them."""
+        self._answered: list[tuple[Sequence[Entry], Sequence[Disposition]]] = []
+        """What turns did with entries, until the calls fetch it that asked; most do at once."""
         self.results: dict[int, tuple[Entry | None, Disposition]] = {}
-        """What became of entries whose calls do not know it yet; late, where a call ended with an error."""
+        """The same by entry, of turns whose calls ended with an error: they may ask again."""
         self._cancelled: dict[str, int] = {}
         """Fences of what was cancelled here, and what the server may have still, by key."""
         self._promoted = self._revived = 0
@@ -39,96 +41,117 @@ class ClaimLedger:
 
     # A turn comes and goes
 
-    def sendable(self, entries: Iterable[Entry]) -> list[Entry]:
-        """Return what a turn may carry: the first entry of each claim that is held, and adds not done yet."""
-        sent, settled = list[Entry](), set[str]()
+    def sendable(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """Return what a turn may carry: the first entry of each claim that is held, and adds not done yet.
+
+        Where that is all, it is the same object.
+        """
+        held, sent, settled = self.held, list[Entry](), set[str]()
         for entry in entries:
             if isinstance(entry, Settlement):
-                key, held = entry.request.key, self.held.get(entry.request.key)
-                if held is None or held.fence != entry.request.fence or key in settled:
+                request = entry.request
+                key, claim = request.key, held.get(request.key)
+                if claim is None or claim.fence != request.fence or key in settled:
                     continue
                 settled.add(key)
-            elif _asked_by(entry) in self.results:
-                continue
+            elif self._answered or self.results:
+                self._sort_answers()
+                if _asked_by(entry) in self.results:
+                    continue
             sent.append(entry)
-        return sent
+        return entries if len(sent) == len(entries) else sent
 
     def record(self, entries: Sequence[Entry], reply: TurnReply, worker: Worker, *, asked: bool) -> None:
-        """Note what a turn did, which ``asked`` for claims or not; what it claimed is spare until handed out.
-
-        The same reply twice changes nothing more.
-        """
+        """Note what a turn did, which ``asked`` for claims or not; what it claimed is spare until taken."""
         was_draining = self.draining
-        both = zip(entries, reply.dispositions, strict=True)
-        settled = [(entry, disposition) for entry, disposition in both if isinstance(entry, Settlement)]
-        for settlement, _ in settled:
-            self.held.pop(settlement.request.key, None)
-        worker.count(settled, reply.fence)
-        self._keep(entries, reply.dispositions)
+        held = self.held
+        for entry in entries:
+            if isinstance(entry, Settlement):
+                held.pop(entry.request.key, None)
+        worker.count(entries, reply)
+        if entries:
+            self._answered.append((entries, reply.dispositions))
         took_suspect = reply.alone and bool(reply.requests)
-        self._holds_suspect = took_suspect or (self._holds_suspect and bool(self.held))
+        self._holds_suspect = took_suspect or (self._holds_suspect and bool(held))
         if asked:  # each such reply says anew whether this session empties itself for a suspect
             self._empties = reply.alone and not took_suspect
         claimed = {request.key: request for request in reply.requests}
-        worker.count_claims(request for key, request in claimed.items() if key not in self.held)
         self._spare.update(claimed)
-        self.held.update(claimed)
+        held.update(claimed)
         self._promoted += reply.promoted
         self._revived += reply.revived
         if was_draining and not self.draining:
             self._on_drained()
 
-    def _keep(self, entries: Sequence[Entry], dispositions: Sequence[Disposition]) -> None:
-        for entry, disposition in zip(entries, dispositions, strict=True):
-            if disposition.kind != "refused" and not isinstance(entry, SetAside):  # for which nobody comes
-                self.results[_asked_by(entry)] = entry, disposition
+    def doubt(self, entries: Sequence[Entry]) -> None:
+        """Note that nobody will ever know what became of these."""
+        self._answered.append((entries, [UNKNOWN] * len(entries)))
+
+    def take_results(self, entries: Sequence[Entry]) -> Sequence[Disposition]:
+        """Return what became of each entry, once; refused where nothing is known of it."""
+        if not entries:
+            return ()
+        if len(self._answered) == 1 and self._answered[0][0] is entries:
+            return self._answered.pop()[1]
+        self._sort_answers()
+        return [self.results.pop(_asked_by(entry), _NO_RESULT)[1] for entry in entries]
+
+    def all_results(self) -> dict[int, tuple[Entry | None, Disposition]]:
+        """Return what became of entries whose calls have not fetched it."""
+        self._sort_answers()
+        return self.results
+
+    def _sort_answers(self) -> None:
+        answered, self._answered = self._answered, []
+        for entries, dispositions in answered:
+            for entry, disposition in zip(entries, dispositions, strict=True):
+                if disposition.kind != "refused" and not isinstance(entry, SetAside):  # which no call sent
+                    self.results[_asked_by(entry)] = entry, disposition
         if len(self.results) > _RESULTS_LIMIT:
             for oldest in list(self.results)[:-_RESULTS_LIMIT]:
                 del self.results[oldest]
 
-    def doubt(self, entries: Sequence[Entry]) -> None:
-        """Note that nobody will ever know what became of these."""
-        self._keep(entries, [UNKNOWN] * len(entries))
+    def n_spare(self) -> int:
+        """Return how many of those held no caller has."""
+        return len(self._spare)
 
-    def take_results(self, entries: Sequence[Entry]) -> list[Disposition]:
-        """Return what became of each entry, once; refused where nothing is known of it."""
-        return [self.results.pop(_asked_by(entry), _NO_RESULT)[1] for entry in entries]
+    def leave_cancelled(self) -> None:
+        """Hand out no claim whose deadline was missed: the heartbeat is about to cancel all that is held."""
+        if self._spare:
+            self._spare = {key: each for key, each in self._spare.items() if not each.cancelled.is_set()}
 
-    def available(self) -> list[Request]:
-        """Return the spare requests that may be handed out: not those cancelled meanwhile."""
-        return [request for request in self._spare.values() if not request.cancelled.is_set()]
-
-    def hand_out(self, requests: Iterable[Request]) -> None:
-        """Note that callers have these."""
-        for request in requests:
-            self._spare.pop(request.key, None)
+    def take(self, want: int) -> list[Request]:
+        """Hand out up to so many of the spare requests."""
+        spare = self._spare
+        taken = list(spare.values())[:want]
+        if len(taken) == len(spare):
+            spare.clear()
+        else:
+            for request in taken:
+                spare.pop(request.key, None)  # which may be cancelled meanwhile
+        return taken
 
     def take_back(self, entries: Sequence[Entry], turn: Turn) -> None:
         """Note that the caller has gone for which this turn was."""
-        self._keep(entries, turn.dispositions)
+        if entries:
+            self._answered.append((entries, turn.dispositions))
         self._spare.update({each.key: each for each in turn.requests if self.held.get(each.key) is each})
         self._promoted += turn.promoted
         self._revived += turn.revived
 
     def take_spare(self) -> list[Request]:
         """Cancel what is spare, and return it to be released."""
-        spare, self._spare = self._spare, {}
-        found = [request for key, request in spare.items() if self.held.get(key) is request]
-        for request in found:
-            del self.held[request.key]
+        spare, self._spare = list(self._spare.values()), {}
+        for request in spare:
+            self.held.pop(request.key, None)
             self._cancelled[request.key] = request.fence
             self._cancel(request, "its caller has gone")
-        return found
+        return spare
 
     def take_promoted(self) -> tuple[int, int]:
         """Return how many items became pending since this was called last, and how many were dead of them."""
         promoted, self._promoted, self._revived = (self._promoted, self._revived), 0, 0
         return promoted
-
-    def n_spare(self) -> int:
-        """Return how many of those held no caller has."""
-        spare = self._spare.copy()
-        return sum(self.held.get(key) is request for key, request in spare.items())
 
     # A suspect
 
@@ -156,7 +179,7 @@ class ClaimLedger:
         """
         for request in list(self.held.values()):
             request.cancelled.set()
-        held, self.held = self.held, {}
+        held, self.held, self._spare = self.held, {}, {}
         self._cancelled |= {key: request.fence for key, request in held.items()}
         for request in held.values():
             self._cancel(request, why)
@@ -167,7 +190,6 @@ class ClaimLedger:
 
         Among them are those that were cancelled before this was known.
         """
-        self._spare.clear()
         self._holds_suspect = self._empties = False
         self.cancel_all("its session was lost")
         lost, self._cancelled = self._cancelled, {}

@@ -5,7 +5,7 @@ Redis and memory each have an engine; arguments, limits, waiting for items and d
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from distq.workqueue.interface import Request, Settlement, Turn
 from distq.workqueue.options import QueueOptions
@@ -25,6 +25,7 @@ class RateLimitedAdd:
 
     key: str
     attempt: int
+    outcome: ClassVar[None] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ class SetAside:
     """End the claim of what its worker cannot read, a key that is none or a failure record: it is dead."""
 
     request: Request
+    outcome: ClassVar[None] = None
 
 
 Entry = Settlement | RateLimitedAdd | SetAside

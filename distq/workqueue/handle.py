@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
 
+from distq.clock import Clock
 from distq.errors import Empty, NotReplicated, RedisUnavailable, ShutDown, Unanswered, short_tracebacks
 from distq.metrics import MetricsProvider
 from distq.redisio.keys import validate_key, validate_queue_name
@@ -25,6 +26,7 @@ from distq.workqueue.interface import (
     Result,
     Settlement,
     Turn,
+    all_ended,
     queue_full,
 )
 from distq.workqueue.main_thread import is_given_up, run_apart
@@ -73,7 +75,7 @@ class QueueHandle:
     def set_metrics_provider(self, metrics: MetricsProvider) -> None:
         """Report to this provider what the handle does from now on, unless the handle has one."""
         if self._recorder is None:
-            self._recorder = Recorder(metrics, self.name, self._clock)
+            self._recorder = Recorder(metrics, self.name)
 
     def set_span_provider(self, spans: SpanProvider) -> None:
         """Trace adds and claims with this provider from now on, unless the handle has one."""
@@ -313,6 +315,11 @@ class QueueHandle:
         self._settings.purpose = purpose
 
     @property
+    def clock(self) -> Clock:
+        """Return the clock by which claims end."""
+        return self._clock
+
+    @property
     def claim_duration(self) -> float:
         """Return how long a silent handle keeps its claims, seconds."""
         return self.options.claim_duration
@@ -351,12 +358,15 @@ class QueueHandle:
             self._changed.announce()
         if self._recorder is not None:
             self._recorder.turned(settlements, turn)
+        if not all_ended(turn.dispositions):
+            self._log_refused(settlements, turn)
+        return turn
+
+    def _log_refused(self, settlements: Sequence[Settlement], turn: Turn) -> None:
         for settlement, disposition in zip(settlements, turn.dispositions, strict=True):
             if disposition.kind == "refused":
-                _logger.warning(
-                    "queue %s: %s not settled: its claim had ended", self.name, settlement.request.key
-                )
-        return turn
+                key = settlement.request.key
+                _logger.warning("queue %s: %s not settled: its claim had ended", self.name, key)
 
     def wait(self, seconds: float) -> None:
         """Sleep until work may have come, ``interrupt`` was called, or ``seconds`` went by."""
@@ -389,7 +399,7 @@ class QueueHandle:
 
     def _cancelled(self, request: Request) -> None:
         if self._recorder is not None:
-            self._recorder.cancelled(request)
+            self._recorder.cancelled()
         self._changed.announce()
         if self.on_cancel is not None:
             self.on_cancel(request)

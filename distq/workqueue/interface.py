@@ -6,15 +6,16 @@ new ones in a single step, so that no crash falls between the two.
 """
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
+from distq.clock import Clock
 from distq.errors import QueueFull
 from distq.metrics import MetricsProvider
 from distq.redisio.scores import validate_priority
 from distq.spans import SpanProvider
-from distq.workqueue.lazy_event import LazyEvent
+from distq.workqueue.cancellation import Cancelled, ClaimPeriod, LazyEvent
 from distq.workqueue.rate_limiters import validate_delay
 
 
@@ -48,6 +49,57 @@ class Request:
         """Return the part of the key after its first slash, or all of it."""
         namespace, slash, name = self.key.partition("/")
         return name if slash else namespace
+
+    def __getattr__(self, name: str) -> Any:
+        """Make what a claim needs only where someone asks for it: its event."""
+        period = self.__dict__.get("_period")
+        if name != "cancelled" or period is None:
+            raise AttributeError(f"Request has no {name}", name=name, obj=self)
+        return self.__dict__.setdefault("cancelled", Cancelled(period))  # one of those that threads make
+
+
+def claimed_requests(
+    items: Iterable[tuple[str, int, int, float, str]], fence: int, period: ClaimPeriod
+) -> list[Request]:
+    """Return the Requests of what one turn claimed: (key, attempt, priority, enqueued_at, link) of each.
+
+    It fills them as their ``__init__`` would, at a third of the cost.
+    """
+    new, fill, requests = Request.__new__, object.__setattr__, list[Request]()
+    for key, attempt, priority, since, link in items:
+        request = new(Request)
+        fill(
+            request,
+            "__dict__",
+            {
+                "key": key,
+                "attempt": attempt,
+                "priority": priority,
+                "fence": fence,
+                "enqueued_at": since,
+                "link": link,
+                "_period": period,
+            },
+        )
+        requests.append(request)
+    return requests
+
+
+def waited(request: Request) -> float:
+    """Return how long the item was pending before it was claimed, seconds; all by the server's clock."""
+    return max(0.0, request.fence / 1e6 - (request.enqueued_at or 0.0))
+
+
+def is_cancelled(request: Request, now: float) -> bool:
+    """Return what ``request.cancelled.is_set()`` does, for a moment that the queue's clock just showed.
+
+    It makes no event where none was asked for.
+    """
+    made = request.__dict__
+    if (event := made.get("cancelled")) is not None:
+        return bool(event.is_set())
+    period: ClaimPeriod = made["_period"]
+    return period.is_ended or (now >= period.ends_at and period.was_over(now))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +161,15 @@ class Park:
 Outcome = Success | Done | Retry | After | Release | Park
 
 
-@dataclass(frozen=True, slots=True)
+SUCCESS = Success()
+
+
+@dataclass(slots=True)
 class Settlement:
-    """The end of one claim, and how it ended; ``took`` is how long it was worked on, seconds, for the log."""
+    """The end of one claim, and how it ended; ``took`` is how long it was worked on, seconds, for the log.
+
+    Each item needs one, and a frozen one would cost three times as much.
+    """
 
     request: Request
     outcome: Outcome
@@ -133,13 +191,22 @@ class Disposition:
     due: float | None = None
 
 
+ENDED, REFUSED = Disposition("ended"), Disposition("refused")
+
+
+def all_ended(dispositions: Sequence[Disposition]) -> bool:
+    """Return whether nothing of these items is pending and none was refused, as nearly always."""
+    return dispositions.count(ENDED) == len(dispositions)
+
+
 @dataclass(frozen=True, slots=True)
 class Turn:
     """What a turn did: the new claims, a disposition for each settlement in order, and how long to wait.
 
     ``wait`` is in seconds: how long a consumer that wants more may sleep unless it is woken.
     ``promoted`` counts the items that became pending: delayed ones, what came back without a delay, and
-    dead ones, which ``revived`` counts alone.
+    dead ones, which ``revived`` counts alone. ``fence`` is when it was, µs by the server's clock, and the
+    fence of what it claimed; 0 where no turn was made.
     """
 
     requests: Sequence[Request]
@@ -147,6 +214,7 @@ class Turn:
     wait: float
     promoted: int = 0
     revived: int = 0
+    fence: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +320,10 @@ class TurnQueue(WorkQueue, Protocol):
     @property
     def claim_duration(self) -> float:
         """Return how long a silent handle keeps its claims, seconds."""
+
+    @property
+    def clock(self) -> Clock:
+        """Return the clock by which claims end."""
 
     def turn(self, settlements: Sequence[Settlement], want: int) -> Turn:
         """Settle claims and take up to ``want`` new ones, in one step.

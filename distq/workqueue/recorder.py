@@ -1,12 +1,12 @@
 """Reports to a metrics provider what one handle of a queue does, a turn at a time.
 
-Nothing is kept of an item but the moment at which this process claimed it: since when it was pending is in
-its score, when it was claimed by the server's clock in its fence.
+Nothing is kept of an item: since when it was pending is in its score, when it was claimed in its fence, and
+when it was settled in that of the turn, all by the server's clock.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 
-from distq.clock import Clock
 from distq.metrics import (
     ADDS,
     CANCELLED,
@@ -20,18 +20,25 @@ from distq.metrics import (
     Metric,
     MetricsProvider,
 )
-from distq.workqueue.interface import After, Outcome, Release, Request, Retry, Settlement, Success, Turn
+from distq.workqueue.interface import (
+    After,
+    Outcome,
+    Release,
+    Retry,
+    Settlement,
+    Turn,
+    all_ended,
+    waited,
+)
 
 
 class Recorder:
     """Counts adds and retries, measures how long items waited and were held (client-go's queueMetrics)."""
 
-    def __init__(self, provider: MetricsProvider, queue: str, clock: Clock) -> None:
+    def __init__(self, provider: MetricsProvider, queue: str) -> None:
         self._provider = provider
-        self._clock = clock
         self._both = (queue, queue)
         self._name = (queue,)
-        self._claimed_at: dict[str, float] = {}
         for counter in (ADDS, RETRIES):
             provider.count(counter, self._both, 0)
         for counter in (REFUSED, CANCELLED, LIMITER_ERRORS, UNREADABLE, REVIVED):
@@ -53,20 +60,16 @@ class Recorder:
 
     def turned(self, settlements: Sequence[Settlement], turn: Turn) -> None:
         """Record all that a turn did."""
-        now = self._clock.monotonic()
         if settlements:
-            self._settled(settlements, turn, now)
+            self._settled(settlements, turn)
         if turn.requests:
-            for request in turn.requests:
-                self._claimed_at[request.key] = now
             self._provider.observe(QUEUE_DURATION, self._both, list(map(waited, turn.requests)))
         self._count(ADDS, turn.promoted)
         if turn.revived:
             self._provider.count(REVIVED, self._name, turn.revived)
 
-    def cancelled(self, request: Request) -> None:
+    def cancelled(self) -> None:
         """Count a claim that ended before it was settled."""
-        self._claimed_at.pop(request.key, None)
         self._provider.count(CANCELLED, self._name, 1)
 
     def limiter_failed(self) -> None:
@@ -77,18 +80,23 @@ class Recorder:
         """Count items that cannot be read."""
         self._provider.count(UNREADABLE, self._name, items)
 
-    def _settled(self, settlements: Sequence[Settlement], turn: Turn, now: float) -> None:
-        held, delayed, refused = [], 0, 0
-        for settlement, disposition in zip(settlements, turn.dispositions, strict=True):
-            outcome = settlement.outcome
-            if disposition.kind in {"refused", "unknown"}:
-                refused += disposition.kind == "refused"
-                continue
-            claimed_at = self._claimed_at.pop(settlement.request.key, now)
-            if type(outcome) is not Release:  # no work was done
-                held.append(now - claimed_at)
-            if type(outcome) is not Success and disposition.kind in {"delayed", "pending"}:
-                delayed += _asks_for_delay(outcome)
+    def _settled(self, settlements: Sequence[Settlement], turn: Turn) -> None:
+        worked_on, delayed, refused = settlements, 0, 0
+        if not all_ended(turn.dispositions):
+            kinds = Counter(disposition.kind for disposition in turn.dispositions)
+            refused = kinds["refused"]
+            pairs = list(zip(settlements, turn.dispositions, strict=True))
+            worked_on = [
+                settlement
+                for settlement, disposition in pairs
+                if disposition.kind not in {"refused", "unknown"} and type(settlement.outcome) is not Release
+            ]
+            delayed = sum(
+                _asks_for_delay(settlement.outcome)
+                for settlement, disposition in pairs
+                if disposition.kind in {"delayed", "pending"}
+            )
+        held = [max(0, turn.fence - settlement.request.fence) / 1e6 for settlement in worked_on]
         self._provider.observe(WORK_DURATION, self._both, held)
         self._count(RETRIES, delayed)
         if refused:
@@ -97,11 +105,6 @@ class Recorder:
     def _count(self, metric: Metric, amount: int) -> None:
         if amount:
             self._provider.count(metric, self._both, amount)
-
-
-def waited(request: Request) -> float:
-    """Return how long the item was pending before it was claimed, seconds; all by the server's clock."""
-    return max(0.0, request.fence / 1e6 - (request.enqueued_at or 0.0))
 
 
 def _asks_for_delay(outcome: Outcome) -> bool:

@@ -23,7 +23,7 @@ from distq.workqueue.claim_deadline import ClaimDeadline
 from distq.workqueue.claim_ledger import ClaimLedger
 from distq.workqueue.engine import Entry, TurnSettings
 from distq.workqueue.heartbeat import Heartbeat
-from distq.workqueue.interface import Request, Turn
+from distq.workqueue.interface import Disposition, Request, Turn
 from distq.workqueue.lost_sessions import LostSessions
 from distq.workqueue.queue_ownership import LOOK_EVERY, QueueOwnership
 from distq.workqueue.rate_limiters import microseconds
@@ -78,7 +78,7 @@ class RedisSession:
         deadline = ClaimDeadline(self.claim_duration, self.clock)
         ledger = ClaimLedger(self.store.name, on_cancel=self._on_cancel, on_drained=self.interrupt)
         if old is not None:
-            ledger.results = old.results
+            ledger.results = old.all_results()
         client = TurnClient(
             self.store,
             self._settings,
@@ -245,29 +245,40 @@ class RedisSession:
             self.turns += 1
 
     def _answer(self, calls: Sequence[PendingCall]) -> None:
-        ledger = self._ledger
-        self._client.resolve_doubt()
+        """Settle what the calls settle, claim what they want beyond what is spare, and answer them all."""
+        ledger, client = self._ledger, self._client
+        client.resolve_doubt()
+        ledger.leave_cancelled()
+        entries = [entry for call in calls for entry in call.entries]
+        sent, want = ledger.sendable(entries), sum(call.want for call in calls)
         stopped, too_late = self._stopped, bool(self.id) and self.deadline.is_over()
-        entries = ledger.sendable(entry for call in calls for entry in call.entries)
-        claims = not stopped and not too_late and ledger.may_claim(entries)
-        want = sum(call.want for call in calls) if claims else 0
+        claims = not stopped and not too_late and ledger.may_claim(sent)
+        missing = max(0, want - ledger.n_spare()) if claims else 0
         wait = 0.0
-        is_known = not entries and not want and any(call.entries for call in calls)
-        if not is_known and (self.id or entries or not stopped):
-            wait = self._client.send(entries, max(0, want - len(ledger.available())))
-        requests = [] if stopped else ledger.available()
+        is_known = not sent and not missing and bool(entries or (want and claims))
+        if not is_known and (self.id or sent or not stopped):
+            wait = client.send(sent, missing)
+        requests = [] if stopped or self.deadline.is_over() else ledger.take(want)
         if self._ownership.waits:
             wait = LOOK_EVERY
-            self._client.leave()
-        self._hand_out(requests, calls, _RESTING_WAIT if ledger.draining or too_late else wait)
+            client.leave()
+        if ledger.draining or too_late:
+            wait = _RESTING_WAIT
+        self._hand_out(requests, ledger.take_results(entries), calls, wait)
 
-    def _hand_out(self, requests: list[Request], calls: Sequence[PendingCall], wait: float) -> None:
-        """Answer the calls; what none of them wants stays for a later one."""
-        ledger = self._ledger
+    def _hand_out(
+        self,
+        requests: Sequence[Request],
+        dispositions: Sequence[Disposition],
+        calls: Sequence[PendingCall],
+        wait: float,
+    ) -> None:
+        """Answer each call with its part."""
+        fence = self._client.fence
         for call in calls:
             own, requests = requests[: call.want], requests[call.want :]
-            ledger.hand_out(own)
-            call.turn = Turn(own, ledger.take_results(call.entries), wait, *ledger.take_promoted())
+            results, dispositions = dispositions[: len(call.entries)], dispositions[len(call.entries) :]
+            call.turn = Turn(own, results, wait, *self._ledger.take_promoted(), fence)
 
     def _release_spare(self) -> None:
         """Put back what no caller has; where Redis gives no answer a heartbeat does it later."""

@@ -69,6 +69,8 @@ class TurnClient:
         self._on_went_back = on_went_back
         self.session = ""
         self.op = 0
+        self.fence = 0
+        """When the last turn was that was answered, µs by the server's clock."""
         self._last_turn = _NO_TURN
         """The last one that was answered, by number and fence: each turn says after which it comes."""
         self._in_doubt: SentTurn | None = None
@@ -79,9 +81,9 @@ class TurnClient:
         Return how many seconds a consumer that wants more may sleep.
         """
         *earlier, last = parts(entries)
-        for places in earlier:
-            self._send_part([entries[place] for place in places], 0)
-        return self._send_part([entries[place] for place in last], want)
+        for part in earlier:
+            self._send_part(part, 0)
+        return self._send_part(last, want)
 
     def resolve_doubt(self) -> None:
         """Ask again for a reply that was lost; its results are there for those who come back for them."""
@@ -165,10 +167,10 @@ class TurnClient:
             self._in_doubt = None
             self._go_back(answer.decode().removeprefix("BACK "))
             return None
-        reply = decode(answer, encoded, self._deadline.event)
+        reply = decode(answer, encoded, self._deadline.period())
         self._ledger.record(sent.entries, reply, self._worker, asked=bool(sent.inputs["want"]))
-        self._last_turn = f"{sent.inputs['op']} {reply.fence}"
-        self._in_doubt = None  # not before: an interrupt until here leaves the turn in doubt
+        self._last_turn, self.fence = f"{sent.inputs['op']} {reply.fence}", reply.fence
+        self._in_doubt = None
         self._set_aside(reply.unreadable)
         return reply
 

@@ -1,18 +1,23 @@
-"""How a turn travels: settlements into the script's inputs, its reply into claims and dispositions."""
+"""How a turn travels: settlements into the script's inputs, its reply into claims and dispositions.
 
-import threading
-from collections.abc import Callable, Sequence
+All is done by columns, since a worker that is busy pays it for each item.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
 
-from distq.redisio.keys import bytes_of, is_key, text_of
+from distq.redisio.keys import are_keys, bytes_of, is_key, texts_of
 from distq.redisio.limits import COSTLY_LIMIT
 from distq.redisio.records import FailureRecord
-from distq.redisio.scores import decode_order
+from distq.redisio.scores import decode_orders
 from distq.spans import link_of
+from distq.workqueue.cancellation import ClaimPeriod
 from distq.workqueue.engine import Entry, RateLimitedAdd, SetAside, TurnSettings
 from distq.workqueue.interface import (
+    ENDED,
+    REFUSED,
     After,
     Disposition,
     Done,
@@ -21,55 +26,65 @@ from distq.workqueue.interface import (
     Release,
     Request,
     Retry,
-    Settlement,
     Success,
+    claimed_requests,
 )
-from distq.workqueue.lazy_event import LazyEvent
 from distq.workqueue.rate_limiters import Failure, fixed
 
-ENDED, REFUSED, PENDING, PARKED, UNKNOWN = (
-    Disposition("ended"),
-    Disposition("refused"),
-    Disposition("pending"),
-    Disposition("parked"),
-    Disposition("unknown"),
-)
+PENDING, PARKED, UNKNOWN = Disposition("pending"), Disposition("parked"), Disposition("unknown")
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """A turn's settlements as the script takes them; ``order`` leads back to the caller's."""
+    """A turn's settlements as the script takes them: the successes first, since they are many and cheap.
+
+    ``others`` are the places of the rest among the entries, None where there is none.
+    """
 
     n_ok: int
     settlements: list[str | bytes | int]
-    order: list[int]
+    others: list[int] | None = None
 
 
 def encode(entries: Sequence[Entry], settings: TurnSettings) -> Encoded:
-    """Write entries as the script takes them: the successes first, since they are many and cheap."""
-    successes, others = [], []
+    """Write entries as the script takes them."""
+    others = _others(entries)
+    if not others:
+        return Encoded(len(entries), _successes(entries))
+    rare = {*others}
+    successes = [entry for place, entry in enumerate(entries) if place not in rare]
+    flat = _successes(successes)
+    for place in others:
+        flat += _other(entries[place], settings)
+    return Encoded(len(successes), flat, others)
+
+
+def parts(entries: Sequence[Entry]) -> list[Sequence[Entry]]:
+    """Part what one script would take too long for; the last part, with the successes, claims."""
+    others = _others(entries)
+    if len(others) <= COSTLY_LIMIT:
+        return [entries]
+    rare = {*others}
+    quick = [entry for place, entry in enumerate(entries) if place not in rare]
+    slow = [entries[place] for place in others]
+    *some, rest = [slow[start : start + COSTLY_LIMIT] for start in range(0, len(slow), COSTLY_LIMIT)]
+    return [*some, quick + rest]
+
+
+def _others(entries: Sequence[Entry]) -> list[int]:
+    """Return the places of what is no success."""
+    return [place for place, entry in enumerate(entries) if entry.outcome.__class__ is not Success]
+
+
+def _successes(entries: Sequence[Entry]) -> list[str | bytes | int]:
+    """Return item and fence of each; fences as texts, since those of a turn are one number."""
+    texts = dict[int, str]()
     flat: list[str | bytes | int] = []
-    flat_others: list[str | bytes | int] = []
-    for index, entry in enumerate(entries):
-        if isinstance(entry, Settlement) and isinstance(entry.outcome, Success):  # as _succeeded, for mypy
-            successes.append(index)
-            flat += (entry.request.key, entry.request.fence)
-        else:
-            others.append(index)
-            flat_others += _other(entry, settings)
-    return Encoded(len(successes), flat + flat_others, successes + others)
-
-
-def parts(entries: Sequence[Entry]) -> list[list[int]]:
-    """Part what one script would take too long for, as indexes; the last part, with the successes, claims."""
-    quick = [index for index, entry in enumerate(entries) if _succeeded(entry)]
-    slow = [index for index, entry in enumerate(entries) if not _succeeded(entry)]
-    some = [slow[start : start + COSTLY_LIMIT] for start in range(0, len(slow), COSTLY_LIMIT)] or [[]]
-    return [*some[:-1], quick + some[-1]]
-
-
-def _succeeded(entry: Entry) -> bool:
-    return isinstance(entry, Settlement) and isinstance(entry.outcome, Success)
+    for entry in entries:
+        request = entry.request  # type: ignore[union-attr]  # of a settlement, as its outcome shows
+        fence = request.fence
+        flat += request.key, texts.get(fence) or texts.setdefault(fence, str(fence))
+    return flat
 
 
 def _other(entry: Entry, settings: TurnSettings) -> tuple[str | bytes | int, ...]:
@@ -121,19 +136,24 @@ class TurnReply:
     unreadable: Sequence[Request] = ()
 
 
-def decode(
-    reply: Sequence[Any], encoded: Encoded, cancelled: Callable[[], threading.Event] = LazyEvent
-) -> TurnReply:
-    """Read the script's reply; ``cancelled`` makes that of each request."""
+def decode(reply: Sequence[Any], encoded: Encoded, period: ClaimPeriod) -> TurnReply:
+    """Read the script's reply; what it claimed is claimed in this period."""
     fence, wait, alone, refusals, others, popped, records, promoted, revived, *links = reply
-    dispositions = [ENDED] * encoded.n_ok + [_disposition(text) for text in others or ()]
+    dispositions = _dispositions(encoded, refusals, others or ())
+    made_at = int(fence)
+    requests, odd = _requests(made_at, popped, records, links[0] if links else None, period)
+    return TurnReply(made_at, requests, dispositions, wait / 1e6, bool(alone), promoted, revived, odd)
+
+
+def _dispositions(encoded: Encoded, refusals: bytes, others: Sequence[bytes]) -> list[Disposition]:
+    dispositions = [ENDED] * encoded.n_ok + [_disposition(text) for text in others]
     for index in refusals.split(b",") if refusals else ():
         dispositions[int(index) - 1] = REFUSED
-    in_order = [ENDED] * len(dispositions)
-    for place, disposition in zip(encoded.order, dispositions, strict=True):
-        in_order[place] = disposition
-    requests, unreadable = _requests(int(fence), popped, records, links[0] if links else None, cancelled)
-    return TurnReply(int(fence), requests, in_order, wait / 1e6, bool(alone), promoted, revived, unreadable)
+    if encoded.others is None:
+        return dispositions
+    successes, rest = iter(dispositions[: encoded.n_ok]), iter(dispositions[encoded.n_ok :])
+    rare = {*encoded.others}
+    return [next(rest if place in rare else successes) for place in range(len(dispositions))]
 
 
 def _disposition(text: bytes) -> Disposition:
@@ -147,16 +167,26 @@ def _requests(
     popped: Sequence[bytes],
     records: Sequence[bytes | None] | None,
     links: Sequence[bytes] | None,
-    cancelled: Callable[[], threading.Event],
+    period: ClaimPeriod,
 ) -> tuple[list[Request], list[Request]]:
     """Return what was claimed, and of it apart what cannot be read."""
-    claimed, unreadable = list[Request](), list[Request]()
-    of_each = zip(popped[::2], popped[1::2], records or repeat(None), links or repeat(b""), strict=False)
-    for item, order, record, link in of_each:
-        priority, since_us = decode_order(order)
-        failure = FailureRecord.parse(record) if record is not None else None
-        key, attempt = text_of(item), failure.count + 1 if failure is not None else 1
-        request = Request(key, attempt, priority, fence, since_us / 1e6, cancelled(), link_of(link))
-        is_readable = is_key(key, len(item)) and (failure is None or failure.readable)
-        (claimed if is_readable else unreadable).append(request)
-    return claimed, unreadable
+    if not popped:
+        return [], []
+    items = popped[::2]
+    keys = texts_of(items)
+    priorities, pending_since = decode_orders(popped[1::2])
+    failures = [None if record is None else FailureRecord.parse(record) for record in records or ()]
+    attempts = [1 if failure is None else failure.count + 1 for failure in failures] or repeat(1)
+    texts = map(link_of, links) if links else repeat("")
+    columns = zip(keys, attempts, priorities, pending_since, texts, strict=False)
+    requests = claimed_requests(columns, fence, period)
+    if are_keys(keys, items) and all(failure is None or failure.readable for failure in failures):
+        return requests, []
+    readable = [
+        is_key(key, len(item)) and (failure is None or failure.readable)
+        for key, item, failure in zip(keys, items, failures or repeat(None), strict=False)
+    ]
+    return (
+        [request for request, is_readable in zip(requests, readable, strict=True) if is_readable],
+        [request for request, is_readable in zip(requests, readable, strict=True) if not is_readable],
+    )

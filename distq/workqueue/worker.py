@@ -4,14 +4,15 @@ import json
 import os
 import secrets
 import socket
-from collections.abc import Iterable
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
+from typing import cast
 
 from distq.clock import Clock
 from distq.redisio.durations import Durations
-from distq.workqueue.engine import TurnSettings
-from distq.workqueue.interface import Disposition, Park, Release, Request, Retry, Settlement
-from distq.workqueue.recorder import waited
+from distq.workqueue.engine import Entry, TurnSettings
+from distq.workqueue.interface import Disposition, Park, Release, Retry, Settlement, all_ended, waited
+from distq.workqueue.turns import TurnReply
 
 _HALF_LIFE = 2.0
 """Seconds in which the rate shown comes half as close to that since the last heartbeat."""
@@ -49,26 +50,31 @@ class Worker:
             "version": VERSION,
         }
 
-    def count_claims(self, requests: Iterable[Request]) -> None:
-        """Count how long each item was pending before it was claimed."""
-        self.waiting.note(map(waited, requests))
+    def count(self, entries: Sequence[Entry], reply: TurnReply) -> None:
+        """Count what a turn settled, as done, failed or refused, and how long the items were held.
 
-    def count(self, settled: Iterable[tuple[Settlement, Disposition]], fence: int) -> None:
-        """Count the settlements of the turn with this fence: done, failed, or refused.
-
-        What is put back is none of them.
+        Items that it put back are none of these. Of what it claimed count how long the items were pending.
         """
-        held = []
-        for settlement, disposition in settled:
+        settled, failed = cast("Sequence[Settlement]", entries), 0
+        if not all_ended(reply.dispositions):  # by which all are settlements, and none failed
+            settled = self._worked_on(entries, reply.dispositions)
+            failed = sum(isinstance(entry.outcome, Retry | Park) for entry in settled)
+        self.failed += failed
+        self.done += len(settled) - failed
+        self.working.note([(reply.fence - entry.request.fence) // 1000 for entry in settled])
+        self.waiting.note([int(waited(request) * 1000) for request in reply.requests])
+
+    def _worked_on(self, entries: Sequence[Entry], dispositions: Sequence[Disposition]) -> list[Settlement]:
+        """Count the refused; return what was neither refused nor put back."""
+        worked_on = []
+        for entry, disposition in zip(entries, dispositions, strict=True):
+            if not isinstance(entry, Settlement):
+                continue
             if disposition.kind == "refused":
                 self.refused += 1
-            elif not isinstance(settlement.outcome, Release):
-                held.append((fence - settlement.request.fence) / 1e6)
-                if isinstance(settlement.outcome, Retry | Park):
-                    self.failed += 1
-                else:
-                    self.done += 1
-        self.working.note(held)
+            elif not isinstance(entry.outcome, Release):
+                worked_on.append(entry)
+        return worked_on
 
     def has_news(self) -> bool:
         """Return whether the counts, or the rates, are others than those described last, or it stops."""

@@ -16,7 +16,7 @@ _MOST = 2**24 / 1000
 def durations_of(values: list[float]) -> Durations:
     """Count durations."""
     found = Durations()
-    found.note(values)
+    found.note([int(value * 1000) for value in values])
     return found
 
 

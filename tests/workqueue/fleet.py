@@ -18,6 +18,7 @@ from distq.redisio import scripts
 from distq.redisio.connection import Connection
 from distq.redisio.keys import LAYOUT
 from distq.redisio.queue_store import QueueStore
+from distq.workqueue.cancellation import ClaimPeriod
 from distq.workqueue.engine import TurnSettings
 from distq.workqueue.interface import Request, Settlement, Success
 from distq.workqueue.turns import decode, encode
@@ -183,7 +184,7 @@ class Fleet:
             consumer.session = self._open()
             self._turn(consumer, why)
             return
-        answer = decode(reply, encoded)
+        answer = decode(reply, encoded, ClaimPeriod())
         for request in answer.requests:
             if request.key in self.pending_since:  # and was not a dead consumer's
                 self.lateness[request.key] = self.now - self.pending_since.pop(request.key)

@@ -11,6 +11,7 @@ from distq.errors import Empty
 from distq.redisio import scripts
 from distq.redisio.connection import Argument, Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
+from distq.workqueue.cancellation import Cancelled
 from distq.workqueue.claim_deadline import ClaimDeadline
 from distq.workqueue.claim_ledger import ClaimLedger
 from distq.workqueue.interface import Request
@@ -67,13 +68,13 @@ def test_an_answer_after_it_was_missed_brings_no_claim_back(
     """Of a process that was frozen, the heartbeat may come first: before who cancels, and who begins."""
     deadline = ClaimDeadline(30.0, clock)
     deadline.begin(clock.monotonic())
-    before = deadline.event()
+    before = Cancelled(deadline.period())
     clock.ahead += 10.0
     deadline.extend(clock.monotonic())
     assert not before.is_set()
     clock.ahead += 27.0
     answer(deadline, clock.monotonic())
-    after = deadline.event()
+    after = Cancelled(deadline.period())
     assert deadline.left() > 0
     assert before.is_set()
     assert not after.is_set()

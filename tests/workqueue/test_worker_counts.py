@@ -2,6 +2,7 @@
 
 import json
 import time
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,6 @@ from distq.inspector import Inspector
 from distq.redisio.connection import Connection
 from distq.redisio.keys import queue_key
 from distq.testing.fake_clock import FakeClock
-from distq.workqueue.claim_ledger import ClaimLedger
 from distq.workqueue.engine import TurnSettings
 from distq.workqueue.interface import Disposition, Request, Retry, Settlement, Success
 from distq.workqueue.queue import Queue
@@ -21,6 +21,12 @@ from tests.support.populated import SECOND
 pytestmark = pytest.mark.first_contact(13)
 
 DONE = Settlement(Request("a"), Success())
+
+
+def _count(worker: Worker, settlements: list[Settlement], kinds: list[Any]) -> None:
+    """Count a turn after which these are of these kinds."""
+    dispositions = [Disposition(kind) for kind in kinds]
+    worker.count(settlements, TurnReply(5000, [], dispositions, 0.0, alone=False))
 
 
 def test_counts_are_seen_long_before_the_next_heartbeat_is_due(connection: Connection) -> None:
@@ -42,7 +48,7 @@ def test_the_rate_follows_what_is_done_and_then_there_is_no_news() -> None:
     worker.describe(clock)
     assert not worker.has_news()
     for _ in range(10):
-        worker.count([(DONE, Disposition("ended"))] * 15, 5000)
+        _count(worker, [DONE] * 15, ["ended"] * 15)
         assert worker.has_news()
         clock.step(1.5)
         described = worker.describe(clock)
@@ -60,13 +66,13 @@ def test_what_fails_has_a_rate_of_its_own() -> None:
     worker.describe(clock)
     failed = Settlement(Request("a"), Retry("ValueError: no"))
     for _ in range(10):
-        worker.count([(failed, Disposition("delayed"))] * 6 + [(DONE, Disposition("ended"))] * 3, 5000)
+        _count(worker, [failed] * 6 + [DONE] * 3, ["delayed"] * 6 + ["ended"] * 3)
         clock.step(1.5)
         described = json.loads(worker.describe(clock))
     assert described["failed_per_second"] == pytest.approx(2 * described["done_per_second"], abs=0.01)
     assert 3.5 < described["failed_per_second"] < 4.0
     clock.step(10.0)
-    worker.count([(failed, Disposition("delayed"))], 5000)
+    _count(worker, [failed], ["delayed"])
     assert worker.has_news()
 
 
@@ -91,13 +97,3 @@ def test_how_long_items_waited_and_were_held_is_told_by_the_servers_clock(connec
     for ring in ("10s", "5m"):  # four waited 3 s and one 1 s; three took 20 ms, and one 400 s
         kept = connection.execute("HGET", queue_key("foos", "history"), f"{ring} durations")
         assert kept == b"k1m4 f3t1", ring
-
-
-def test_a_turn_that_is_recorded_twice_counts_its_claims_once() -> None:
-    """As where an interrupt came while it was recorded: its reply is asked for again."""
-    worker = Worker(TurnSettings())
-    ledger = ClaimLedger("foos", on_cancel=lambda _: None, on_drained=lambda: None)
-    request = Request("a", fence=1_795_000_003 * SECOND, enqueued_at=1_795_000_000.0)
-    for _ in range(2):
-        ledger.record([], TurnReply(request.fence, [request], [], 0.0, alone=False), worker, asked=True)
-    assert str(worker.waiting) == "m1"

@@ -20,7 +20,7 @@ from distq.controller.controller import Controller
 from distq.controller.functions import is_async
 from distq.controller.worker.claim_pace import CLAIM_AHEAD, QUICK, ClaimPace
 from distq.controller.worker.event_loop import EventLoop
-from distq.controller.worker.executors import Executor, Finished, ThreadExecutor
+from distq.controller.worker.executors import LOST, Executor, ThreadExecutor
 from distq.controller.worker.loop_executor import LoopExecutor
 from distq.controller.worker.patient_turns import PatientTurns
 from distq.controller.worker.reconcile_recorder import ReconcileRecorder
@@ -87,11 +87,12 @@ class Dispatcher:
             self._concurrency,
             timeout=controller.reconciliation_timeout,
             max_hold=controller.max_hold,
+            clock=self._queue.clock,
             on_finished=self._on_finished,
             on_unusable=self._end,
             spans=told,
         )
-        self._finished: deque[Finished] = deque()
+        self._finished: deque[Settlement] = deque()
         self._in_hand = 0
         # what is claimed ahead counts for the fleet
         self._pace = ClaimPace(self._concurrency, ahead=self._fleet_concurrency is None)
@@ -286,7 +287,7 @@ class Dispatcher:
             self._busy_since = time.monotonic()
         self._waiting_for = ""
 
-    def _on_finished(self, finished: Finished) -> None:
+    def _on_finished(self, finished: Settlement) -> None:
         """Note what a handler did, from its thread; wake the dispatcher unless more follows at once."""
         self._finished.append(finished)
         if not self._waiting_for:
@@ -321,9 +322,7 @@ class Dispatcher:
         self._pace.learn([each.took for each in finished])
         if self._recorder is not None:
             self._recorder.finished(finished)
-        return [
-            Settlement(each.request, each.outcome, each.took) for each in finished if each.outcome is not None
-        ]
+        return [each for each in finished if each.outcome is not LOST]
 
     def _release_stale(self) -> list[Settlement]:
         """Give back what was claimed ahead and found no slot within milliseconds."""

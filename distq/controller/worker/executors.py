@@ -12,18 +12,18 @@ import math
 import os
 import queue
 import threading
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
+from distq.clock import Clock
 from distq.controller.controller import Reconcile
 from distq.controller.worker.slot import Slot
 from distq.controller.worker.worker_spans import WorkerSpans
 from distq.errors import ConfigError
 from distq.wording import a_type, duration
 from distq.workqueue import current
-from distq.workqueue.interface import Outcome, Release, Request, Retry
+from distq.workqueue.interface import SUCCESS, Outcome, Release, Request, Retry, Settlement, is_cancelled
 from distq.workqueue.outcome import error_text, outcome_of, stack_text
 
 WARN_EVERY = 60.0
@@ -36,15 +36,8 @@ NOT_AWAITED = object()
 _logger = logging.getLogger("distq")
 
 
-class Finished(NamedTuple):
-    """A request whose handler ended after ``took`` seconds, or never began.
-
-    ``outcome`` is None where the claim was lost meanwhile: nothing may be settled.
-    """
-
-    request: Request
-    outcome: Outcome | None
-    took: float
+LOST = Release()
+"""The outcome of a request whose claim ended while its handler ran: nothing of it may be settled."""
 
 
 class Executor(ABC):
@@ -62,7 +55,8 @@ class Executor(ABC):
         *,
         timeout: float | None,
         max_hold: float | None = None,
-        on_finished: Callable[[Finished], None],
+        clock: Clock,
+        on_finished: Callable[[Settlement], None],
         on_unusable: Callable[[ConfigError], None] = lambda _: None,
         spans: WorkerSpans | None = None,
     ) -> None:
@@ -71,6 +65,7 @@ class Executor(ABC):
         self._concurrency = concurrency
         self._timeout = timeout
         self._max_hold = max_hold
+        self._now = clock.monotonic
         self._on_finished = on_finished
         self._on_unusable = on_unusable
         self._spans = spans
@@ -116,28 +111,28 @@ class Executor(ABC):
     def close(self) -> None:
         """End the threads; handlers that do not stop are left behind."""
 
-    def _finish(self, request: Request, result: object, started: float, *, timed_out: bool) -> None:
+    def _finish(self, request: Request, result: object, took: float, *, now: float, timed_out: bool) -> None:
         """Turn what the handler returned or raised into an outcome and hand it on."""
-        took = time.monotonic() - started
-        if result is not None and inspect.isawaitable(result):
+        outcome: Outcome = SUCCESS
+        is_over = is_cancelled(request, now)
+        if result is not None or timed_out or is_over:
+            outcome = self._decide(result, timed_out=timed_out, is_over=is_over)
+        if self._spans is not None:
+            self._spans.end(request, None if outcome is LOST else outcome)
+        self._on_finished(Settlement(request, outcome, took))
+
+    def _decide(self, result: object, *, timed_out: bool, is_over: bool) -> Outcome:
+        if inspect.isawaitable(result):
             self._refuse(result)
             result = NOT_AWAITED
-        outcome: Outcome | None
         if timed_out:
             timeout = TimeoutError(duration(self._timeout or 0.0))
             timeout.__cause__ = result if isinstance(result, BaseException) else None
-            outcome = _outcome(timeout)
-        elif request.cancelled.is_set() and not self._stopping:
-            outcome = None
-        elif result is NOT_AWAITED or (
-            request.cancelled.is_set() and isinstance(result, asyncio.CancelledError | GeneratorExit)
-        ):
-            outcome = Release()
-        else:
-            outcome = _outcome(result)
-        if self._spans is not None:
-            self._spans.end(request, outcome)
-        self._on_finished(Finished(request, outcome, took))
+            return _outcome(timeout)
+        if is_over and not self._stopping:
+            return LOST
+        was_stopped = is_over and isinstance(result, asyncio.CancelledError | GeneratorExit)
+        return Release() if result is NOT_AWAITED or was_stopped else _outcome(result)
 
     def _refuse(self, awaitable: object) -> None:
         """Report a handler that returned what it should have awaited: it would do so for each item."""
@@ -203,13 +198,13 @@ class ThreadExecutor(Executor):
         if self._timeout is None:
             return 0.0
         started = [slot.started if slot.request is not None else math.inf for slot in self._slots]
-        return max(0.0, time.monotonic() - max(started) - self._timeout)
+        return max(0.0, self._now() - max(started) - self._timeout)
 
     def lost_slots(self) -> int:
         """Return how many slots handlers keep whose requests were taken from them."""
         if self._max_hold is None:
             return 0
-        return sum(slot.request is not None and not slot.undecided for slot in self._slots)
+        return sum(slot.request is not None and slot.is_decided for slot in self._slots)
 
     def cancel_all(self) -> None:
         """Set ``cancelled`` of every running request."""
@@ -223,17 +218,17 @@ class ThreadExecutor(Executor):
 
         A slot that is free may begin at once with what was submitted, and is looked at again in time.
         """
-        now = time.monotonic()
+        now = self._now()
         return min(self._look_after(slot, now) for slot in self._slots)
 
     def _look_after(self, slot: Slot, now: float) -> float:
         """Return the seconds until the next check of this slot."""
         timeout, max_hold = self._timeout or math.inf, self._max_hold or math.inf
         request, age = slot.request, now - slot.started
-        if request is None or not slot.undecided:
+        if request is None or slot.is_decided:
             return min(timeout, max_hold)
         if age >= max_hold:
-            if slot.decide(request):
+            if slot.decide():
                 self._give_up(request, slot, age)
             return min(timeout, max_hold)
         if age < timeout:
@@ -262,7 +257,7 @@ class ThreadExecutor(Executor):
         _logger.warning(
             "%s %s %s; it keeps its slot\n%s", self._name, request.key, timeout, outcome.traceback
         )
-        self._on_finished(Finished(request, outcome, age))
+        self._on_finished(Settlement(request, outcome, age))
 
     def close(self) -> None:
         """Let the threads end; those still in a handler end after it."""
@@ -273,30 +268,48 @@ class ThreadExecutor(Executor):
                 thread.join()
 
     def _work(self, slot: Slot) -> None:
-        slot.thread, process = threading.get_ident(), os.getpid()
+        """Reconcile what comes. A quick handler's items pay for each step here, so their path has few."""
+        slot.thread, forks = threading.get_ident(), _forks.count
+        reconcile, now, spans = self._reconcile, self._now, self._spans
         while (request := self._backlog.get()) is not None:
-            slot.started, slot.warned = time.monotonic(), 0.0
-            slot.undecided.append(request)
-            slot.request = request
+            started = now()
+            slot.begin(request, started)
             result: object = NOT_STARTED
-            if not request.cancelled.is_set():
+            if not is_cancelled(request, started):
                 current.enter(self._name, request)
-                if self._spans is not None:
-                    self._spans.begin(request)
+                if spans is not None:
+                    spans.begin(request)
                 try:
-                    result = self._reconcile(request)
+                    result = reconcile(request)
                 except BaseException as error:  # noqa: BLE001 - outcome_of decides
                     result = error_of_handler(error)
-                current.leave()
-            if os.getpid() != process:
+            if _forks.count != forks:
                 return  # the child of a fork in the handler: what waits here is its parent's
-            decides, slot.request = slot.decide(request), None
-            if not decides:
-                if self._spans is not None:
-                    self._spans.end(request, None)
-                took = duration(time.monotonic() - slot.started)
-                _logger.warning("%s %s returned after %s; its slot is free", self._name, request.key, took)
-                continue
-            timed_out = self._timeout is not None and time.monotonic() - slot.started >= self._timeout
-            self._finish(request, result, slot.started, timed_out=timed_out)
+            ended = now()
+            took = ended - started
+            if slot.end():
+                timed_out = self._timeout is not None and took >= self._timeout
+                self._finish(request, result, took, now=ended, timed_out=timed_out)
+            else:
+                self._returned_late(request, took)
             result = None  # an error's traceback must not outlive its item
+
+    def _returned_late(self, request: Request, took: float) -> None:
+        """Report a handler past ``max_hold`` that returned: its request was taken from it."""
+        if self._spans is not None:
+            self._spans.end(request, None)
+        after = duration(took)
+        _logger.warning("%s %s returned after %s; its slot is free", self._name, request.key, after)
+
+
+class _Forks:
+    """How often this process is a child of itself."""
+
+    count = 0
+
+    def note(self) -> None:
+        self.count += 1
+
+
+_forks = _Forks()
+os.register_at_fork(after_in_child=_forks.note)

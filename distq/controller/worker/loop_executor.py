@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import inspect
-import time
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, cast
@@ -11,7 +10,7 @@ from typing import Any, cast
 from distq.controller.worker.event_loop import EventLoop
 from distq.controller.worker.executors import NOT_STARTED, Executor, error_of_handler
 from distq.workqueue import current
-from distq.workqueue.interface import Request
+from distq.workqueue.interface import Request, is_cancelled
 
 
 class LoopExecutor(Executor):
@@ -74,11 +73,11 @@ class LoopExecutor(Executor):
         # not at create_task: a task cancelled before its first step would never report
         self._running[id(request)] = request, task
         current.enter(self._name, request)  # a task has a context of its own
-        started, timed_out = time.monotonic(), False
+        started, timed_out = self._now(), False
         limit: asyncio.Timeout | None = None
         result: object = NOT_STARTED
         try:
-            if not request.cancelled.is_set():
+            if not is_cancelled(request, started):
                 if self._spans is not None:
                     self._spans.begin(request)
                 result = self._reconcile(request)  # its decorator may answer without a coroutine
@@ -95,7 +94,8 @@ class LoopExecutor(Executor):
             request.cancelled.set()
         del self._running[id(request)]
         self._free += 1
-        self._finish(request, result, started, timed_out=timed_out)
+        ended = self._now()
+        self._finish(request, result, ended - started, now=ended, timed_out=timed_out)
         if self._backlog:
             self._fill()
 

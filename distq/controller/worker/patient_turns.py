@@ -12,7 +12,7 @@ from distq.controller.worker.reconcile_recorder import ReconcileRecorder
 from distq.controller.worker.worker_spans import WorkerSpans
 from distq.errors import LayoutTooNew, RedisError
 from distq.wording import duration
-from distq.workqueue.interface import Settlement, Success, Turn, TurnQueue
+from distq.workqueue.interface import Settlement, Success, Turn, TurnQueue, all_ended
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 """Seconds between turns, before jitter, while Redis gives no useful answer."""
@@ -61,6 +61,8 @@ class PatientTurns:
             turn = self._spans.turn(lambda: self._wait_out(settlements, want), settlements)
         self.settling = 0
         verbose = _logger.isEnabledFor(logging.DEBUG)
+        if not verbose and all_ended(turn.dispositions):
+            return turn
         for settlement, disposition in zip(settlements, turn.dispositions, strict=True):
             if verbose or not isinstance(settlement.outcome, Success):
                 log_reconcile(self._name, self._queue, settlement, disposition)

@@ -7,7 +7,7 @@ what was given back because it did not start or the process ends.
 from collections import Counter
 from collections.abc import Sequence
 
-from distq.controller.worker.executors import Finished
+from distq.controller.worker.executors import LOST
 from distq.metrics import (
     OUTAGES,
     RECONCILE_ERRORS,
@@ -17,7 +17,7 @@ from distq.metrics import (
     TIMEOUTS,
     MetricsProvider,
 )
-from distq.workqueue.interface import After, Park, Release, Retry
+from distq.workqueue.interface import After, Park, Release, Retry, Settlement
 
 RESULTS = ("success", "error", "requeue_after")
 
@@ -35,12 +35,12 @@ class ReconcileRecorder:
             provider.count(RECONCILES, (controller, result), 0)
         provider.observe(RECONCILE_TIME, self._labels, ())
 
-    def finished(self, batch: Sequence[Finished]) -> None:
+    def finished(self, batch: Sequence[Settlement]) -> None:
         """Record handlers that returned or raised, with their outcomes and how long they took."""
         kinds = Counter(type(each.outcome) for each in batch)
         failed = kinds[Retry] + kinds[Park]
         delayed = kinds[After]
-        succeeded = len(batch) - failed - delayed - kinds[Release] - kinds[type(None)]
+        succeeded = len(batch) - failed - delayed - kinds[Release]
         for result, amount in zip(RESULTS, (succeeded, failed, delayed), strict=True):
             if amount:
                 self._provider.count(RECONCILES, (*self._labels, result), amount)
@@ -48,14 +48,14 @@ class ReconcileRecorder:
             self._provider.count(RECONCILE_ERRORS, self._labels, failed)
             self._provider.count(TERMINAL_ERRORS, self._labels, kinds[Park])
             self._provider.count(TIMEOUTS, self._labels, sum(map(self._timed_out, batch)))
-        took = [each.took for each in batch if type(each.outcome) is not Release]
+        took = [each.took for each in batch if each.outcome is LOST or type(each.outcome) is not Release]
         self._provider.observe(RECONCILE_TIME, self._labels, took)
 
     def outage(self) -> None:
         """Count that Redis did not answer a turn; once, until it answers again."""
         self._provider.count(OUTAGES, self._labels, 1)
 
-    def _timed_out(self, finished: Finished) -> bool:
+    def _timed_out(self, finished: Settlement) -> bool:
         if self._timeout is None or not isinstance(finished.outcome, Retry):
             return False
         return isinstance(finished.outcome.cause, TimeoutError) and finished.took >= self._timeout

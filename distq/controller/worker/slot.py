@@ -1,6 +1,7 @@
 """What one thread of the pool does now, and who says what became of it."""
 
 import sys
+import threading
 import traceback
 from dataclasses import dataclass, field
 
@@ -15,16 +16,28 @@ class Slot:
     started: float = 0.0
     warned: float = 0.0
     thread: int = 0
-    undecided: list[Request] = field(default_factory=list)
-    """The request while nobody has said what became of it; who takes it does."""
+    is_decided: bool = False
+    """Whether the request was taken from its handler, which runs on."""
+    _deciding: threading.Lock = field(default_factory=threading.Lock)
 
-    def decide(self, request: Request) -> bool:
-        """Return whether the caller says what became of the request: its handler, or who took it away."""
-        try:
-            self.undecided.remove(request)
-        except ValueError:
-            return False
-        return True
+    def begin(self, request: Request, started: float) -> None:
+        """Note that the thread's handler begins with a request."""
+        self.started, self.warned, self.is_decided = started, 0.0, False
+        self.request = request
+
+    def end(self) -> bool:
+        """Free the slot; return whether what the handler returned decides what became of its request."""
+        with self._deciding:
+            self.request = None
+            return not self.is_decided
+
+    def decide(self) -> bool:
+        """Take the request from its handler; return False where that has ended, or it was taken before."""
+        with self._deciding:
+            if self.request is None or self.is_decided:
+                return False
+            self.is_decided = True
+            return True
 
     def stack(self, *, below: str) -> traceback.StackSummary:
         """Return where the thread is, from the handler on: below the frames of that file."""

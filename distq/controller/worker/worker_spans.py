@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from distq import spans
 from distq.errors import RedisError
 from distq.spans import Attributes, OpenSpan, SpanFailure, SpanProvider, failure_of, of_queue
-from distq.workqueue.interface import Outcome, Park, Request, Retry, Settlement, Turn
-from distq.workqueue.recorder import waited
+from distq.workqueue.interface import Outcome, Park, Request, Retry, Settlement, Turn, waited
 
 CANCELLED = "cancelled"
 """In place of an outcome where the claim was lost meanwhile."""

@@ -165,7 +165,7 @@ def session_of(inputs: Inputs) -> tuple[int, str]:
 def endings_of(inputs: Inputs) -> list[Ending]:
     """Return what a turn settles."""
     words, n_ok = inputs["settlements"], inputs["n_ok"]
-    endings = [Ending(_text(words[place]), words[place + 1]) for place in range(0, 2 * n_ok, 2)]
+    endings = [Ending(_text(words[place]), int(words[place + 1])) for place in range(0, 2 * n_ok, 2)]
     for place in range(2 * n_ok, len(words), 6):
         item, fence, outcome, limiter, priority, text = words[place : place + 6]
         endings.append(
