@@ -6,10 +6,18 @@ the call breaks off the connection is closed and forgotten. redis-py's own pool 
 it was still making, and counts those that it never gets back against its limit.
 """
 
+import time
 from collections.abc import Callable
 
 import redis
 from redis.connection import AbstractConnection
+
+_FRESH = 1.0
+"""Seconds for which a connection that rests is not asked whether the server closed it.
+
+To ask costs as much as all else of a call. One that was closed all the same ends the call without its reply,
+and the caller asks again, as after any other.
+"""
 
 
 class Pool:
@@ -18,11 +26,14 @@ class Pool:
     def __init__(self, make: Callable[[], AbstractConnection]) -> None:
         self.make = make
         """Returns a connection that is not connected yet, and that the pool does not know."""
-        self._resting: list[AbstractConnection] = []
+        self._resting: list[tuple[AbstractConnection, float]] = []
+        """With the monotonic time since which each rests."""
 
     def take(self) -> AbstractConnection:
         """Return a connected connection without unread replies; raise what redis-py raises."""
-        connection = self._rested() or self.make()
+        connection, since = self._rested() or (self.make(), 0.0)
+        if time.monotonic() - since < _FRESH:
+            return connection
         try:
             connection.connect()
             if _is_stale(connection):
@@ -37,14 +48,14 @@ class Pool:
 
     def give_back(self, connection: AbstractConnection) -> None:
         """Let a connection rest here, all replies of which were read."""
-        self._resting.append(connection)
+        self._resting.append((connection, time.monotonic()))
 
     def disconnect(self) -> None:
         """Close the connections that rest here; those in use come back."""
-        while connection := self._rested():
-            connection.disconnect()
+        while rested := self._rested():
+            rested[0].disconnect()
 
-    def _rested(self) -> AbstractConnection | None:
+    def _rested(self) -> tuple[AbstractConnection, float] | None:
         try:
             return self._resting.pop()
         except IndexError:

@@ -34,6 +34,8 @@ class QueueStore:
         self.connection = connection
         self.name = validate_queue_name(name)
         self._keys: dict[str, str] = {}
+        self._keys_of: dict[str, list[Argument]] = {}
+        """What each script needs of them, as it is sent."""
         self._registration = QueueRegistration(self.name)
 
     def over(self, connection: Connection) -> "QueueStore":
@@ -73,7 +75,10 @@ class QueueStore:
         loaded = scripts.load(script)
         if "time" in loaded.arguments:
             inputs["time"] = self.connection.server_time
-        return loaded, loaded.bind(self.key, inputs)
+        keys = self._keys_of.get(script)
+        if keys is None:
+            keys = self._keys_of[script] = loaded.keys_by(self.key)
+        return loaded, [*keys, *loaded.values_of(inputs)]
 
     @contextlib.contextmanager
     def _layout_known(self) -> Iterator[None]:

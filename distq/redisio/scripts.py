@@ -10,10 +10,12 @@ whatever it returns and where.
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import resources
+from operator import itemgetter
+from typing import Any
 
 Argument = str | bytes | int | float
 
@@ -54,12 +56,34 @@ class Script:
 
     def bind(self, key: Callable[[str], str], inputs: Mapping[str, object]) -> list[Argument]:
         """Return what follows the script in EVALSHA: the number of keys, the keys, the arguments."""
-        if wrong := (inputs.keys() ^ set(self.arguments)) - (_OPTIONAL & set(self.arguments)):
+        return [*self.keys_by(key), *self.values_of(inputs)]
+
+    def keys_by(self, key: Callable[[str], str]) -> list[Argument]:
+        """Return the part of that which is the same in each call on one queue."""
+        return [str(len(self.keys)), *map(key, self.keys)]
+
+    def values_of(self, inputs: Mapping[str, Any]) -> Sequence[Argument]:
+        """Return the arguments, in the order of the script."""
+        if inputs.keys() != self._names:
+            self._require_names(inputs)
+            inputs = {**dict.fromkeys(_OPTIONAL, ""), **inputs}
+        values: Sequence[Any] = self._in_order(inputs)
+        return [*values[:-1], *values[-1]] if self.last_is_list else values
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(self.arguments)
+
+    @cached_property
+    def _in_order(self) -> Callable[[Mapping[str, Any]], Sequence[Any]]:
+        """Pick the arguments out of the inputs, in one step of C where there are several."""
+        if len(self.arguments) > 1:
+            return itemgetter(*self.arguments)
+        return lambda inputs: [inputs[name] for name in self.arguments]
+
+    def _require_names(self, inputs: Mapping[str, object]) -> None:
+        if wrong := (inputs.keys() ^ self._names) - (_OPTIONAL & self._names):
             raise TypeError(f"script {self.name}: missing or unknown inputs {', '.join(sorted(wrong))}")
-        bound: list[Argument] = [len(self.keys), *map(key, self.keys)]
-        values = [inputs.get(name, "") for name in self.arguments]
-        rest = values.pop() if self.last_is_list else ()
-        return [*bound, *values, *rest]  # type: ignore[list-item, misc]  # what callers pass, the store types
 
 
 @cache

@@ -16,6 +16,8 @@ class PendingCall:
 
     entries: Sequence[Entry]
     want: int
+    ahead: int = 0
+    """How many claims its caller will want next, which the same turn may bring."""
     thread: int = field(default_factory=threading.get_ident)
     turn: Turn | None = None
     error: RedisError | None = None
@@ -50,9 +52,9 @@ class CallCombiner:
         self._waiting: list[PendingCall] = []
         """Those under way that no turn has taken: only a turn takes them, under its lock."""
 
-    def call(self, entries: Sequence[Entry], want: int) -> Turn:
+    def call(self, entries: Sequence[Entry], want: int, ahead: int = 0) -> Turn:
         """Return what a turn, of this thread or of another, brought for this call."""
-        call = PendingCall(entries, want)
+        call = PendingCall(entries, want, ahead)
         self._under_way.append(call)
         try:
             self._waiting.append(call)
@@ -70,10 +72,10 @@ class CallCombiner:
     def _take(self, own: PendingCall) -> list[PendingCall]:
         """Take this thread's call, and of those behind it as many as the same turn carries."""
         self._waiting.remove(own)
-        taken, entries, want = [own], len(own.entries), own.want
+        taken, entries, want = [own], len(own.entries), own.want + own.ahead
         for call in self._waiting.copy():
             entries += len(call.entries)
-            want += call.want
+            want += call.want + call.ahead
             if entries > TURN_LIMIT or want > TURN_LIMIT:
                 break
             self._waiting.remove(call)

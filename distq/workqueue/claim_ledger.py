@@ -115,6 +115,10 @@ class ClaimLedger:
         """Return how many of those held no caller has."""
         return len(self._spare)
 
+    def spare_fences(self) -> set[int]:
+        """Return the fences of the spare claims."""
+        return {request.fence for request in list(self._spare.values())}
+
     def leave_cancelled(self) -> None:
         """Hand out no claim whose deadline was missed: the heartbeat is about to cancel all that is held."""
         if self._spare:
@@ -140,12 +144,11 @@ class ClaimLedger:
         self._revived += turn.revived
 
     def take_spare(self) -> list[Request]:
-        """Cancel what is spare, and return it to be released."""
+        """Hold no longer what is spare, and return it to be released; no caller ever had it."""
         spare, self._spare = list(self._spare.values()), {}
         for request in spare:
             self.held.pop(request.key, None)
             self._cancelled[request.key] = request.fence
-            self._cancel(request, "its caller has gone")
         return spare
 
     def take_promoted(self) -> tuple[int, int]:

@@ -94,8 +94,14 @@ class HandleSession(Protocol):
     Safe for threads. When it is lost, each request is cancelled and nothing of it is settled.
     """
 
-    def turn(self, entries: Sequence[Entry], want: int) -> Turn:
-        """Settle and claim in one step; see ``TurnQueue.turn``."""
+    def turn(self, entries: Sequence[Entry], want: int, ahead: int = 0) -> Turn:
+        """Settle and claim in one step; see ``TurnQueue.turn``.
+
+        It may claim so many items ``ahead`` for the next call of any thread that wants some.
+        """
+
+    def release_spare(self) -> None:
+        """Give back what was claimed ahead, unless another thread makes a turn just now."""
 
     def take_back(self, entries: Sequence[Entry], turn: Turn) -> None:
         """Release what a turn brought for a caller that has gone."""

@@ -3,6 +3,7 @@
 import logging
 import threading
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
@@ -60,6 +61,8 @@ class QueueHandle:
         if options.spans is not None:
             self.set_span_provider(options.spans)
         self._unanswered = UnansweredAdd()
+        self._listening = Counter[int]()
+        """How many loops of ``listen`` each thread is in, by its number."""
         self._shutting_down = False
         self._shut_downs = 0
         self._changed = Announcement()
@@ -202,15 +205,26 @@ class QueueHandle:
         raise ShutDown(f"queue {self.name}: this handle was shut down")
 
     def listen(self) -> Iterator[Request]:
-        """Yield claimed items until the handle is shut down; outages of Redis are waited out."""
-        while not self._shutting_down:
-            try:
-                yield self.get()
-            except ShutDown:
-                return
-            except RedisUnavailable as error:
-                _logger.warning("queue %s: %s", self.name, error)
-                self._wait_for(lambda: self._shutting_down, _OUTAGE_PAUSE)
+        """Yield claimed items until the handle is shut down; outages of Redis are waited out.
+
+        In Redis, the step by which this thread settles an item claims the next one for it, unless there is a
+        ``fleet_concurrency``. When the loop ends that is given back; while its thread does other things for
+        longer, within three seconds.
+        """
+        thread = threading.get_ident()
+        self._listening[thread] += 1
+        try:
+            while not self._shutting_down:
+                try:
+                    yield self.get()
+                except ShutDown:
+                    return
+                except RedisUnavailable as error:
+                    _logger.warning("queue %s: %s", self.name, error)
+                    self._wait_for(lambda: self._shutting_down, _OUTAGE_PAUSE)
+        finally:
+            self._listening[thread] -= 1
+            run_apart(self._session.release_spare)
 
     def done(self, request: Request) -> bool:
         """End the claim; return False where it had ended before, and nothing changed.
@@ -233,7 +247,9 @@ class QueueHandle:
         return self._settle(request, Release())
 
     def _settle(self, request: Request, outcome: Outcome) -> bool:
-        (disposition,) = self.turn([Settlement(request, outcome)], 0).dispositions
+        wants_next = self._listening[threading.get_ident()] and self.fleet_concurrency is None
+        ahead = 1 if wants_next and not isinstance(outcome, Release) else 0
+        (disposition,) = self._make_turn([Settlement(request, outcome)], 0, ahead).dispositions
         if disposition.kind == "unknown":
             raise Unanswered(
                 f"queue {self.name}: nobody knows whether {request.key} was settled: Redis did not answer, "
@@ -344,16 +360,19 @@ class QueueHandle:
 
     def turn(self, settlements: Sequence[Settlement], want: int) -> Turn:
         """Settle claims and take up to ``want`` new ones in one step; see ``TurnQueue.turn``."""
+        return self._make_turn(settlements, want)
+
+    def _make_turn(self, settlements: Sequence[Settlement], want: int, ahead: int = 0) -> Turn:
         self._unanswered.forget()
         require_turn(settlements, want)
         return run_apart(
-            lambda: self._turn(settlements, want),
+            lambda: self._turn(settlements, want, ahead),
             undo=lambda turn: self._session.take_back(settlements, turn),
         )
 
-    def _turn(self, settlements: Sequence[Settlement], want: int) -> Turn:
+    def _turn(self, settlements: Sequence[Settlement], want: int, ahead: int = 0) -> Turn:
         try:
-            turn = self._session.turn(settlements, want)
+            turn = self._session.turn(settlements, want, ahead)
         finally:
             self._changed.announce()
         if self._recorder is not None:

@@ -29,6 +29,7 @@ class HeartbeatSession(Protocol):
     store: QueueStore
     claim_duration: float
     clock: Clock
+    max_clock_step: int
     turns: int
     deadline: ClaimDeadline
     worker: Worker
@@ -36,10 +37,6 @@ class HeartbeatSession(Protocol):
     @property
     def id(self) -> str:
         """Return its name in Redis, empty while there is none."""
-
-    @property
-    def max_clock_step(self) -> int:
-        """Return how far one script may move the claim clock, µs."""
 
     def held(self) -> Sequence[Request]:
         """Return the requests that it holds."""
@@ -51,7 +48,13 @@ class HeartbeatSession(Protocol):
         """Return whether what Redis has as its last turn is the last one, or one in doubt."""
 
     def n_spare(self) -> int:
-        """Return how many of them came for calls that ended before."""
+        """Return how many of them no caller has."""
+
+    def spare_fences(self) -> set[int]:
+        """Return the fences of these."""
+
+    def release_spare(self) -> None:
+        """Give them back."""
 
     def cancel_held(self, why: str) -> None:
         """Cancel all requests."""
@@ -81,6 +84,8 @@ class Heartbeat:
         self._threads: list[threading.Thread] = []
         """That which beats, and that which watches the deadline."""
         self._surplus = False
+        self._spare: set[int] = set()
+        """The fences of what was claimed ahead and not wanted yet, when it looked last."""
         self._give_back_at = math.inf
         """When what was cancelled too late may run elsewhere, as far as the server still has it here."""
         self._clock = session.clock
@@ -113,6 +118,7 @@ class Heartbeat:
             session = self._session()
             if session is None:
                 break
+            self.release_unwanted(session)
             if slept < period and not session.worker.has_news() and not session.deadline.is_over():
                 del session
                 continue
@@ -125,6 +131,13 @@ class Heartbeat:
             period = self._until_next(session, good=good)
             del session
         self._connection.close()
+
+    def release_unwanted(self, session: HeartbeatSession) -> None:
+        """Give back what a loop claimed ahead and has not come for since the last look: it may never come."""
+        spare = session.spare_fences()
+        if spare & self._spare:
+            session.release_spare()
+        self._spare = spare
 
     def _until_next(self, session: HeartbeatSession, *, good: bool) -> float:
         """Return the seconds from one heartbeat to the next.

@@ -55,6 +55,8 @@ class RedisSession:
         self.store = store
         self.claim_duration = settings.options.claim_duration
         self.clock = settings.options.clock
+        self.max_clock_step = microseconds(min(self.claim_duration / 3, 10.0))
+        """How far one script may move the claim clock, µs."""
         self._settings = settings
         self._on_cancel = on_cancel
         self._stopped = False
@@ -104,17 +106,12 @@ class RedisSession:
         """Return the session's name in Redis, empty while there is none."""
         return self._client.session
 
-    @property
-    def max_clock_step(self) -> int:
-        """Return how far one script may move the claim clock, µs."""
-        return microseconds(min(self.claim_duration / 3, 10.0))
-
     # What its handle asks
 
-    def turn(self, entries: Sequence[Entry], want: int) -> Turn:
+    def turn(self, entries: Sequence[Entry], want: int, ahead: int = 0) -> Turn:
         """Settle and claim, together with what other threads ask; see ``TurnQueue.turn``."""
         try:
-            turn = self._combiner.call(entries, want)
+            turn = self._combiner.call(entries, want, ahead)
         finally:
             if self._stopped:
                 self._close_when_idle()
@@ -253,7 +250,8 @@ class RedisSession:
         sent, want = ledger.sendable(entries), sum(call.want for call in calls)
         stopped, too_late = self._stopped, bool(self.id) and self.deadline.is_over()
         claims = not stopped and not too_late and ledger.may_claim(sent)
-        missing = max(0, want - ledger.n_spare()) if claims else 0
+        ahead = sum(call.ahead for call in calls)
+        missing = max(0, want + ahead - ledger.n_spare()) if claims else 0
         wait = 0.0
         is_known = not sent and not missing and bool(entries or (want and claims))
         if not is_known and (self.id or sent or not stopped):
@@ -279,6 +277,23 @@ class RedisSession:
             own, requests = requests[: call.want], requests[call.want :]
             results, dispositions = dispositions[: len(call.entries)], dispositions[len(call.entries) :]
             call.turn = Turn(own, results, wait, *self._ledger.take_promoted(), fence)
+
+    def release_spare(self) -> None:
+        """Give back what was claimed ahead, unless another thread makes a turn just now.
+
+        That thread may want it, and a heartbeat gives back what stays. A loop that ends calls this, also when
+        the garbage collector ends it, in the midst of anything: so it waits for no lock.
+        """
+        if not self._ledger.n_spare() or not self._turn_lock.acquire(blocking=False):
+            return
+        try:
+            self._release_spare()
+        finally:
+            self._turn_lock.release()
+
+    def spare_fences(self) -> set[int]:
+        """Return the fences of what was claimed ahead."""
+        return self._ledger.spare_fences()
 
     def _release_spare(self) -> None:
         """Put back what no caller has; where Redis gives no answer a heartbeat does it later."""

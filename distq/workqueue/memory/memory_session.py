@@ -44,8 +44,9 @@ class MemorySession:
         self._interrupted = False
         self._thread = threading.local()
 
-    def turn(self, entries: Sequence[Entry], want: int) -> Turn:
-        """Settle and claim; see ``TurnQueue.turn``."""
+    def turn(self, entries: Sequence[Entry], want: int, ahead: int = 0) -> Turn:
+        """Settle and claim; see ``TurnQueue.turn``. Nothing is claimed ahead, since no way is saved by it."""
+        del ahead
         with self._engine.lock:
             self._in_turn = True
             try:
@@ -113,6 +114,9 @@ class MemorySession:
     def _holds(self, request: Request) -> bool:
         held = self._held.get(request.key)
         return held is not None and held.fence == request.fence
+
+    def release_spare(self) -> None:
+        """Do nothing: it claims nothing ahead."""
 
     def take_back(self, entries: Sequence[Entry], turn: Turn) -> None:
         """Release what a turn brought for a caller that has gone."""

@@ -1,0 +1,149 @@
+"""A loop of one's own: the step that settles an item claims the next one for the same loop."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from distq.redisio import scripts
+from distq.redisio.connection import Argument, Connection
+from distq.testing.embedded_valkey import EmbeddedValkey
+from distq.workqueue.queue import Queue
+from tests.support.eventually import eventually
+
+
+class CountedTurns(Connection):
+    """A connection that counts the turns that go over it."""
+
+    turns = 0
+
+    def evaluate(self, source: str, sha: str, arguments: Any) -> Any:
+        """Count a turn."""
+        self.turns += sha == scripts.load("turn").sha
+        return super().evaluate(source, sha, arguments)
+
+
+@pytest.fixture
+def counted(redis_server: EmbeddedValkey, connection: Connection) -> Iterator[CountedTurns]:
+    """Give a connection to the emptied database that counts turns."""
+    counted = CountedTurns(redis_server.url)
+    yield counted
+    counted.close()
+
+
+def _claims(connection: Connection, queue: str = "foos") -> int:
+    claims: Argument = connection.execute("ZCARD", f"distq:{{{queue}}}:processing")
+    return int(claims)
+
+
+def test_a_loop_makes_one_turn_an_item(counted: CountedTurns) -> None:
+    """It settles one and claims the next in one step, and hands them out in their order."""
+    queue = Queue("foos", counted)
+    queue.add(*"abcdefgh")
+    seen = []
+    for request in queue.listen():
+        seen.append(request.key)
+        assert queue.settle(request)
+        if request.key == "h":
+            break
+    assert seen == [*"abcdefgh"]
+    assert counted.turns == 1 + 8
+    queue.close()
+
+
+def test_a_loop_that_breaks_gives_back_what_it_claimed_ahead(connection: Connection) -> None:
+    """Another handle gets it at once, at its old place."""
+    queue, other = Queue("foos", connection), Queue("foos", connection)
+    queue.add("a", "b", "c")
+    for request in queue.listen():
+        queue.settle(request)
+        assert _claims(connection) == 1
+        break
+    assert (_claims(connection), queue.held()) == (0, 0)
+    assert [other.get(0).key, other.get(0).key] == ["b", "c"]
+    queue.close()
+    other.close()
+
+
+def test_a_thread_that_dies_in_its_loop_leaves_no_claim(connection: Connection) -> None:
+    """What it had settled stays so, and the next item is free again."""
+    queue, other = Queue("foos", connection), Queue("foos", connection)
+    queue.add("a", "b")
+
+    def loop() -> None:
+        for request in queue.listen():
+            queue.settle(request)
+            raise ValueError
+
+    def run() -> None:
+        with suppress(ValueError):
+            loop()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join(20)
+    eventually(lambda: _claims(connection) == 0)
+    assert other.get(0).key == "b"
+    queue.close()
+    other.close()
+
+
+def test_a_loop_that_does_other_things_gives_back_what_it_claimed_ahead(connection: Connection) -> None:
+    """The heartbeat finds it unwanted twice; then other processes may have it, and the loop goes on."""
+    queue = Queue("foos", connection)
+    queue.add("a", "b")
+    loop = queue.listen()
+    queue.settle(next(loop))
+    assert _claims(connection) == 1
+    session = queue._session
+    assert session._heartbeat is not None
+    session._heartbeat.release_unwanted(session)
+    assert _claims(connection) == 1
+    session._heartbeat.release_unwanted(session)
+    assert _claims(connection) == 0
+    assert next(loop).key == "b"
+    queue.close()
+
+
+@pytest.mark.parametrize("how", ["shut down", "drained"])
+def test_a_shutdown_keeps_nothing_that_was_claimed_ahead(connection: Connection, how: str) -> None:
+    """It is no claim of anyone, so a drain does not wait for it."""
+    queue = Queue("foos", connection)
+    queue.add("a", "b")
+    loop = queue.listen()
+    queue.settle(next(loop))
+    if how == "drained":
+        assert queue.shut_down_with_drain(20)
+    else:
+        queue.shut_down()
+    assert next(loop, None) is None
+    assert _claims(connection) == 0
+    queue.close()
+
+
+def test_another_thread_of_the_handle_gets_what_was_claimed_ahead(counted: CountedTurns) -> None:
+    """It needs no turn for that."""
+    queue = Queue("foos", counted)
+    queue.add("a", "b")
+    loop = queue.listen()
+    queue.settle(next(loop))
+    turns = counted.turns
+    assert queue.get(0).key == "b"
+    assert counted.turns == turns
+    queue.close()
+
+
+@pytest.mark.parametrize("what", ["outside of a loop", "with a fleet_concurrency", "after a release"])
+def test_nothing_is_claimed_ahead(connection: Connection, what: str) -> None:
+    """Where no loop will come for it, where it would count for the fleet, and of what was given back."""
+    queue = Queue("foos", connection)
+    queue.add("a", "b")
+    if what == "with a fleet_concurrency":
+        queue.fleet_concurrency = 5
+    loop = queue.listen()
+    request = queue.get(0) if what == "outside of a loop" else next(loop)
+    (queue.release if what == "after a release" else queue.settle)(request)
+    assert _claims(connection) == 0
+    queue.close()
