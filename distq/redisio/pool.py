@@ -32,15 +32,9 @@ class Pool:
     def take(self) -> AbstractConnection:
         """Return a connected connection without unread replies; raise what redis-py raises."""
         connection, since = self._rested() or (self.make(), 0.0)
-        if time.monotonic() - since < _FRESH:
-            return connection
         try:
-            connection.connect()
-            if _is_stale(connection):
-                connection.disconnect()
-                connection.connect()
-                if _is_stale(connection):
-                    raise redis.ConnectionError("the server sends what nobody asked for")
+            if time.monotonic() - since >= _FRESH:
+                _refresh(connection)
         except BaseException:
             connection.disconnect()
             raise
@@ -60,6 +54,16 @@ class Pool:
             return self._resting.pop()
         except IndexError:
             return None
+
+
+def _refresh(connection: AbstractConnection) -> None:
+    """Connect, again where the server closed the connection."""
+    connection.connect()
+    if _is_stale(connection):
+        connection.disconnect()
+        connection.connect()
+        if _is_stale(connection):
+            raise redis.ConnectionError("the server sends what nobody asked for")
 
 
 def _is_stale(connection: AbstractConnection) -> bool:

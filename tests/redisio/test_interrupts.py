@@ -110,7 +110,7 @@ def test_an_interrupt_anywhere_in_a_call_leaves_no_connection_half_made(
         assert handle.execute("GET", f"place-{place}") == b"written", interrupt.where
         assert _databases(connection) <= {f"db{database}"}, interrupt.where
         handle.close()
-    assert place > 60
+    assert place > 40
     eventually(lambda: len(connection.execute("CLIENT", "LIST").splitlines()) == 2, "connections are left")
 
 
