@@ -33,16 +33,17 @@ def authorities(kubeconfig: str | os.PathLike[str] | None, context: str | None) 
 
 def _of_kubeconfig(path: str, context: str | None) -> str:
     """Return the bundle of the context's cluster."""
-    from kubernetes.config.kube_config import FileOrData, KubeConfigMerger
+    from kubernetes.config.kube_config import KubeConfigMerger
 
     merged = KubeConfigMerger(path).config
     chosen = merged["contexts"].get_with_name(context or merged["current-context"])["context"]
     cluster = merged["clusters"].get_with_name(chosen["cluster"])["cluster"]
     if not cluster["server"].startswith("https://"):
         return ""
-    folder = str(Path(cluster.path).expanduser().absolute().parent)
-    encoded = FileOrData(cluster, "certificate-authority", file_base_path=folder).as_data()
-    return base64.b64decode(encoded or "").decode()
+    if "certificate-authority-data" in cluster:
+        return base64.b64decode(cluster["certificate-authority-data"]).decode()
+    folder = Path(cluster.path).expanduser().absolute().parent
+    return Path(folder, cluster["certificate-authority"]).read_text()
 
 
 def _fingerprint(certificate: str) -> str:

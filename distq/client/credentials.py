@@ -88,8 +88,8 @@ def _pod_namespace() -> str:
 def _load_file(path: str, context: str | None, configuration: "Configuration") -> str:
     """Configure from the files of ``path``; return the namespace of the context."""
     import yaml
-    from kubernetes.config import ConfigException
-    from kubernetes.config.kube_config import KubeConfigLoader, KubeConfigMerger
+    from kubernetes.config import ConfigException, load_kube_config_from_dict
+    from kubernetes.config.kube_config import KubeConfigMerger
 
     if not any(Path(part).expanduser().exists() for part in path.split(os.pathsep) if part):
         raise ConfigError(f"no cluster: kubeconfig {path} does not exist. Correct KUBECONFIG or the path.")
@@ -98,9 +98,8 @@ def _load_file(path: str, context: str | None, configuration: "Configuration") -
         chosen, plugin = _chosen_context(merger.config, context)
         exec_plugin.bound_plugins(merger.config.value["users"])
         began = time.monotonic()
-        KubeConfigLoader(
-            merger.config, active_context=context, config_persister=merger.save_changes
-        ).load_and_set(configuration)
+        load_kube_config_from_dict(merger.config, context=context, client_configuration=configuration)
+        merger.save_changes()  # a refreshed token of OIDC may be the only one that is good by now
     except yaml.MarkedYAMLError as error:
         line = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise _broken(path, f"{error.problem}{line}") from None

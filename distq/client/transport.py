@@ -7,7 +7,6 @@ import socket
 import threading
 import warnings
 from collections.abc import Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -16,6 +15,7 @@ from urllib3.exceptions import HTTPError, InsecureRequestWarning, ProtocolError,
 
 from distq.client import credentials
 from distq.client.error_mapping import no_answer
+from distq.client.http_connection import lean
 from distq.client.request_span import within_span
 from distq.config import kubeconfig_variable
 from distq.errors import ApiError
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 CONNECT_TIMEOUT = 5.0
 IDLE_CONNECTIONS = 64
+_OWN_HEADERS = {"User-Agent": "distq", "Accept-Encoding": "identity"}
 
 _logger = logging.getLogger("distq")
 _said_unchecked: set[tuple[str, str]] = set()
@@ -34,8 +35,6 @@ class Transport:
     """The pool and credentials that one process uses for one cluster."""
 
     def __init__(self, cluster: credentials.Cluster) -> None:
-        from kubernetes.client.rest import RESTClientObject
-
         self.process = os.getpid()
         self.variable = kubeconfig_variable()
         self.origin = cluster.origin
@@ -45,11 +44,15 @@ class Transport:
         self.configuration.socket_options = _socket_options()
         self.server: str = self.configuration.host.rstrip("/")
         self.configuration.host = self.server
+        # The package looks through the environment for a proxy whenever it sets the host, as it does
+        # for each request with a token; one that was set stays.
+        self.configuration.proxy = self.configuration.proxy
         self.namespace = cluster.namespace
         self.certificate_authority: str | None = self.configuration.ssl_ca_cert
         if self.server.startswith("https:") and not self.configuration.verify_ssl:
             _say_unchecked(self.server, self.origin)
-        self._pool: urllib3.PoolManager = RESTClientObject(self.configuration).pool_manager
+        self._host = urllib3.util.parse_url(self.server).netloc or ""
+        self._pool = self._new_pool()
         self._credentials_lock = threading.Lock()
 
     def send(
@@ -57,30 +60,63 @@ class Transport:
     ) -> urllib3.BaseHTTPResponse:
         """Send one request and return its answer, whatever its status."""
         what = f"{method} {path}"
-        headers = {**headers, **self._authorization(what), "User-Agent": "distq"}
+        headers = {"Host": self._host, **headers, **self._authorization(what), **_OWN_HEADERS}
         tries = 2 if method == "GET" else 1
         while True:
             tries -= 1
+            pool = self._pool
             try:
-                return self._request(method, path, headers, **options)
+                return self._request(pool, method, path, headers, **options)
             except (ProtocolError, SSLError) as error:
                 if not tries:
                     raise self.no_answer(what, error) from None
-                self._pool.clear()  # the other idle connections are as old
+                if self._pool is pool:  # its other idle connections are as old
+                    self._pool = self._new_pool()
             except (HTTPError, OSError) as error:
                 raise self.no_answer(what, error) from None
 
     def no_answer(self, what: str, error: Exception) -> ApiError:
         """Return the error for a request to this server that broke."""
-        return no_answer(what, error, urllib3.util.parse_url(self.server).netloc or self.server, self.origin)
+        return no_answer(what, error, self._host or self.server, self.origin)
+
+    def _new_pool(self) -> urllib3.HTTPConnectionPool:
+        """Return what the package would reach the server by: with its TLS, and through its proxy.
+
+        It is left as it is while it is used, and closes its connections when it is not used any more.
+        """
+        from kubernetes.client import ApiClient
+
+        pools: urllib3.PoolManager = ApiClient(self.configuration).rest_client.pool_manager
+        pool = pools.connection_from_url(self.server)
+        pool.ConnectionCls = lean(pool.ConnectionCls)
+        # a proxy that forwards, since there is no TLS to tunnel, is asked for the whole URL
+        self._root = self.server if pools.proxy and self.server.startswith("http:") else ""
+        return pool
 
     def _request(
-        self, method: str, path: str, headers: Mapping[str, str], **options: Any
+        self,
+        pool: urllib3.HTTPConnectionPool,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        query: Mapping[str, str] | None = None,
+        **options: Any,
     ) -> urllib3.BaseHTTPResponse:
-        query = options.pop("query", None)
-        url = f"{self.server}{path}{'?' if query else ''}{urlencode(query or {})}"
-        send = partial(self._pool.request, method, url, retries=False, redirect=False, **options)
-        return within_span(lambda sent: send(headers=sent), method, url, headers)
+        target = f"{path}?{urlencode(query)}" if query else path
+        request = pool.request if "fields" in options else pool.urlopen  # the typed API may leave them to it
+
+        def send(sent: Mapping[str, str]) -> urllib3.BaseHTTPResponse:
+            return request(
+                method,
+                f"{self._root}{target}",
+                headers=sent,
+                retries=False,
+                redirect=False,
+                assert_same_host=False,
+                **options,
+            )
+
+        return within_span(send, method, f"{self.server}{target}", headers)
 
     def _authorization(self, what: str) -> dict[str, str]:
         """Return the header with today's token; the package refreshes it here, in one thread at a time."""

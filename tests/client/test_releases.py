@@ -1,7 +1,7 @@
 """The client on other releases of the package ``kubernetes`` than the one that is installed here.
 
-It uses parts of it that its documentation does not name: ``KubeConfigLoader``, ``KubeConfigMerger``,
-``FileOrData`` and ``RESTClientObject``.
+It uses parts of it that its documentation does not name: ``KubeConfigMerger``, and of an ``ApiClient`` the
+pools of connections.
 """
 
 import os
@@ -19,8 +19,9 @@ from tests.support.parts import missing
 TRIED = [
     "tests/client/test_authorities.py",
     "tests/client/test_credentials.py::test_exec_plugin_gives_the_token",
+    "tests/client/test_tls.py",
 ]
-"""Kubeconfigs of several files, certificates and plugins: what those parts are for."""
+"""Kubeconfigs of several files, certificates, plugins and proxies: what those parts are for."""
 FOUND = "import kubernetes; print(kubernetes.__file__, kubernetes.__version__)"
 
 

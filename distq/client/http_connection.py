@@ -1,0 +1,127 @@
+"""HTTP/1.1 over urllib3's connections, at half the cost of a small request.
+
+urllib3 opens, secures and pools the connections, also through proxies, and reads bodies. Under it
+``http.client`` would send head and body apart, each a TLS record and a packet of its own, and let the package
+``email`` parse the head of the answer.
+"""
+
+import functools
+import http.client
+from collections.abc import Mapping
+from typing import Any
+
+import urllib3
+from urllib3.connection import HTTPConnection
+
+from distq.errors import ConfigError
+
+_LONGEST_LINE = 1 << 16
+_MOST_HEADERS = 100
+_WITH_A_BODY = {"PATCH", "POST", "PUT"}
+
+
+@functools.cache
+def lean(connection: type[HTTPConnection]) -> type[HTTPConnection]:
+    """Return the class of a pool's connections, whatever makes and secures them, with exchanges as here."""
+    return type(f"Lean{connection.__name__}", (_Exchange, connection), {})
+
+
+class _Head(http.client.HTTPResponse):
+    """An answer whose head is read by ``begin``, and whose body ``http.client`` reads."""
+
+    def begin(self) -> None:
+        """Read the head; raise HTTPException for what is none."""
+        while True:
+            version, self.status, reason = self._read_status()  # type: ignore[attr-defined]  # as urllib3 does
+            headers = self._read_headers()
+            if self.status != http.HTTPStatus.CONTINUE:
+                break
+        self.version = 10 if version == "HTTP/1.0" else 11
+        self.code, self.reason = self.status, reason.strip()
+        self.headers = self.msg = headers  # type: ignore[assignment]  # urllib3's; they answer ``get``, too
+        self.chunked = headers.get("transfer-encoding", "").lower() == "chunked"
+        self.chunk_left = None
+        self.length = None if self.chunked else self._content_length(headers)
+        is_open = self.version == 11 and "close" not in headers.get("connection", "").lower()
+        self.will_close = not is_open or (self.length is None and not self.chunked)
+
+    def _read_headers(self) -> urllib3.HTTPHeaderDict:
+        headers = urllib3.HTTPHeaderDict()
+        for _ in range(_MOST_HEADERS + 1):
+            line = self.fp.readline(_LONGEST_LINE + 1)
+            if len(line) > _LONGEST_LINE:
+                raise http.client.LineTooLong("header line")
+            if line in {b"\r\n", b"\n", b""}:
+                return headers
+            name, colon, value = line.decode("latin-1").partition(":")
+            if not colon or not name or name != name.strip():  # so are folded lines, which are obsolete
+                raise http.client.HTTPException(f"a bad header line: {line[:80]!r}")
+            headers.add(name, value.strip())
+        raise http.client.HTTPException(f"more than {_MOST_HEADERS} headers")
+
+    def _content_length(self, headers: urllib3.HTTPHeaderDict) -> int | None:
+        """Return the length of the body; None where its end is the connection's."""
+        if self._method == "HEAD" or self.status < 200 or self.status in {204, 304}:  # type: ignore[attr-defined]
+            return 0
+        lengths = set(headers.getlist("content-length"))
+        if not lengths:
+            return None
+        length = lengths.pop()
+        if lengths or not (length.isascii() and length.isdecimal()):  # who disagrees on it mixes up answers
+            raise http.client.HTTPException("a bad Content-Length")
+        return int(length)
+
+
+class _Exchange(HTTPConnection):
+    """A connection that sends a request whole; the rest of it is urllib3's."""
+
+    response_class = _Head
+
+    def request(  # type: ignore[override]  # as urllib3 calls it
+        self,
+        method: str,
+        url: str,
+        body: bytes | str | None = None,
+        headers: Mapping[str, str] | None = None,
+        *,
+        chunked: bool = False,  # noqa: ARG002  only bodies of unknown length are, and there are none
+        **options: Any,
+    ) -> None:
+        """Send a request; ``headers`` are all of its headers but the body's length."""
+        if self.sock is None:
+            self.connect()
+        body = body.encode() if isinstance(body, str) else body
+        lines = [f"{method} {url} HTTP/1.1", *(f"{name}: {value}" for name, value in (headers or {}).items())]
+        if body is not None or method in _WITH_A_BODY:
+            lines.append(f"Content-Length: {len(body or b'')}")
+        if not all(line.isascii() and line.isprintable() for line in lines):
+            raise ConfigError(
+                f"cannot send {method} {url!r:.80}: strange characters in a header. Correct it."
+            )
+        self._asked = {"request_method": method, "request_url": url, **options}
+        self.sock.settimeout(self.timeout)
+        self.sock.sendall("\r\n".join([*lines, "\r\n"]).encode() + (body or b""))
+
+    def getresponse(self) -> urllib3.HTTPResponse:  # type: ignore[override]  # as urllib3 has it
+        """Return the answer as soon as its head is there, or all of it if that was asked for."""
+        self.sock.settimeout(self.timeout)
+        shut_down = self.sock.shutdown  # the socket is the answer's from where its connection ends with it
+        head = self.response_class(self.sock, method=self._asked["request_method"])
+        try:
+            head.begin()
+        except BaseException:
+            head.close()
+            raise
+        if head.will_close:
+            self.close()
+        return urllib3.HTTPResponse(
+            body=head,
+            headers=head.headers,  # type: ignore[arg-type]
+            status=head.status,
+            version=head.version,
+            version_string=f"HTTP/1.{head.version % 10}",
+            reason=head.reason,
+            original_response=head,
+            sock_shutdown=shut_down,
+            **self._asked,
+        )

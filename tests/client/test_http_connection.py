@@ -1,0 +1,193 @@
+"""HTTP as the client speaks it: one piece out, and whatever a server or a proxy answers."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from distq.client import Client
+from distq.errors import ApiError, ConfigError
+from tests.client.tls_server import Echo, data_of, make_certificate, serving, tls_of
+from tests.support.api_servers import write_kubeconfig
+
+OK = b"HTTP/1.1 200 OK\r\n"
+
+
+class Script:
+    """A server that answers each request, of whatever connection, by the next of some bytes."""
+
+    def __init__(self, *answers: bytes) -> None:
+        self._answers = list(answers)
+        self.connections = 0
+        self.requests: list[bytes] = []
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+
+    def serve(self) -> None:
+        """Take connections one after the other until all is answered."""
+        while self._answers:
+            connection, _ = self._listener.accept()
+            self.connections += 1
+            with connection:
+                while self._answers and (request := connection.recv(1 << 16)):
+                    self.requests.append(request)
+                    answer = self._answers.pop(0)
+                    connection.sendall(answer)
+                    if not answer or b"HTTP/1.0" in answer or b"close" in answer:
+                        break
+
+    def close(self) -> None:
+        """Listen no more."""
+        self._answers.clear()
+        with socket.create_connection(("127.0.0.1", self.port)):
+            self._listener.close()
+
+
+@contextmanager
+def client_of(folder: Path, *answers: bytes) -> Iterator[tuple[Client, Script]]:
+    """Give a Client of a server that answers so."""
+    script = Script(*answers)
+    thread = threading.Thread(target=script.serve, daemon=True)
+    thread.start()
+    write_kubeconfig(
+        folder / "kubeconfig", cluster={"server": f"http://127.0.0.1:{script.port}"}, user={"token": "t"}
+    )
+    try:
+        yield Client(folder / "kubeconfig", timeout=5.0), script
+    finally:
+        script.close()
+
+
+def test_a_request_is_one_tls_record(tmp_path: Path) -> None:
+    """Head and body go out together: apart they are two records, two packets, two wake-ups."""
+    make_certificate(tmp_path, "server")
+    with serving(Echo, tls_of(tmp_path, "server")) as server:
+        relay = _Relay(int(server.rpartition(":")[2]))
+        write_kubeconfig(
+            tmp_path / "kubeconfig",
+            cluster={"server": f"https://127.0.0.1:{relay.port}", "certificate-authority": "server.crt"},
+            user={"token": "t"},
+        )
+        client = Client(tmp_path / "kubeconfig", timeout=5.0)
+        client.request("GET", "/api")
+        before = relay.records()
+        answer = client.request("PATCH", "/api", body={"data": {"size": "1"}})
+        assert data_of(answer)["body"] == '{"data":{"size":"1"}}'
+        assert relay.records() == before + 1
+
+
+class _Relay:
+    """Moves the bytes of one connection to a server, and keeps what the client sent."""
+
+    def __init__(self, target: int) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self._sent = bytearray()
+        threading.Thread(target=self._serve, args=(target,), daemon=True).start()
+
+    def records(self) -> int:
+        """Return how many TLS records the client has sent. Source: RFC 8446 section 5.1."""
+        place = count = 0
+        while place < len(self._sent):
+            place, count = place + 5 + int.from_bytes(self._sent[place + 3 : place + 5]), count + 1
+        return count
+
+    def _serve(self, target: int) -> None:
+        client, _ = self._listener.accept()
+        self._listener.close()
+        with client, socket.create_connection(("127.0.0.1", target)) as server:
+            threading.Thread(target=self._answer, args=(server, client), daemon=True).start()
+            while data := client.recv(1 << 16):
+                self._sent += data
+                server.sendall(data)
+
+    def _answer(self, server: socket.socket, client: socket.socket) -> None:
+        while data := server.recv(1 << 16):
+            client.sendall(data)
+
+
+@pytest.mark.parametrize(
+    ("answer", "body"),
+    [
+        (OK + b"Content-Length: 3\r\n\r\nabc", b"abc"),
+        (OK + b"content-length:3\r\ncontent-length:3\r\n\r\nabc", b"abc"),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n", b"abc"),
+        (b"HTTP/1.1 100 Continue\r\nA: b\r\n\r\n" + OK + b"Content-Length: 3\r\n\r\nabc", b"abc"),
+        (b"HTTP/1.1 204 No Content\r\n\r\n", b""),
+        (OK + b"Content-Length: 0\r\n\r\n", b""),
+        (b"HTTP/1.1 200\nContent-Length: 3\n\nabc", b"abc"),
+    ],
+)
+def test_answers_with_an_end_keep_their_connection(tmp_path: Path, answer: bytes, body: bytes) -> None:
+    """Whatever says where a body ends: the next request takes the same connection."""
+    with client_of(tmp_path, answer, answer) as (client, script):
+        assert client.request("GET", "/api") == body
+        assert client.request("GET", "/api") == body
+        assert script.connections == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        OK + b"\r\nabc",
+        OK + b"Connection: close\r\nContent-Length: 3\r\n\r\nabc",
+        b"HTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\nabc",
+    ],
+)
+def test_answers_that_end_their_connection_are_read_whole(tmp_path: Path, answer: bytes) -> None:
+    """By what says so, or since nothing else says where the body ends; then there is a new connection."""
+    if b"close" not in answer and b"HTTP/1.0" not in answer:
+        answer = answer.replace(b"\r\n\r\n", b"\r\nX: close\r\n\r\n")  # for the script alone
+    with client_of(tmp_path, answer, answer) as (client, script):
+        assert client.request("GET", "/api") == b"abc"
+        assert client.request("GET", "/api") == b"abc"
+        assert script.connections == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "cause"),
+    [
+        (b"SSH-2.0-OpenSSH\r\n", "SSH"),
+        (b"HTTP/1.1 abc OK\r\n\r\n", "abc"),
+        (OK + b"no colon\r\nContent-Length: 0\r\n\r\n", "a bad header line: b'no colon"),
+        (OK + b"A: b\r\n folded\r\nContent-Length: 0\r\n\r\n", "a bad header line"),
+        (OK + b"A : b\r\nContent-Length: 0\r\n\r\n", "a bad header line"),
+        (OK + b"A: b\r\n" * 200 + b"\r\n", "more than 100 headers"),
+        (OK + b"A: " + b"b" * 70000 + b"\r\n\r\n", "header line"),
+        (OK + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\nab", "a bad Content-Length"),
+        (OK + b"Content-Length: -1\r\n\r\n", "a bad Content-Length"),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", ""),
+        (b"", "without response"),
+    ],
+)
+def test_what_is_no_answer_is_one_error(tmp_path: Path, answer: bytes, cause: str) -> None:
+    """An ApiError of status 0 that says what came, and that connection is not used again."""
+    good = OK + b"Content-Length: 2\r\n\r\nok"
+    with client_of(tmp_path, answer, good) as (client, script):
+        with pytest.raises(ApiError, match="no answer from") as caught:
+            client.request("PATCH", "/api", body={})
+        assert cause in str(caught.value)
+        assert caught.value.status == 0
+        assert client.request("GET", "/api") == b"ok"
+        assert script.connections == 2
+
+
+@pytest.mark.parametrize("strange", ["text\r\nX-Evil: 1", "text\x00", "té"])
+def test_a_header_of_strange_characters_is_not_sent(tmp_path: Path, strange: str) -> None:
+    """It could end the header, and begin another one."""
+    with client_of(tmp_path, OK + b"Content-Length: 2\r\n\r\nok") as (client, script):
+        with pytest.raises(ConfigError, match="strange characters"):
+            client.request("GET", "/api", accept=strange)
+        assert script.requests == []
+        assert client.request("GET", "/api") == b"ok"
+
+
+def test_a_path_cannot_begin_another_request(tmp_path: Path) -> None:
+    """What no target may contain is encoded."""
+    with client_of(tmp_path, OK + b"Content-Length: 2\r\n\r\nok") as (client, script):
+        assert client.request("GET", "/api HTTP/1.1\r\nX: 1\r\n\r\n") == b"ok"
+        target = b"/api%20HTTP/1.1%0D%0AX:%201%0D%0A%0D%0A"
+        assert script.requests[0].startswith(b"GET " + target + b" HTTP/1.1\r\nHost: ")
