@@ -5,7 +5,6 @@ each in a process of its own, which take turns, on a server of its own with TLS.
 time of the process that asks. Exit code 1 where a bar is missed.
 """
 
-import os
 import secrets
 import subprocess
 import sys
@@ -18,10 +17,10 @@ from typing import IO
 
 import click
 
+from benchmarks.checkouts import ROOT, checkout, python
 from benchmarks.report import Row, publish
 from distq.testing.kube_api_server import write_kubeconfig
 
-ROOT = Path(__file__).parents[1]
 BARS: Mapping[str, float] = {"get": 1.5, "patch": 1.5, "status patch": 1.5}
 """What a request may cost, as a multiple of what it costs by ``http.client``, which has no pool."""
 
@@ -41,7 +40,7 @@ def main(times: int | None, rounds: int | None, against: str | None, quick: bool
         kubeconfig = stack.enter_context(_api_server())
         subjects = {name: (name, ROOT) for name in ("distq", "http.client", "urllib3")}
         if against:
-            subjects[against] = ("distq", stack.enter_context(_version(against)))
+            subjects[against] = ("distq", stack.enter_context(checkout(against)))
         children = {
             name: stack.enter_context(_requester(subject, version, kubeconfig))
             for name, (subject, version) in subjects.items()
@@ -103,8 +102,8 @@ def _api_server() -> Iterator[Path]:
         files = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
         subprocess.run([*request, *files], check=True, capture_output=True)
         command = ["-m", "benchmarks.canned_api_server", str(certificate), str(key)]
-        with _process(command, ROOT) as (_, said):
-            port = said.readline().split()[1]
+        with python(command) as process:
+            port = _pipes(process)[1].readline().split()[1]
             cluster = {"server": f"https://127.0.0.1:{port}", "certificate-authority": str(certificate)}
             # as long as a service account's
             write_kubeconfig(folder / "kubeconfig", cluster=cluster, user={"token": secrets.token_hex(450)})
@@ -112,44 +111,19 @@ def _api_server() -> Iterator[Path]:
 
 
 @contextmanager
-def _version(revision: str) -> Iterator[Path]:
-    """Check out another version of distq for a while."""
-    with tempfile.TemporaryDirectory(prefix="distq-benchmark-") as folder:
-        git = ["git", "-C", str(ROOT), "worktree"]
-        subprocess.run([*git, "add", "--detach", folder, revision], check=True, capture_output=True)
-        try:
-            yield Path(folder)
-        finally:
-            subprocess.run([*git, "remove", "--force", folder], check=True, capture_output=True)
-
-
-@contextmanager
 def _requester(subject: str, version: Path, kubeconfig: Path) -> Iterator[Child]:
     """Start a subject on a version of distq."""
-    command = [str(ROOT / "benchmarks" / "requesters.py"), subject, str(kubeconfig)]
-    with _process(command, version) as child:
+    with python([str(ROOT / "benchmarks" / "requesters.py"), subject, str(kubeconfig)], version) as process:
+        child = _pipes(process)
         if child[1].readline() != "ready\n":
-            raise click.ClickException(f"{subject} does not start: python {' '.join(command)}")
+            raise click.ClickException(f"{subject} does not start.")
         yield child
 
 
-@contextmanager
-def _process(command: Sequence[str], version: Path) -> Iterator[Child]:
-    """Run Python with the modules of a version; what it reads ends with the block, and so does it."""
-    environment = {**os.environ, "PYTHONPATH": str(version)}
-    process = subprocess.Popen(
-        [sys.executable, "-P", *command],
-        env=environment,
-        text=True,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    with process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        yield process.stdin, process.stdout
-        process.stdin.close()
-        process.terminate()
+def _pipes(process: "subprocess.Popen[str]") -> Child:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    return process.stdin, process.stdout
 
 
 def _ask(child: Child, line: str) -> float:

@@ -1,9 +1,10 @@
 """``python -m distq`` is ``distq``; what a process heeds while all else is still being imported."""
 
+import contextlib
 import signal
 import sys
 
-from distq.beginning import leave
+from distq.beginning import importing, leave
 
 
 def run_program() -> None:
@@ -14,15 +15,31 @@ def run_program() -> None:
     a handler it would be ignored where the process is the first of its container; an exception of the
     handler could get lost in what is imported. So does SIGHUP, except under nohup.
     """
-    if sys.argv[1:2] in (["run"], ["informer"], ["worker"]):
+    serves = sys.argv[1:2] in (["run"], ["informer"], ["worker"])
+    if serves:
         signal.signal(signal.SIGTERM, leave)
         if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
             signal.signal(signal.SIGHUP, leave)
     try:
-        from distq.cli import run_program
+        with importing():
+            from distq.cli import run_program
+
+            if serves:
+                _import_what_serves(elects=sys.argv[1] != "worker")
     except KeyboardInterrupt:
         sys.exit(130)
     run_program()
+
+
+def _import_what_serves(*, elects: bool) -> None:
+    """Import what the command will; it says why where that fails."""
+    with contextlib.suppress(Exception):
+        import distq.controller.manager  # noqa: F401
+
+        if elects:
+            from distq.client import credentials
+
+            credentials.import_package()
 
 
 if __name__ == "__main__":

@@ -37,6 +37,11 @@ class Cluster:
     namespace: str
 
 
+def import_package() -> None:
+    """Import the package ``kubernetes`` now and not at the first use, as a program may want that needs it."""
+    import kubernetes.config  # noqa: F401
+
+
 def load(kubeconfig: str | os.PathLike[str] | None, context: str | None) -> Cluster:
     """Read the given kubeconfig, else KUBECONFIG's, else ``~/.kube/config``, else the pod's service account.
 
