@@ -23,8 +23,8 @@ _URL = re.compile(
 _PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
-def _setting(default: Any, variable: str, *, secret: bool = False) -> Any:
-    return field(default=default, metadata={"variable": variable, "secret": secret})
+def _setting(default: Any, variable: str, parse: Callable[[str], Any] = str, *, secret: bool = False) -> Any:
+    return field(default=default, metadata={"variable": variable, "parse": parse, "secret": secret})
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -32,7 +32,7 @@ class Settings:
     """The settings of one process; contradictions fail here, not later."""
 
     redis_url: str | None = _setting(None, "DISTQ_REDIS_URL")
-    """Where the queues live; None is redis://127.0.0.1:6379/0 and messages say that it was unset."""
+    """Where the queues live; None is redis://127.0.0.1:6379/0, and messages then name the variable."""
 
     redis_username: str | None = _setting(None, "DISTQ_REDIS_USERNAME")
     """Overrides the URL's user."""
@@ -40,25 +40,25 @@ class Settings:
     redis_password: str | None = _setting(None, "DISTQ_REDIS_PASSWORD", secret=True)
     """Overrides the URL's password."""
 
-    redis_password_file: Path | None = _setting(None, "DISTQ_REDIS_PASSWORD_FILE")
+    redis_password_file: Path | None = _setting(None, "DISTQ_REDIS_PASSWORD_FILE", Path)
     """Read at every connection, so that a mounted secret can rotate."""
 
     redis_sentinel_username: str | None = _setting(None, "DISTQ_REDIS_SENTINEL_USERNAME")
-    """The user as whom to ask Sentinels; the URL's is Redis' own."""
+    """The user for Sentinels; the URL's is Redis' own."""
 
     redis_sentinel_password: str | None = _setting(None, "DISTQ_REDIS_SENTINEL_PASSWORD", secret=True)
     """Its password; None where the Sentinels ask for none."""
 
-    redis_sentinel_password_file: Path | None = _setting(None, "DISTQ_REDIS_SENTINEL_PASSWORD_FILE")
+    redis_sentinel_password_file: Path | None = _setting(None, "DISTQ_REDIS_SENTINEL_PASSWORD_FILE", Path)
     """Read whenever a Sentinel is asked."""
 
-    redis_ca_file: Path | None = _setting(None, "DISTQ_REDIS_CA_FILE")
+    redis_ca_file: Path | None = _setting(None, "DISTQ_REDIS_CA_FILE", Path)
     """Certificate authority of a rediss server; the system's where None."""
 
-    redis_cert_file: Path | None = _setting(None, "DISTQ_REDIS_CERT_FILE")
+    redis_cert_file: Path | None = _setting(None, "DISTQ_REDIS_CERT_FILE", Path)
     """Client certificate, with ``redis_key_file``."""
 
-    redis_key_file: Path | None = _setting(None, "DISTQ_REDIS_KEY_FILE")
+    redis_key_file: Path | None = _setting(None, "DISTQ_REDIS_KEY_FILE", Path)
     """Key of the client certificate."""
 
     prefix: str = _setting("distq", "DISTQ_PREFIX")
@@ -71,22 +71,22 @@ class Settings:
     lease_namespace: str | None = _setting(None, "DISTQ_LEASE_NAMESPACE")
     """The namespace of the Lease; None is the pod's, else default."""
 
-    lease_duration: float = _setting(15.0, "DISTQ_LEASE_DURATION")
+    lease_duration: float = _setting(15.0, "DISTQ_LEASE_DURATION", float)
     """Seconds without renewal after which followers take over (client-go LeaseDuration)."""
 
-    renew_deadline: float = _setting(10.0, "DISTQ_RENEW_DEADLINE")
+    renew_deadline: float = _setting(10.0, "DISTQ_RENEW_DEADLINE", float)
     """Seconds without renewal after which the leader gives up (client-go RenewDeadline)."""
 
-    retry_period: float = _setting(2.0, "DISTQ_RETRY_PERIOD")
+    retry_period: float = _setting(2.0, "DISTQ_RETRY_PERIOD", float)
     """Seconds between tries (client-go RetryPeriod)."""
 
-    concurrency: int | None = _setting(None, "DISTQ_CONCURRENCY")
-    """Reconciles at a time in one process; None is what the Controller says."""
+    concurrency: int | None = _setting(None, "DISTQ_CONCURRENCY", int)
+    """Reconciles at a time in one process; None is the Controller's own number."""
 
-    fleet_concurrency: int | None = _setting(None, "DISTQ_FLEET_CONCURRENCY")
-    """Reconciles at a time in all processes that work on a queue; None is what the Controller says."""
+    fleet_concurrency: int | None = _setting(None, "DISTQ_FLEET_CONCURRENCY", int)
+    """Reconciles at a time in all processes that work on a queue; None is the Controller's own number."""
 
-    grace_period: float = _setting(25.0, "DISTQ_GRACE_PERIOD")
+    grace_period: float = _setting(25.0, "DISTQ_GRACE_PERIOD", float)
     """Seconds that running reconciles get after SIGTERM; below Kubernetes' 30 s until SIGKILL."""
 
     revision: str = _setting("", "DISTQ_REVISION")
@@ -141,11 +141,11 @@ class Settings:
         chosen: dict[str, Any] = {}
         for setting in fields(cls):
             flag = flags.pop(setting.name, None)
-            text = environment.get(setting.metadata["variable"], "")
+            variable = setting.metadata["variable"]
             if flag is not None:
                 chosen[setting.name] = flag
-            elif text:
-                chosen[setting.name] = _parse(setting.metadata["variable"], text, _PARSERS[setting.name])
+            elif text := environment.get(variable, ""):
+                chosen[setting.name] = _parse(variable, text, setting.metadata["parse"])
         if flags:
             raise TypeError(f"unknown settings: {', '.join(sorted(flags))}")
         return cls(**chosen)
@@ -195,38 +195,13 @@ def _mask_url(name: str, value: Any) -> Any:
     return f"{parts['scheme']}://{login}{parts['place']}{'?***' if parts['query'] else ''}"
 
 
-_PARSERS: dict[str, Callable[[str], Any]] = {
-    "redis_url": str,
-    "redis_username": str,
-    "redis_password": str,
-    "redis_password_file": Path,
-    "redis_sentinel_username": str,
-    "redis_sentinel_password": str,
-    "redis_sentinel_password_file": Path,
-    "redis_ca_file": Path,
-    "redis_cert_file": Path,
-    "redis_key_file": Path,
-    "prefix": str,
-    "lease_name": str,
-    "lease_namespace": str,
-    "lease_duration": float,
-    "renew_deadline": float,
-    "retry_period": float,
-    "concurrency": int,
-    "fleet_concurrency": int,
-    "grace_period": float,
-    "revision": str,
-    "http_address": str,
-    "log_level": str,
-    "log_format": str,
-}
 _KINDS: dict[Callable[[str], Any], str] = {float: "number of seconds", int: "whole number"}
 
 
 def lease_name(program: str, prefix: str) -> str:
     """Return the Lease that the informers of a program compete for: PREFIX-PROGRAM, as an object's name.
 
-    A prefix that is none as it stands is told from those that are written like it by a checksum.
+    A prefix that is no object's name gets a checksum, which distinguishes it from those that look like it.
     """
     installation, name = _object_name(prefix), _object_name(program)[:57]
     if installation != prefix:
