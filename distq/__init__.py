@@ -17,7 +17,7 @@ What a queue promises, in one Redis history:
     that loses writes is noticed and replayed; no deletion meanwhile is missed.
 11. *Poison is parked, never dropped*; a new event revives it.
 
-What nobody can promise here: exactly-once effects; exclusivity across a Redis failover (two runs may
+What no queue can promise here: exactly-once effects; exclusivity across a Redis failover (two runs may
 overlap for a heartbeat and the time to cancel); deletions around a wipe of Redis, without finalizers;
 plain ``add`` calls that an asynchronous failover of Redis loses.
 """

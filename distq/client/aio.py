@@ -35,7 +35,7 @@ class AsyncClient:
     """What ``Client.aio`` is: the Client's calls for ``async def``, from any event loop, 32 at a time.
 
     A call that is cancelled while it waits for a thread is not sent. One that has its thread goes on for
-    up to the client's ``timeout``: what it writes is written, and nobody gets the answer.
+    up to the client's ``timeout``: what it writes is written, and its answer is lost.
     """
 
     def __init__(self, client: Client) -> None:

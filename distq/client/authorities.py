@@ -1,4 +1,4 @@
-"""What tells one cluster from another without a request: the certificates that vouch for its API server."""
+"""What distinguishes clusters without a request: the certificates that vouch for their API servers."""
 
 import base64
 import hashlib
@@ -26,7 +26,7 @@ def authorities(kubeconfig: str | os.PathLike[str] | None, context: str | None) 
         file = kubeconfig_file(kubeconfig)
         bundle = _of_kubeconfig(file, context) if file else POD_AUTHORITY.read_text()
         found = {_fingerprint(certificate) for certificate in _CERTIFICATE.findall(bundle)}
-    except Exception:  # noqa: BLE001  who needs the cluster says what is wrong with the file
+    except Exception:  # noqa: BLE001  the first request reports what is wrong with the file
         return ()
     return tuple(sorted(found)) if len(found) <= _MOST else ()
 

@@ -1,4 +1,4 @@
-"""Threads for calls that somebody awaits, of which none keeps a process from its end."""
+"""Threads for calls that are awaited, of which none keeps a process from its end."""
 
 import threading
 from collections import deque

@@ -1,4 +1,4 @@
-"""Changes of an object as it is now: what differs is written, and tried again where somebody was faster."""
+"""Changes of an object as it is now: what differs is written, and tried again after a Conflict."""
 
 import copy
 import inspect
@@ -29,7 +29,7 @@ Value = TypeVar("Value")
 
 
 def modify(client: "Client", resource: str, key: str, change: Change, *, status: bool) -> Object:
-    """Do what ``Client.modify`` says."""
+    """See ``Client.modify``."""
 
     def attempt() -> Object:
         existing = client.get(resource, key)
@@ -41,7 +41,7 @@ def modify(client: "Client", resource: str, key: str, change: Change, *, status:
 
 
 def create_or_update(client: "Client", obj: Object, change: Change) -> tuple[Object, Written]:
-    """Do what ``Client.create_or_update`` says."""
+    """See ``Client.create_or_update``."""
 
     def attempt() -> tuple[Object, Written]:
         existing = client.get(resource_text(obj), key_of(obj))
@@ -54,7 +54,7 @@ def create_or_update(client: "Client", obj: Object, change: Change) -> tuple[Obj
 
 
 def patch_status(client: "Client", zeros: DroppedZeros, obj: Object, status: Mapping[str, Any]) -> Object:
-    """Do what ``Client.patch_status`` says; ``zeros`` knows which ones the server does not keep.
+    """See ``Client.patch_status``; ``zeros`` knows which ones the server does not keep.
 
     A merge patch replaces lists whole, what others put there included: one with a list is only for the
     version that was read.
@@ -77,14 +77,14 @@ def patch_status(client: "Client", zeros: DroppedZeros, obj: Object, status: Map
 
 
 def add_finalizer(client: "Client", obj: Object, name: str) -> Object:
-    """Do what ``Client.add_finalizer`` says."""
+    """See ``Client.add_finalizer``."""
     return _patch_finalizers(
         client, obj, lambda present: present if name in present else [*present, name], "add a finalizer to"
     )
 
 
 def remove_finalizer(client: "Client", obj: Object, name: str) -> bool:
-    """Do what ``Client.remove_finalizer`` says."""
+    """See ``Client.remove_finalizer``."""
     try:
         stored = _patch_finalizers(
             client, obj, lambda present: [each for each in present if each != name], "remove a finalizer from"

@@ -150,7 +150,7 @@ class Client(RawClient):
         """Delete the object and, by ``propagation``, its dependents; return False when there is none.
 
         Conflict when ``uid`` or ``resource_version`` is given and is not, or no longer, the object's.
-        Finalizers may keep it; a Pod has ``grace_period`` seconds to end, by default what its spec says.
+        Finalizers may keep it; a Pod has ``grace_period`` seconds to end, by default those of its spec.
         """
         kind = self.resolve(resource)
         options = delete_options(uid, resource_version, propagation, grace_period)
@@ -175,7 +175,7 @@ class Client(RawClient):
     def modify(self, resource: str, key: str, change: Change, *, status: bool = False) -> Object:
         """Read the object, let ``change`` change it in place, and return it as stored; NotFound without one.
 
-        Nothing is written where nothing differs. Where somebody else was faster it is read and changed again,
+        Nothing is written where nothing differs. After a Conflict it is read and changed again,
         5 times in all; the last Conflict is raised. ``status`` writes the status alone; a change of a
         status that is a subresource is a ConfigError without it. Source: client-go retry.RetryOnConflict.
         """

@@ -49,7 +49,7 @@ def set_condition(
         wanted["observedGeneration"] = metadata(obj)["generation"]
     conditions = _conditions(obj)
     existing = get_condition(obj, type)
-    if existing is not None and _says(existing, wanted):
+    if existing is not None and _contains(existing, wanted):
         if not isinstance(obj["status"], ChangedStatus):  # what is changed in it after this shall be seen
             _put(obj, conditions)
         return False
@@ -64,8 +64,8 @@ def set_condition(
     return True
 
 
-def _says(existing: Object, wanted: Object) -> bool:
-    """Return whether a condition says all that is wanted, but for what some kinds do not keep."""
+def _contains(existing: Object, wanted: Object) -> bool:
+    """Return whether a condition has all that is wanted, but for what some kinds do not keep."""
     unkept = {"message": "", "observedGeneration": wanted.get("observedGeneration")}
     return {**unkept, **existing}.items() >= wanted.items()
 
@@ -89,7 +89,7 @@ class ChangedStatus(dict[str, Any]):
 
 @cache
 def _let_yaml_write() -> None:
-    """Tell yaml, which refuses what it does not know; only here, as a module of a user may be called so."""
+    """Register the type with yaml, which refuses others; only here: a user's module may be called yaml."""
     with contextlib.suppress(ImportError):
         from yaml.representer import SafeRepresenter
 

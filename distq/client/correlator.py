@@ -1,7 +1,7 @@
 """What becomes of an event before it is sent: counted with equal ones, merged with similar ones, or left out.
 
-Events are equal that say the same of the same object, and similar that differ in their message alone. Source,
-with all numbers: client-go tools/record EventCorrelator.
+Events are equal with the same text about the same object, and similar where only their messages differ.
+Source, with all numbers: client-go tools/record EventCorrelator.
 """
 
 from collections import OrderedDict
@@ -12,7 +12,7 @@ from distq.client.objects import Object, metadata
 from distq.clock import Clock
 
 MERGED_FROM = 10
-"""So many similar events stand for all that follow."""
+"""After so many similar events one is counted for all that follow."""
 
 SIMILAR_FOR = 600.0
 """Seconds after which a similar event begins anew."""
@@ -59,7 +59,7 @@ class _Similar:
 
 
 class _Sent(NamedTuple):
-    """The event that stands for all equal ones."""
+    """The event that counts all equal ones."""
 
     name: str
     first: str
@@ -94,7 +94,7 @@ class EventCorrelator:
         self._sent.keep(_equal(stored), _as_sent(stored))
 
     def _merge(self, event: Object) -> tuple[Object, _Key]:
-        """Return the event, or the one that stands for all similar ones, and by what it is counted."""
+        """Return the event, or the one that counts all similar ones, and the patch that counts it."""
         now, key = self._clock.monotonic(), (*_about(event), event["reason"])
         similar = self._similar.get(key)
         if similar is None or now - similar.last > SIMILAR_FOR:

@@ -1,4 +1,4 @@
-"""Which cluster to talk to and as whom, found as the ``kubernetes`` package finds it.
+"""The cluster and the user, found as the ``kubernetes`` package finds them.
 
 The package reads kubeconfig files and service accounts, runs exec plugins and
 refreshes tokens. Added here: errors that name the file and keep its secrets.

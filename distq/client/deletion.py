@@ -12,7 +12,7 @@ Propagation = Literal["Background", "Foreground", "Orphan"]
 def delete_options(
     uid: str | None, resource_version: str | None, propagation: Propagation, grace_period: int | None
 ) -> Object:
-    """Return a DeleteOptions; ConfigError for what none can say."""
+    """Return a DeleteOptions; ConfigError for what it cannot express."""
     if propagation not in get_args(Propagation):
         choices = ", ".join(get_args(Propagation))
         raise ConfigError(f"bad propagation {propagation!r:.80}. Give one of {choices}.")

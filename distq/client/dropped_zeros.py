@@ -1,6 +1,6 @@
 """The zeros that an API server does not keep: what is 0, false or empty is often left out of what is stored.
 
-Go's ``omitempty`` drops them by the type of the field, which no schema says. So a server's answers teach it:
+Go's ``omitempty`` drops them by the type of the field, which no schema has. So a server's answers teach it:
 a zero that was sent, and is absent from what was stored, is no difference from then on. A zero in the place
 of another value always is one, also where it was dropped before. What is remembered are names of fields, so
 no more than a schema has.

@@ -29,13 +29,13 @@ _REMEDIES = {
     422: "Correct the object.",
 }
 _UNTYPED = "failed to create typed patch object"
-"""What is said, with status 500, of an apply whose object is not as its schema says."""
+"""The answer, with status 500, to an apply whose object does not fit its schema."""
 _DENIED = re.compile(
     r'User ".*?" cannot (?P<verb>\S+) '
     r'(?:path "(?P<path>[^"]+)"|resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)")'
     r'(?: in the namespace "(?P<namespace>[^"]+)")?'
 )
-"""What the API server's authorizer says. Source: apiserver responsewriters.Forbidden."""
+"""The refusal of the API server's authorizer. Source: apiserver responsewriters.Forbidden."""
 _KINDS: dict[int, type[ApiError]] = {404: NotFound, 409: Conflict, 410: Expired}
 
 
@@ -125,7 +125,7 @@ def _status_object(data: bytes) -> Mapping[str, Any]:
 
 
 def _details(answer: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the details of a Status, whoever sent it; nothing where it has none."""
+    """Return the details of a Status, empty where it has none."""
     details = answer.get("details")
     return details if isinstance(details, dict) else {}
 

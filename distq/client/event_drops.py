@@ -1,4 +1,4 @@
-"""Counts the events that are not sent, and says so: what nobody waits for must not vanish in silence."""
+"""Counts and logs the events that are not sent: no caller waits for them, so none must vanish in silence."""
 
 import logging
 import threading
@@ -8,14 +8,14 @@ from collections.abc import Callable
 from distq.clock import Clock
 from distq.metrics import EVENTS_DROPPED, MetricsProvider
 
-SAID_EVERY = 300.0
-"""Seconds for which one message about dropped events stands for all of its kind."""
+LOGGED_EVERY = 300.0
+"""Seconds between two messages about dropped events of a kind; the later one has their number."""
 
 HOW = ("invalid", "full", "filtered", "refused", "unanswered")
 
 _logger = logging.getLogger("distq.events")
 _providers: list[MetricsProvider] = []
-"""Who counts what this process drops: Clients are made anywhere, and a Manager has the metrics."""
+"""Where dropped events are counted: Clients are made anywhere, and a Manager has the metrics."""
 
 
 def count_with(metrics: MetricsProvider) -> Callable[[], None]:
@@ -27,13 +27,13 @@ def count_with(metrics: MetricsProvider) -> Callable[[], None]:
 
 
 class EventDrops:
-    """Counts events that are not sent, and says so: one message stands for what follows."""
+    """Counts events that are not sent, and logs the first of a kind, and later the number of the others."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = threading.RLock()
         self._silent_until: dict[tuple[str, int], float] = {}
-        self._unsaid: Counter[tuple[str, int]] = Counter()
+        self._unlogged: Counter[tuple[str, int]] = Counter()
 
     def add(self, how: str, why: str, level: int) -> None:
         """Count one."""
@@ -45,9 +45,9 @@ class EventDrops:
         with self._lock:
             now, kind = self._clock.monotonic(), (how, level)
             if now < self._silent_until.get(kind, now):
-                self._unsaid[kind] += 1
+                self._unlogged[kind] += 1
                 return
-            self._silent_until[kind] = now + SAID_EVERY
-            unsaid = self._unsaid.pop(kind, 0)
-        more = f" So were {unsaid} more before it." if unsaid else ""
+            self._silent_until[kind] = now + LOGGED_EVERY
+            unlogged = self._unlogged.pop(kind, 0)
+        more = f" So were {unlogged} more before it." if unlogged else ""
         _logger.log(level, "an event was dropped: %s%s", why, more)

@@ -41,13 +41,13 @@ def _main(seconds: str, *command: str) -> int:
         sys.stderr.write(f"{command[0]}: {error.strerror}\n")
         return _NOT_RUN
     try:
-        said, errors = plugin.communicate(timeout=float(seconds))
+        output, errors = plugin.communicate(timeout=float(seconds))
     except subprocess.TimeoutExpired:
         with contextlib.suppress(OSError):  # it ended just now
             os.killpg(plugin.pid, signal.SIGKILL) if own_group else plugin.kill()
         sys.stderr.write(f"{command[0]}: no credentials within {seconds} s\n")
         return _TIMED_OUT
-    sys.stdout.buffer.write(said)
+    sys.stdout.buffer.write(output)
     sys.stderr.buffer.write(errors or b"")
     return plugin.returncode
 

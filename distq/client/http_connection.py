@@ -67,7 +67,7 @@ class _Head(http.client.HTTPResponse):
         if not lengths:
             return None
         length = lengths.pop()
-        if lengths or not (length.isascii() and length.isdecimal()):  # who disagrees on it mixes up answers
+        if lengths or not (length.isascii() and length.isdecimal()):  # answers would be mixed up
             raise http.client.HTTPException("a bad Content-Length")
         return int(length)
 

@@ -12,9 +12,9 @@ FIRST_INTERVAL, LONGEST_INTERVAL = 10.0, 300.0
 
 
 class Outage:
-    """Reports what an API server, or another store, refuses or does not answer; ``name`` is who needs it.
+    """Reports what an API server, or another store, refuses or does not answer; ``name`` is what needs it.
 
-    Every report says what fails, since when, that it is tried again, and what would help. A failure of
+    Every report has the failure, since when, that it is tried again, and what would help. A failure of
     another kind than those before is reported at once. One thread at a time.
     """
 

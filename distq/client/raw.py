@@ -68,7 +68,7 @@ class RawClient:
     def authorities(self) -> tuple[str, ...]:
         """Return short fingerprints of the certificates that vouch for the API server, as they are now.
 
-        It asks nobody; nothing where none is known.
+        It makes no request; nothing where none is known.
         """
         return authorities(self._kubeconfig, self._context)
 

@@ -70,7 +70,7 @@ def _reference(about: Object, field_path: str) -> Object:
 
 
 def content_of(reason: str, message: str, kind: str) -> Object:
-    """Return what the event says; raise ConfigError where that is nothing."""
+    """Return the event's text; raise ConfigError where there is none."""
     if kind not in {"Normal", "Warning"}:
         raise ConfigError(f'bad type {kind!r:.80}. Use "Normal" or "Warning".')
     if not (isinstance(reason, str) and reason and isinstance(message, str)):

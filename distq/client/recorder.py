@@ -52,8 +52,8 @@ class EventSink(Protocol):
 class EventRecorder:
     """Sends the events of one Client, in their order, from a thread that lives while there are any.
 
-    ``component`` is who reports them. Nothing here raises, and ``flush`` alone waits. Safe for threads and
-    forks.
+    ``component`` is the reporter in each. Nothing here raises, and ``flush`` alone waits. Safe for threads
+    and forks.
     """
 
     def __init__(self, sink: EventSink, component: str, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -137,7 +137,7 @@ class EventRecorder:
         return bool(self._waiting) and self._waiting[0] is recorded
 
     def _send(self, recorded: RecordedEvent) -> None:
-        """Send it, once more while there is no answer; whoever comes after it waits."""
+        """Send it, once more while there is no answer; those after it wait."""
         correlated: Correlated | None = None
         for number in range(1, TRIES + 1):
             try:
@@ -157,7 +157,7 @@ class EventRecorder:
     def _correlate(self, recorded: RecordedEvent) -> Correlated | None:
         """Return what is to be sent, if anything; in another cluster nothing is like anything before."""
         if (about := recorded.find()) is None:
-            return None  # nobody looks for events of what is gone
+            return None  # its events have no readers
         if self._server != self._sink.server:
             self._server, self._correlator = self._sink.server, EventCorrelator(self._clock)
         correlated = self._correlator.correlate(recorded.about(about, self._component))
@@ -180,7 +180,7 @@ class EventRecorder:
         elif _is_expected(error):
             self._drops.add("refused", str(error), logging.DEBUG)
         else:
-            # who may not record events does without, and is told once in a while
+            # without the right to record events all else works, and a message comes once in a while
             self._drops.add("refused", str(error), logging.INFO if error.status == 403 else logging.WARNING)
 
     def _pause(self, recorded: RecordedEvent, seconds: float) -> None:
@@ -200,7 +200,7 @@ def _delay_after(error: ApiError, number: int) -> float | None:
 
 
 def _is_expected(error: ApiError) -> bool:
-    """Return whether it exists already, or its namespace is being deleted: nobody misses it."""
+    """Return whether it exists already, or its namespace is being deleted: no loss."""
     details = error.answer.get("details")
     causes = details.get("causes") if isinstance(details, dict) else None
     return error.status == 409 or any(

@@ -1,4 +1,4 @@
-"""A request to the API server as a span, where a reconcile makes it that is told."""
+"""A request to the API server as a span, where a reconcile with a span makes it."""
 
 from collections.abc import Callable, Mapping
 

@@ -62,7 +62,7 @@ class Resource:
 
 
 class UnknownResource(NotFound):
-    """The API server does not serve a resource; ``what`` is what cannot be done therefore."""
+    """The API server does not serve a resource; ``what`` cannot be done therefore."""
 
     def __init__(self, text: str, *, what: str = "no resource", remedy: str = APPLY_ITS_CRD) -> None:
         super().__init__(f"{what} {text}: unknown to the API server. {remedy}", status=404, reason="NotFound")
@@ -112,8 +112,8 @@ class Discovery:
             return list(_resources(api_version, document))
         except (AttributeError, KeyError, TypeError):
             raise ApiError(
-                f"no resource {text}: what the API server says of {api_version} is no APIResourceList. "
-                "Check what stands between."
+                f"no resource {text}: the API server's answer about {api_version} is no APIResourceList. "
+                "Check the proxies before it."
             ) from None
 
 

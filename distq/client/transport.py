@@ -28,7 +28,7 @@ IDLE_CONNECTIONS = 64
 _OWN_HEADERS = {"User-Agent": "distq", "Accept-Encoding": "identity"}
 
 _logger = logging.getLogger("distq")
-_said_unchecked: set[tuple[str, str]] = set()
+_warned_of: set[tuple[str, str]] = set()
 
 
 class Transport:
@@ -50,7 +50,7 @@ class Transport:
         self.namespace = cluster.namespace
         self.certificate_authority: str | None = self.configuration.ssl_ca_cert
         if self.server.startswith("https:") and not self.configuration.verify_ssl:
-            _say_unchecked(self.server, self.origin)
+            _warn_of_no_check(self.server, self.origin)
         self._host = urllib3.util.parse_url(self.server).netloc or ""
         self._pool = self._new_pool()
         self._credentials_lock = threading.Lock()
@@ -133,13 +133,13 @@ class Transport:
         return headers
 
 
-def _say_unchecked(server: str, origin: str) -> None:
-    """Log once that nothing checks who answers, instead of urllib3's warning at each request."""
+def _warn_of_no_check(server: str, origin: str) -> None:
+    """Log once that no certificate is checked, instead of urllib3's warning at each request."""
     host = urllib3.util.parse_url(server).host or ""
-    said = re.escape(f"Unverified HTTPS request is being made to host '{host.strip('[]')}'")
-    warnings.filterwarnings("ignore", message=said, category=InsecureRequestWarning)
-    if (server, origin) not in _said_unchecked:
-        _said_unchecked.add((server, origin))
+    message = re.escape(f"Unverified HTTPS request is being made to host '{host.strip('[]')}'")
+    warnings.filterwarnings("ignore", message=message, category=InsecureRequestWarning)
+    if (server, origin) not in _warned_of:
+        _warned_of.add((server, origin))
         _logger.warning(
             "%s: insecure-skip-tls-verify: the certificate of %s is not checked; any server between could "
             "answer for it. Give its certificate-authority.",

@@ -32,7 +32,7 @@ def api_client(connected: Callable[[], Transport], send: Send, timeout: float) -
 
 
 class _CurrentConfiguration:
-    """Stands for a Configuration: server, TLS and credentials as the transport has them now."""
+    """In place of a Configuration: server, TLS and credentials as the transport has them now."""
 
     def __init__(self, connected: Callable[[], Transport]) -> None:
         self._connected = connected
@@ -42,7 +42,7 @@ class _CurrentConfiguration:
 
 
 class _ClientRequests:
-    """Stands for the package's pool of connections."""
+    """In place of the package's pool of connections."""
 
     def __init__(self, connected: Callable[[], Transport], send: Send, timeout: float) -> None:
         self._connected = connected

@@ -1,4 +1,4 @@
-"""Who is told of each write that the API server has answered, by any Client of this process."""
+"""Observers of each write that the API server has answered, by any Client of this process."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Write(NamedTuple):
-    """A write that was answered: by whom, of what, and the object as stored; None after a deletion."""
+    """A write that was answered: its Client, what it changed, the object as stored; None after a deletion."""
 
     client: "Client"
     resource: Resource
@@ -36,19 +36,19 @@ def observed(observer: Observer) -> Iterator[None]:
 
 
 def written(client: "Client", resource: Resource, obj: Object) -> None:
-    """Tell all observers of an object as the API server stored it; what has no name is stored nowhere."""
+    """Publish an object as the API server stored it; without a name none was stored."""
     about = metadata(obj) if _observers else {}
     if about.get("name"):
         namespace = about.get("namespace")
         key = f"{namespace}/{about['name']}" if namespace else about["name"]
-        _tell(Write(client, resource, key, obj))
+        _publish(Write(client, resource, key, obj))
 
 
 def deleted(client: "Client", resource: Resource, key: str, answer: Object) -> None:
-    """Show all observers a deletion; what a finalizer keeps is stored as the API server answered."""
-    _tell(Write(client, resource, key, answer if metadata(answer).get("finalizers") else None))
+    """Publish a deletion; what a finalizer keeps is stored as the API server answered."""
+    _publish(Write(client, resource, key, answer if metadata(answer).get("finalizers") else None))
 
 
-def _tell(write: Write) -> None:
+def _publish(write: Write) -> None:
     for observer in tuple(_observers):
         observer(write)

@@ -6,7 +6,7 @@ ended, one that stops as soon as it released; each term has a greater epoch than
 
 Not promised: that an act begun by a leader ends in its term. Send the epoch with what must not be overtaken,
 and refuse lower ones where it arrives. An elector that starts just after the Lease was deleted cannot know
-that somebody leads: the two overlap for up to a retry period.
+that another process leads: the two overlap for up to a retry period.
 """
 
 from importlib import import_module

@@ -45,12 +45,12 @@ class Announcer:
             known, self._leader = self._leader == holder, holder
         if known:
             return
-        logger.info("%s: the leader is %s", self._name, holder or "nobody")
+        logger.info("%s: %s", self._name, f"the leader is {holder}" if holder else "there is no leader")
         if self._on_new_leader is not None:
             self._in_background(self._on_new_leader, holder)
 
     def happened(self, message: str) -> None:
-        """Log what this process did, and record it as an event for those who look at the lock."""
+        """Log what this process did, and record it as an event about the lock."""
         logger.info("%s: %s %s", self._name, self._lock.identity, message)
         self._in_background(self._lock.record_event, f"{self._lock.identity} {message}")
 
@@ -69,7 +69,7 @@ class Announcer:
         def call() -> None:
             try:
                 function(text)
-            except Exception as error:  # noqa: BLE001 - nobody waits for the answer
+            except Exception as error:  # noqa: BLE001 - no caller waits for the answer
                 failed(error)
 
         try:

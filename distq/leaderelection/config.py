@@ -15,7 +15,7 @@ JITTER_FACTOR = 1.2
 
 @dataclass(frozen=True, kw_only=True)
 class LeaderElectionConfig:
-    """What to compete for, for how long, and whom to call; times are seconds.
+    """What to compete for, for how long, and what to call; times are seconds.
 
     Source: client-go tools/leaderelection LeaderElectionConfig.
     """
@@ -45,16 +45,16 @@ class LeaderElectionConfig:
     """How long the leader goes on without a renewal."""
 
     retry_period: float = 2.0
-    """How long everybody waits between tries; followers up to 2.2 times as long."""
+    """How long all wait between tries; followers up to 2.2 times as long."""
 
     release_on_cancel: bool = True
-    """Free the lease at once when it shall stop, so that nobody waits for its end."""
+    """Free the lease at once when it shall stop, so that no follower waits for its end."""
 
     name: str = ""
     """The election's name in metrics and in what ``check`` raises; the lock's where empty."""
 
     metrics: MetricsProvider | None = None
-    """Who keeps ``leader_election_master_status`` and ``leader_election_slowpath_total``."""
+    """What keeps ``leader_election_master_status`` and ``leader_election_slowpath_total``."""
 
     def __post_init__(self) -> None:
         """Refuse what client-go's NewLeaderElector refuses, in its order, and what is no number."""

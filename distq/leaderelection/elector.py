@@ -36,7 +36,7 @@ class LeaderElector:
     Source: client-go tools/leaderelection LeaderElector. Different: ``on_stopped_leading`` is called only
     after a term, and before the lease is released; the lease is released only by a leader that shall stop,
     after ``on_started_leading`` returned; a rival's record ends the term at the next try, not at the
-    deadline; who saw a record that is deleted now waits for a lease_duration before making another.
+    deadline; a process that saw a record which is deleted now waits a lease_duration before making another.
     """
 
     def __init__(self, config: LeaderElectionConfig, *, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -67,7 +67,7 @@ class LeaderElector:
 
     @property
     def identity(self) -> str:
-        """Return who this process is in the record."""
+        """Return this process's name in the record."""
         return self._lock.identity
 
     @property
@@ -147,7 +147,7 @@ class LeaderElector:
         """Call ``on_started_leading``, and end the term where that fails."""
         try:
             self._config.on_started_leading(over)
-        except BaseException as error:  # noqa: BLE001 - run() raises it; leading without the work helps nobody
+        except BaseException as error:  # noqa: BLE001 - run() raises it; leading without the work is of no use
             if over.is_set():
                 logger.warning("%s: the work of a term failed after its end: %r", self._name, error)
             failures.append(error)
@@ -218,7 +218,7 @@ class LeaderElector:
                 try:
                     leads = self._acquire_or_renew(read=attempt > 0 or self._term is None)
                 except Conflict as error:
-                    conflict = error  # somebody was quicker; look who
+                    conflict = error  # another process was quicker; see which
                 else:
                     self._announcer.succeeded()
                     return leads

@@ -1,7 +1,7 @@
 """Locks of the years before Leases, for migrating from them: EndpointsLock, ConfigMapLock, MultiLock.
 
 client-go removed them. The way is: the old lock, then ``MultiLock(old, LeaseLock)``, then LeaseLock, one step
-a release. Who goes at once from the old lock to Leases has two leaders during the rollout.
+a release. A fleet that goes at once from the old lock to Leases has two leaders during the rollout.
 """
 
 import json
@@ -21,7 +21,7 @@ from distq.leaderelection.record_fields import fields_of, record_from
 ANNOTATION = "control-plane.alpha.kubernetes.io/leader"
 _TRANSITIONS = "leaderTransitions"
 UNKNOWN_LEADER = "leaderelection.k8s.io/unknown"
-"""The holder while two locks name different ones: nobody, but nobody may take it before its time either."""
+"""The holder while two locks name different ones: no process, and none may take it before its time."""
 
 
 class _AnnotationLock(ObjectLock):
@@ -89,7 +89,7 @@ class ConfigMapLock(_AnnotationLock):
 class MultiLock:
     """Hold two locks at once, the old one as ``primary`` and a LeaseLock as ``secondary``; for migration.
 
-    While they name different holders, nobody may lead before the longer lease has run out. Epochs are
+    While they name different holders, no process may lead before the longer lease has run out. Epochs are
     versions of the secondary. Both locks need the same identity.
 
     Source: client-go tools/leaderelection/resourcelock MultiLock. Different: a record in the secondary counts
@@ -108,7 +108,7 @@ class MultiLock:
 
     @property
     def identity(self) -> str:
-        """Return who this process is in both records."""
+        """Return this process's name in both records."""
         return self._primary.identity
 
     def describe(self) -> str:
@@ -158,7 +158,7 @@ class MultiLock:
             yield
 
     def record_event(self, message: str) -> None:
-        """Record an event for those who look at either."""
+        """Record an event about either."""
         self._primary.record_event(message)
         self._secondary.record_event(message)
 

@@ -1,6 +1,6 @@
 """What a LeaderElector asks of the place where the leader's record is kept.
 
-A lock stores one record and replaces it only when nobody else did meanwhile; the
+A lock stores one record and replaces it only when no other process did meanwhile; the
 election itself, time included, is the elector's.
 """
 
@@ -15,13 +15,13 @@ from typing import Protocol
 
 @dataclass(frozen=True, kw_only=True)
 class LeaderElectionRecord:
-    """Who leads, since when, and for how long each renewal holds.
+    """The leader, since when it leads, and for how long each renewal holds.
 
     Source: client-go tools/leaderelection/resourcelock LeaderElectionRecord.
     """
 
     holder_identity: str = ""
-    """Who leads; empty when the lease was released."""
+    """The leader's name; empty when the lease was released."""
 
     lease_duration: float = 0.0
     """Seconds that a renewal holds; 0 when the record does not have it."""
@@ -55,7 +55,7 @@ class Lock(Protocol):
 
     @property
     def identity(self) -> str:
-        """Return who this process is in records; unique per process."""
+        """Return this process's name in records; no other process has it."""
 
     def describe(self) -> str:
         """Return the lock's name for people, e.g. ``prod/distq-foos``."""
@@ -73,4 +73,4 @@ class Lock(Protocol):
         """Call ``on_record`` from another thread with each new record, as well as the store reports them."""
 
     def record_event(self, message: str) -> None:
-        """Record an event for those who look at the lock; may raise."""
+        """Record an event about the lock; may raise."""

@@ -48,7 +48,7 @@ class ObjectLock(ABC):
 
     @property
     def identity(self) -> str:
-        """Return who this process is in the record."""
+        """Return this process's name in the record."""
         return self._identity
 
     def describe(self) -> str:
@@ -110,7 +110,7 @@ class ObjectLock(ABC):
 
     @abstractmethod
     def _record_of(self, found: Object) -> LeaderElectionRecord:
-        """Read the record, whoever wrote it; what is absent or null is empty."""
+        """Read the record, of any writer; what is absent or null is empty."""
 
     @abstractmethod
     def _with_record(self, found: Object, record: LeaderElectionRecord) -> Object:

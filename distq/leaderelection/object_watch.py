@@ -73,7 +73,7 @@ class ObjectWatch:
             raise ApiError(
                 event["object"].get("message", "watch error"), status=event["object"].get("code", 0)
             )
-        # A deletion is no release: who led may still act until the lease would have expired.
+        # A deletion is no release: the leader may still act until the lease would have expired.
         if event["type"] in {"ADDED", "MODIFIED"} and not self._closed.is_set():
             self._on_object(event["object"])
         self._pause = FIRST_PAUSE  # not before: what cannot be read comes again with each connection

@@ -33,7 +33,7 @@ class Observation:
         return True
 
     def note_gone(self, now: float) -> None:
-        """Keep that there is no record: who held it last need not know yet, so somebody may still lead."""
+        """Keep that there is no record: its last holder may not know yet, and still lead."""
         if self.record is not None:
             self.note(self._led_by_unknown(self.record), now)
 
@@ -46,9 +46,9 @@ class Observation:
     def _was_released(self, record: LeaderElectionRecord) -> bool:
         """Return whether a record without a holder is free, and not one that people wrote to.
 
-        A release sets both times to when it was, and the duration to a second. Who erases the holder's name
-        leaves them, and at the beginning of a term both times are the same, too; who makes the object anew
-        has none. Who held it does not know before the next renewal.
+        A release sets both times to when it was, and the duration to a second. A person who erases the
+        holder's name leaves them, and at the beginning of a term both times are the same, too; an object that
+        was made anew has none. The holder does not know of it before its next renewal.
         """
         if record.renew_time is None:
             return self.record is None or not self.record.holder_identity

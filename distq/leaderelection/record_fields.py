@@ -8,11 +8,11 @@ from typing import Any, Literal
 from distq.leaderelection.lock import LeaderElectionRecord
 
 MOST_TRANSITIONS = 2**31 - 1
-"""What a Lease can hold; it stays there, since the API server would refuse whoever counts on."""
+"""What a Lease can hold; it stays there, since the API server would refuse a greater number."""
 
 
 def record_from(fields: Mapping[str, Any], *, version: str, transitions: str) -> LeaderElectionRecord:
-    """Read the fields, whoever wrote them; what is absent or null is empty.
+    """Read the fields, of any writer; what is absent or null is empty.
 
     ``transitions`` is the name of that field. Raises TypeError or ValueError for what is no record.
     """

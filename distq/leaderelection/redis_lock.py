@@ -29,7 +29,7 @@ class RedisLock:
 
     ``redis`` is a Connection, a URL, or None for the process's shared Connection. ``identity`` defaults to
     the host's name and a random part. Epochs are numbers that grow with each write, also over releases and,
-    by the server's clock, over a Redis that lost some. How long somebody leads is not asked of that clock.
+    by the server's clock, over a Redis that lost some. That clock does not measure how long a process leads.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class RedisLock:
 
     @property
     def identity(self) -> str:
-        """Return who this process is in the record."""
+        """Return this process's name in the record."""
         return self._identity
 
     def describe(self) -> str:
