@@ -92,7 +92,7 @@ def _rows(marks: Mapping[str, Sequence[Marks]], against: str | None) -> Iterator
     for kind, what in enumerate(("CPU", "time")):
         for stage in STAGES:
             value, *other = (median(each[stage][kind] for each in measured) for measured in marks.values())
-            bar = 1.05 if against and what == "CPU" else None
+            bar = 1.05 if against and what == "CPU" and stage == "first object done" else None
             name = f"{stage}: {what}{f', to {against}' if against else ''}"
             yield Row(name, value, "ms", bar, other[0] if other else None)
 

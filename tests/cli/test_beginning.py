@@ -1,5 +1,9 @@
 """What a program does before its command runs."""
 
+import json
+import subprocess
+import sys
+
 import pytest
 
 from tests.cli.conftest import CommandLine
@@ -27,3 +31,15 @@ def test_what_cannot_be_imported_is_one_line(distq: CommandLine) -> None:
     ended = distq("worker", "foos")
     assert "pip install 'distq[kubernetes]'" in ended.stderr
     assert ended.returncode == 2
+
+
+def test_a_start_is_measured_by_stages() -> None:
+    """Each with its CPU time and its time; what they are is no test."""
+    command = ["-m", "benchmarks.starting", "--objects", "20", "--rounds", "1", "--json"]
+    done = subprocess.run(
+        [sys.executable, *command], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    rows = {row["name"]: row["value"] for row in json.loads(done.stdout.splitlines()[-1])["rows"]}
+    for what in ("CPU", "time"):
+        assert 0 < rows[f"TARGET imported: {what}"] < rows[f"first object done: {what}"]
