@@ -10,6 +10,7 @@ import math
 import os
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -53,7 +54,8 @@ class RawClient:
         self._context = context
         self._timeout = timeout
         self._transport: Transport | None = None
-        self._transport_lock = threading.Lock()
+        self._transport_locks: defaultdict[int, threading.Lock] = defaultdict(threading.Lock)
+        """By process: a plugin may hold one for seconds, and a child forked meanwhile needs another."""
 
     @property
     def server(self) -> str:
@@ -165,7 +167,7 @@ class RawClient:
         return response
 
     def _connected(self) -> Transport:
-        with self._transport_lock:
+        with self._transport_locks[os.getpid()]:
             if self._transport is None or self._is_outdated(self._transport):
                 self._transport = self._connect()
             return self._transport
@@ -186,7 +188,7 @@ class RawClient:
         Where they cannot be read, perhaps since they are just being written, they are tried again next time.
         """
         try:
-            with self._transport_lock:
+            with self._transport_locks[os.getpid()]:
                 if self._transport is refused:
                     self._transport = self._connect()
             return self._connected()

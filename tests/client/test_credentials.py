@@ -211,6 +211,36 @@ def is_running(process: str) -> bool:
         return False
 
 
+def test_a_child_that_is_forked_while_a_plugin_runs_reads_its_own_credentials(tmp_path: Path) -> None:
+    """The thread that waits for the plugin is not in the child, nor may be what it held."""
+    program = f"""
+import pathlib, time
+begun = pathlib.Path({str(tmp_path / "begun")!r})
+if not begun.exists():
+    begun.touch()
+    time.sleep(3)
+version = "client.authentication.k8s.io/v1"
+print('{{"apiVersion": "%s", "kind": "ExecCredential", "status": {{"token": "t"}}}}' % version)
+"""
+    user = exec_plugin(tmp_path, program)
+    write_kubeconfig(tmp_path / "kubeconfig", cluster={"server": "http://127.0.0.1:1"}, user=user)
+    forking = f"""
+import os, pathlib, signal, threading, time
+from distq.client import Client
+client = Client({str(tmp_path / "kubeconfig")!r})
+threading.Thread(target=lambda: client.server).start()
+while not pathlib.Path({str(tmp_path / "begun")!r}).exists():
+    time.sleep(0.01)
+child = os.fork()
+signal.alarm(30)
+assert client.server == "http://127.0.0.1:1"
+if child:
+    assert os.waitpid(child, 0)[1] == 0
+os._exit(0)
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", forking], check=True, timeout=60)
+
+
 def test_exec_plugin_that_is_not_there_is_named(tmp_path: Path) -> None:
     """As one that fails."""
     user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "no-such-plugin"}}
