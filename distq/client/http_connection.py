@@ -7,6 +7,7 @@ urllib3 opens, secures and pools the connections, also through proxies, and read
 
 import functools
 import http.client
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,7 @@ from distq.errors import ConfigError
 
 _LONGEST_LINE = 1 << 16
 _MOST_HEADERS = 100
+_STRANGE = re.compile(r"[^\x20-\x7e]")
 _WITH_A_BODY = {"PATCH", "POST", "PUT"}
 
 
@@ -94,7 +96,7 @@ class _Exchange(HTTPConnection):
         lines = [f"{method} {url} HTTP/1.1", *(f"{name}: {value}" for name, value in (headers or {}).items())]
         if body is not None or method in _WITH_A_BODY:
             lines.append(f"Content-Length: {len(body or b'')}")
-        if not all(line.isascii() and line.isprintable() for line in lines):
+        if _STRANGE.search("".join(lines)):
             raise ConfigError(
                 f"cannot send {method} {url!r:.80}: strange characters in a header. Correct it."
             )
@@ -105,7 +107,8 @@ class _Exchange(HTTPConnection):
     def getresponse(self) -> urllib3.HTTPResponse:  # type: ignore[override]  # as urllib3 has it
         """Return the answer as soon as its head is there, or all of it if that was asked for."""
         self.sock.settimeout(self.timeout)
-        shut_down = self.sock.shutdown  # the socket is the answer's from where its connection ends with it
+        # kept apart, since the connection may end with this answer; TLS within TLS has none
+        shut_down = getattr(self.sock, "shutdown", None)
         head = self.response_class(self.sock, method=self._asked["request_method"])
         try:
             head.begin()

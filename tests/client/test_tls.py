@@ -103,6 +103,20 @@ def test_a_proxy_of_the_kubeconfig_is_taken(folder: Path, proxy: str) -> None:
         assert Proxy.tunnels == [port_of(server)]
 
 
+def test_a_proxy_may_have_tls_itself(folder: Path, proxy: str) -> None:
+    """Then there is TLS within TLS."""
+    with (
+        serving(Echo, tls_of(folder, "server")) as server,
+        serving(Proxy, tls_of(folder, "server")) as secure_proxy,
+    ):
+        trust = {"certificate-authority": "server.crt", "proxy-url": secure_proxy}
+        client = client_of(folder, server, trust)
+        require_proxy(client, secure_proxy)
+        for _ in range(2):
+            assert data_of(client.request("PATCH", "/api", body={"a": 1}))["body"] == '{"a":1}'
+        assert Proxy.tunnels == [port_of(server)]
+
+
 def test_a_proxy_gets_the_whole_url_where_there_is_no_tls(folder: Path, proxy: str) -> None:
     """A tunnel is for TLS; without, the proxy forwards what it is asked for."""
     client = client_of(folder, "http://api.example.com:8001", {"proxy-url": proxy})
