@@ -8,7 +8,7 @@ from distq.redisio.connection import Connection
 from distq.testing.fake_clock import FakeClock
 from distq.workqueue import heartbeat
 from distq.workqueue.queue import Queue
-from tests.counted import paths
+from tests.counted import paths, requests
 from tests.counted.paths import ITEMS, Calls, apart, keys
 
 Path = Callable[[Queue], None]
@@ -66,6 +66,10 @@ def _at_server(path: Path, look: Callable[[Connection], int], *, filled: bool, o
     return Measure(count)
 
 
+def _request(act: requests.Act) -> Measure:
+    return Measure(lambda _: requests.own_calls(act), is_of_python=True)
+
+
 def _bytes(connection: Connection) -> float:
     _queue(connection, filled=True)
     found = connection.execute("MEMORY", "USAGE", "distq:{counted}:ready", "SAMPLES", "0")
@@ -84,4 +88,7 @@ ALL = {
     "scripts an item: loop": _at_server(paths.loop, paths.scripts_of, filled=True),
     "scripts an item: add one by one": _at_server(paths.add_singly, paths.scripts_of, filled=False),
     "bytes an item: ready": Measure(_bytes),
+    "own calls a request: get": _request(requests.get),
+    "own calls a request: patch": _request(requests.patch),
+    "own calls a request: status patch": _request(requests.patch_status),
 }
