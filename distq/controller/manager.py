@@ -45,9 +45,6 @@ _LOOK_EVERY = 1.0
 _LOOKS_AT_A_STALL = 5
 """Looks in a row that find a stall: after a freeze of the whole process its threads go on one by one."""
 
-_TERM_BEGINS_WITHIN = 2.0
-"""Seconds that workers wait at the start for the term of their own process, where caches must be in step."""
-
 _TERM_LOOK = 0.01
 _SHUTDOWN_SLEEP = 0.05
 """Seconds between looks at a shutdown."""
@@ -68,6 +65,10 @@ class Manager:
     ``async def``, is called before anything is watched or claimed, ``on_stop`` once all that has ended, with
     what remains of the grace period; both are awaited on the event loop of reconciles. Raises ConfigError.
     """
+
+    _shutdown_type = Shutdown
+    _term_begins_within = 2.0
+    """Seconds that workers wait for the term of their own process to begin, where caches must be in step."""
 
     def __init__(
         self,
@@ -126,7 +127,7 @@ class Manager:
             self._health.starting = True
             reason = self._hooks.start()
             if reason is None:
-                shutdown = Shutdown(self._dispatchers, self._candidates())
+                shutdown = self._shutdown_type(self._dispatchers, self._candidates())
                 try:
                     reason = self._work()
                     errors += self._drain(shutdown, reason)
@@ -274,7 +275,7 @@ class Manager:
 
     def _wait_for_a_term(self) -> Message | None:
         """Let workers begin after the term of this process, should it lead: caches are behind until then."""
-        until = time.monotonic() + _TERM_BEGINS_WITHIN
+        until = time.monotonic() + self._term_begins_within
         reason = None
         while reason is None and time.monotonic() < until and self._keeps_workers_waiting():
             reason = self._event_queue.next_within(_TERM_LOOK)

@@ -1,5 +1,6 @@
 """Whether controllers have anything left to do, and what failed: what a test waits for."""
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -8,6 +9,7 @@ from distq.client.client import Client
 from distq.controller.cached.event_context import Place
 from distq.controller.controller import Controller
 from distq.controller.manager import Manager
+from distq.controller.shutdown import Shutdown
 from distq.controller.stream.stream_source import stream_name
 from distq.controller.watches import Every, ResourceWatch, identities
 from distq.errors import ReconcileFailed
@@ -28,9 +30,22 @@ SEARCHED = 10_000
 """Among how many dead items objects are looked for that a function of their watch failed on."""
 
 
+class PatientShutdown(Shutdown):
+    """Leaves behind what a reconcile holds up, and nothing else, however slow the machine is."""
+
+    def is_over(self) -> bool:
+        """Return whether all has ended, or the lease is released and the grace period of reconciles over."""
+        over = super().is_over()  # cancels what runs once the grace period is over
+        if all(part.has_ended() for part in self._parts()):
+            return True
+        return over and not self.grace_left and all(each.has_ended() for each in self._candidates)
+
+
 class ObservedManager(Manager):
     """A Manager that keeps the errors of reconciles, and stops once one item failed too often."""
 
+    _shutdown_type = PatientShutdown
+    _term_begins_within = math.inf
     failure: ReconcileFailed | None = None
     """What an item failed with once too often."""
     last_error: BaseException | None = None

@@ -31,6 +31,9 @@ from distq.testing.kube_api_server import KubeApiServer
 GRACE_PERIOD = 10.0
 """Seconds that reconciles get where a run ends before they do."""
 
+_LEASE_DURATION, _RENEW_DEADLINE = 120.0, 100.0
+"""Seconds, so many that no slow machine loses the lease: no other process competes for it."""
+
 _FLUSH_TIME = 10.0
 """Seconds that events get to be sent, where a test then looks for them."""
 
@@ -206,6 +209,8 @@ class Sandbox:
             settings=Settings(
                 redis_url=self.environment["DISTQ_REDIS_URL"],
                 lease_name="distq-sandbox",
+                lease_duration=_LEASE_DURATION,
+                renew_deadline=_RENEW_DEADLINE,
                 grace_period=GRACE_PERIOD,
             ),
             on_start=on_start,

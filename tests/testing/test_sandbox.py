@@ -15,11 +15,13 @@ import pytest
 
 from distq.client.resources import Resource
 from distq.controller.controller import Controller
+from distq.controller.manager import Manager
 from distq.controller.watches import For, Watch, Watches
 from distq.errors import ConfigError, NotFound, ReconcileFailed, RetryAfter, TerminalError
 from distq.informer import listwatch, wire
 from distq.informer.wire import WatchEvent
 from distq.inspector import Inspector
+from distq.leaderelection.elector import LeaderElector
 from distq.testing.sandbox import Sandbox
 from distq.workqueue.interface import Request, Result
 from distq.workqueue.queue import Queue
@@ -316,6 +318,52 @@ def test_hooks_run_and_what_the_run_itself_raised_is_raised(sandbox: Sandbox) ->
 
     with pytest.raises(OSError, match="no such bucket"):
         sandbox.run_until_idle(controller, on_start=refuse)
+
+
+def test_a_run_ends_when_its_lease_is_released_however_long_that_takes(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process is given a time to close; to a test it would mean that a slow machine fails it."""
+    monkeypatch.setattr("distq.controller.shutdown.CLOSING_TIME", 0.0)
+    seen: list[str] = []
+    sandbox.run_until_idle(Controller("closing", lambda each: seen.append(each.key), watches=[WATCH]))
+    assert "default/web" in seen
+    lease = sandbox.client.get("coordination.k8s.io/v1/Lease", "default/distq-sandbox")
+    assert lease is not None
+    assert not lease["spec"].get("holderIdentity")
+
+
+def test_reconciles_begin_when_caches_are_in_step_however_long_an_election_takes(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is pending as a run begins would else be reconciled by what the run before knew."""
+    queue, seen = Queue("family", sandbox.redis), list[int]()
+
+    def count(_: Request) -> None:
+        seen.append(len(controller.lister("v1/Secret").list()))
+
+    controller = Controller(
+        queue,
+        count,
+        watches=[
+            For("v1/ConfigMap", label_selector="app=parent", cached=True),
+            Watches("v1/Secret", lambda _: [], cached=True),
+        ],
+    )
+    sandbox.client.create(_map("parent", app="parent"))
+    sandbox.run_until_idle(controller)
+    sandbox.client.create({**_map("child"), "kind": "Secret"})
+    queue.add("default/parent")
+    acquire = LeaderElector._acquire
+
+    def acquire_late(elector: LeaderElector, stop: threading.Event) -> bool:
+        time.sleep(0.5)
+        return acquire(elector, stop)
+
+    monkeypatch.setattr(LeaderElector, "_acquire", acquire_late)
+    monkeypatch.setattr(Manager, "_term_begins_within", 0.0)
+    sandbox.run_until_idle(controller)
+    assert seen == [0, 1]
 
 
 def test_a_failure_is_not_hidden_by_the_end_of_its_run(sandbox: Sandbox) -> None:
