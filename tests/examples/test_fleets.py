@@ -63,7 +63,7 @@ def test_cluster_secrets_outlive_a_worker_and_a_leader(sandbox: Sandbox, tmp_pat
         fleet.until(copies, "the worker has begun to copy")
         fleet.kill(worker)
         assert 0 < len(copies()) < MANY, "the worker did not die between two copies"
-        fleet.kill("informer-1")
+        fleet.kill_leader("informer-1")
         add(f"{name}-late")
         client.patch(CLUSTER_SECRET, name, {"data": {"color": "Ymx1ZQ=="}})
         fleet.start("worker", 2)
@@ -118,7 +118,7 @@ def test_a_reload_outlives_a_worker_and_a_leader(sandbox: Sandbox, tmp_path: Pat
         assert 0 < sum(counts()) < MANY, "the worker did not die between two rollouts"
         fleet.start("worker", 2)
         fleet.until(lambda: min(counts()) == 1, "each has rolled out")
-        fleet.kill("informer-1")
+        fleet.kill_leader("informer-1")
         paint("green")
         fleet.until(lambda: min(counts()) == 2, "each has rolled out again")
         fleet.until(lambda: fleet.is_at_rest("reload-deployments"), "the queue is empty")
