@@ -3,8 +3,8 @@
 import random
 import shutil
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -36,6 +36,8 @@ PRODUCERS = ("producer-1", "producer-2")
 INFORMERS = ("informer-1", "informer-2")
 NAMES = (*WORKERS, *PRODUCERS, *INFORMERS)
 LEASE = {"DISTQ_LEASE_DURATION": "5", "DISTQ_RENEW_DEADLINE": "4", "DISTQ_RETRY_PERIOD": "1"}
+LONG_LEASE = {**LEASE, "DISTQ_LEASE_DURATION": "60", "DISTQ_RENEW_DEADLINE": "50"}
+"""For a scene that is not about leaders but keeps the machine so busy that they would lose a short lease."""
 LEASE_NAME = "nemesis"
 ADDS_PER_SECOND, CHANGES_PER_SECOND = 30.0, 6.0
 OPTIONS = (
@@ -73,6 +75,7 @@ class Stage:
         self.surprises: list[str] = []
         """Requirements of the fault itself that were not met."""
         self.healed_from = 0.0
+        self._lease = LEASE
         self._roots: dict[str, Path] = {}
         self._own_adds: list[Add] = []
         self._stack = ExitStack()
@@ -160,7 +163,7 @@ class Stage:
             "NEMESIS_CLAIM_DURATION": str(self.claim_duration),
             "KUBECONFIG": str(self._kubeconfig(name)),
             VARIABLE: str(self.folder / "clock"),
-            **LEASE,
+            **self._lease,
             **self.guard.environment,
         }
         root = self._roots.get(name, self.root)
@@ -172,6 +175,20 @@ class Stage:
     def replace_by(self, name: str, root: Path) -> None:
         """Let the next incarnations of a process be those of the distq in another folder."""
         self._roots[name] = root
+
+    @contextmanager
+    def long_lease(self) -> Iterator[None]:
+        """Restart the informers with a lease that no busy machine loses, and again at the end."""
+        self._restart_informers(LONG_LEASE)
+        yield
+        self._restart_informers(LEASE)
+
+    def _restart_informers(self, lease: dict[str, str]) -> None:
+        self._lease = lease
+        informers = self.fleet.named("informer")
+        for informer in informers:
+            informer.terminate()
+        self.until(lambda: all(informer.has_ended() for informer in informers), "the informers end")
 
     def leader(self) -> FleetProcess:
         """Return the informer that leads, once one does."""
