@@ -43,6 +43,12 @@ def wrong_types(content: Object) -> Iterator[tuple[str, Object]]:
             yield ".".join(map(str, path)), _changed(content, path, _setter(other))
 
 
+def with_value(content: Object, path: str, value: Any) -> Object:
+    """Return the object with a value at a path such as ``spec/containers/0/env``."""
+    steps = [int(each) if each.isdigit() else each for each in path.split("/")]
+    return _changed(content, tuple(steps), _setter(value))
+
+
 def broken_at_random(content: Object, chance: random.Random) -> Object:
     """Return an object that is broken in a place or two of it or of its metadata, or in none."""
     for _ in range(chance.choice([0, 1, 1, 1, 2])):

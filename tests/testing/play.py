@@ -79,7 +79,7 @@ def rehearse(twins: Twins, namespace: str, seed: int, requests: int) -> int:
     """Let both rehearse so many writes of all built-in kinds, and return how many they take.
 
     Half of the objects are broken; to the others a field is added of those that their kind has, of which only
-    has to hold that the emulated server keeps what the real one takes: of such fields it checks the types.
+    has to hold that the emulated server keeps what the real one takes: of such fields it checks less.
     """
     chance, taken = random.Random(seed), 0
     for _ in range(requests):

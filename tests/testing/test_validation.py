@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from tests.testing.broken import with_value
 from tests.testing.conftest import MERGE, on_both
-from tests.testing.kinds import sample
+from tests.testing.kinds import collection, resource_of, sample
 from tests.testing.twins import Answer, Twins
 
 REHEARSED = {"dryRun": "All"}
@@ -212,3 +213,53 @@ def test_a_pod_with_a_node_has_its_time_to_end(twins: Twins, namespace: str, nod
         twins.agree("PATCH", f"{pods}/web/status", {"status": {"message": str(seconds)}}, **MERGED)
     twins.agree("DELETE", f"{pods}/web", {"gracePeriodSeconds": 0})
     assert twins.agree("GET", f"{pods}/web")["code"] == 404
+
+
+@on_both
+@pytest.mark.parametrize(
+    ("kind", "place", "value"),
+    [
+        ("v1/Pod", "spec/containers/0/resources", {"limits": {"memroy": "64Mi"}}),
+        ("v1/Pod", "spec/containers/0/env/0/valueFrom", {"fieldRef": {"fieldPath": "metadata.name"}}),
+        ("v1/Pod", "spec/containers/0/env", [{"name": "A", "valueFrom": {}}]),
+        ("v1/Pod", "spec/containers/0/envFrom", [{"prefix": "a"}]),
+        (
+            "v1/Pod",
+            "spec/containers/0/envFrom",
+            [{"configMapRef": {"name": "a"}, "secretRef": {"name": "b"}}],
+        ),
+        ("v1/Pod", "spec/containers/0/readinessProbe/tcpSocket", {"port": 80}),
+        ("v1/PersistentVolume", "spec/nfs", {"server": "a", "path": "/b"}),
+        ("v1/LimitRange", "spec/limits", [{"type": "Container", "max": {"memroy": "1Gi"}}]),
+        ("v1/ResourceQuota", "spec/hard", {"memroy": "1Gi"}),
+        ("apps/v1/Deployment", "spec/template/spec/restartPolicy", "OnFailure"),
+        ("rbac.authorization.k8s.io/v1/Role", "rules/0/nonResourceURLs", ["/healthz"]),
+        ("rbac.authorization.k8s.io/v1/ClusterRole", "rules/0/nonResourceURLs", ["/healthz"]),
+        ("rbac.authorization.k8s.io/v1/ClusterRole", "aggregationRule", {}),
+        ("rbac.authorization.k8s.io/v1/RoleBinding", "subjects/0/apiGroup", "rbac"),
+        ("storage.k8s.io/v1/StorageClass", "reclaimPolicy", "Recycle"),
+    ],
+)
+def test_a_field_that_samples_lack_is_refused_alike(
+    twins: Twins, namespace: str, kind: str, place: str, value: Any
+) -> None:
+    """Mistyped amounts, two choices where there is one, and what has to be there beside it."""
+    body = with_value(sample(kind, "web"), place, value)
+    twins.agree("POST", collection(resource_of(kind), namespace), body, **REHEARSED)
+
+
+@on_both
+@pytest.mark.parametrize(
+    ("kind", "place", "value"),
+    [
+        ("v1/Pod", "spec/volumes/0/emptyDir", {}),
+        ("v1/Pod", "spec/volumes/0/configMap/items", [{"key": "a"}]),
+        ("policy/v1/PodDisruptionBudget", "spec/maxUnavailable", 1),
+    ],
+)
+def test_a_field_that_samples_lack_is_refused_by_both(
+    twins: Twins, namespace: str, kind: str, place: str, value: Any
+) -> None:
+    """In other words: the real one finds that mounts lack the volume, too, or shows its own type's fields."""
+    body = with_value(sample(kind, "web"), place, value)
+    assert not twins.concur("POST", collection(resource_of(kind), namespace), body, **REHEARSED)

@@ -14,11 +14,21 @@ _REVIEWS = ["v1", "v1beta1"]
 
 
 def _policy_rule(rule: Fields, before: str) -> Iterator[Cause]:
-    if rule.get("nonResourceURLs"):
+    if urls := rule.get("nonResourceURLs"):
+        if rule.keys() & {"apiGroups", "resourceNames", "resources"}:
+            apart = "rules cannot apply to both regular resources and non-resource URLs"
+            yield wrong(f"{before}nonResourceURLs", urls, apart)
         return
     for field, what in (("apiGroups", "api group"), ("resources", "resource")):
         if not rule.get(field):
             yield required(f"{before}{field}", f"resource rules must supply at least one {what}")
+
+
+def _role(role: Fields, _: str) -> Iterator[Cause]:
+    for index, rule in enumerate(role.get("rules") or ()):
+        if urls := rule.get("nonResourceURLs"):
+            path = f"rules[{index}].nonResourceURLs"
+            yield wrong(path, urls, "namespaced rules cannot apply to non-resource URLs")
 
 
 def _role_binding(binding: Fields, _: str) -> Iterator[Cause]:
@@ -39,6 +49,9 @@ def _role_reference(reference: Fields, before: str) -> Iterator[Cause]:
 
 def _subject(subject: Fields, before: str) -> Iterator[Cause]:
     yield from unsupported(f"{before}kind", subject["kind"], _SUBJECTS)
+    group = "" if subject["kind"] == "ServiceAccount" else "rbac.authorization.k8s.io"
+    if subject["kind"] in _SUBJECTS:
+        yield from unsupported(f"{before}apiGroup", subject.get("apiGroup", group), [group])
     if subject["kind"] == "ServiceAccount" and subject.get("name"):
         yield from misformed(f"{before}name", subject["name"], names.subdomain)
 
@@ -85,6 +98,7 @@ RULES: Mapping[str, Rule] = {
     "admissionregistration.v1.ValidatingWebhookConfiguration": _webhooks,
     "rbac.v1.ClusterRoleBinding": _cluster_role_binding,
     "rbac.v1.PolicyRule": _policy_rule,
+    "rbac.v1.Role": _role,
     "rbac.v1.RoleBinding": _role_binding,
     "rbac.v1.RoleRef": _role_reference,
     "rbac.v1.Subject": _subject,

@@ -40,6 +40,12 @@ def unsupported(path: str, value: Any, supported: Sequence[str]) -> Iterator[Cau
         yield "FieldValueNotSupported", path, f'Unsupported value: "{value}": supported values: {listed}'
 
 
+def surplus(before: str, chosen: Iterable[str], what: str) -> Iterator[Cause]:
+    """Yield a cause for each field beyond the first, where one of them may be chosen."""
+    for field in sorted(chosen)[1:]:
+        yield "FieldValueForbidden", f"{before}{field}", f"Forbidden: may not specify more than 1 {what}"
+
+
 def duplicates(paths_and_texts: Iterable[tuple[str, str]]) -> Iterator[Cause]:
     """Yield a cause for each text that came before; empty ones are none."""
     known: set[str] = set()

@@ -6,7 +6,16 @@ Source: kubernetes pkg/apis/core/validation.
 from collections.abc import Iterator, Mapping
 
 from distq.testing.apiserver import names, quantities
-from distq.testing.apiserver.causes import Fields, Rule, duplicates, misformed, required, unsupported, wrong
+from distq.testing.apiserver.causes import (
+    Fields,
+    Rule,
+    duplicates,
+    misformed,
+    required,
+    surplus,
+    unsupported,
+    wrong,
+)
 from distq.testing.apiserver.objects import finalizer_wrongs
 from distq.testing.apiserver.schema_validation import Cause
 
@@ -26,10 +35,7 @@ _NO_SOURCES = {
 }
 """The fields of a PersistentVolume that do not say where it is."""
 _LIMITED = {"Container", "PersistentVolumeClaim", "Pod"}
-_COUNTED = {
-    *("configmaps", "persistentvolumeclaims", "pods", "replicationcontrollers", "resourcequotas", "secrets"),
-    *("services", "services.loadbalancers", "services.nodeports"),
-}
+_AMOUNTS_OF_LIMITS = {"default", "defaultRequest", "max", "maxLimitRequestRatio", "min"}
 _ACCOUNT = "kubernetes.io/service-account.name"
 
 
@@ -73,8 +79,10 @@ def _access_modes(spec: Fields, before: str) -> Iterator[Cause]:
 
 def _volume(spec: Fields, before: str) -> Iterator[Cause]:
     yield from _access_modes(spec, before)
-    if not spec.keys() - _NO_SOURCES:
+    sources = spec.keys() - _NO_SOURCES
+    if not sources:
         yield required(before.rstrip("."), "must specify a volume type")
+    yield from surplus(before, sources - {"flexVolume"}, "volume type")  # which the server does not count
     yield from _storage(spec.get("capacity", {}), f"{before}capacity")
 
 
@@ -96,6 +104,10 @@ def _limit_range(spec: Fields, before: str) -> Iterator[Cause]:
     yield from duplicates((f"{before}limits[{i}].type", each["type"]) for i, each in enumerate(limits))
     for index, each in enumerate(limits):
         yield from misformed(f"{before}limits[{index}].type", each["type"], _type_of_limit)
+        form = names.container_resource if each["type"] in {"Container", "Pod"} else names.resource
+        for field in _AMOUNTS_OF_LIMITS & each.keys():
+            for name in each[field]:
+                yield from misformed(f"{before}limits[{index}].{field}[{name}]", name, form)
 
 
 def _type_of_limit(name: str) -> list[str]:
@@ -107,9 +119,10 @@ def _type_of_limit(name: str) -> list[str]:
 
 def _quota(spec: Fields, before: str) -> Iterator[Cause]:
     for name, quantity in spec.get("hard", {}).items():
+        yield from misformed(f"{before}hard[{name}]", name, names.quota_resource)
         if quantities.amount(quantity) < 0:
             yield wrong(f"{before}hard[{name}]", quantity, "must be greater than or equal to 0")
-        if (name in _COUNTED or name.startswith("count/")) and quantities.amount(quantity) % 1:
+        if (name in names.COUNTED or name.startswith("count/")) and quantities.amount(quantity) % 1:
             yield wrong(f"{before}hard[{name}]", quantity, "must be an integer")
 
 

@@ -97,3 +97,38 @@ def port_name(text: str) -> list[str]:
         (text.startswith("-") or text.endswith("-"), "must not begin or end with a hyphen"),
     )
     return [rule for is_broken, rule in rules if is_broken]
+
+
+_OF_CONTAINERS = {"cpu", "ephemeral-storage", "memory"}
+COUNTED = {
+    *("configmaps", "persistentvolumeclaims", "pods", "replicationcontrollers", "resourcequotas", "secrets"),
+    *("services", "services.loadbalancers", "services.nodeports"),
+}
+_OF_QUOTAS = {
+    *_OF_CONTAINERS,
+    *COUNTED,
+    *("limits.cpu", "limits.ephemeral-storage", "limits.memory"),
+    *("requests.cpu", "requests.ephemeral-storage", "requests.memory", "requests.storage"),
+}
+
+
+def resource(text: str) -> list[str]:
+    """Look at the name of what there are amounts of, such as ``cpu`` or ``example.com/gpu``."""
+    unknown = not _is_standard(text, _OF_QUOTAS | {"storage"})
+    return qualified(text) + ["must be a standard resource type or fully qualified"] * unknown
+
+
+def container_resource(text: str) -> list[str]:
+    """Look at the name of what a container takes."""
+    return resource(text) + ["must be a standard resource for containers"] * (
+        not _is_standard(text, _OF_CONTAINERS)
+    )
+
+
+def quota_resource(text: str) -> list[str]:
+    """Look at the name of what a ResourceQuota limits."""
+    return resource(text) + ["must be a standard resource for quota"] * (not _is_standard(text, _OF_QUOTAS))
+
+
+def _is_standard(name: str, standard: set[str]) -> bool:
+    return "/" in name or name in standard or name.removeprefix("requests.").startswith("hugepages-")

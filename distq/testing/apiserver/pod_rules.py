@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from distq.testing.apiserver import names, quantities
-from distq.testing.apiserver.causes import Fields, Rule, duplicates, misformed, required, wrong
+from distq.testing.apiserver.causes import Fields, Rule, duplicates, misformed, required, surplus, wrong
 from distq.testing.apiserver.schema_validation import Cause
+
+_SOURCES_OF_VARIABLES = "`fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
 
 
 def _pod(spec: Fields, before: str) -> Iterator[Cause]:
@@ -43,6 +45,7 @@ def _mounts(container: Fields, path: str, volumes: set[str]) -> Iterator[Cause]:
 def _volume(volume: Fields, before: str) -> Iterator[Cause]:
     if name := volume.get("name"):
         yield from misformed(f"{before}name", name, names.label)
+    yield from surplus(before, volume.keys() - {"name"}, "volume type")
 
 
 def _variable(variable: Fields, before: str) -> Iterator[Cause]:
@@ -50,6 +53,23 @@ def _variable(variable: Fields, before: str) -> Iterator[Cause]:
     if "=" in name or not (name.isascii() and name.isprintable()):
         rule = "must consist only of printable ASCII characters other than '='"
         yield wrong(f"{before}name", name, f"a valid environment variable name {rule}")
+    if variable.get("value") and "valueFrom" in variable:
+        yield wrong(f"{before}valueFrom", "", "may not be specified when `value` is not empty")
+
+
+def _source_of_variable(source: Fields, before: str) -> Iterator[Cause]:
+    if not source:
+        yield wrong(before.rstrip("."), "", f"must specify one of: {_SOURCES_OF_VARIABLES}")
+    elif len(source) > 1:
+        yield wrong(before.rstrip("."), "", "may not have more than one field specified at a time")
+
+
+def _variables_from(source: Fields, before: str) -> Iterator[Cause]:
+    path, chosen = before.rpartition("[")[0], source.keys() & {"configMapRef", "secretRef"}
+    if not chosen:
+        yield wrong(path, "", "must specify one of: `configMapRef` or `secretRef`")
+    elif len(chosen) > 1:
+        yield wrong(path, "", "may not have more than one field specified at a time")
 
 
 def _resources(resources: Fields, before: str) -> Iterator[Cause]:
@@ -57,6 +77,7 @@ def _resources(resources: Fields, before: str) -> Iterator[Cause]:
     for field in ("limits", "requests"):
         for name, quantity in resources.get(field, {}).items():
             path, amount = f"{before}{field}[{name}]", quantities.amount(quantity)
+            yield from misformed(path, name, names.container_resource)
             if amount < 0:
                 yield wrong(path, quantity, "must be greater than or equal to 0")
             if amount > quantities.amount(limits.get(name, quantity)):
@@ -64,8 +85,10 @@ def _resources(resources: Fields, before: str) -> Iterator[Cause]:
 
 
 def _probe(probe: Fields, before: str) -> Iterator[Cause]:
-    if not probe.keys() & {"exec", "grpc", "httpGet", "tcpSocket"}:
+    handlers = probe.keys() & {"exec", "grpc", "httpGet", "tcpSocket"}
+    if not handlers:
         yield required(before.rstrip("."), "must specify a handler type")
+    yield from surplus(before, handlers, "handler type")
 
 
 def named_port(fields: Fields, before: str) -> Iterator[Cause]:
@@ -75,7 +98,9 @@ def named_port(fields: Fields, before: str) -> Iterator[Cause]:
 
 
 RULES: Mapping[str, Rule] = {
+    "core.v1.EnvFromSource": _variables_from,
     "core.v1.EnvVar": _variable,
+    "core.v1.EnvVarSource": _source_of_variable,
     "core.v1.HTTPGetAction": named_port,
     "core.v1.PodSpec": _pod,
     "core.v1.Probe": _probe,

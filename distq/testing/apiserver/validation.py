@@ -32,35 +32,33 @@ _REQUIRED: Mapping[str, Mapping[str, str]] = {
         "operations": "",
         "resources": "",
     },
-    "admissionregistration.v1.ServiceReference": {"name": "", "namespace": ""},
     "admissionregistration.v1.ValidatingWebhook": _WEBHOOK,
     "apps.v1.DaemonSetSpec": {"selector": ""},
     "apps.v1.DeploymentSpec": {"selector": ""},
     "apps.v1.ReplicaSetSpec": {"selector": ""},
     "apps.v1.StatefulSetSpec": {"selector": ""},
-    "autoscaling.v2.CrossVersionObjectReference": {"kind": "", "name": ""},
-    "batch.v1.CronJobSpec": {"schedule": ""},
-    "core.v1.Container": {"image": "", "name": ""},
+    "core.v1.Container": {"image": ""},
     "core.v1.ConfigMapVolumeSource": {"name": ""},
     "core.v1.ContainerPort": {"containerPort": ""},
-    "core.v1.EnvVar": {"name": ""},
-    "core.v1.HostPathVolumeSource": {"path": ""},
+    "core.v1.ExecAction": {"command": ""},
     "core.v1.PersistentVolumeClaimSpec": {"accessModes": "at least 1 access mode is required"},
     "core.v1.PersistentVolumeSpec": {"accessModes": "", "capacity": ""},
     "core.v1.PodSpec": {"containers": ""},
     "core.v1.SecretVolumeSource": {"secretName": ""},
-    "core.v1.Volume": {"name": ""},
-    "core.v1.VolumeMount": {"mountPath": "", "name": ""},
+    "core.v1.TopologySelectorLabelRequirement": {"values": ""},
     "discovery.v1.Endpoint": {"addresses": "must contain at least 1 address"},
     "discovery.v1.EndpointSlice": {"addressType": ""},
     "networking.v1.IngressClassSpec": {"controller": ""},
-    "networking.v1.IngressServiceBackend": {"name": ""},
+    "rbac.v1.AggregationRule": {
+        "clusterRoleSelectors": "at least one clusterRoleSelector required if aggregationRule is non-nil"
+    },
     "rbac.v1.PolicyRule": {"verbs": "verbs must contain at least one value"},
-    "rbac.v1.RoleRef": {"name": ""},
-    "rbac.v1.Subject": {"name": ""},
-    "storage.v1.StorageClass": {"provisioner": ""},
 }
+"""What has to be there beside the texts that a schema requires, and what is said where it is not."""
+_MAY_BE_EMPTY: Mapping[str, str] = {"core.v1.HTTPHeader": "value", "core.v1.Sysctl": "value"}
+"""Texts that a schema requires, and that may be empty all the same."""
 _PORTS: Mapping[str, str] = {
+    "admissionregistration.v1.ServiceReference": "port",
     "core.v1.ContainerPort": "containerPort",
     "core.v1.EndpointPort": "port",
     "core.v1.HTTPGetAction": "port",
@@ -104,9 +102,10 @@ def built_in_violations(schema: Schema, value: Any, path: str = "") -> Iterator[
 
 def _of_fields(schema: Schema, value: Fields, path: str) -> Iterator[Cause]:
     name, before = schema.get(NAME, ""), f"{path}." if path else ""
-    missing = {field for field in _REQUIRED.get(name, {}) if not value.get(field)}
+    needed = {**dict.fromkeys(_required_texts(schema), ""), **_REQUIRED.get(name, {})}
+    missing = {field for field in needed if not value.get(field)}
     for field in sorted(missing):
-        yield required(f"{before}{field}", _REQUIRED[name][field])
+        yield required(f"{before}{field}", needed[field])
     for field in _PORTS.get(name, "").split():
         port = value.get(field, 0 if name == "core.v1.HTTPGetAction" else None)
         if isinstance(port, int) and not 0 < port < 65536 and field not in missing:
@@ -121,6 +120,15 @@ def _of_fields(schema: Schema, value: Fields, path: str) -> Iterator[Cause]:
         inner = schema.get("properties", {}).get(field, additional)
         if field not in missing and (before or field not in {"metadata", "status"}):
             yield from built_in_violations(inner or {}, each, f"{before}{field}")
+
+
+def _required_texts(schema: Schema) -> Iterator[str]:
+    """Yield the texts that the schema requires, choices apart; the server takes no empty ones."""
+    may_be_empty = _MAY_BE_EMPTY.get(schema.get(NAME, ""), "").split()
+    for field in schema.get("required", ()):
+        inner = schema["properties"][field]
+        if inner.get("type") == "string" and "enum" not in inner and field not in may_be_empty:
+            yield field
 
 
 def negative_numbers(name: str, value: Fields, before: str) -> Iterator[Cause]:

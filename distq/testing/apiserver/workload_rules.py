@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from distq.testing.apiserver import names
-from distq.testing.apiserver.causes import Fields, Rule, misformed, required, wrong
+from distq.testing.apiserver.causes import Fields, Rule, misformed, required, unsupported, wrong
 from distq.testing.apiserver.schema_validation import Cause
 
 _PERCENT = re.compile("[0-9]+%")
@@ -18,9 +18,11 @@ _PERCENT_RULE = (
 
 
 def _selecting(kind: str) -> Rule:
-    """Return the rule that the template's labels are those that are selected."""
+    """Return the rule that the template's labels are those that are selected, and its Pods run for ever."""
 
     def rule(spec: Fields, before: str) -> Iterator[Cause]:
+        restarts = spec["template"]["spec"]["restartPolicy"]
+        yield from unsupported(f"{before}template.spec.restartPolicy", restarts, ["Always"])
         labels, selector = spec["template"].get("metadata", {}).get("labels"), spec.get("selector")
         if selector == {}:
             yield wrong(f"{before}selector", selector, f"empty selector is invalid for {kind}")
@@ -55,6 +57,8 @@ def _schedule(spec: Fields, before: str) -> Iterator[Cause]:
 
 
 def _disruption_budget(spec: Fields, before: str) -> Iterator[Cause]:
+    if spec.keys() >= {"minAvailable", "maxUnavailable"}:
+        yield wrong(before.rstrip("."), spec, "minAvailable and maxUnavailable cannot be both set")
     for field in ("minAvailable", "maxUnavailable"):
         value = spec.get(field, 0)
         if isinstance(value, str) and not _PERCENT.fullmatch(value):
@@ -91,6 +95,7 @@ def _job(job: Fields, before: str) -> Iterator[Cause]:
 def _storage_class(content: Fields, _: str) -> Iterator[Cause]:
     if provisioner := content.get("provisioner"):
         yield from misformed("provisioner", provisioner.lower(), names.qualified)
+    yield from unsupported("reclaimPolicy", content["reclaimPolicy"], ["Delete", "Retain"])
 
 
 RULES: Mapping[str, Rule] = {
