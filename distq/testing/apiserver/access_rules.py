@@ -6,8 +6,16 @@ Source: kubernetes pkg/apis/{rbac,admissionregistration}/validation.
 from collections.abc import Iterator, Mapping
 
 from distq.testing.apiserver import names
-from distq.testing.apiserver.causes import Fields, Rule, duplicates, misformed, required, unsupported, wrong
-from distq.testing.apiserver.schema_validation import Cause
+from distq.testing.apiserver.causes import (
+    Cause,
+    Fields,
+    Rule,
+    duplicates,
+    misformed,
+    required,
+    unsupported,
+    wrong,
+)
 
 _SUBJECTS = ["ServiceAccount", "User", "Group"]
 _REVIEWS = ["v1", "v1beta1"]

@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from distq.testing.apiserver.built_in_schemas import Schema, definition
+from distq.testing.apiserver.causes import Cause
 from distq.testing.apiserver.field_sets import ListItem, Path, added, differences, fields_of, text_of, without
 from distq.testing.apiserver.merging import merged, problems
 from distq.testing.apiserver.resources import ServedResource
 from distq.testing.apiserver.scale import has_replicas, replicas_path
-from distq.testing.apiserver.schema_validation import Cause, violations
+from distq.testing.apiserver.schema_validation import violations
 from distq.testing.apiserver.status import StatusError, apply_conflicts, invalid
 from distq.testing.apiserver.store import Collection, Content, Store, StoreEvent
 
@@ -198,7 +199,7 @@ def _refuse_emptied(
     causes = list(_nulls(within, whole, result))
     if causes:
         causes += violations(resource.schema, result, live)
-        raise invalid(resource.group, resource.kind, result["metadata"]["name"], *causes)
+        raise invalid(resource, result["metadata"]["name"], *causes)
 
 
 def _nulls(paths: set[Path], whole: Configuration, result: Configuration) -> Iterator[Cause]:

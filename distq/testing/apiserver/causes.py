@@ -1,4 +1,4 @@
-"""Causes of a refusal in the server's words, as the rules of the built-in kinds yield them.
+"""Causes of a refusal, in the server's words.
 
 Source: apimachinery pkg/util/validation/field.
 """
@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 
 from distq.testing.apiserver.names import Form
-from distq.testing.apiserver.schema_validation import Cause
 
+Cause = tuple[str, str, str]
+"""Reason, field and message, as ``status.invalid`` takes them."""
 Fields = dict[str, Any]
 Rule = Callable[[Fields, str], Iterator[Cause]]
 """Yields what is wrong with the fields of a type; the text is the path to them, with a dot behind it."""
@@ -27,6 +28,11 @@ def wrong(path: str, value: Any, rule: str) -> Cause:
     return "FieldValueInvalid", path, f"Invalid value: {shown}: {rule}"
 
 
+def forbidden(path: str, rule: str) -> Cause:
+    """Return the cause that a field may not be so, whatever its value."""
+    return "FieldValueForbidden", path, f"Forbidden: {rule}"
+
+
 def misformed(path: str, text: str, form: Form) -> Iterator[Cause]:
     """Yield what is wrong with a text that is to be of a form."""
     for rule in form(text):
@@ -36,14 +42,24 @@ def misformed(path: str, text: str, form: Form) -> Iterator[Cause]:
 def unsupported(path: str, value: Any, supported: Sequence[str]) -> Iterator[Cause]:
     """Yield the cause that a value is none of those that there are, if so."""
     if value not in supported:
-        listed = ", ".join(f'"{each}"' for each in supported)
-        yield "FieldValueNotSupported", path, f'Unsupported value: "{value}": supported values: {listed}'
+        yield no_choice(path, f'"{value}"', supported)
+
+
+def no_choice(path: str, shown: str, supported: Sequence[str]) -> Cause:
+    """Return the cause that a value, as it is shown, is none of those that there are."""
+    listed = ", ".join(f'"{each}"' for each in supported)
+    return "FieldValueNotSupported", path, f"Unsupported value: {shown}: supported values: {listed}"
 
 
 def surplus(before: str, chosen: Iterable[str], what: str) -> Iterator[Cause]:
     """Yield a cause for each field beyond the first, where one of them may be chosen."""
     for field in sorted(chosen)[1:]:
-        yield "FieldValueForbidden", f"{before}{field}", f"Forbidden: may not specify more than 1 {what}"
+        yield forbidden(f"{before}{field}", f"may not specify more than 1 {what}")
+
+
+def duplicate(path: str, shown: str) -> Cause:
+    """Return the cause that a value, as it is shown, was there before."""
+    return "FieldValueDuplicate", path, f"Duplicate value: {shown}"
 
 
 def duplicates(paths_and_texts: Iterable[tuple[str, str]]) -> Iterator[Cause]:
@@ -51,5 +67,5 @@ def duplicates(paths_and_texts: Iterable[tuple[str, str]]) -> Iterator[Cause]:
     known: set[str] = set()
     for path, text in paths_and_texts:
         if text and text in known:
-            yield "FieldValueDuplicate", path, f'Duplicate value: "{text}"'
+            yield duplicate(path, f'"{text}"')
         known.add(text)

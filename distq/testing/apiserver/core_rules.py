@@ -7,9 +7,11 @@ from collections.abc import Iterator, Mapping
 
 from distq.testing.apiserver import names, quantities
 from distq.testing.apiserver.causes import (
+    Cause,
     Fields,
     Rule,
     duplicates,
+    forbidden,
     misformed,
     required,
     surplus,
@@ -17,7 +19,6 @@ from distq.testing.apiserver.causes import (
     wrong,
 )
 from distq.testing.apiserver.objects import finalizer_wrongs
-from distq.testing.apiserver.schema_validation import Cause
 
 _SECRET_KEYS: Mapping[str, str] = {
     "kubernetes.io/dockercfg": ".dockercfg",
@@ -141,8 +142,8 @@ def _expression(expression: Fields, path: str) -> Iterator[Cause]:
             yield required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")
     elif operator in {"Exists", "DoesNotExist"}:
         if values:
-            rule = "Forbidden: may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            yield "FieldValueForbidden", f"{path}.values", rule
+            rule = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            yield forbidden(f"{path}.values", rule)
     else:
         yield wrong(f"{path}.operator", operator, "not a valid selector operator")
     yield from misformed(f"{path}.key", expression["key"], names.label_key)

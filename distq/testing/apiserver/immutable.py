@@ -8,10 +8,8 @@ Source: kubernetes pkg/apis/*/validation (ValidateUpdate).
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
+from distq.testing.apiserver.causes import Cause, forbidden, wrong
 from distq.testing.apiserver.resources import ServedResource
-from distq.testing.apiserver.schema_validation import Cause
 from distq.testing.apiserver.store import Content
 
 _FIXED: Mapping[str, Sequence[str]] = {
@@ -70,13 +68,12 @@ def changes_of_immutable(resource: ServedResource, new: Content, old: Content) -
     for path in _FIXED.get(kind, ()):
         value, before = _at(new, path), _at(old, path)
         if value != before and before is not _ABSENT:
-            yield "FieldValueInvalid", path, f"Invalid value: {_shown(value)}: field is immutable"
+            yield wrong(path, value, "field is immutable")
     for path, message in _FORBIDDEN.get(kind, {}).items():
         if _at(new, path) != _at(old, path):
-            yield "FieldValueForbidden", path, f"Forbidden: {message}"
+            yield forbidden(path, message)
     if kind in {"ClusterRoleBinding", "RoleBinding"} and new["roleRef"] != old["roleRef"]:
-        message = f"Invalid value: {_shown(new['roleRef'])}: cannot change roleRef"
-        yield "FieldValueInvalid", "roleRef", message
+        yield wrong("roleRef", new["roleRef"], "cannot change roleRef")
     if kind in _CHANGEABLE:
         yield from _other_changes(kind, new["spec"], old["spec"])
 
@@ -88,7 +85,7 @@ def _other_changes(kind: str, new: dict[str, Any], old: dict[str, Any]) -> Itera
         for spec in (new, old)
     ]
     if fixed[0] != fixed[1]:
-        yield "FieldValueForbidden", "spec", f"Forbidden: {message}"
+        yield forbidden("spec", message)
 
 
 def _without_images(value: Any) -> Any:
@@ -104,7 +101,3 @@ def _at(content: Content, path: str) -> Any:
     for step in path.split("."):
         value = value.get(step, _ABSENT) if isinstance(value, dict) else _ABSENT
     return value
-
-
-def _shown(value: Any) -> str:
-    return msgspec.json.encode(value).decode()

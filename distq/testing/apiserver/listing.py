@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import msgspec
 
+from distq.testing.apiserver.causes import forbidden, unsupported
 from distq.testing.apiserver.requests import is_set
 from distq.testing.apiserver.selectors import Selector
 from distq.testing.apiserver.status import (
@@ -20,7 +21,7 @@ from distq.testing.apiserver.status import (
     bad_request,
     expired,
     internal_error,
-    invalid,
+    invalid_options,
     too_large,
 )
 from distq.testing.apiserver.store import Collection, Store, Stored
@@ -87,11 +88,6 @@ def _version_of_list(text: str) -> int:
         raise bad_request(f"invalid resource version: {error.message}") from None
 
 
-def invalid_options(*causes: tuple[str, str, str]) -> StatusError:
-    """Return the answer for a contradictory query."""
-    return invalid("meta.k8s.io", "ListOptions", "", *causes)
-
-
 def _validate(options: ListOptions) -> None:
     causes = []
     field = "resourceVersionMatch"
@@ -102,15 +98,12 @@ def _validate(options: ListOptions) -> None:
             causes.append(f"{field} is forbidden when continue is provided")
         if options.match == "Exact" and options.resource_version == "0":
             causes.append(f'{field} "exact" is forbidden for resourceVersion "0"')
-    listed = [("FieldValueForbidden", field, f"Forbidden: {cause}") for cause in causes]
-    if options.match not in {"", "Exact", "NotOlderThan"}:
-        message = f'Unsupported value: "{options.match}": supported values: "Exact", "NotOlderThan", ""'
-        listed.append(("FieldValueNotSupported", field, message))
+    listed = [forbidden(field, cause) for cause in causes]
+    listed += unsupported(field, options.match, ["Exact", "NotOlderThan", ""])
     if options.send_initial_events is not None:
-        message = "Forbidden: sendInitialEvents is forbidden for list"
-        listed.append(("FieldValueForbidden", "sendInitialEvents", message))
+        listed.append(forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
     if listed:
-        raise invalid_options(*listed)
+        raise invalid_options("ListOptions", *listed)
 
 
 @dataclass(frozen=True, slots=True)

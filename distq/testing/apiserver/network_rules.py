@@ -9,8 +9,16 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from distq.testing.apiserver import names
-from distq.testing.apiserver.causes import Fields, Rule, misformed, required, wrong
-from distq.testing.apiserver.schema_validation import Cause
+from distq.testing.apiserver.causes import (
+    Cause,
+    Fields,
+    Rule,
+    duplicate,
+    duplicates,
+    misformed,
+    required,
+    wrong,
+)
 
 _ADDRESS_RULE = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 
@@ -28,18 +36,17 @@ def _service(spec: Fields, before: str) -> Iterator[Cause]:
 
 
 def _ports_of_service(spec: Fields, path: str) -> Iterator[Cause]:
-    ports, known, numbers = spec.get("ports", ()), set(), set()
+    ports, numbers = spec.get("ports", ()), set()
+    named = [(f"{path}[{index}].name", port.get("name", "")) for index, port in enumerate(ports)]
+    yield from duplicates((place, name) for place, name in named if not names.label(name))
     for index, port in enumerate(ports):
         name, number = port.get("name"), (port["protocol"], port["port"])
         if not name and len(ports) > 1:
             yield required(f"{path}[{index}].name")
-        elif name and names.label(name):
+        elif name:
             yield from misformed(f"{path}[{index}].name", name, names.label)
-        elif name and name in known:
-            yield "FieldValueDuplicate", f"{path}[{index}].name", f'Duplicate value: "{name}"'
         if number in numbers:
-            yield "FieldValueDuplicate", f"{path}[{index}]", f"Duplicate value: {_in_go(port)}"
-        known.add(name)
+            yield duplicate(f"{path}[{index}]", _in_go(port))
         numbers.add(number)
 
 
@@ -83,14 +90,13 @@ def _endpoint_slice(content: Fields, _: str) -> Iterator[Cause]:
     known: set[str] = set()
     for index, port in enumerate(content.get("ports") or ()):
         if (name := port.get("name") or "") in known:
-            yield "FieldValueDuplicate", f"ports[{index}].name", f'Duplicate value: "{name}"'
+            yield duplicate(f"ports[{index}].name", f'"{name}"')
         known.add(name)
 
 
 def _ingress(spec: Fields, before: str) -> Iterator[Cause]:
     if "defaultBackend" not in spec and "rules" not in spec:
-        message = "Invalid value: null: either `defaultBackend` or `rules` must be specified"
-        yield "FieldValueInvalid", before.rstrip("."), message
+        yield wrong(before.rstrip("."), None, "either `defaultBackend` or `rules` must be specified")
 
 
 def _ingress_backend(backend: Fields, before: str) -> Iterator[Cause]:

@@ -8,14 +8,16 @@ import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from distq.testing.apiserver import names, typed
+from distq.testing.apiserver.causes import Cause, forbidden, misformed, required, wrong
 from distq.testing.apiserver.names import Form
 from distq.testing.apiserver.resources import ServedResource
-from distq.testing.apiserver.status import bad_request, conflict, invalid
+from distq.testing.apiserver.status import bad_request, conflict, invalid, refuse
 from distq.testing.apiserver.store import Content, Stored
 from distq.testing.apiserver.structural import same_value
 
@@ -115,9 +117,8 @@ def _check_type(resource: ServedResource, decoded: dict[str, Any], unrecognized:
             f"{unrecognized}Object 'Kind' is missing in '{msgspec.json.encode(decoded).decode()}'"
         )
     if resource.custom and kind != resource.kind:
-        cause = ("FieldValueInvalid", "kind", f'Invalid value: "{kind}": must be {resource.kind}')
         name = (decoded.get("metadata") or {}).get("name", "")
-        raise invalid(resource.group, str(kind), name, cause)
+        raise invalid(resource, name, wrong("kind", kind, f"must be {resource.kind}"), kind=str(kind))
     if (api_version or resource.custom) and api_version != resource.api_version:
         raise bad_request(
             f"the API version in the data ({api_version or ''}) does not match the expected API version "
@@ -157,28 +158,24 @@ def prepare_for_create(resource: ServedResource, content: Content) -> None:
 
 
 def _validate_metadata(resource: ServedResource, metadata: dict[str, Any]) -> None:
-    causes = [
-        ("FieldValueInvalid", f"metadata.{path}", f'Invalid value: "{bad}": {rule}')
-        for path, bad, rules in _forms_of_metadata(resource, metadata)
-        for rule in rules
-    ]
-    causes += _violations_of_owners(metadata.get("ownerReferences", ()))
-    if causes:
-        raise invalid(resource.group, resource.kind, metadata["name"], *causes)
+    refuse(resource, metadata["name"], _violations_of_metadata(resource, metadata))
 
 
-def _forms_of_metadata(
-    resource: ServedResource, metadata: dict[str, Any]
-) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield each text that has to be of a form: its path, itself, and what is wrong with it."""
+def _violations_of_metadata(resource: ServedResource, metadata: dict[str, Any]) -> Iterator[Cause]:
     for key, value in metadata.get("labels", {}).items():
-        yield "labels", key, names.label_key(key)
-        yield "labels", value, names.label_value(value)
+        yield from misformed("metadata.labels", key, names.label_key)
+        yield from misformed("metadata.labels", value, names.label_value)
     for key in metadata.get("annotations", {}):
-        yield "annotations", key, names.qualified(key.lower())
+        yield from misformed("metadata.annotations", key, _annotation_key)
     strict = not resource.custom and resource.group not in _LENIENT
+    finalizer_form = partial(finalizer_wrongs, strict=strict)
     for index, finalizer in enumerate(metadata.get("finalizers", ())):
-        yield f"finalizers[{index}]", finalizer, finalizer_wrongs(finalizer, strict=strict)
+        yield from misformed(f"metadata.finalizers[{index}]", finalizer, finalizer_form)
+    yield from _violations_of_owners(metadata.get("ownerReferences", ()))
+
+
+def _annotation_key(key: str) -> list[str]:
+    return names.qualified(key.lower())
 
 
 def finalizer_wrongs(finalizer: str, *, strict: bool = True) -> list[str]:
@@ -187,13 +184,13 @@ def finalizer_wrongs(finalizer: str, *, strict: bool = True) -> list[str]:
     return [_FINALIZER_RULE] * needs_domain + names.qualified(finalizer)
 
 
-def _violations_of_owners(owners: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str, str]]:
+def _violations_of_owners(owners: Sequence[dict[str, Any]]) -> Iterator[Cause]:
     path = "metadata.ownerReferences"
     for owner in owners:
         for field, rule in _OWNER_RULES.items():
             value = owner.get(field, "")
             if not value or (field == "apiVersion" and value.count("/") > 1):
-                yield "FieldValueInvalid", f"{path}.{field}", f'Invalid value: "{value}": {rule}'
+                yield wrong(f"{path}.{field}", value, rule)
         if (owner.get("apiVersion"), owner.get("kind")) == ("v1", "Event"):
             rule = "/v1, Kind=Event is disallowed from being an owner"
             yield "FieldValueInvalid", path, f"Invalid value: {_shown_owner(owner).decode()}: {rule}"
@@ -214,19 +211,12 @@ def _shown_owner(owner: dict[str, Any]) -> bytes:
 def _validate_name(resource: ServedResource, metadata: dict[str, Any]) -> None:
     name, start = metadata.get("name", ""), metadata.get("generateName", "")
     if not name:
-        cause = ("FieldValueRequired", "metadata.name", "Required value: name or generateName is required")
-        raise invalid(resource.group, resource.kind, "", cause)
+        raise invalid(resource, "", required("metadata.name", "name or generateName is required"))
     wrongs = _NAMES.get(resource.kind, names.subdomain)
     # what comes behind a dash at the end makes it right
     completed = re.sub(".-$", "a", start)
-    causes = [("generateName", start, each) for each in wrongs(completed)] if start else []
-    causes += [("name", name, each) for each in wrongs(name)]
-    if causes:
-        listed = (
-            ("FieldValueInvalid", f"metadata.{field}", f'Invalid value: "{bad}": {rule}')
-            for field, bad, rule in causes
-        )
-        raise invalid(resource.group, resource.kind, name, *listed)
+    causes = [wrong("metadata.generateName", start, rule) for rule in wrongs(completed)] if start else []
+    refuse(resource, name, [*causes, *misformed("metadata.name", name, wrongs)])
 
 
 def prepare_for_update(resource: ServedResource, new: Content, old: Content) -> None:
@@ -249,20 +239,19 @@ def _refuse_new_finalizers(
     added = [each for each in metadata.get("finalizers", ()) if each not in before.get("finalizers", ())]
     if added:
         listed = ", ".join(f'"{each}"' for each in added)
-        message = (
-            "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers "
+        rule = (
+            "no new finalizers can be added if the object is being deleted, found new finalizers "
             f"[]string{{{listed}}}"
         )
-        cause = ("FieldValueForbidden", "metadata.finalizers", message)
-        raise invalid(resource.group, resource.kind, before["name"], cause)
+        raise invalid(resource, before["name"], forbidden("metadata.finalizers", rule))
 
 
 def refuse_other_uid(resource: ServedResource, patched: Content, existing: Content | None) -> None:
     """Refuse a patch that changes the uid; a PUT that names another one is a conflict."""
     uid = patched["metadata"].get("uid")
     if existing is not None and uid and uid != existing["metadata"]["uid"]:
-        cause = ("FieldValueInvalid", "metadata.uid", f'Invalid value: "{uid}": field is immutable')
-        raise invalid(resource.group, resource.kind, existing["metadata"]["name"], cause)
+        cause = wrong("metadata.uid", uid, "field is immutable")
+        raise invalid(resource, existing["metadata"]["name"], cause)
 
 
 def check_uid(

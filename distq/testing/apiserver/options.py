@@ -10,9 +10,10 @@ from typing import Any, Literal, Self
 from aiohttp import web
 
 from distq.testing.apiserver.apply import FieldManager
+from distq.testing.apiserver.causes import no_choice, unsupported
 from distq.testing.apiserver.registry import DeleteOptions
 from distq.testing.apiserver.requests import Target, decode, is_set
-from distq.testing.apiserver.status import StatusError, bad_request, invalid
+from distq.testing.apiserver.status import bad_request, invalid_options
 
 _KINDS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions", "DELETE": "DeleteOptions"}
 _VALIDATIONS = ("", "Ignore", "Strict", "Warn")
@@ -42,7 +43,7 @@ class WriteOptions:
         query, kind = request.query, _KINDS.get(request.method, "CreateOptions")
         validation = query.get("fieldValidation", "")
         if validation not in _VALIDATIONS:
-            raise _unsupported(kind, "fieldValidation", f'"{validation}"', *_VALIDATIONS)
+            raise invalid_options(kind, *unsupported("fieldValidation", validation, _VALIDATIONS))
         user_agent = request.headers.get("User-Agent", "")
         return cls(
             dry_run=_dry_run(kind, query.getall("dryRun", [])),
@@ -72,7 +73,8 @@ def how_to_delete(given: Mapping[str, Any]) -> DeleteOptions:
     preconditions = given.get("preconditions") or {}
     propagation = given.get("propagationPolicy") or ""
     if propagation not in {"", "Background", "Foreground", "Orphan"}:
-        raise _unsupported("DeleteOptions", "propagationPolicy", f'"{propagation}"', *_PROPAGATIONS)
+        cause = no_choice("propagationPolicy", f'"{propagation}"', _PROPAGATIONS)
+        raise invalid_options("DeleteOptions", cause)
     return DeleteOptions(
         uid=preconditions.get("uid"),
         resource_version=preconditions.get("resourceVersion"),
@@ -84,11 +86,5 @@ def how_to_delete(given: Mapping[str, Any]) -> DeleteOptions:
 def _dry_run(kind: str, given: list[str]) -> bool:
     if any(each != "All" for each in given):
         listed = ",".join(f'"{each}"' for each in given)
-        raise _unsupported(kind, "dryRun", f"[{listed}]", "All")
+        raise invalid_options(kind, no_choice("dryRun", f"[{listed}]", ["All"]))
     return bool(given)
-
-
-def _unsupported(kind: str, parameter: str, value: str, *supported: str) -> StatusError:
-    listed = ", ".join(f'"{each}"' for each in supported)
-    message = f"Unsupported value: {value}: supported values: {listed}"
-    return invalid("meta.k8s.io", kind, "", ("FieldValueNotSupported", parameter, message))

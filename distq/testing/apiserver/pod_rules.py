@@ -7,8 +7,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from distq.testing.apiserver import names, quantities
-from distq.testing.apiserver.causes import Fields, Rule, duplicates, misformed, required, surplus, wrong
-from distq.testing.apiserver.schema_validation import Cause
+from distq.testing.apiserver.causes import (
+    Cause,
+    Fields,
+    Rule,
+    duplicates,
+    misformed,
+    required,
+    surplus,
+    wrong,
+)
 
 _SOURCES_OF_VARIABLES = "`fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
 

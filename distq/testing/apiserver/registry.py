@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from distq.testing.apiserver import objects, strategies
+from distq.testing.apiserver.causes import wrong
 from distq.testing.apiserver.resources import NAMESPACES, ServedResource
 from distq.testing.apiserver.status import (
     MODIFIED,
@@ -175,9 +176,8 @@ class Registry:
         _require_number(wanted)
         if wanted in {None, "", "0"}:
             if not resource.unconditional_update:
-                message = "Invalid value: 0: must be specified for an update"
-                cause = ("FieldValueInvalid", "metadata.resourceVersion", message)
-                raise invalid(resource.group, resource.plural, name, cause)
+                cause = wrong("metadata.resourceVersion", 0, "must be specified for an update")
+                raise invalid(resource, name, cause, kind=resource.plural)
         elif wanted != existing.metadata["resourceVersion"]:
             raise conflict(resource, name, MODIFIED)
 

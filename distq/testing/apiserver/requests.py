@@ -11,12 +11,7 @@ import msgspec
 import yaml
 
 from distq.testing.apiserver.resources import OF_SUBRESOURCES, Catalogue, ServedResource
-from distq.testing.apiserver.status import (
-    StatusError,
-    bad_request,
-    no_such_resource,
-    unsupported_media_type,
-)
+from distq.testing.apiserver.status import StatusError, bad_request, no_such_resource, unsupported_media_type
 
 _NAMESPACE_SUBRESOURCES = {"finalize", "status"}
 VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}

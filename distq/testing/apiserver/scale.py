@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from distq.testing.apiserver.causes import Cause, wrong
 from distq.testing.apiserver.resources import SCALES, ScalePaths, ServedResource
-from distq.testing.apiserver.schema_validation import Cause
 from distq.testing.apiserver.selectors import text_of_label_selector
 from distq.testing.apiserver.status import bad_request, conflict, invalid
 from distq.testing.apiserver.store import Content, Stored
@@ -64,7 +64,7 @@ def violations_of_scale(resource: ServedResource, content: Content) -> Iterator[
         elif value is not None and value > _MOST:
             problem = f"should be less than or equal to {_MOST}"
         if problem:
-            yield "FieldValueInvalid", f".{'.'.join(path)}", f"Invalid value: {value}: {problem}"
+            yield wrong(f".{'.'.join(path)}", value, problem)
 
 
 def replicas_path(resource: ServedResource) -> tuple[str, ...]:
@@ -94,8 +94,7 @@ def _require(resource: ServedResource, metadata: Content, scale: Content) -> Non
     """Refuse a Scale that no object of a built-in kind can have."""
     name, replicas = metadata["name"], scale["spec"].get("replicas", 0)
     if replicas < 0:
-        message = f"Invalid value: {replicas}: must be greater than or equal to 0"
-        raise invalid(SCALES.group, SCALES.kind, name, ("FieldValueInvalid", "spec.replicas", message))
+        raise invalid(SCALES, name, wrong("spec.replicas", replicas, "must be greater than or equal to 0"))
     uid = scale["metadata"].get("uid", metadata["uid"])
     if uid != metadata["uid"]:
         cause = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {metadata['uid']}"

@@ -13,10 +13,8 @@ import msgspec
 
 from distq.testing.apiserver import formats
 from distq.testing.apiserver.built_in_schemas import Schema
+from distq.testing.apiserver.causes import Cause, duplicate, required
 from distq.testing.apiserver.structural import EMBEDDED, same_value
-
-Cause = tuple[str, str, str]
-"""Reason, field and message, as ``status.invalid`` takes them."""
 
 _INT_OR_STRING = "x-kubernetes-int-or-string"
 _LIST_TYPE = "x-kubernetes-list-type"
@@ -83,7 +81,7 @@ def _required(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
     embedded = ["apiVersion", "kind"] if schema.get(EMBEDDED) else []
     for name in [*embedded, *(schema.get("required") or ())]:
         if name not in value:
-            yield "FieldValueRequired", f"{path}.{name}" if path else name, "Required value"
+            yield required(f"{path}.{name}" if path else name)
 
 
 def _alternatives(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
@@ -178,7 +176,7 @@ def _duplicates(schema: Schema, value: list[Any], path: str) -> Iterator[Cause]:
     for index, each in enumerate(value):
         key = _key(each, names)
         if key in seen:
-            yield "FieldValueDuplicate", f"{path}[{index}]", f"Duplicate value: {key.decode()}"
+            yield duplicate(f"{path}[{index}]", key.decode())
         seen.add(key)
 
 

@@ -3,11 +3,12 @@
 Source: apimachinery pkg/api/errors.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from distq.testing.apiserver.causes import Cause
 from distq.testing.apiserver.resources import ServedResource
 
 
@@ -131,8 +132,23 @@ def disruption(message: str, *, retry_after: int = 0) -> StatusError:
     return StatusError(429, "TooManyRequests", text, details=details)
 
 
-def invalid(group: str, kind: str, name: str, *causes: tuple[str, str, str]) -> StatusError:
-    """Return the answer for an object that breaks rules; causes are (reason, field, message)."""
+def refuse(resource: ServedResource, name: str, causes: Iterable[Cause]) -> None:
+    """Raise the answer for an object that breaks rules, where there are causes."""
+    if found := list(causes):
+        raise invalid(resource, name, *found)
+
+
+def invalid(resource: ServedResource, name: str, *causes: Cause, kind: str = "") -> StatusError:
+    """Return the answer for an object that breaks rules; another ``kind`` may be named."""
+    return _invalid(resource.group, kind or resource.kind, name, causes)
+
+
+def invalid_options(kind: str, *causes: Cause) -> StatusError:
+    """Return the answer for parameters, of this kind of options, that contradict each other."""
+    return _invalid("meta.k8s.io", kind, "", causes)
+
+
+def _invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> StatusError:
     listed = [f"{field}: {message}" for _, field, message in causes]
     text = listed[0] if len(listed) == 1 else f"[{', '.join(listed)}]"
     details: dict[str, Any] = {"name": name} if name else {}

@@ -5,13 +5,10 @@ Source: kubernetes pkg/apis/{apps,batch,policy}/validation, pkg/registry/batch/j
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from distq.testing.apiserver.built_in_schemas import NAME, Schema, pointers
-from distq.testing.apiserver.schema_validation import Cause
+from distq.testing.apiserver.causes import Cause, Fields, required, wrong
 from distq.testing.apiserver.validation import negative_numbers
-
-Fields = dict[str, Any]
 
 _WITHIN_REPLICAS: Mapping[str, str] = {
     "apps.v1.DeploymentStatus": "updatedReplicas readyReplicas availableReplicas",
@@ -48,7 +45,7 @@ def status_violations(schema: Schema, new: Fields, old: Fields) -> Iterator[Caus
     for field, rule in _NEVER_FEWER.get(name, {}).items():
         is_unset = field in pointers(name) and field not in old
         if not is_unset and (count := new.get(field, 0)) < old.get(field, 0):
-            yield _invalid(field, f"{count}: {rule}")
+            yield wrong(f"status.{field}", count, rule)
     if name == "batch.v1.JobStatus":
         yield from _job(new, old)
 
@@ -59,10 +56,10 @@ def _counts(name: str, status: Fields) -> Iterator[Cause]:
     )
     for field in _WITHIN_REPLICAS[name].split():
         if (count := status.get(field, 0)) > replicas:
-            yield _invalid(field, f"{count}: cannot be greater than status.replicas")
+            yield wrong(f"status.{field}", count, "cannot be greater than status.replicas")
     if available > ready:
         bound = _READY_REPLICAS.get(name, "readyReplicas")
-        yield _invalid("availableReplicas", f"{available}: cannot be greater than {bound}")
+        yield wrong("status.availableReplicas", available, f"cannot be greater than {bound}")
 
 
 def _job(new: Fields, old: Fields) -> Iterator[Cause]:
@@ -76,34 +73,28 @@ def _job(new: Fields, old: Fields) -> Iterator[Cause]:
         return new.get(field) != old.get(field)
 
     if "Complete" in are and "completionTime" not in new and (completes or changes("completionTime")):
-        rule = "completionTime is required for Complete jobs"
-        yield "FieldValueRequired", "status.completionTime", f"Required value: {rule}"
+        yield required("status.completionTime", "completionTime is required for Complete jobs")
     if finished and "startTime" not in new and (ended or changes("startTime")):
-        yield (
-            "FieldValueRequired",
-            "status.startTime",
-            "Required value: startTime is required for finished job",
-        )
+        yield required("status.startTime", "startTime is required for finished job")
     if "Complete" not in are and "completionTime" in new and (completes or changes("completionTime")):
         rule = "cannot set completionTime when there is no Complete=True condition"
-        yield _invalid("completionTime", f'"{new["completionTime"]}": {rule}')
+        yield wrong("status.completionTime", new["completionTime"], rule)
     for one, other in _OPPOSED:
         if {one, other} <= are and not {one, other} <= were:
-            yield _invalid("conditions", f"cannot set {one}=True and {other}=true conditions")
+            yield _contradiction(f"cannot set {one}=True and {other}=true conditions")
     for condition, needed in (("Failed", "FailureTarget"), ("Complete", "SuccessCriteriaMet")):
         if condition in are and needed not in are and (condition not in were):
-            rule = f"cannot set {condition}=True condition without the {needed}=true condition"
-            yield _invalid("conditions", rule)
+            yield _contradiction(f"cannot set {condition}=True condition without the {needed}=true condition")
     for field in ("active", "terminating"):
         if finished and new.get(field, 0) > 0 and (ended or changes(field)):
-            yield _invalid(field, f"{new[field]}: {field}>0 is invalid for finished job")
+            yield wrong(f"status.{field}", new[field], f"{field}>0 is invalid for finished job")
     if "ready" in new and new["ready"] > new.get("active", 0) and (changes("ready") or changes("active")):
-        yield _invalid("ready", f"{new['ready']}: cannot set more ready pods than active")
+        yield wrong("status.ready", new["ready"], "cannot set more ready pods than active")
 
 
 def _true_conditions(status: Fields) -> set[str]:
     return {each.get("type", "") for each in status.get("conditions", ()) if each.get("status") == "True"}
 
 
-def _invalid(field: str, told: str) -> Cause:
-    return "FieldValueInvalid", f"status.{field}", f"Invalid value: {told}"
+def _contradiction(rule: str) -> Cause:
+    return "FieldValueInvalid", "status.conditions", f"Invalid value: {rule}"

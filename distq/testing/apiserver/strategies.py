@@ -9,12 +9,13 @@ import re
 from typing import Any
 
 from distq.testing.apiserver import admission, typed
+from distq.testing.apiserver.causes import forbidden, wrong
 from distq.testing.apiserver.definitions import established, with_defaults
 from distq.testing.apiserver.immutable import changes_of_immutable
 from distq.testing.apiserver.resources import DEFINITIONS, DEPLOYMENTS, LEASES, NAMESPACES, ServedResource
 from distq.testing.apiserver.scale import violations_of_scale
 from distq.testing.apiserver.schema_validation import violations
-from distq.testing.apiserver.status import invalid
+from distq.testing.apiserver.status import invalid, refuse
 from distq.testing.apiserver.status_validation import status_violations
 from distq.testing.apiserver.store import Content
 from distq.testing.apiserver.validation import built_in_violations
@@ -25,7 +26,7 @@ _KEY_RULE = (
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or "
     "'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
 )
-_IMMUTABLE = "Forbidden: field is immutable when `immutable` is set"
+_IMMUTABLE = "field is immutable when `immutable` is set"
 _KEPT_BY_STATUS = {"Pod": ("ownerReferences",), "Deployment": ("labels",)}
 """Metadata that a write to the status of these kinds leaves as it was."""
 
@@ -85,8 +86,8 @@ def prepare_for_status_update(resource: ServedResource, new: Content, old: Conte
         _require_phase(updated)
     if not resource.custom and resource != DEFINITIONS:
         schema = resource.schema["properties"]["status"]
-        if causes := list(status_violations(schema, updated["status"], old.get("status", {}))):
-            raise invalid(resource.group, resource.kind, metadata["name"], *causes)
+        causes = status_violations(schema, updated["status"], old.get("status", {}))
+        refuse(resource, metadata["name"], causes)
     _require_schema(resource, updated, old)
     return updated
 
@@ -97,8 +98,7 @@ def _require_phase(namespace: Content) -> None:
     phase = namespace["status"].get("phase", "")
     if phase != expected:
         rule = f"may only be '{expected}' if `deletionTimestamp` is {empty}"
-        cause = ("FieldValueInvalid", "status.Phase", f'Invalid value: "{phase}": {rule}')
-        raise invalid("", NAMESPACES.kind, namespace["metadata"]["name"], cause)
+        raise invalid(NAMESPACES, namespace["metadata"]["name"], wrong("status.Phase", phase, rule))
 
 
 def _require_schema(resource: ServedResource, new: Content, old: Content | None = None) -> None:
@@ -112,9 +112,8 @@ def _require_schema(resource: ServedResource, new: Content, old: Content | None 
         causes += violations_of_scale(resource, new)
     else:
         causes = list(built_in_violations(resource.schema, new))
-        causes += [] if old is None else list(changes_of_immutable(resource, new, old))
-    if causes:
-        raise invalid(resource.group, resource.kind, new["metadata"]["name"], *causes)
+        causes += [] if old is None else changes_of_immutable(resource, new, old)
+    refuse(resource, new["metadata"]["name"], causes)
 
 
 def _take(content: Content, field: str, source: Content) -> None:
@@ -157,27 +156,20 @@ def _validate_lease(content: Content) -> None:
     ):
         value = content["spec"].get(field, least)
         if value < least:
-            causes.append(("FieldValueInvalid", f"spec.{field}", f"Invalid value: {value}: must be {rule}"))
-    if causes:
-        raise invalid(LEASES.group, LEASES.kind, content["metadata"]["name"], *causes)
+            causes.append(wrong(f"spec.{field}", value, f"must be {rule}"))
+    refuse(LEASES, content["metadata"]["name"], causes)
 
 
 def _validate_keys(resource: ServedResource, content: Content) -> None:
-    causes = [
-        ("FieldValueInvalid", f"{field}[{key}]", f'Invalid value: "{key}": {_KEY_RULE}')
-        for field in ("data", "binaryData")
-        for key in content.get(field, {})
-        if not _KEY.match(key)
-    ]
-    if causes:
-        raise invalid(resource.group, resource.kind, content["metadata"]["name"], *causes)
+    keys = [(field, key) for field in ("data", "binaryData") for key in content.get(field, {})]
+    causes = [wrong(f"{field}[{key}]", key, _KEY_RULE) for field, key in keys if not _KEY.match(key)]
+    refuse(resource, content["metadata"]["name"], causes)
 
 
 def _refuse_change_of_immutable(resource: ServedResource, new: Content, old: Content) -> None:
     changed = [field for field in ("immutable", "data", "binaryData") if new.get(field) != old.get(field)]
     if resource.identity in _DATA and old.get("immutable") and changed:
-        causes = [("FieldValueForbidden", field, _IMMUTABLE) for field in changed]
-        raise invalid(resource.group, resource.kind, old["metadata"]["name"], *causes)
+        refuse(resource, old["metadata"]["name"], [forbidden(field, _IMMUTABLE) for field in changed])
 
 
 def _normalize_secret(content: Content) -> None:
@@ -193,8 +185,6 @@ def _normalize_definition(content: Content) -> None:
     expected = f"{names.get('plural')}.{spec.get('group')}"
     name = content["metadata"]["name"]
     if name != expected:
-        message = f'Invalid value: "{name}": must be spec.names.plural+"."+spec.group'
-        raise invalid(
-            DEFINITIONS.group, DEFINITIONS.kind, name, ("FieldValueInvalid", "metadata.name", message)
-        )
+        cause = wrong("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
+        raise invalid(DEFINITIONS, name, cause)
     content["spec"] = with_defaults(spec)

@@ -8,16 +8,9 @@ Source: kubernetes pkg/apis/*/validation.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from distq.testing.apiserver import (
-    access_rules,
-    core_rules,
-    network_rules,
-    pod_rules,
-    workload_rules,
-)
+from distq.testing.apiserver import access_rules, core_rules, network_rules, pod_rules, workload_rules
 from distq.testing.apiserver.built_in_schemas import NAME, PRESERVES, Schema
-from distq.testing.apiserver.causes import Fields, Rule, required, unsupported, wrong
-from distq.testing.apiserver.schema_validation import Cause
+from distq.testing.apiserver.causes import Cause, Fields, Rule, required, unsupported, wrong
 
 _WEBHOOK = {
     "admissionReviewVersions": "must specify one of v1, v1beta1",

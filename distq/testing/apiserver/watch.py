@@ -12,10 +12,11 @@ import math
 import random
 from collections.abc import AsyncIterator
 
-from distq.testing.apiserver.listing import ListOptions, invalid_options, parse_version, reach
+from distq.testing.apiserver.causes import forbidden, unsupported
+from distq.testing.apiserver.listing import ListOptions, parse_version, reach
 from distq.testing.apiserver.representation import PARTIAL_LIST, Representation, error_event
 from distq.testing.apiserver.selectors import Selector
-from distq.testing.apiserver.status import StatusError, initializing, too_old
+from distq.testing.apiserver.status import StatusError, initializing, invalid_options, too_old
 from distq.testing.apiserver.store import Collection, Store, Stored, StoreEvent
 
 _MAX_PENDING = 100_000
@@ -28,18 +29,15 @@ def _validate(options: ListOptions) -> None:
     field = "resourceVersionMatch"
     causes = []
     if options.send_initial_events is not None and options.match != "NotOlderThan":
-        message = "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-        causes.append(("FieldValueForbidden", field, message))
+        rule = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        causes.append(forbidden(field, rule))
     if options.match and options.send_initial_events is None:
-        message = (
-            "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
-        )
-        causes.append(("FieldValueForbidden", field, message))
-    if options.match not in {"", "NotOlderThan"}:
-        message = f'Unsupported value: "{options.match}": supported values: "NotOlderThan"'
-        causes.append(("FieldValueNotSupported", field, message))
+        rule = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+        causes.append(forbidden(field, rule))
+    if options.match:
+        causes += unsupported(field, options.match, ["NotOlderThan"])
     if causes:
-        raise invalid_options(*causes)
+        raise invalid_options("ListOptions", *causes)
 
 
 class Watch:

@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from distq.testing.apiserver import names
-from distq.testing.apiserver.causes import Fields, Rule, misformed, required, unsupported, wrong
-from distq.testing.apiserver.schema_validation import Cause
+from distq.testing.apiserver.causes import Cause, Fields, Rule, misformed, required, unsupported, wrong
 
 _PERCENT = re.compile("[0-9]+%")
 _PERCENT_RULE = (

@@ -8,6 +8,7 @@ from typing import Any
 
 from distq.testing.apiserver import objects, patches, typed
 from distq.testing.apiserver.apply import FieldManagers, object_schema
+from distq.testing.apiserver.causes import required
 from distq.testing.apiserver.options import WriteOptions
 from distq.testing.apiserver.registry import Registry, Written
 from distq.testing.apiserver.requests import Target
@@ -16,7 +17,7 @@ from distq.testing.apiserver.scale import scaling
 from distq.testing.apiserver.status import (
     StatusError,
     bad_request,
-    invalid,
+    invalid_options,
     not_patched,
     undecodable,
     unsupported_media_type,
@@ -166,8 +167,7 @@ def _patched(resource: ServedResource, content_type: str, existing: Content, pat
 
 def _validate_apply(patch: Any, options: WriteOptions) -> None:
     if not options.field_manager:
-        cause = ("FieldValueRequired", "fieldManager", "Required value: is required for apply patch")
-        raise invalid("meta.k8s.io", "PatchOptions", "", cause)
+        raise invalid_options("PatchOptions", required("fieldManager", "is required for apply patch"))
     if not isinstance(patch, dict) or not patch.get("kind") or not patch.get("apiVersion"):
         raise bad_request("invalid object type: Object 'Kind' is missing")
     if (patch.get("metadata") or {}).get("managedFields") is not None:
