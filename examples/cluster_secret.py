@@ -6,9 +6,9 @@
     kubectl apply -f examples/cluster-secret.yaml
 
 Source: zakkg3/ClusterSecret, an operator on kopf; its objects and the copies that it made are taken as they
-are. Different: a copy that somebody changes or deletes comes back, a change of the Secret that ``valueFrom``
-names is followed, a Secret of somebody else is never replaced, and what keeps a ClusterSecret from a
-namespace is a condition. Redis gets a digest of each copy, and no value.
+are. Different: a copy that is changed or deleted comes back, a change of the Secret that ``valueFrom`` names
+is followed, a Secret that was there before is never replaced, and a condition shows why a namespace has no
+copy. Redis gets a digest of each copy, and no value.
 """
 
 import hashlib
@@ -55,7 +55,7 @@ class BadPattern(TerminalError):
 
 
 class BadSource(TerminalError):
-    """``valueFrom`` names no Secret, or stands beside data of its own."""
+    """``valueFrom`` names no Secret, or the object has data of its own, too."""
 
 
 class SourceNotFound(TerminalError):
@@ -92,7 +92,7 @@ def reconcile(request: Request) -> None:
         report(cluster_secret, there, "Synced", f"copied to {len(there)} namespaces")
     for refusal in refused.values():
         if isinstance(refusal, ApiError) and not isinstance(refusal, NotFound):
-            raise refusal  # no event tells when a quota is raised, but one comes for a namespace that is gone
+            raise refusal  # no event comes when a quota is raised, but one does for a namespace that is gone
 
 
 def spread(
@@ -211,7 +211,7 @@ def copies_of(cluster_secret: Object) -> dict[str, Object]:
 
 
 def has(copy: Object, content: Object) -> bool:
-    """Return whether a cached copy has this content; more labels and annotations are somebody's own."""
+    """Return whether a cached copy has this content; other labels and annotations are not ours."""
     about = copy["metadata"]
     return (copy["type"], copy["digest"]) == (content["type"], digest(content["data"])) and all(
         about[part].items() >= content[part].items() for part in ("labels", "annotations")
@@ -219,7 +219,7 @@ def has(copy: Object, content: Object) -> bool:
 
 
 def without_values(secret: Object) -> Object:
-    """Return what Redis gets of a copy: a digest tells whether it is as it should be."""
+    """Return what Redis gets of a copy: a digest shows whether it is as it should be."""
     about = secret["metadata"]
     kept = {name: about[name] for name in ("name", "namespace", "uid", "ownerReferences") if name in about}
     for part in ("labels", "annotations"):

@@ -5,9 +5,9 @@
     kubectl annotate deployment web reloader.stakater.com/auto=true
 
 Source: stakater/Reloader; its annotations ``auto``, ``reload``, ``search``, ``match`` and ``ignore`` mean the
-same. Different: a change while nothing runs is found afterwards, since a workload bears what its pods have
-been told of; names are no regular expressions; of the kinds there are Deployments, DaemonSets and
-StatefulSets. No value of a Secret gets into Redis, or into an annotation.
+same. Different: a change while nothing runs is found afterwards, since an annotation of each workload has the
+digests that its pods began with; names are no regular expressions; of the kinds there are Deployments,
+DaemonSets and StatefulSets. No value of a Secret gets into Redis, or into an annotation.
 """
 
 import hashlib
@@ -183,10 +183,11 @@ def without_values(source: Object) -> Object:
 
 
 def digest_of(source: Object) -> str:
-    """Return what differs where the data does.
+    """Return a text that changes with the data.
 
-    Who may see workloads sees the digest, and could guess a weak password by it: so the key is the uid, which
-    only those see who may read the Secret. One that is made anew counts as changed, as in the original.
+    Users with the right to read workloads see the digest, and could guess a weak password by it: so the key
+    is the uid, which is shown with the Secret alone. A Secret that is made anew counts as changed, as in the
+    original.
     """
     data = json.dumps([source.get("data"), source.get("binaryData")], sort_keys=True)
     return hmac.new(source["metadata"]["uid"].encode(), data.encode(), hashlib.sha256).hexdigest()[:16]

@@ -130,7 +130,7 @@ def delete(cron_job: Object, job: Object) -> None:
 
 
 def schedule_of(cron_job: Object) -> Schedule:
-    """Return the schedule; a wrong one parks the CronJob until it changes."""
+    """Return the schedule; with a wrong one the item is dead until the CronJob changes."""
     try:
         return Schedule(cron_job["spec"]["schedule"])
     except ValueError as error:

@@ -6,7 +6,8 @@
     kubectl apply -f workers/sample-foo.yaml
 
 Source: kubernetes/sample-controller. Different: a condition says in the status what the events say; where
-nothing needs a write there is none, and no event; a Foo that names no Deployment is parked until it changes.
+nothing needs a write there is none, and no event; the item of a Foo that names no Deployment is dead until
+the Foo changes.
 """
 
 from typing import Any

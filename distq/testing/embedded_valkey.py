@@ -8,11 +8,13 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from distq.errors import ConfigError, DistqError
 from distq.testing.guard import Guard
+
+STARTUP_SECONDS = 60.0
+"""Within which a server answers that has not ended, however busy the machine is."""
 
 
 def embedded_server() -> Path:
@@ -74,10 +76,8 @@ class EmbeddedValkey:
                 [
                     *(str(server), "--port", str(self.port), "--bind", "127.0.0.1", "--dir", self._folder),
                     *("--save", "", "--appendonly", "no"),
-                    *(
-                        "--set-proc-title",
-                        "no",
-                    ),  # it would replace the environment, by which a guard finds it
+                    # a title would replace the environment, by which a guard finds it
+                    *("--set-proc-title", "no"),
                     *self._options,
                 ],
                 env=os.environ | (self._guard.environment if self._guard else {}),
@@ -102,7 +102,7 @@ class EmbeddedValkey:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def _answers(self) -> bool:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + STARTUP_SECONDS
         while time.monotonic() < deadline and self._process is not None and self._process.poll() is None:
             try:
                 with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
@@ -117,9 +117,7 @@ class EmbeddedValkey:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
 

@@ -3,7 +3,7 @@
 import threading
 import time
 
-POLL = 0.002  # seconds; events are set without telling the clock
+POLL = 0.002  # seconds; the clock does not learn when an event is set
 
 
 class FakeClock:

@@ -3,7 +3,6 @@
 import queue
 import threading
 from collections.abc import Iterator
-from types import TracebackType
 from typing import Any, Self, cast
 
 import msgspec
@@ -176,9 +175,7 @@ class _FakeLines:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __iter__(self) -> Iterator[bytes]:

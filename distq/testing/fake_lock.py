@@ -40,7 +40,7 @@ class FakeLock:
 
     @property
     def record(self) -> LeaderElectionRecord | None:
-        """The record; a test sets it as somebody else would, or to None to delete it."""
+        """The record; a test sets it as another process would, or to None to delete it."""
         return self._store.record
 
     @record.setter

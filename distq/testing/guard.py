@@ -16,7 +16,6 @@ import tempfile
 import time
 from collections.abc import Collection
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 VARIABLE = "DISTQ_SANDBOX"
@@ -46,9 +45,7 @@ class Guard:
         )
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         assert self._process.stdin is not None  # noqa: S101 - for mypy
         self._process.stdin.close()
         self._process.wait()

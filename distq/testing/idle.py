@@ -77,11 +77,11 @@ class ObservedManager(Manager):
 
 
 def failed_object(controller: Controller, inspector: Inspector, since: float) -> ReconcileFailed | None:
-    """Return that a function of a watch failed on an object since then, which is parked."""
+    """Return the failure of a watch's function on an object since then; the object's item is dead."""
     for item in inspector.items(controller.queue.name, state="dead", limit=SEARCHED):
         if item.reason in UNROUTED and item.last_error_at is not None and item.last_error_at >= since:
             failure = ReconcileFailed(
-                f"{item.queue} {item.key} is parked: {item.last_error}. "
+                f"{item.queue} {item.key} is dead: {item.last_error}. "
                 'Mend that function, or let the test go on: on_failure="retry".',
                 queue=item.queue,
                 key=item.key,

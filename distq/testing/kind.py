@@ -1,4 +1,4 @@
-"""Kinds that a sandbox is to have beside its own, where nobody has their CRD at hand."""
+"""Kinds that a sandbox has beside its own, without their CRD."""
 
 import re
 from dataclasses import dataclass

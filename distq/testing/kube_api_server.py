@@ -11,7 +11,6 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import urllib3
@@ -60,9 +59,7 @@ class KubeApiServer:
         self._write_kubeconfig()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def start_api_server(self) -> None:
@@ -95,7 +92,7 @@ class KubeApiServer:
             self._end(program, graceful=False)
 
     def _users(self) -> list[str]:
-        """Return who may ask: token, name, id and group of each."""
+        """Return the users: token, name, id and group of each."""
         return [f"{self.token},admin,admin,system:masters"]
 
     def _write_kubeconfig(self) -> None:

@@ -7,7 +7,6 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Literal, Self
 
 from distq.client import recorder
@@ -121,9 +120,7 @@ class Sandbox:
         emulated.load(*self._manifests)
         return emulated.kubeconfig(folder / "kubeconfig")
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def apply(self, *manifests: Manifest) -> list[Object]:
@@ -192,8 +189,8 @@ class Sandbox:
         """Run informer and workers of the controllers in this process until nothing is left to do.
 
         Idle is: every watch has handed over what there is, and nothing is ready, dirty, processing, due,
-        or waiting for a retry. What asked to come back later (``Result(requeue_after=...)``) and the
-        parked do not count. A reconcile that fails ends it with ReconcileFailed from the function's own
+        or waiting for a retry. What asked to come back later (``Result(requeue_after=...)``) and
+        dead items do not count. A reconcile that fails ends it with ReconcileFailed from the function's own
         error, and so does a function of a watch, its traceback in a note; with
         ``on_failure="retry"`` it is tried again, and fails it only once an item failed more than
         ``max_failures`` times, if that is given. Events that were recorded are sent when it returns. Raises

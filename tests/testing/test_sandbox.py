@@ -146,7 +146,7 @@ def test_an_object_that_a_predicate_fails_on_ends_it(sandbox: Sandbox) -> None:
     sandbox.client.apply(_map("no-spec", app="no-spec"))
     watch = For("v1/ConfigMap", label_selector="app=no-spec", predicates=lambda event: event.object["spec"])
     controller = Controller("no-spec", print, watches=[watch])
-    with pytest.raises(ReconcileFailed, match=r"default/no-spec is parked: .*KeyError: 'spec'") as told:
+    with pytest.raises(ReconcileFailed, match=r"default/no-spec is dead: .*KeyError: 'spec'") as told:
         sandbox.run_until_idle(controller, timeout=600)
     assert "<lambda>" in told.value.__notes__[0]
     again = Controller("no-spec-again", print, watches=[watch])

@@ -23,6 +23,7 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 WITHOUT = {"Node", "Endpoints", "EndpointSlice", "HorizontalPodAutoscaler", "IngressClass", "ResourceQuota"}
 """Kinds whose columns the emulated server does not have."""
 _DURATION = re.compile(r"(?<![-\w/])(\d+[smhdy])+(?![-\w/])")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _UID = re.compile(r"[0-9a-f]{8}-[-0-9a-f]{27}")
 THEN = (datetime.now(UTC) - timedelta(minutes=4, seconds=5)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -40,7 +41,7 @@ def path_of(resource: ServedResource, namespace: str) -> str:
 
 
 def agree_on_the_table(twins: Twins, path: str) -> list[list[Any]]:
-    """Return the cells of the rows that both servers show, whose ages are not compared."""
+    """Return the cells of the rows that both servers show, whose times and ages are not compared."""
     real, emulated = (_comparable(each) for each in twins.ask("GET", path, accept=TABLE))
     assert not list(differences(real, emulated))
     return [row["cells"] for row in real["rows"]]
@@ -51,7 +52,7 @@ def _comparable(table: Any) -> Any:
         assert row["object"]["kind"] == "PartialObjectMetadata"
         del row["object"]
     text = json.dumps({name: table[name] for name in ("kind", "columnDefinitions", "rows")})
-    shown = json.loads(_DURATION.sub("AGE", _UID.sub("UID", text)))
+    shown = json.loads(_TIME.sub("TIME", _DURATION.sub("AGE", _UID.sub("UID", text))))
     for column in shown["columnDefinitions"]:
         del column["description"]
     return shown

@@ -9,9 +9,9 @@ level, as ``workers.provisioner.hostpath`` does. Different from the original:
   it is known what became of the volume, whatever process dies; the original remembers such claims in memory;
 - a PersistentVolume that cannot be created is tried again like all else, for which the original has a queue
   of its own, and its volume is not deleted meanwhile;
-- what is given up is parked, and shown by ``distq items``, until the claim or its class changes;
+- an item that is given up is dead, and shown by ``distq items``, until the claim or its class changes;
 - a claim whose class comes, or is replaced, is tried again at once;
-- the finalizer of volumes is on unless told otherwise, as in CSI's external-provisioner.
+- the finalizer of volumes is on unless set otherwise, as in CSI's external-provisioner.
 """
 
 from workers.provisioner.provision_controller import ProvisionController

@@ -31,7 +31,7 @@ def has_finalizer(obj: Object, name: str) -> bool:
 
 
 def is_being_deleted(obj: Object) -> bool:
-    """Return whether somebody has deleted an object, though finalizers keep it."""
+    """Return whether an object was deleted, though finalizers keep it."""
     return bool(obj["metadata"].get("deletionTimestamp"))
 
 
@@ -72,7 +72,7 @@ def pv_name(claim: Object) -> str:
 
 
 def provisioners_of_volume(volume: Object) -> set[str]:
-    """Return who may be the one that looks after a volume, also one that nobody provisioned."""
+    """Return the possible provisioners of a volume, also of one that was made by hand."""
     found = annotations(volume)
     migrated_to = found.get(MIGRATED_TO)
     if provisioned_by := found.get(PROVISIONED_BY):
@@ -106,11 +106,7 @@ def claimed(volume: Object, claim: Object, *, provisioner_name: str, finalizers:
             "annotations": {**about.get("annotations", {}), PROVISIONED_BY: provisioner_name},
             "finalizers": [*about.get("finalizers", []), *finalizers],
         },
-        "spec": {
-            **volume["spec"],
-            "claimRef": reference(claim),
-            "storageClassName": class_of_claim(claim),
-        },
+        "spec": {**volume["spec"], "claimRef": reference(claim), "storageClassName": class_of_claim(claim)},
     }
 
 

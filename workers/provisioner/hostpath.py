@@ -32,7 +32,7 @@ Object = dict[str, Any]
 
 
 class HostPathProvisioner(Provisioner):
-    """Makes a directory for each volume; ``identity`` tells apart those who serve one class."""
+    """Makes a directory for each volume; ``identity`` distinguishes the provisioners of one class."""
 
     def __init__(self, directory: Path, identity: str = "") -> None:
         self._directory = directory

@@ -9,17 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
-from distq import (
-    Client,
-    Connection,
-    Controller,
-    For,
-    Queue,
-    Request,
-    TerminalError,
-    Watches,
-    key_of,
-)
+from distq import Client, Connection, Controller, For, Queue, Request, TerminalError, Watches, key_of
 from distq.controller.event import Event
 from distq.controller.predicate import annotations_changed
 from distq.errors import Conflict
@@ -49,7 +39,7 @@ VOLUME_FINALIZER = "external-provisioner.volume.kubernetes.io/finalizer"
 """Keeps a PersistentVolume until what it stands for is deleted."""
 
 CLAIM_FINALIZER = "external-provisioner.volume.kubernetes.io/provisioning"
-"""Keeps a claim while a volume may be made for it, so that none is left behind that nobody knows of."""
+"""Keeps a claim while a volume may be made for it, so that no volume is left behind unknown."""
 
 DEFAULT_RATE_LIMITER = MaxOfRateLimiter(
     ItemExponentialFailureRateLimiter(base_delay=15.0, max_delay=1000.0),
@@ -92,11 +82,11 @@ class ProvisionController:
 
     It serves what Kubernetes gives to ``provisioner_name``, by which its queues are named, or to one of the
     ``additional_provisioner_names``. With ``add_finalizer`` a PersistentVolume stays until its volume is
-    deleted. After ``failed_provision_threshold`` or ``failed_delete_threshold`` failures the next one parks;
-    None tries for ever. What takes longer than ``provision_timeout`` or ``deletion_timeout`` seconds has
-    failed when it returns: give the clients that a provisioner uses timeouts. ``concurrency`` of each run at
-    a time in one process, and those of a dead one elsewhere after ``claim_duration`` seconds. Raises
-    ConfigError.
+    deleted. After ``failed_provision_threshold`` or ``failed_delete_threshold`` failures one more makes the
+    item dead; None tries for ever. What takes longer than ``provision_timeout`` or ``deletion_timeout``
+    seconds has failed when it returns: give the clients that a provisioner uses timeouts. ``concurrency`` of
+    each run at a time in one process, and those of a dead one elsewhere after ``claim_duration`` seconds.
+    Raises ConfigError.
     """
 
     def __init__(
@@ -136,12 +126,7 @@ class ProvisionController:
             queue("claims", failed_provision_threshold),
             self.sync_claim,
             watches=[
-                For(
-                    CLAIM,
-                    predicates=CHANGED_CLAIM,
-                    cached=True,
-                    indexers={"class": fields.claims_by_class},
-                ),
+                For(CLAIM, predicates=CHANGED_CLAIM, cached=True, indexers={"class": fields.claims_by_class}),
                 Watches(STORAGE_CLASS, self.claims_of_class, predicates=_is_new, cached=True),
             ],
             concurrency=concurrency,

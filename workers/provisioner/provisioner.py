@@ -34,7 +34,7 @@ class Provisioner(ABC):
         """Make the volume unless it is there, and return a PersistentVolume whose spec fits the claim.
 
         It is called again with the same options until it returns or raises ProvisioningFinished. What it
-        raises says how far it got; any other error counts as ProvisioningInBackground, since nobody knows.
+        raises says how far it got; any other error counts as ProvisioningInBackground.
         Name, finalizer, class and claimRef are added to what it returns.
         """
 
@@ -42,7 +42,7 @@ class Provisioner(ABC):
     def delete(self, volume: Object) -> None:
         """Delete what was made for a PersistentVolume, which itself stays; do nothing where it is gone.
 
-        Raises IgnoredError for what somebody else has to delete.
+        Raises IgnoredError for what another provisioner has to delete.
         """
 
     def should_provision(self, claim: Object) -> bool:  # noqa: ARG002 - for those who need it

@@ -1,7 +1,7 @@
 """Server-side apply: who manages which fields, who is in conflict, and what goes with its manager.
 
 Managers are kept beside the objects: ``managedFields`` is not shown. What the
-server itself changes (garbage collection) is managed by nobody.
+server itself changes (garbage collection) has no manager.
 Source: apimachinery pkg/util/managedfields, sigs.k8s.io/structured-merge-diff merge.
 """
 
@@ -21,7 +21,7 @@ from distq.testing.apiserver.store import Collection, Content, Store, StoreEvent
 Configuration = dict[str, Any]
 
 _JSON_NAMES: dict[type, str] = {dict: "object", list: "array"}
-_MANAGED_BY_NOBODY: set[Path] = {
+_UNMANAGED: set[Path] = {
     ("apiVersion",),
     ("kind",),
     ("metadata",),
@@ -64,7 +64,7 @@ class FieldManagers:
     def __init__(self, store: Store) -> None:
         self._managed: dict[str, dict[FieldManager, Managed]] = {}
         self._created: dict[str, tuple[FieldManager, ServedResource, Content]] = {}
-        """Of objects that were written once: their fields are looked at when somebody else comes."""
+        """Of objects that were written once: their fields are computed when another manager writes."""
         store.observers.append(self._observe)
 
     def created(self, resource: ServedResource, content: Content, manager: FieldManager) -> None:
@@ -83,7 +83,7 @@ class FieldManagers:
     def scaled(self, resource: ServedResource, old: Content, new: Content, manager: FieldManager) -> None:
         """Note who changed an object's replicas by its Scale.
 
-        Replicas that nobody managed stay nobody's. A manager by other writes that has more than the replicas
+        Replicas without a manager stay without one. A manager by other writes that has more than the replicas
         loses these, even where they stay the same: it is split in two, of which one is forgotten.
         """
         managed, path = self._of(new["metadata"]["uid"]), replicas_path(resource)
@@ -150,7 +150,7 @@ class FieldManagers:
         if uid in self._created:
             manager, resource, content = self._created.pop(uid)
             fields = frozenset(added(object_schema(resource), content, typed=not resource.custom))
-            fields -= _MANAGED_BY_NOBODY
+            fields -= _UNMANAGED
             managed[manager] = Managed(fields, resource.api_version)
         return managed
 
@@ -189,9 +189,9 @@ def _refuse_emptied(
     result: Configuration,
     kept: frozenset[Path],
 ) -> None:
-    """Refuse to leave nothing in a field that somebody manages, or manages something in.
+    """Refuse to leave nothing in a field that has a manager, or has a field with a manager in it.
 
-    It is null then, which no schema allows; what else is wrong is told with it.
+    It is null then, which no schema allows; the answer names the other mistakes, too.
     """
     if not resource.custom:
         return
@@ -223,7 +223,7 @@ def _applied_fields(
     resource: ServedResource, configuration: Configuration, manager: FieldManager
 ) -> frozenset[Path]:
     """Return the fields that an apply manages: of the status path, or of all others."""
-    fields = set(fields_of(object_schema(resource), configuration)) - _MANAGED_BY_NOBODY
+    fields = set(fields_of(object_schema(resource), configuration)) - _UNMANAGED
     if manager.subresource == "status":
         return frozenset(path for path in fields if path[0] == "status" or not resource.custom)
     return frozenset(path for path in fields if path[0] != "status" or not resource.status)
@@ -232,8 +232,8 @@ def _applied_fields(
 def _changes(resource: ServedResource, old: Content, new: Content) -> tuple[set[Path], set[Path]]:
     """Return the fields that are new or have changed, and those that are gone."""
     schema = object_schema(resource)
-    changed = set(differences(schema, old, new)) - _MANAGED_BY_NOBODY
-    gone = set(differences(schema, new, old)) - _MANAGED_BY_NOBODY - changed
+    changed = set(differences(schema, old, new)) - _UNMANAGED
+    gone = set(differences(schema, new, old)) - _UNMANAGED - changed
     return changed, gone - set(fields_of(schema, new))
 
 

@@ -41,7 +41,7 @@ def columns(names: str, cells: Callable[[Content], Cells]) -> Columns:
 
 
 def value_at(content: Content, path: str, absent: Any = None) -> Any:
-    """Return what stands at a path with dots, or else ``absent``."""
+    """Return the value at a path with dots, or else ``absent``."""
     value: Any = content
     for step in path.split("."):
         value = value.get(step) if isinstance(value, dict) else None

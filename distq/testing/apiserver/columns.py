@@ -1,4 +1,4 @@
-"""The columns of built-in kinds, and what stands in them.
+"""The columns of built-in kinds, and their cells.
 
 Source: kubernetes pkg/printers/internalversion/printers.go.
 """

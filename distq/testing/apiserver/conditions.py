@@ -11,12 +11,12 @@ def find_condition(status: Content, kind: str) -> dict[str, Any] | None:
     return next((each for each in status.get("conditions", ()) if each["type"] == kind), None)
 
 
-def with_condition(status: Content, kind: str, value: str, **told: Any) -> Content:
+def with_condition(status: Content, kind: str, value: str, **fields: Any) -> Content:
     """Return the status with a condition, whose time is that at which its own status changed."""
     before = find_condition(status, kind)
     unchanged = before is not None and before["status"] == value
     since = before["lastTransitionTime"] if before and unchanged else timestamp()
-    new = {"type": kind, "status": value, "lastTransitionTime": since, **told}
+    new = {"type": kind, "status": value, "lastTransitionTime": since, **fields}
     others = status.get("conditions", [])
     if before is None:
         return status | {"conditions": [*others, new]}

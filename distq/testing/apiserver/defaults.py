@@ -29,11 +29,7 @@ _DEFAULTS: Mapping[str, Fields] = {
     "admissionregistration.v1.ValidatingWebhook": _WEBHOOK,
     "apiextensions.v1.CustomResourceConversion": {"strategy": "None"},
     "apps.v1.DaemonSetSpec": {"revisionHistoryLimit": 10},
-    "apps.v1.DeploymentSpec": {
-        "progressDeadlineSeconds": 600,
-        "replicas": 1,
-        "revisionHistoryLimit": 10,
-    },
+    "apps.v1.DeploymentSpec": {"progressDeadlineSeconds": 600, "replicas": 1, "revisionHistoryLimit": 10},
     "apps.v1.ReplicaSetSpec": {"replicas": 1},
     "apps.v1.StatefulSetPersistentVolumeClaimRetentionPolicy": {
         "whenDeleted": "Retain",
@@ -71,10 +67,7 @@ _DEFAULTS: Mapping[str, Fields] = {
     "core.v1.HostPathVolumeSource": {"type": ""},
     "core.v1.ObjectFieldSelector": {"apiVersion": "v1"},
     "core.v1.PersistentVolumeClaimSpec": {"volumeMode": "Filesystem"},
-    "core.v1.PersistentVolumeSpec": {
-        "persistentVolumeReclaimPolicy": "Retain",
-        "volumeMode": "Filesystem",
-    },
+    "core.v1.PersistentVolumeSpec": {"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem"},
     "core.v1.PodSpec": {
         "dnsPolicy": "ClusterFirst",
         "restartPolicy": "Always",
@@ -220,10 +213,7 @@ def _scaling(fields: Fields) -> None:
     """Complete both ways of scaling, where one is described."""
     if "behavior" not in fields:
         return
-    ways = {
-        "scaleUp": (0, [("Pods", 4), ("Percent", 100)]),
-        "scaleDown": (None, [("Percent", 100)]),
-    }
+    ways = {"scaleUp": (0, [("Pods", 4), ("Percent", 100)]), "scaleDown": (None, [("Percent", 100)])}
     for way, (window, policies) in ways.items():
         rules = fields["behavior"].setdefault(way, {})
         rules.setdefault("selectPolicy", "Max")

@@ -1,4 +1,4 @@
-"""How long ago something was, as tables tell it.
+"""How long ago something was, as tables show it.
 
 Source: apimachinery pkg/util/duration.
 """

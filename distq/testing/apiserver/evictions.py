@@ -1,7 +1,6 @@
 """The eviction subresource: a Pod is deleted, where the PodDisruptionBudget that selects it allows that.
 
-What a budget allows stands in its status, which a controller writes; here, too,
-nobody does but the tests.
+A controller writes into the status of a budget what it allows; here the tests do.
 Source: kubernetes pkg/registry/core/pod/storage/eviction.go.
 """
 
@@ -19,7 +18,7 @@ from distq.testing.apiserver.status import StatusError, bad_request, disruption,
 from distq.testing.apiserver.store import Content, Store, Stored
 
 _UNPROTECTED = {"Succeeded", "Failed", "Pending"}
-"""Phases in which a Pod's end disturbs nobody."""
+"""Phases in which a Pod may end without a disruption."""
 _MOST_DISRUPTED = 2000
 _ALLOWED = "DisruptionAllowed"
 _TOO_MANY = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
@@ -73,8 +72,8 @@ class Evictions:
 
     def _mark(self, pod: Stored) -> None:
         status = pod.content["status"]
-        told = {"reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"}
-        self._write_status(PODS, pod, with_condition(status, "DisruptionTarget", "True", **told))
+        shown = {"reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"}
+        self._write_status(PODS, pod, with_condition(status, "DisruptionTarget", "True", **shown))
 
     def _write_status(self, resource: ServedResource, stored: Stored, status: Content) -> None:
         new = stored.content | {"metadata": dict(stored.metadata), "status": status}
@@ -120,11 +119,11 @@ def _require_allowed(budget: Stored) -> None:
 
 def _why_not(status: Content) -> str:
     condition = find_condition(status, _ALLOWED) or {}
-    told = condition.get("message") if condition.get("status") == "False" else ""
+    shown = condition.get("message") if condition.get("status") == "False" else ""
     desired, current = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)
     refusal = "does not allow evicting pods currently"
-    if told and condition.get("reason") == "SyncFailed":
-        return f"{refusal} because it failed sync: {told}"
+    if shown and condition.get("reason") == "SyncFailed":
+        return f"{refusal} because it failed sync: {shown}"
     if current <= desired:
         return f"needs {desired} healthy pods and has {current} currently"
-    return f"{refusal} ({condition['reason']}): {told}" if told else refusal
+    return f"{refusal} ({condition['reason']}): {shown}" if shown else refusal

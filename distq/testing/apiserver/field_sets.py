@@ -103,7 +103,7 @@ def is_atomic(schema: Schema, value: Any) -> bool:
 
 
 def item_of(schema: Schema, value: Any) -> ListItem:
-    """Return what tells an item of a list from the others; keys that it leaves out have their defaults."""
+    """Return what identifies an item of a list; keys that it leaves out have their defaults."""
     names: Sequence[str] = schema.get("x-kubernetes-list-map-keys") or ()
     if not names or not isinstance(value, dict):
         return ListItem((("", _json(value)),))

@@ -69,7 +69,7 @@ class GarbageCollector:
             self._finish(place, stored)
 
     def _finish(self, place: Place, owner: Stored) -> None:
-        """Do what the finalizers of garbage collection stand for."""
+        """Do what the finalizers of garbage collection ask for."""
         finalizers = owner.metadata.get("finalizers", ())
         protection = PROTECTION.get(place[0])
         if protection in finalizers:

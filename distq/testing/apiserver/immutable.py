@@ -1,7 +1,7 @@
 """Fields of built-in kinds that an update cannot change.
 
 Where the real server quotes a difference, or a value by Go's names, the message
-says what is there in JSON instead.
+has the JSON instead.
 Source: kubernetes pkg/apis/*/validation (ValidateUpdate).
 """
 

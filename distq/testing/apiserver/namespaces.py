@@ -1,7 +1,7 @@
 """What kube-controller-manager does with namespaces that are deleted: it empties them, and lets them go.
 
-A namespace is Terminating until nothing is left in it and nobody's finalizer
-holds it; its conditions say what it waits for. Pods go before everything else.
+A namespace is Terminating until nothing is left in it and no finalizer holds
+it; its conditions say what it waits for. Pods go before everything else.
 Source: kubernetes pkg/controller/namespace/deletion.
 """
 
@@ -26,10 +26,7 @@ _FINE = {
         "All content successfully deleted, may be waiting on finalization",
     ),
     "NamespaceContentRemaining": ("ContentRemoved", "All content successfully removed"),
-    "NamespaceFinalizersRemaining": (
-        "ContentHasNoFinalizers",
-        "All content-preserving finalizers finished",
-    ),
+    "NamespaceFinalizersRemaining": ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
 }
 """The conditions, with reason and message where nothing is wrong; their status is False then."""
 

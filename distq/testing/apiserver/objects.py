@@ -39,13 +39,7 @@ _OWNER_RULES = {
     "name": "must not be empty",
 }
 _OWNER_FIELDS = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
-_KEPT_FROM_OLD = (
-    "uid",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "generation",
-)
+_KEPT_FROM_OLD = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 
 
 def timestamp(seconds: int = 0) -> str:

@@ -1,6 +1,6 @@
 """OpenAPI v3: what ``kubectl explain`` shows, and merges by.
 
-It tells kubectl, too, that it need not validate, since the server does. Schemas of
+By it kubectl knows, too, that the server validates. Schemas of
 built-in kinds come without prose, those of custom ones as their definitions
 have them.
 """

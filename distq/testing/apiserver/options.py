@@ -31,11 +31,11 @@ class WriteOptions:
     force: bool = False
     """Whether an apply takes fields from other managers."""
     field_manager: str = ""
-    """Who manages what is written, where the request says it."""
+    """The manager of the written fields, if the request names it."""
     program: str = ""
-    """Who does otherwise: the program that sends it."""
+    """The manager otherwise: the program that sends the request."""
     warnings: list[str] = field(default_factory=list)
-    """What the client is to be told."""
+    """Warnings for the client."""
 
     @classmethod
     def parse(cls, request: web.BaseRequest) -> Self:

@@ -102,7 +102,7 @@ def _merge_list(name: str, target: list[Any], patch: list[Any]) -> list[Any]:
 
 
 def _merge_set(target: list[Any], patch: list[Any]) -> list[Any]:
-    """Return both, each item once: the patch's order stands, and the others keep to their neighbours."""
+    """Return both, each item once: in the patch's order; the others stay beside their neighbours."""
     merged = list(patch)
     for index, each in enumerate(target):
         if each not in merged:
@@ -114,7 +114,7 @@ def _merge_set(target: list[Any], patch: list[Any]) -> list[Any]:
 
 
 def _merge_key(name: str, patch: list[Any]) -> str | None:
-    """Return the field that tells the items of a list apart, or None where the list is one value."""
+    """Return the field that identifies the items of a list, or None where the list is one value."""
     candidates = _MERGE_KEYS.get(name, ())
     if not all(isinstance(each, dict) for each in patch):
         return None

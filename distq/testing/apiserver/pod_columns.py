@@ -1,4 +1,4 @@
-"""What a table says of a Pod, above all its status in one word.
+"""What a table shows of a Pod, above all its status in one word.
 
 Source: printPod of kubernetes pkg/printers/internalversion/printers.go.
 """
@@ -74,12 +74,12 @@ def _init_containers(pod: Content, reason: str) -> tuple[_Seen, bool]:
             ready += bool(each.get("ready"))
             continue
         if ended:
-            told = _end_of(ended)
+            state = _end_of(ended)
         elif waiting and waiting != "PodInitializing":
-            told = waiting
+            state = waiting
         else:
-            told = f"{index}/{len(pod['spec'].get('initContainers', ()))}"
-        return _Seen(f"Init:{told}", ready, *_restarts(statuses[: index + 1])), True
+            state = f"{index}/{len(pod['spec'].get('initContainers', ()))}"
+        return _Seen(f"Init:{state}", ready, *_restarts(statuses[: index + 1])), True
     return _Seen(reason, ready, *_restarts(statuses)), False
 
 

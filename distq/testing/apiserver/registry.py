@@ -1,4 +1,4 @@
-"""Create, update, patch, apply and delete: what happens to objects, whoever asks.
+"""Create, update, patch, apply and delete: what happens to objects, from any request.
 
 Source: apiserver pkg/registry/generic/registry/store.go.
 """

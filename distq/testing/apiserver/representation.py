@@ -20,11 +20,7 @@ PARTIAL = "PartialObjectMetadata"
 PARTIAL_LIST = "PartialObjectMetadataList"
 TABLE = "Table"
 _PARTIAL_HEAD = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1",'
-_ACCEPTED = (
-    "application/json",
-    "application/yaml",
-    "application/vnd.kubernetes.protobuf",
-)
+_ACCEPTED = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
 
 
 class Representation:
@@ -37,7 +33,7 @@ class Representation:
         self._tables = tables if self.form == TABLE else None
         self._include = include
         self._begun = False
-        """Whether an event has been told, after which tables have no headers."""
+        """Whether an event was sent: later tables have no headers."""
         self._head = b'{"kind":%s,"apiVersion":%s,' % (_encode(resource.kind), _encode(resource.api_version))
 
     def object(self, stored: Stored) -> bytes:

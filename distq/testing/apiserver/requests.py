@@ -116,7 +116,7 @@ class RecordedRequest:
 
 
 def is_set(query: Mapping[str, str], name: str) -> bool:
-    """Return whether a parameter that is true or false is true: all that is there and does not say no.
+    """Return whether a parameter that is true or false is true: any value but a no.
 
     Source: apimachinery runtime.Convert_Slice_string_To_bool.
     """

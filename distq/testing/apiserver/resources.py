@@ -161,23 +161,13 @@ PODS = _resource(
     fields=(*ANY_FIELD, *_POD_FIELDS),
 )
 EVENTS = _resource("v1", "Event", short="ev", create_on_update=True, fields=(*ANY_FIELD, *_EVENT_FIELDS))
-_SCALED = ScalePaths(("spec", "replicas"), ("status", "replicas"), ("spec", "selector"))
-DEPLOYMENTS = _resource(
-    "apps/v1",
-    "Deployment",
-    short="deploy",
-    status=True,
-    generation=True,
-    scale=_SCALED,
-    categories=("all",),
-)
+_WORKLOAD: dict[str, Any] = {"status": True, "generation": True, "categories": ("all",)}
+_SCALED = _WORKLOAD | {
+    "scale": ScalePaths(("spec", "replicas"), ("status", "replicas"), ("spec", "selector"))
+}
+DEPLOYMENTS = _resource("apps/v1", "Deployment", short="deploy", **_SCALED)
 BUDGETS = _resource(
-    "policy/v1",
-    "PodDisruptionBudget",
-    short="pdb",
-    status=True,
-    generation=True,
-    unconditional_update=False,
+    "policy/v1", "PodDisruptionBudget", short="pdb", status=True, generation=True, unconditional_update=False
 )
 ACCESS_REVIEWS = _resource(
     "authorization.k8s.io/v1", "SelfSubjectAccessReview", namespaced=False, verbs=("create",)
@@ -205,35 +195,11 @@ BUILT_IN: tuple[ServedResource, ...] = (
     ),
     _resource("v1", "Endpoints", "endpoints", short="ep", create_on_update=True),
     DEPLOYMENTS,
-    _resource(
-        "apps/v1",
-        "ReplicaSet",
-        short="rs",
-        status=True,
-        generation=True,
-        scale=_SCALED,
-        categories=("all",),
-    ),
-    _resource(
-        "apps/v1",
-        "StatefulSet",
-        short="sts",
-        status=True,
-        generation=True,
-        scale=_SCALED,
-        categories=("all",),
-    ),
-    _resource("apps/v1", "DaemonSet", short="ds", status=True, generation=True, categories=("all",)),
-    _resource(
-        "batch/v1",
-        "Job",
-        orphans=True,
-        status=True,
-        generation=True,
-        categories=("all",),
-        fields=(*ANY_FIELD, "status.successful"),
-    ),
-    _resource("batch/v1", "CronJob", short="cj", status=True, generation=True, categories=("all",)),
+    _resource("apps/v1", "ReplicaSet", short="rs", **_SCALED),
+    _resource("apps/v1", "StatefulSet", short="sts", **_SCALED),
+    _resource("apps/v1", "DaemonSet", short="ds", **_WORKLOAD),
+    _resource("batch/v1", "Job", orphans=True, fields=(*ANY_FIELD, "status.successful"), **_WORKLOAD),
+    _resource("batch/v1", "CronJob", short="cj", **_WORKLOAD),
     LEASES,
     _resource("v1", "LimitRange", short="limits", create_on_update=True),
     _resource("v1", "PersistentVolume", short="pv", namespaced=False, status=True, returns_deleted=True),

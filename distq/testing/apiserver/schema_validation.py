@@ -1,4 +1,4 @@
-"""Whether a custom resource keeps to its schema, told in the words of the real server.
+"""Whether a custom resource keeps to its schema, in the words of the real server.
 
 What an update leaves as it was is not looked at again, so that a stricter
 schema does not stop writes of other fields (ratcheting).
@@ -227,7 +227,7 @@ def _quoted(value: Any) -> str:
 
 
 def _key(item: Any, names: Sequence[str]) -> bytes:
-    """Return what tells an item of a list from the others."""
+    """Return what identifies an item of a list."""
     if names and isinstance(item, dict):
         item = {name: item[name] for name in names if name in item}
     return msgspec.json.encode(item, order="deterministic")

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Self, TypeVar
 
 import msgspec
@@ -45,12 +44,7 @@ class EmulatedApiServer:
     """
 
     def __init__(
-        self,
-        *,
-        host: str = "127.0.0.1",
-        port: int = 0,
-        history: int = 102_400,
-        bookmark_period: float = 60.0,
+        self, *, host: str = "127.0.0.1", port: int = 0, history: int = 102_400, bookmark_period: float = 60.0
     ) -> None:
         self.host = host
         self.port = port
@@ -64,9 +58,7 @@ class EmulatedApiServer:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     @property
@@ -100,7 +92,7 @@ class EmulatedApiServer:
     def kubeconfig(self, path: str | Path, *, server: str | None = None, user: str = "admin") -> Path:
         """Write a kubeconfig for this server, or for another address of it, and return its path.
 
-        ``user`` is the bearer token that it gives, by which ``requests`` tells clients apart.
+        ``user`` is the bearer token that it gives, by which ``requests`` distinguishes clients.
         """
         named = {"cluster": {"server": server or self.url}, "name": "emulated"}
         config = {

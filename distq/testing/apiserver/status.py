@@ -115,12 +115,12 @@ def terminating(resource: ServedResource, name: str, namespace: str) -> StatusEr
     """Return the answer for a create in a namespace that is being deleted."""
     cause = f"unable to create new content in namespace {namespace} because it is being terminated"
     message = f'{resource.qualified} "{name}" is forbidden: {cause}'
-    told = {
+    cause_of = {
         "reason": "NamespaceTerminating",
         "message": f"namespace {namespace} is being terminated",
         "field": "metadata.namespace",
     }
-    return StatusError(403, "Forbidden", message, details=_details(resource, name) | {"causes": [told]})
+    return StatusError(403, "Forbidden", message, details=_details(resource, name) | {"causes": [cause_of]})
 
 
 def disruption(message: str, *, retry_after: int = 0) -> StatusError:

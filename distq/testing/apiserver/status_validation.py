@@ -1,4 +1,4 @@
-"""What the status of a built-in kind may not say: counts that contradict each other, an end without its time.
+"""What is wrong with the status of a built-in kind, such as counts that contradict each other.
 
 By the name of the status's type, as ``validation``.
 Source: kubernetes pkg/apis/{apps,batch,policy}/validation, pkg/registry/batch/job/strategy.go.

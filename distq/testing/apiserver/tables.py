@@ -29,10 +29,7 @@ _COMPARE: Mapping[str, Callable[[Any, Any], Any]] = {
     ">=": operator.ge,
 }
 _ESCAPED = re.compile(r"\\(.)")
-_FINISHED = {
-    "Succeeded": "The pod has completed successfully.",
-    "Failed": "The pod failed.",
-}
+_FINISHED = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
 AGE: Mapping[str, Any] = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 """The column of a definition that has none."""
 
@@ -63,8 +60,8 @@ class Tables:
         row: dict[str, Any] = {"cells": self._columns.cells(stored.content)}
         phase = stored.content.get("status", {}).get("phase") if self._resource.kind == "Pod" else None
         if phase in _FINISHED:
-            told = {"type": "Completed", "status": "True", "reason": phase, "message": _FINISHED[phase]}
-            row["conditions"] = [told]
+            finished = {"type": "Completed", "status": "True", "reason": phase, "message": _FINISHED[phase]}
+            row["conditions"] = [finished]
         if include == "Object":
             kind = {"kind": self._resource.kind, "apiVersion": self._resource.api_version}
             row["object"] = kind | stored.content
