@@ -87,10 +87,6 @@ def _job_template(template: Fields, before: str) -> Iterator[Cause]:
         yield required(path, 'valid values: "OnFailure", "Never"')
 
 
-def _job(job: Fields, before: str) -> Iterator[Cause]:
-    return _job_template(job, before)
-
-
 def _storage_class(content: Fields, _: str) -> Iterator[Cause]:
     if provisioner := content.get("provisioner"):
         yield from misformed("provisioner", provisioner.lower(), names.qualified)
@@ -105,7 +101,7 @@ RULES: Mapping[str, Rule] = {
     "autoscaling.v2.CrossVersionObjectReference": _scale_target,
     "autoscaling.v2.HorizontalPodAutoscalerSpec": _autoscaler,
     "batch.v1.CronJobSpec": _schedule,
-    "batch.v1.Job": _job,
+    "batch.v1.Job": _job_template,
     "batch.v1.JobTemplateSpec": _job_template,
     "policy.v1.PodDisruptionBudgetSpec": _disruption_budget,
     "storage.v1.StorageClass": _storage_class,
