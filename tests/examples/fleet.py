@@ -16,6 +16,7 @@ from distq.leaderelection import LeaseLock
 from distq.testing import Sandbox
 from distq.testing.apiserver import EmulatedApiServer
 from tests import ROOT
+from tests.examples import holding
 from tests.support.api_servers import write_kubeconfig
 from tests.support.eventually import eventually
 from tests.support.programs import start_program
@@ -38,12 +39,17 @@ class Fleet:
         self._name = f"distq-{example.replace('.', '-').replace('_', '-')}"
         self._module = module
         self._folder = folder
+        self._hold = folder / "hold"
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._governed = not isinstance(sandbox.api_server, EmulatedApiServer)
         if self._governed:
             manifests = print_manifests(example, *rights)
             sandbox.apply(*(each for each in manifests if "rbac" in each["apiVersion"]))
             sandbox.apply(*(each for each in manifests if each["kind"] == "ServiceAccount"))
+
+    def hold(self) -> None:
+        """Let ``worker-1`` hang after a few writes more."""
+        self._hold.touch()
 
     def start(self, command: str, number: int) -> str:
         """Start an informer or a worker, and return its name."""
@@ -55,6 +61,8 @@ class Fleet:
             "DISTQ_LEASE_NAMESPACE": NAMESPACE,
             "DISTQ_CONCURRENCY": "1",
         }
+        if name == "worker-1":
+            settings[holding.VARIABLE] = str(self._hold)
         if self._governed:
             settings["KUBECONFIG"] = str(self._kubeconfig(command))
         arguments = ["distq", command, self._module]

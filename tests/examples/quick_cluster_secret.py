@@ -2,6 +2,9 @@
 
 from distq import Controller, Queue
 from examples import cluster_secret
+from tests.examples.holding import hold_writes
+
+hold_writes()
 
 controller = cluster_secret.controller = Controller(
     Queue("cluster-secrets", claim_duration=3),

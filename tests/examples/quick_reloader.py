@@ -2,6 +2,9 @@
 
 from distq import Controller, Queue
 from examples.reloader import Reloader
+from tests.examples.holding import hold_writes
+
+hold_writes()
 
 _reloader = Reloader("Deployment")
 controller = _reloader.controller = Controller(

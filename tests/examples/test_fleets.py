@@ -15,7 +15,7 @@ from examples.cluster_secret import CLUSTER_SECRET, SECRET
 from examples.reloader import NOTED, PREFIX, RELOADED
 from tests import ROOT
 from tests.examples.fleet import Fleet, print_manifests
-from tests.examples.rollouts import rollouts
+from tests.examples.rollouts import Rollouts
 from tests.support.parts import program
 
 README = ROOT / "examples" / "README.md"
@@ -56,6 +56,7 @@ def test_cluster_secrets_outlive_a_worker_and_a_leader(sandbox: Sandbox, tmp_pat
     example, module = "examples.cluster_secret", "tests.examples.quick_cluster_secret"
     with Fleet(sandbox, example, module, tmp_path, *rights_of(example)) as fleet:
         fleet.start_informers()
+        fleet.hold()
         worker = fleet.start("worker", 1)
         fields = {"matchNamespace": [f"{name}-"], "data": {"color": "cmVk"}}
         kind = {"apiVersion": "clustersecret.io/v1", "kind": "ClusterSecret"}
@@ -85,21 +86,16 @@ def test_a_reload_outlives_a_worker_and_a_leader(sandbox: Sandbox, tmp_path: Pat
     client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
     settings = {"name": "settings", "namespace": namespace}
     client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": settings, "data": {"color": "red"}})
-    created = []
     for number in range(MANY):
         labels = {"app": f"web-{number:02}"}
         metadata = {"name": labels["app"], "namespace": namespace, "annotations": {f"{PREFIX}/auto": "true"}}
         container = {"name": "web", "image": "nginx", "envFrom": [{"configMapRef": {"name": "settings"}}]}
         template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
         spec = {"selector": {"matchLabels": labels}, "template": template}
-        workload = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
-        created.append(client.create(workload))
+        client.create({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec})
 
     def paint(color: str) -> None:
         client.patch("v1/ConfigMap", f"{namespace}/settings", {"data": {"color": color}})
-
-    def counts() -> list[int]:
-        return [rollouts(client, each) for each in created]
 
     def annotated(annotation: str) -> int:
         workloads = list(client.list(DEPLOYMENT, namespace))
@@ -112,17 +108,20 @@ def test_a_reload_outlives_a_worker_and_a_leader(sandbox: Sandbox, tmp_path: Pat
         worker = fleet.start("worker", 1)
         fleet.until(lambda: annotated(NOTED) == MANY, "each workload bears a note")
         fleet.until(lambda: fleet.is_at_rest("reload-deployments"), "the queue is empty")
+        assert annotated(RELOADED) == 0
+        rollouts = Rollouts(client, DEPLOYMENT, namespace)
+        fleet.hold()
         paint("blue")
         fleet.until(lambda: annotated(RELOADED), "the worker has begun to roll out")
         fleet.kill(worker)
-        assert 0 < sum(counts()) < MANY, "the worker did not die between two rollouts"
+        assert 0 < sum(rollouts.counts()) < MANY, "the worker did not die between two rollouts"
         fleet.start("worker", 2)
-        fleet.until(lambda: min(counts()) == 1, "each has rolled out")
+        fleet.until(lambda: min(rollouts.counts()) == 1, "each has rolled out")
         fleet.kill_leader("informer-1")
         paint("green")
-        fleet.until(lambda: min(counts()) == 2, "each has rolled out again")
+        fleet.until(lambda: min(rollouts.counts()) == 2, "each has rolled out again")
         fleet.until(lambda: fleet.is_at_rest("reload-deployments"), "the queue is empty")
-        assert counts() == [2] * MANY
+        assert rollouts.counts() == [2] * MANY
         assert {stream.lists for stream in fleet.inspector.streams("reload-deployments")} == {0}
         assert fleet.refusals() == []
 
