@@ -5,7 +5,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -29,8 +29,16 @@ class Usage:
 class Child:
     """A program that prints "ready", waits for a line, and tells what it does; a context manager."""
 
-    def __init__(self, command: Sequence[str | Path]) -> None:
+    def __init__(
+        self,
+        command: Sequence[str | Path],
+        *,
+        environment: Mapping[str, str] | None = None,
+        timeout: float = TIMEOUT,
+    ) -> None:
         self._command = [str(word) for word in command]
+        self._environment = environment
+        self._timeout = timeout
         self.said: list[str] = []
         self._errors: list[str] = []
         self._changed = threading.Condition()
@@ -43,6 +51,7 @@ class Child:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            env=self._environment,
             text=True,
         )
         self._ended = False
@@ -66,11 +75,15 @@ class Child:
         """Let it begin, and wait until all is there."""
         self._forget_peak()
         self._base, self._cpu, self._wall = self._memory("VmRSS"), self.cpu(), time.monotonic()
-        assert self._process.stdin is not None
-        self._process.stdin.write("go\n")
-        self._process.stdin.flush()
+        self.send("go")
         self.wait_for("synced")
         self._wall = time.monotonic() - self._wall
+
+    def send(self, line: str) -> None:
+        """Let it read a line."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.flush()
 
     def usage(self) -> Usage:
         """Return what it used since it began; the wall time ends where all was there."""
@@ -96,14 +109,18 @@ class Child:
 
     def wait_for(self, word: str) -> str:
         """Return the first line of its that begins so; raise DistqError where it ends before."""
+        return self.wait_for_lines(word, 1)[0]
+
+    def wait_for_lines(self, word: str, number: int) -> list[str]:
+        """Return so many lines of its that begin so; raise DistqError where it ends before."""
 
         def found() -> list[str]:
             return [line for line in self.said if line.startswith(word)]
 
         with self._changed:
-            self._changed.wait_for(lambda: found() or self._ended, TIMEOUT)
-            if lines := found():
-                return lines[0]
+            self._changed.wait_for(lambda: len(found()) >= number or self._ended, self._timeout)
+            if len(lines := found()) >= number:
+                return lines
         self._error_reader.join(1)
         reason = self._errors[-1].strip() if self._errors else "it said nothing"
         raise DistqError(f"{' '.join(self._command[:4])} ... was never {word}: {reason}")

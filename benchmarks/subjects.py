@@ -60,6 +60,8 @@ return names
 """
 
 
+_WAKE = "\nredis.call('RPUSH', KEYS[5], 1)\n"
+
 MAX_CLOCK_STEP = 10_000_000
 """How far one call may advance the claim clock, µs, as with the default claim duration."""
 
@@ -91,9 +93,18 @@ class Floor:
         self._held = self._run(_FLOOR_TURN, [want, *self._held])
         return len(self._held)
 
-    def _run(self, script: str, arguments: Sequence[Any]) -> Any:
+    def add_and_wake(self, key: str, wake: str) -> None:
+        """Add a key, and push what a sleeping worker pops, in one call."""
+        self._run(_WAKE + _FLOOR_ADD, [key], wake)
+
+    def claim_one(self) -> str:
+        """Settle what the turn before claimed, and claim a key; return it, or "" where there is none."""
+        return self._held[0].decode() if self.turn(1) else ""
+
+    def _run(self, script: str, arguments: Sequence[Any], *more_keys: str) -> Any:
         sha = hashlib.sha1(script.encode(), usedforsecurity=False).hexdigest()
-        return self._connection.evaluate(script, sha, [len(self._keys), *self._keys, *arguments])
+        keys = *self._keys, *more_keys
+        return self._connection.evaluate(script, sha, [len(keys), *keys, *arguments])
 
 
 class Consumer:
