@@ -98,6 +98,10 @@ class Child:
         """Return the CPU time of all its threads, also those that ended, in seconds."""
         return self.cpu_of(self._process.pid)
 
+    def peak(self) -> float:
+        """Return the most memory that it had, in MB."""
+        return self._memory("VmHWM")
+
     @staticmethod
     def cpu_of(pid: int) -> float:
         """Return the CPU time of any process of ours, in seconds."""
@@ -121,9 +125,17 @@ class Child:
             self._changed.wait_for(lambda: len(found()) >= number or self._ended, self._timeout)
             if len(lines := found()) >= number:
                 return lines
+        raise self._failed(f"was never {word}")
+
+    def require_alive(self) -> None:
+        """Raise DistqError where it has ended."""
+        if self._process.poll() is not None:
+            raise self._failed("has ended")
+
+    def _failed(self, how: str) -> DistqError:
         self._error_reader.join(1)
         reason = self._errors[-1].strip() if self._errors else "it said nothing"
-        raise DistqError(f"{' '.join(self._command[:4])} ... was never {word}: {reason}")
+        return DistqError(f"{' '.join(self._command[:4])} ... {how}: {reason}")
 
     def heard(self) -> list[tuple[str, float]]:
         """Return the names that it told of so far, and when on the monotonic clock it heard of each."""

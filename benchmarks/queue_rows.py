@@ -75,6 +75,8 @@ def _to_the_best(measured: Figures, rate: Rate) -> Row:
     """Compare with the peer that is best at it; where none was asked for there is no bar."""
     ours = measured.median(f"distq {rate.kind}", rate.group)
     theirs = measured.peers(lambda name: measured.median(name, rate.of_peers))
+    if not theirs and measured.missing.keys() & PEERS.keys():
+        return Row(rate.what, 0.0, "items/s", rate.bar, at_least=True, missing="no peer has a figure")
     if not theirs:
         return _row(rate.what, ours, "items/s")
     best = max(theirs, key=theirs.__getitem__)

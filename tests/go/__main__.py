@@ -8,12 +8,13 @@ import sys
 
 from distq.errors import ConfigError
 from distq.testing import envtest
-from tests.go import clientgo, oracle
+from tests.go import clientgo, controllerruntime, oracle
 
 BUILDS = {
     "envtest": envtest.build_assets,
     "oracle": oracle.MODULE.build,
     "clientgo": clientgo.MODULE.build,
+    "controllerruntime": controllerruntime.MODULE.build,
 }
 
 if __name__ == "__main__":

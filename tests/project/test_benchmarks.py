@@ -96,6 +96,42 @@ def test_a_change_of_leaders_is_counted_on_a_real_api_server() -> None:
     assert done.returncode == (0 if report["pass"] else 1)
 
 
+def test_queues_are_measured_beside_another_version() -> None:
+    """Each version in processes of its own, whichever way its worker goes; and a peer that is not there."""
+    server_of("redis7")
+    command = ["-m", "benchmarks.queues", "--quick", "--rounds", "1", "--peers", "", "--json"]
+    chosen = ["--only", "loop", "--only", "add", "--only", "idle", "--against", "HEAD"]
+    done = subprocess.run(
+        [sys.executable, *command, *chosen], capture_output=True, text=True, check=False, timeout=150
+    )
+    assert done.returncode in {0, 1}, done.stderr
+    report = json.loads(done.stdout.splitlines()[-1])
+    rows = {row["name"]: row for row in report["rows"]}
+    for row in ("loop, loop", "add, threads", "add: CPU an item, threads", "idle wake-up, p50, async"):
+        assert rows[f"{row}, to HEAD"]["ratio"] > 0
+    assert rows["idle wake-up, p50, to BLPOP + claim"]["ratio"] > 0
+    assert report["pass"] == (done.returncode == 0)
+
+
+def test_whole_controllers_are_measured_on_a_real_api_server() -> None:
+    """Each object is patched once; of each process there is the CPU time, and of the contenders that are there."""
+    real_api_server_assets()
+    server_of("redis7")
+    command = ["-m", "benchmarks.end_to_end", "--items", "20", "--sets", "4", "--rounds", "1", "--json"]
+    done = subprocess.run(
+        [sys.executable, *command], capture_output=True, text=True, check=False, timeout=170, env=_OWN_CLUSTER
+    )
+    assert done.returncode in {0, 1}, done.stderr
+    report = json.loads(done.stdout.splitlines()[-1])
+    rows = {row["name"]: row for row in report["rows"]}
+    assert rows["items there already: CPU each"]["bar"] == 1.7
+    for name in ("distq", "distq, 3 workers"):
+        for when in ("there already", "created live"):
+            assert rows[f"items {when}, {name}: PATCH an object"]["value"] == 1
+            assert rows[f"items {when}, {name}: CPU each, Redis"]["value"] > 0
+    assert rows["sets there already, distq: all done"]["value"] > 0
+
+
 def test_a_row_is_judged_by_its_ratio_where_it_has_a_reference() -> None:
     """Less is better unless said otherwise, and what has no bar is only told."""
     assert Row("slow", 3, "µs", bar=1.5, reference=2).passed
