@@ -7,9 +7,10 @@ they came. What vanished while nobody watched is found by comparing a list with 
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
+
+import msgspec
 
 from distq.informer.stored_object import StoredObject
 
@@ -26,8 +27,7 @@ class DeltaType(StrEnum):
     """Handed over again though nothing happened."""
 
 
-@dataclass(frozen=True, slots=True)
-class Delta:
+class Delta(msgspec.Struct, frozen=True, gc=False):
     """One thing that happened to an object; ``object`` is its state after it, or before it was deleted.
 
     ``final_state_unknown``: the deletion was missed, the state is the last that was seen.
@@ -61,7 +61,8 @@ class DeltaFIFO:
 
     def __init__(self, known: KnownObjects) -> None:
         self._known = known
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._keys: deque[str] = deque()
         self._deltas: dict[str, list[Delta]] = {}
         self._populated = False
@@ -83,14 +84,14 @@ class DeltaFIFO:
 
     def delete(self, obj: StoredObject) -> None:
         """Queue that an object was deleted, unless nobody received it."""
-        with self._changed:
+        with self._lock:
             self._populated = True
             if obj.key in self._deltas or self._known.stored(obj.key):
                 self._queue(Delta(DeltaType.DELETED, obj))
 
     def vanish(self, key: str) -> None:
         """Queue that an object was deleted of which no other state is to be had than the last."""
-        with self._changed:
+        with self._lock:
             if (last := self.last(key)) is not None:
                 self._queue(Delta(DeltaType.DELETED, last, final_state_unknown=True))
 
@@ -99,7 +100,7 @@ class DeltaFIFO:
 
         What was already queued as deleted is not deleted twice.
         """
-        with self._changed:
+        with self._lock:
             replaced = [Delta(DeltaType.REPLACED, obj) for obj in objects]
             vanished = [
                 Delta(DeltaType.DELETED, obj, final_state_unknown=True)
@@ -113,7 +114,7 @@ class DeltaFIFO:
 
     def resync(self) -> None:
         """Queue everything known as Sync, save for what has deltas waiting."""
-        with self._changed:
+        with self._lock:
             for key in self._known.list_keys():
                 known = self._known.stored(key)
                 if known is not None and key not in self._deltas:
@@ -121,7 +122,7 @@ class DeltaFIFO:
 
     def last(self, key: str) -> StoredObject | None:
         """Return the last state that is queued or known of an object, None where it is gone."""
-        with self._changed:
+        with self._lock:
             deltas = self._deltas.get(key)
             if not deltas:
                 return self._known.stored(key)
@@ -135,10 +136,11 @@ class DeltaFIFO:
         ``process`` runs while nothing else happens to the queue, so that what is known and what is queued fit
         together; what it raises is raised here, and the deltas are gone.
         """
-        with self._changed:
-            self._changed.wait_for(lambda: self._keys or self._closed)
-            if not self._keys:
-                return False
+        with self._lock:
+            while not self._keys:
+                if self._closed:
+                    return False
+                self._changed.wait()
             in_first_list = not self.has_synced()
             deltas = self._take(self._keys.popleft())
             try:
@@ -153,12 +155,12 @@ class DeltaFIFO:
 
     def close(self) -> None:
         """Let ``pop`` return once the queue is empty."""
-        with self._changed:
+        with self._lock:
             self._closed = True
             self._changed.notify_all()
 
     def _queue_one(self, delta: Delta) -> None:
-        with self._changed:
+        with self._lock:
             self._populated = True
             self._queue(delta)
 

@@ -30,7 +30,8 @@ class ReadAhead:
         self._wanted = 1
         self._ended = False
         self._error: Exception | None = None
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._thread = threading.Thread(target=self._read, name=name, daemon=True)
         self._thread.start()
 
@@ -64,8 +65,17 @@ class ReadAhead:
         read = 0
         try:
             for line in self._source:
-                if not self._put(line):
-                    return
+                with self._lock:  # which costs a fifth of entering the condition
+                    while not self._ended and self._is_full():
+                        self._changed.wait()
+                    if self._ended:
+                        return
+                    if not self._lines:
+                        self._since = self._clock.monotonic()
+                    self._lines.append(line)
+                    self._size += len(line)
+                    if len(self._lines) >= self._wanted:
+                        self._changed.notify()
                 read += len(line)
                 if read >= GATHERED and self._wanted > 1:
                     sleep(PAUSE)  # not the clock's: it is the network that needs time
@@ -74,17 +84,5 @@ class ReadAhead:
             self._error = error
         self._end()
 
-    def _put(self, line: bytes) -> bool:
-        with self._changed:
-            if not self._has_room():
-                self._changed.wait_for(self._has_room)
-            if not self._lines:
-                self._since = self._clock.monotonic()
-            self._lines.append(line)
-            self._size += len(line)
-            if len(self._lines) >= self._wanted:
-                self._changed.notify()
-            return not self._ended
-
-    def _has_room(self) -> bool:
-        return self._ended or (len(self._lines) < READ_AHEAD_LINES and self._size < READ_AHEAD_BYTES)
+    def _is_full(self) -> bool:
+        return len(self._lines) >= READ_AHEAD_LINES or self._size >= READ_AHEAD_BYTES

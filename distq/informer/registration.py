@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+import msgspec
+
 from distq.client.objects import Object
 from distq.clock import Clock
 from distq.errors import ConfigError
@@ -80,8 +82,7 @@ class ResourceEventHandlerFuncs:
             self.delete(obj)
 
 
-@dataclass(frozen=True, slots=True)
-class Notification:
+class Notification(msgspec.Struct, frozen=True, gc=False):
     """A call that is due to a handler, about an object."""
 
     type: Literal["add", "update", "delete"]

@@ -217,11 +217,11 @@ class SharedInformer:
                 return
             with self._lock:
                 notification = self._apply(delta, in_initial_list)
-                receivers = self._receivers(notification, delta.type) if notification else []
+                receivers = self._receivers(notification, delta.type)
             for registration in receivers:
-                registration.put(notification, self._stop)  # type: ignore[arg-type]  # then there is one
+                registration.put(notification, self._stop)
 
-    def _apply(self, delta: Delta, in_initial_list: bool) -> Notification | None:
+    def _apply(self, delta: Delta, in_initial_list: bool) -> Notification:
         """Bring the cache up to date and return what handlers receive."""
         new, old = delta.object, self.indexer.stored(delta.object.key)
         if delta.type == DeltaType.DELETED:

@@ -24,29 +24,17 @@ logger = logging.getLogger(__name__)
 _NOTHING = msgspec.Raw()
 
 
-class RawObject:
-    """An object as it came: its key and version are decoded, the rest when somebody looks.
+class RawObject(msgspec.Struct, eq=False, gc=False):
+    """An object as it came: its key and version are decoded, the rest when somebody looks."""
 
-    ``managed_fields`` is their part of the text, empty where there are none. The key is empty where name,
-    namespace or version cannot be read: a sink leaves such an object out, since nothing can be known of it.
-    """
-
-    __slots__ = ("_metadata", "key", "managed_fields", "raw", "resource", "version")
-
-    def __init__(
-        self,
-        key: str,
-        version: str,
-        raw: msgspec.Raw,
-        resource: Resource,
-        managed_fields: msgspec.Raw = _NOTHING,
-    ) -> None:
-        self.key = key
-        self.version = version
-        self.raw = raw
-        self.resource = resource
-        self.managed_fields = managed_fields
-        self._metadata: Metadata | None = None
+    key: str
+    """Empty where name, namespace or version cannot be read: a sink leaves such an object out."""
+    version: str
+    raw: msgspec.Raw
+    resource: Resource
+    managed_fields: msgspec.Raw = _NOTHING
+    """Their part of the text, empty where there are none."""
+    _metadata: Metadata | None = None
 
     def anew(self) -> "RawObject":
         """Return the same object as it came; the text alone is shared, which nobody can change."""
@@ -126,12 +114,12 @@ class _Line(msgspec.Struct):
     object: msgspec.Raw
 
 
-class _Version(msgspec.Struct, rename="camel"):
+class _OnlyVersion(msgspec.Struct, rename="camel"):
     resource_version: str
 
 
 class _Versioned(msgspec.Struct):
-    metadata: _Version
+    metadata: _OnlyVersion
 
 
 class _LedTo(msgspec.Struct):
@@ -162,7 +150,6 @@ _VERSIONED = msgspec.json.Decoder(_Versioned)
 _LED_TO = msgspec.json.Decoder(_LedTo)
 _STATUS = msgspec.json.Decoder(_Status)
 _VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z._:+-]*")
-"""What a version looks like: digits today, one word at least."""
 _UNREADABLE = (msgspec.MsgspecError, KeyError, UnicodeDecodeError)
 
 
@@ -177,6 +164,8 @@ def decode_page(body: bytes, resource: Resource) -> Page:
 
 def decode_event(line: bytes, resource: Resource) -> WatchEvent:
     """Decode one line of a watch; raise the error that an ERROR event reports, ApiError for garbage."""
+    if (event := _plain_event(line, resource)) is not None:
+        return event
     what = f"watch event of {resource.kind}"
     try:
         return decode(partial(_event, resource), line, what)
@@ -200,8 +189,6 @@ def _page(resource: Resource, body: bytes) -> Page:
 
 
 def _event(resource: Resource, line: bytes) -> WatchEvent:
-    if (plain := _plain_event(line, resource)) is not None:
-        return plain
     event = _LINE.decode(line)
     if event.type == "ERROR":
         raise _error(_STATUS.decode(event.object))
@@ -214,14 +201,14 @@ _PLAIN = {f'{{"type":"{kind}","object":'.encode(): kind for kind in ("ADDED", "M
 
 
 def _plain_event(line: bytes, resource: Resource) -> WatchEvent | None:
-    """Decode a line as API servers write them in one pass instead of two; None where it is another."""
+    """Decode a line as API servers write them, in one pass instead of two; None where anything is odd."""
     end = line.find(b":", len(b'{"type":')) + 1  # of the key "object"
     kind = _PLAIN.get(line[:end])
     if kind is None or not line.endswith(b"}"):
         return None
     try:
         return WatchEvent(kind, raw_object(msgspec.Raw(line[end:-1]), resource))
-    except msgspec.MsgspecError:
+    except (*_UNREADABLE, RecursionError):
         return None
 
 
@@ -255,7 +242,8 @@ def _any_object(raw: msgspec.Raw, resource: Resource) -> RawObject:
 
 
 def _require_version(version: str) -> None:
-    if not _VERSION.fullmatch(version):
+    """Refuse what is no word; versions are digits today, so these are not looked at twice."""
+    if not (version.isdigit() and version.isascii()) and not _VERSION.fullmatch(version):
         raise msgspec.ValidationError(f"bad version {version!r:.80}")
 
 
