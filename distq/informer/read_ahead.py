@@ -66,7 +66,9 @@ class ReadAhead:
         try:
             for line in self._source:
                 with self._lock:  # which costs a fifth of entering the condition
-                    while not self._ended and self._is_full():
+                    while not self._ended and (
+                        len(self._lines) >= READ_AHEAD_LINES or self._size >= READ_AHEAD_BYTES
+                    ):
                         self._changed.wait()
                     if self._ended:
                         return
@@ -83,6 +85,3 @@ class ReadAhead:
         except Exception as error:  # noqa: BLE001 - handed to the taker
             self._error = error
         self._end()
-
-    def _is_full(self) -> bool:
-        return len(self._lines) >= READ_AHEAD_LINES or self._size >= READ_AHEAD_BYTES

@@ -150,6 +150,9 @@ _VERSIONED = msgspec.json.Decoder(_Versioned)
 _LED_TO = msgspec.json.Decoder(_LedTo)
 _STATUS = msgspec.json.Decoder(_Status)
 _VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z._:+-]*")
+_PLAIN = {f'{{"type":"{kind}","object":'.encode(): kind for kind in ("ADDED", "MODIFIED", "DELETED")}
+"""How a line of a watch begins."""
+
 _UNREADABLE = (msgspec.MsgspecError, KeyError, UnicodeDecodeError)
 
 
@@ -164,8 +167,12 @@ def decode_page(body: bytes, resource: Resource) -> Page:
 
 def decode_event(line: bytes, resource: Resource) -> WatchEvent:
     """Decode one line of a watch; raise the error that an ERROR event reports, ApiError for garbage."""
-    if (event := _plain_event(line, resource)) is not None:
-        return event
+    end = line.find(b":", len(b'{"type":')) + 1  # of the key "object"
+    if (kind := _PLAIN.get(line[:end])) and line.endswith(b"}"):
+        try:  # one pass instead of two
+            return WatchEvent(kind, raw_object(msgspec.Raw(line[end:-1]), resource))
+        except (*_UNREADABLE, RecursionError):
+            pass  # it is odd, and looked at again
     what = f"watch event of {resource.kind}"
     try:
         return decode(partial(_event, resource), line, what)
@@ -197,29 +204,16 @@ def _event(resource: Resource, line: bytes) -> WatchEvent:
     return WatchEvent(event.type, _any_object(event.object, resource))
 
 
-_PLAIN = {f'{{"type":"{kind}","object":'.encode(): kind for kind in ("ADDED", "MODIFIED", "DELETED")}
-
-
-def _plain_event(line: bytes, resource: Resource) -> WatchEvent | None:
-    """Decode a line as API servers write them, in one pass instead of two; None where anything is odd."""
-    end = line.find(b":", len(b'{"type":')) + 1  # of the key "object"
-    kind = _PLAIN.get(line[:end])
-    if kind is None or not line.endswith(b"}"):
-        return None
-    try:
-        return WatchEvent(kind, raw_object(msgspec.Raw(line[end:-1]), resource))
-    except (*_UNREADABLE, RecursionError):
-        return None
-
-
 def raw_object(raw: msgspec.Raw, resource: Resource) -> RawObject:
     """Decode of an object its key and version."""
     metadata = _NAMED.decode(raw).metadata
     if not metadata.name:
         raise msgspec.ValidationError("an object without a name")
-    _require_version(metadata.resource_version)
+    version = metadata.resource_version
+    if not (version.isdigit() and version.isascii()):  # as all are today
+        _require_version(version)
     key = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
-    return RawObject(key, metadata.resource_version, raw, resource, metadata.managed_fields)
+    return RawObject(key, version, raw, resource, metadata.managed_fields)
 
 
 def _listed_object(raw: msgspec.Raw, resource: Resource) -> RawObject:
@@ -242,8 +236,7 @@ def _any_object(raw: msgspec.Raw, resource: Resource) -> RawObject:
 
 
 def _require_version(version: str) -> None:
-    """Refuse what is no word; versions are digits today, so these are not looked at twice."""
-    if not (version.isdigit() and version.isascii()) and not _VERSION.fullmatch(version):
+    if not _VERSION.fullmatch(version):
         raise msgspec.ValidationError(f"bad version {version!r:.80}")
 
 

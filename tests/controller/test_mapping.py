@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from distq.controller.event import Event
-from distq.controller.stream.mapping import KeysOf, function_keys, own_key, owner_keys
+from distq.controller.stream.mapping import KeysOf, function_keys, key_of_name, owner_keys
 
 
 def pod(**metadata: Any) -> Event:
@@ -20,8 +20,8 @@ def keys_of(event: Event, mapping: KeysOf) -> list[str]:
 
 def test_an_object_means_its_own_key() -> None:
     """Namespace and name, or the name of a cluster-scoped one."""
-    assert keys_of(pod(), own_key) == ["prod/web-1"]
-    assert keys_of(Event("create", {"metadata": {"name": "node-1"}}), own_key) == ["node-1"]
+    assert key_of_name(pod().key) == [b"prod/web-1"]
+    assert key_of_name(Event("create", {"metadata": {"name": "node-1"}}).key) == [b"node-1"]
 
 
 @pytest.mark.parametrize(

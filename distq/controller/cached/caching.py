@@ -14,7 +14,6 @@ from distq.informer.indexer import IndexFunc, values_of
 from distq.informer.json_depth import Unreadable
 from distq.informer.stored_object import StoredObject, Transform, store_raw, strip_managed_fields
 from distq.informer.wire import RawObject, raw_object
-from distq.redisio.keys import is_key
 from distq.redisio.limits import CACHED_BYTES, CACHED_LIMIT, INDEX_VALUES
 from distq.redisio.object_cache import CachedObject
 
@@ -55,12 +54,6 @@ class Caching:
     def index(self, name: str) -> str:
         """Return what an index is called in Redis: another function's values are another index."""
         return f"{name}={name_of(self.indexers[name])}"
-
-    @staticmethod
-    def can_keep(obj: RawObject) -> bool:
-        """Return whether a cache takes an object: its name is a key of Redis, and its version a number."""
-        size = len(obj.key.encode(errors="replace"))
-        return is_key(obj.key, size) and obj.version.isascii() and obj.version.isdigit()
 
     def keep(self, obj: RawObject) -> KeptObject:
         """Return what is kept of an object that the cache takes, whatever functions fail on it."""

@@ -55,7 +55,7 @@ class CatchingUp:
         self._store.run("catch_up", epoch=self._epoch, timeout=round(self._timeout * 1_000_000))
         self._began = self._clock.monotonic()
         for stream in self._awaited:
-            stream.call_once_caught_up(self._look)
+            stream.caught_up.call_once(self._look)
 
     def check(self) -> None:
         """End it where it takes too long, and where Redis did not answer when all had caught up."""
@@ -65,7 +65,11 @@ class CatchingUp:
         if lasted < self._timeout:
             self._look()
             return
-        behind = [f"{stream.resource} (version {stream.behind})" for stream in self._awaited if stream.behind]
+        behind = [
+            f"{stream.resource} (version {stream.caught_up.behind})"
+            for stream in self._awaited
+            if stream.caught_up.is_awaited
+        ]
         if behind and self._end():
             _logger.warning(
                 "%s: workers go on, though these watches have not caught up within %s: %s. "
@@ -76,7 +80,7 @@ class CatchingUp:
             )
 
     def _look(self) -> None:
-        if not any(stream.behind for stream in self._awaited) and self._end():
+        if not any(stream.caught_up.is_awaited for stream in self._awaited) and self._end():
             lasted = duration(self._clock.monotonic() - self._began)
             _logger.info("%s: its watches have caught up after %s", self._store.name, lasted)
 

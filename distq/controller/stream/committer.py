@@ -26,7 +26,7 @@ from distq.redisio.commit import Commit
 from distq.redisio.limits import BATCH_LIMIT, OLD_OBJECTS
 from distq.redisio.object_cache import CachedObject
 from distq.redisio.records import StreamRecord
-from distq.redisio.stream_store import Committed, Fenced, Mismatch, StreamStore, TooLarge
+from distq.redisio.stream_store import Fenced, Mismatch, StreamStore, TooLarge
 from distq.wording import duration
 
 logger = logging.getLogger(__name__)
@@ -107,7 +107,7 @@ class Committer:
 
     def load(self) -> StreamRecord | None:
         """Read the stream's record and stand at its position."""
-        record = self._retry_until_answered(self._store.load)
+        record = self._ask(self._store.load)
         self.position, self._last_batch = (record.position, record.batch) if record else ("", "")
         self.moved = False
         self._ask_time()
@@ -116,25 +116,34 @@ class Committer:
     def commit(self, change: Commit) -> None:
         """Move to another position, with all that changes on the way.
 
-        The epoch and the batch are filled in here. Raises PositionMoved when Redis stands elsewhere,
-        LeaseLost when another leads, or the last RedisError when the process is to stop.
+        Raises PositionMoved when Redis stands elsewhere, LeaseLost when another leads, or the last RedisError
+        when the process is to stop.
         """
         self._batches += 1
-        commit = replace(
-            change,
-            epoch=self._leadership.epoch,
-            after=self._last_batch,
-            batch=f"{self._nonce}-{self._batches}",
-            parked_as=self._parked_as,
-            about=self._about(),
-        )
+        batch = f"{self._nonce}-{self._batches}"
         with nullcontext("") if change.is_empty else self._span(len(change.keys)) as link:
-            answer = self._answer_to(replace(commit, link=link))
+            commit = replace(
+                change,
+                epoch=self._leadership.epoch,
+                after=self._last_batch,
+                batch=batch,
+                parked_as=self._parked_as,
+                about=self._about(),
+                link=link,
+            )
+            answer = self._ask(partial(self._store.commit, commit))
+            if isinstance(answer, Fenced) and self._outlived_its_cluster(answer.epoch):
+                answer = self._ask(partial(self._store.commit, replace(commit, replaces=answer.epoch)))
+            if isinstance(answer, Fenced):
+                raise LeaseLost(f"{self.stream} belongs to a later leader, of epoch {answer.epoch}.")
+            if isinstance(answer, Mismatch):
+                self._move_to(answer.position)
+                raise PositionMoved(answer.position)
         if isinstance(answer, TooLarge):
             for half in change.halves(self.step()):
                 self.commit(half)
             return
-        self.position, self._last_batch = change.new, commit.batch if change.new else ""
+        self.position, self._last_batch = change.new, batch if change.new else ""
         self.committed_at = self._clock.monotonic()
         self._committed(answer.added)
 
@@ -190,7 +199,7 @@ class Committer:
 
     def known_count(self) -> int:
         """Return of how many objects something is known."""
-        return self._retry_until_answered(self._store.known_count)
+        return self._ask(self._store.known_count)
 
     def _asking(self, pages: Iterator[Answer]) -> Iterator[Answer]:
         """Yield what Redis answers to one question after another, and note each."""
@@ -202,48 +211,36 @@ class Committer:
                 return
             yield page
 
-    def _answer_to(self, commit: Commit) -> Committed | TooLarge:
-        """Commit until it is answered; always the same batch, so that a lost reply makes no second one."""
-        answer = self._retry_until_answered(partial(self._attempt, commit))
-        if isinstance(answer, Fenced) and self._outlived_its_cluster(answer.epoch):
-            commit = replace(commit, replaces=answer.epoch)
-            answer = self._retry_until_answered(partial(self._attempt, commit))
-        if isinstance(answer, Fenced):
-            raise LeaseLost(f"{self.stream} belongs to a later leader, of epoch {answer.epoch}.")
-        if isinstance(answer, Mismatch):
-            self._move_to(answer.position)
-            raise PositionMoved(answer.position)
-        return answer
-
     def _ask_time(self) -> None:
-        now = self._retry_until_answered(self._store.now)
+        now = self._ask(self._store.now)
         self._asked_time_at = self._clock.monotonic()
         self._server_ahead = now - self._asked_time_at
-
-    def _attempt(self, commit: Commit) -> Committed | Fenced | Mismatch | TooLarge:
-        if not self._leadership.may_act():
-            raise LeaseLost(f"{self.stream}: the lease was not renewed in time.")
-        return self._store.commit(commit)
 
     def _in_parts(
         self, ask: Callable[[Sequence[str]], list[Answer]], names: Sequence[str], size: int
     ) -> Iterator[Answer]:
         for start in range(0, len(names), size):
-            yield from self._retry_until_answered(partial(ask, names[start : start + size]))
+            yield from self._ask(partial(ask, names[start : start + size]))
 
-    def _retry_until_answered(self, call: Callable[[], Answer]) -> Answer:
-        """Call Redis until it answers, however long that takes."""
-        backoff = Backoff(self._clock, base=0.1, cap=5.0)
+    def _ask(self, question: Callable[[], Answer]) -> Answer:
+        """Ask Redis until it answers, however long that takes, but as the leader alone.
+
+        A commit is the same batch each time, so that a lost reply makes no second one.
+        """
+        backoff: Backoff | None = None
         while True:
+            if not self._leadership.may_act():
+                raise LeaseLost(f"{self.stream}: the lease was not renewed in time.")
             self.tried_at = self._clock.monotonic()
             try:
-                return call()
+                return question()
             except LayoutTooNew:
                 raise
             except RedisError as error:
                 if self._stop.is_set():
                     raise
                 self._failed(error)
+                backoff = backoff or Backoff(self._clock, base=0.1, cap=5.0)
                 delay = backoff.delay()
                 logger.warning("%s: %s Trying again in %s.", self.stream, error, duration(delay))
                 self._clock.wait(self._stop, delay)

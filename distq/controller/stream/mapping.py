@@ -20,22 +20,18 @@ logger = logging.getLogger(__name__)
 KeysOf = Callable[[Event], list[bytes]]
 
 
-def keys_of(watch: ResourceWatch, client: Client, owned_by: str) -> KeysOf:
-    """Return the function from an event to a watch's keys; ``owned_by`` is the resource that Owns looks for.
+def mapped_keys(watch: ResourceWatch, client: Client, owned_by: str) -> KeysOf | None:
+    """Return the function from an event to a watch's keys, None where they are the objects' own.
 
-    Raises NotFound where the API server does not know the owner's resource, and ApiError.
+    ``owned_by`` is the resource that Owns looks for. Raises NotFound where the API server does not know it,
+    and ApiError.
     """
     if isinstance(watch, Watches):
         return function_keys(watch.keys)
     if isinstance(watch, Owns):
         namespaced = client.resolve(owned_by).namespaced
         return owner_keys(owned_by, namespaced=namespaced, only_controller=watch.only_controller)
-    return own_key
-
-
-def own_key(event: Event) -> list[bytes]:
-    """Return the object's own key (controller-runtime EnqueueRequestForObject)."""
-    return key_of_name(event.key)
+    return None
 
 
 def owner_keys(owner: str, *, namespaced: bool, only_controller: bool) -> KeysOf:
@@ -63,6 +59,7 @@ def key_of_name(name: str) -> list[bytes]:
     """Return the key that an object's name is, none where it cannot be one.
 
     API servers let objects of few kinds, such as Role, have any name, and one must not stop the others.
+    Source: controller-runtime EnqueueRequestForObject.
     """
     try:
         return [validate_key(name)]

@@ -81,13 +81,13 @@ class Replacement(Relist):
 
     def end(self, version: str) -> int:
         """Enqueue the keys of what vanished; return how many objects were listed, as of the version."""
-        if self._router.cached:
+        if self._router.caching:
             self._committer.end_pages(version)
-        gone_at = version if self._router.cached else ""
+        gone_at = version if self._router.caching else ""
         write_all_tombstones(self._committer, self._listed, lambda gone: self._vanished_routes(gone, gone_at))
         if self._mends:
             drop_unlisted_parked(self._committer, self._listed)
-        if self._router.cached:
+        if self._router.caching:
             drop_unlisted(self._committer, self._listed, version)
         listed, self._listed = len(self._listed), set()
         return listed
@@ -112,7 +112,7 @@ class Resync(Relist):
         self._tombstones = write_tombstones(
             committer,
             self._vanished,
-            lambda gone: self._vanished_routes(gone, self._pages.version if router.cached else ""),
+            lambda gone: self._vanished_routes(gone, self._pages.version if router.caching else ""),
             moves=False,
         )
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from distq.clock import Clock
@@ -24,8 +24,6 @@ from distq.workqueue.outcome import error_text, traceback_text
 
 LONGEST_IDENTITY = 600
 """Bytes of what tells a watch from others in the names of parked objects; a key has 1024 in all."""
-
-EVENT_TYPES: dict[str, EventType] = {"ADDED": "create", "MODIFIED": "update", "DELETED": "delete"}
 
 
 class RoutingError(DistqError):
@@ -62,20 +60,22 @@ Replaced = StoredObject | RawObject | None
 
 
 class Router:
-    """Applies a watch's predicates and mapping; ``mapped`` means that keys are others than the objects' own.
+    """Applies a watch's predicates and mapping.
 
     A filtered event leaves the keys alone that were handed over for the object before: should it vanish
     unseen, these are to be enqueued. A mapping function may know of more by now: what came since, and read
     of the object in the cache. So it is asked about what is ``replaced``, too. An object that a function
-    failed on counts as not handed over: whoever lists tries it again. ``parked_as`` stands before its name
-    where that is parked, see ``parked_as_of``.
+    failed on counts as not handed over: whoever lists tries it again.
+
+    ``mapped_keys`` is None where the keys are the objects' own. ``parked_as``: see ``parked_as_of``.
+    ``failed`` is called with each failure that is counted.
     """
 
     def __init__(
         self,
         watch: ResourceWatch,
         queue: str,
-        keys_of: KeysOf,
+        mapped_keys: KeysOf | None,
         parked_as: str,
         *,
         failed: Callable[[], None],
@@ -84,68 +84,96 @@ class Router:
         self.failures = 0
         self.routed_at = -math.inf
         """The monotonic time at which the last object came."""
-        self.mapped = watch.mapped
+        self.mapped = mapped_keys is not None
+        self.caching = Caching.of(watch)
         self._watch = watch
-        self._keys_of = keys_of
+        self._mapped_keys = mapped_keys
         self._parked_as = parked_as
         self._failed = failed
         self._monotonic = clock.monotonic
         self._log = FailureLog(title(watch), queue, clock)
         self._predicate = watch.predicate
-        self._caching = Caching.of(watch)
-        whole = self._caching is not None and self._caching.is_whole
+        self.compares = bool(self._predicate.compared)
+        whole = self.caching is not None and self.caching.is_whole
         self._asks_of_replaced = whole and isinstance(watch, Watches)
         self.last_seen = LastSeen(self._predicate.compared)
 
-    @property
-    def cached(self) -> bool:
-        """Return whether objects are kept."""
-        return self._caching is not None
-
     def replaced(
-        self, names: Sequence[str], cached_of: Callable[[Sequence[str]], Sequence[CachedObject]]
+        self, names: Iterable[str], cached_of: Callable[[Sequence[str]], Sequence[CachedObject]]
     ) -> dict[str, Replaced]:
         """Return what the cache has of objects, whole, where the mapping function is asked about it."""
-        if self._caching is None or not self._asks_of_replaced:
+        if self.caching is None or not self._asks_of_replaced:
             return {}
-        found = map(self._caching.whole, cached_of(names))
+        found = map(self.caching.whole, cached_of(list(dict.fromkeys(names))))
         return {stored.key: stored for stored in found if stored is not None}
 
-    def leave_out(self, obj: RawObject) -> None:
-        """Say and count that an object is left out, of which neither name nor version can be read."""
-        self._count()
-        self._log.left_out(obj, "all")
+    def recall(
+        self, events: Sequence[WatchEvent], handed_over: Callable[[Sequence[str]], Sequence[CachedObject]]
+    ) -> None:
+        """Let predicates compare with what the leader before this one handed over, where the cache has it."""
+        if self.caching is None or not self.caching.is_whole:
+            return
+        unknown = self.last_seen.unknown(events)
+        for cached in handed_over(list(unknown)):
+            if last := self.caching.whole(cached):
+                self.last_seen.recall(last, unknown[last.key])
 
-    def route(self, event: WatchEvent, before: Known, replaced: Replaced = None) -> Route:
-        """Return where an event of the watch leads; ``before`` is what is known of its object.
+    def leave_out(self, obj: RawObject, of: str = "all") -> None:
+        """Count and log that an object is left out, since its name, or all of it, cannot be read."""
+        self._count()
+        self._log.left_out(obj, of)
+
+    def route(
+        self,
+        kind: EventType,
+        obj: RawObject,
+        before: Known,
+        replaced: Replaced = None,
+        *,
+        in_list: bool = False,
+    ) -> Route:
+        """Return where an object leads that an event or a list brought; ``before`` is what is known of it.
 
         Raises RoutingError, and what ended the stream in the midst of it.
         """
-        obj = event.object
-        kind = EVENT_TYPES[event.type]
-        old = self.last_seen.old(obj) if kind == "update" else None
-        return self._route(Event(kind, obj, old), obj, before, replaced)
+        self.routed_at = self._monotonic()
+        own = key_of_name(obj.key)
+        if kind == "delete":
+            return self._route_deleted(obj, own, before, replaced)
+        kept = self._kept(obj, own) if self.caching is not None else None
+        if not own and not self.mapped:
+            self.leave_out(obj, "the queue")
+        elif self.caching is not None and kept is None:
+            self.leave_out(obj, "the cache")
+        old = self.last_seen.old(obj) if self.compares and kind == "update" and not in_list else None
+        keys, problem = self._keys_or_problem(Event(kind, obj, old, in_list), obj, own, kept)
+        if problem is None and self.compares:
+            problem = self._remember(obj)
+        unrouted = None if problem is None else self._unrouted_by(problem, obj)
+        meant = () if not self.mapped else before.keys if keys is None else keys
+        known = Known("" if unrouted else obj.version, meant)
+        enqueued = self._enqueued(keys, before, replaced)
+        return Route(obj.key, enqueued, known, kept.object if kept else None, unrouted=unrouted)
 
     def route_listed(self, obj: RawObject, before: Known, replaced: Replaced = None) -> Route:
         """Return where an object leads that came with a list; raises as ``route`` does."""
-        kind: EventType = "update" if before.version else "create"
-        return self._route(Event(kind, obj, in_initial_list=True), obj, before, replaced)
+        return self.route("update" if before.version else "create", obj, before, replaced, in_list=True)
 
     def route_vanished(self, name: str, before: Known, replaced: Replaced, gone_at: str) -> Route:
         """Return where an object leads that a list shows no longer; raises RoutingError."""
         self.routed_at = self._monotonic()
-        item = key_of_name(name)
-        gone_at = gone_at if item else ""  # else the cache never had it
+        own = key_of_name(name)
+        gone_at = gone_at if own else ""  # else the cache never had it
         if not self.mapped:
-            return Route(name, item, None, gone_at=gone_at)
-        self._begin(name, None, gone_at)
+            return Route(name, own, None, gone_at=gone_at)
+        self._begin(name, own, None, gone_at)
         keys = list(dict.fromkeys([*before.keys, *self._keys_of_replaced(replaced)]))
         return Route(name, keys, None, gone_at=gone_at)
 
     def unchanged(self, obj: RawObject, before: Known) -> Route | None:
         """Return what remains to be done of an object that was handed over: it belongs into the cache."""
         self.routed_at = self._monotonic()
-        kept = self._kept(obj)
+        kept = self._kept(obj, key_of_name(obj.key))
         problem = kept.problem if kept else None
         if problem is None:
             problem = self._remember(obj)
@@ -154,73 +182,54 @@ class Router:
             return Route(obj.key, (), Known("", before.keys), cached, unrouted=unrouted)
         return Route(obj.key, (), before, kept.object) if kept else None
 
-    def _route(self, event: Event, obj: RawObject, before: Known, replaced: Replaced) -> Route:
-        self.routed_at = self._monotonic()
-        if event.type == "delete":
-            return self._route_deleted(event, obj, before, replaced)
-        self._say_what_is_left_out(obj)
-        kept = self._kept(obj)
-        keys, problem = self._keys_or_problem(event, obj, kept)
-        unrouted = None if problem is None else self._unrouted_by(problem, obj)
-        enqueued, meant = self._enqueued_and_meant(keys, before, replaced)
-        known = Known("" if unrouted else obj.version, meant)
-        return Route(obj.key, enqueued, known, kept.object if kept else None, unrouted=unrouted)
-
-    def _route_deleted(self, event: Event, obj: RawObject, before: Known, replaced: Replaced) -> Route:
+    def _route_deleted(self, obj: RawObject, own: list[bytes], before: Known, replaced: Replaced) -> Route:
         """Return where a deletion leads: it is the last event of its object, so it parks nothing.
 
         Where a function fails on it, a reconcile too many is harmless, and one too few is not.
         """
-        keys, problem = self._keys_or_problem(event, obj, None)
+        keys, problem = self._keys_or_problem(Event("delete", obj), obj, own, None)
         self.last_seen.forget(obj)
         if problem is not None:
             self._pass_or_stop(problem, obj)
             self._log.deleted(problem, obj)
-            enqueued = before.keys if self.mapped else key_of_name(obj.key)
+            enqueued = before.keys if self.mapped else own
         else:
-            enqueued, _ = self._enqueued_and_meant(keys, before, replaced)
-        gone_at = obj.version if self._caching and self._caching.can_keep(obj) else ""
+            enqueued = self._enqueued(keys, before, replaced)
+        gone_at = obj.version if self._can_keep(obj, own) else ""
         return Route(obj.key, enqueued, None, gone_at=gone_at)
 
-    def _enqueued_and_meant(
-        self, keys: list[bytes] | None, before: Known, replaced: Replaced
-    ) -> tuple[Sequence[bytes], Sequence[bytes]]:
-        """Return what to enqueue, and what to remember as handed over; no keys: neither is new."""
-        if keys is None:
-            return [], before.keys
-        if not self.mapped:
-            return keys, ()
-        return list(dict.fromkeys([*before.keys, *self._keys_of_replaced(replaced), *keys])), keys
+    def _enqueued(self, keys: list[bytes] | None, before: Known, replaced: Replaced) -> Sequence[bytes]:
+        """Return what to enqueue of an event that means these keys, None where it is filtered."""
+        if keys is None or not self.mapped:
+            return keys or ()
+        return list(dict.fromkeys([*before.keys, *self._keys_of_replaced(replaced), *keys]))
 
-    def _kept(self, obj: RawObject) -> KeptObject | None:
+    def _can_keep(self, obj: RawObject, own: list[bytes]) -> bool:
+        """Return whether a cache takes an object: its name is a key of Redis, and its version a number."""
+        return bool(self.caching and own) and obj.version.isascii() and obj.version.isdigit()
+
+    def _kept(self, obj: RawObject, own: list[bytes]) -> KeptObject | None:
         """Return what the cache keeps of an object, None where it takes none, or not this one."""
-        return self._caching.keep(obj) if self._caching and self._caching.can_keep(obj) else None
-
-    def _say_what_is_left_out(self, obj: RawObject) -> None:
-        """Say and count that an object has no key, or no place in the cache."""
-        if not self.mapped and not key_of_name(obj.key):
-            self._count()
-            self._log.left_out(obj, "the queue")
-        elif self._caching and not self._caching.can_keep(obj):
-            self._count()
-            self._log.left_out(obj, "the cache")
+        return self.caching.keep(obj) if self.caching and self._can_keep(obj, own) else None
 
     def _keys_or_problem(
-        self, event: Event, obj: RawObject, kept: KeptObject | None
+        self, event: Event, obj: RawObject, own: list[bytes], kept: KeptObject | None
     ) -> tuple[list[bytes] | None, BaseException | None]:
         """Return the event's keys, None if it is filtered; or what a function, or our own look, failed with.
 
         Predicates and mapping functions that read the cache find the object there as it is now. What was
         handed over is what the next event is compared with, so one that fails leaves that as it was.
         """
-        self._begin(obj.key, kept.object if kept else None, obj.version)
+        if self.caching is not None:
+            self._begin(obj.key, own, kept.object if kept else None, obj.version)
         if kept is not None and kept.problem is not None:
             return None, kept.problem
         try:
-            keys = list(dict.fromkeys(self._keys_of(event))) if self._predicate(event) else None
+            if not self._predicate(event):
+                return None, None
+            return (list(dict.fromkeys(self._mapped_keys(event))) if self._mapped_keys else own), None
         except BaseException as error:  # noqa: BLE001 - the program's own functions, which may call sys.exit
             return None, error
-        return keys, None if event.type == "delete" else self._remember(obj)
 
     def _remember(self, obj: RawObject) -> BaseException | None:
         """Remember what is handed over; return why that cannot be, as of metadata of a wrong type."""
@@ -232,20 +241,20 @@ class Router:
 
     def _keys_of_replaced(self, replaced: Replaced) -> Sequence[bytes]:
         """Return the keys of an object as it was; none where a function fails: it did so then, too."""
-        if replaced is None or not self._asks_of_replaced:
+        if replaced is None or not self._asks_of_replaced or self._mapped_keys is None:
             return []
         try:
-            return self._keys_of(Event("update", replaced.decode()))
+            return self._mapped_keys(Event("update", replaced.decode()))
         except BaseException as error:
             _unwind()
             if _is_outage(error):
                 raise self._stopped_by(error, replaced) from error
             return []
 
-    def _begin(self, name: str, cached: CachedObject | None, version: str) -> None:
-        stream = event_context.current()
-        if self._caching and stream:
-            if key_of_name(name):
+    def _begin(self, name: str, own: list[bytes], cached: CachedObject | None, version: str) -> None:
+        """Let the functions of a cached watch find its object, or that it is gone as of the version."""
+        if self.caching and (stream := event_context.current()):
+            if own:
                 stream.begin(name, cached, version)
             else:
                 stream.begin_unkept()

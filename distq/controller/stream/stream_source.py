@@ -9,7 +9,7 @@ import hashlib
 import logging
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -18,19 +18,18 @@ from typing import Any
 from distq.client.resources import UnknownResource
 from distq.controller.cached.caching import Caching
 from distq.controller.cached.event_context import Place, event_context, is_waiting
-from distq.controller.stream.batch import Batch
+from distq.controller.stream.caught_up import CaughtUp
 from distq.controller.stream.committer import Committer
-from distq.controller.stream.known import NEVER, Known
+from distq.controller.stream.events import hand_over
 from distq.controller.stream.last_error import LastError
-from distq.controller.stream.mapping import keys_of
+from distq.controller.stream.mapping import mapped_keys
 from distq.controller.stream.relist import Replacement, Resync
 from distq.controller.stream.resync_schedule import ResyncSchedule
-from distq.controller.stream.routing import Router, RoutingError, parked_as_of
+from distq.controller.stream.routing import Router, parked_as_of
 from distq.controller.stream.source_config import SourceConfig
 from distq.controller.watches import ResourceWatch, title
 from distq.errors import DistqError
 from distq.informer.listwatch import ListerWatcher, ListWatch
-from distq.informer.objects import is_older
 from distq.informer.reflector import Reflector
 from distq.informer.sink import PositionMoved
 from distq.informer.wire import RawObject, WatchEvent
@@ -43,10 +42,6 @@ from distq.redisio.stream_store import StreamStore
 logger = logging.getLogger(__name__)
 
 PROBE_INTERVAL = 1.0  # seconds
-
-QUIET_TIME = 5.0
-"""Seconds after which a bookmark shows that nothing was missed, whatever its version: API servers before 1.31
-leave the version of a quiet resource where it was. One that is further behind etcd is not healthy."""
 
 
 def stream_name(cluster: str, place: Place, resource: str) -> str:
@@ -78,6 +73,7 @@ class StreamSource:
         self.objects = 0
         self.enqueued = 0
         self.last_error = LastError(config.clock)
+        self.caught_up = CaughtUp(config.clock)
         self._watch = watch
         self._config = config
         self._clock = config.clock
@@ -100,13 +96,9 @@ class StreamSource:
         self._fed: float | None = None  # when keys were enqueued last, by the server's clock
         self._must_list = False
         self._connected_at = ""  # the version from which the present watch began
-        self._bookmark = ""  # a version to commit with the next probe
+        self._bookmark = ""  # a version to commit with the next probe, newer than the position
         self._oldest: float | None = None  # when the oldest event not yet committed came
         self._revision = ""
-        self._then: Callable[[], None] | None = None  # what to do once it has caught up
-        self._present = ""  # the version to reach for that
-        self._present_at = 0.0
-        self._bookmarked_at = -math.inf
         self._resyncs = ResyncSchedule(config.resync_period, self._new_resync, self._clock)
         self._went_on_at = math.inf  # when its thread came by last; never, while there is none
 
@@ -141,15 +133,6 @@ class StreamSource:
     def is_cached(self) -> bool:
         """Return whether its objects are read from Redis."""
         return self._caching is not None
-
-    @property
-    def behind(self) -> str:
-        """Return the version that it has not reached yet, or nothing where nothing waits for it."""
-        return "" if self._then is None else self._present or "unknown"
-
-    def call_once_caught_up(self, then: Callable[[], None]) -> None:
-        """Call ``then`` once, in its thread, when all is committed that there was when its watch began."""
-        self._then = then
 
     @property
     def lag(self) -> float:
@@ -189,31 +172,32 @@ class StreamSource:
 
     def wants_bookmarks(self) -> bool:
         """Return whether something waits until it has caught up."""
-        return self._then is not None
+        return self.caught_up.is_awaited
 
     def connected(self, present: str) -> None:
         """Show in Redis who leads, and learn whether it still stands where we think."""
         self._open_since = self._clock.monotonic()
-        if self._then is not None and not self._present:
-            self._present, self._present_at = present, self._open_since
+        self.caught_up.connected(present)
         self._connected_at, self._bookmark = checkpoint_of(self._committer.position), ""
         self._committer.confirm()
-        self._look_whether_caught_up()
+        self.caught_up.check(self._connected_at)
 
     def events(self, events: Sequence[WatchEvent], since: float) -> None:
         """Hand over events in their order, in as few commits as they fit."""
         self._went_on()
         self._oldest = since if self._oldest is None else min(self._oldest, since)
-        try:
-            with event_context(self._place, self._stop, self._show_object):
-                self._hand_over(events)
-        except BaseException:
-            self._router.last_seen.forget_all()
-            raise
+        if named := [event for event in events if event.object.key]:
+            self._bookmark = ""  # it is older than these
+            try:
+                with event_context(self._place, self._stop, self._show_object):
+                    hand_over(named, self._router, self._committer)
+            except BaseException:
+                self._router.last_seen.forget_all()
+                raise
+        if len(named) < len(events):
+            self._pass_nameless(events)
         self._oldest = None
         self.last_error.over()
-        self._probe()
-        self._look_whether_caught_up()
 
     def begin_list(self) -> None:
         """Begin a chain of commits that leaves the checkpoint where it is."""
@@ -244,7 +228,7 @@ class StreamSource:
         self._oldest = None
         self.last_error.over()
         self._committer.commit(Commit(new=version))
-        self._caught_up()
+        self.caught_up.reached()
         logger.info("%s: listed at version %s, objects: %d", self.list_watch, version, self.objects)
 
     def expired(self) -> None:
@@ -267,6 +251,7 @@ class StreamSource:
         if self._open_since is not None and self._clock.monotonic() - self._open_since >= PROBE_INTERVAL:
             self.last_error.over()  # what ends a watch at once would have come by now
         self._probe()
+        self.caught_up.check(checkpoint_of(self._committer.position))
         if self.synced and self._resyncs.due() and self._resync():
             self.lists += 1
             self._committer.confirm()
@@ -300,7 +285,7 @@ class StreamSource:
         self._router = Router(
             self._watch,
             config.queue,
-            keys_of(self._watch, config.client, config.owned_by),
+            mapped_keys(self._watch, config.client, config.owned_by),
             self._parked_as,
             failed=partial(config.count_failures, self.resource, 1),
             clock=self._clock,
@@ -374,54 +359,24 @@ class StreamSource:
     def _new_resync(self) -> Resync:
         return Resync(self.list_watch, self._committer, self._router)
 
-    def _hand_over(self, events: Sequence[WatchEvent]) -> None:
-        self._recall(events)
-        batch, known = Batch(self._committer), self._known_before(events)
-        updated = list(dict.fromkeys(event.object.key for event in events if event.type == "MODIFIED"))
-        replaced = self._router.replaced(updated, self._committer.cached_of)
+    def _pass_nameless(self, events: Sequence[WatchEvent]) -> None:
+        """Take note of bookmarks, and of what cannot be read: the watch has shown all up to its version."""
         for event in events:
-            name = event.object.key
-            if not name:  # of a bookmark, or of what cannot be read
-                if event.type != "BOOKMARK":
-                    self._router.leave_out(event.object)
-                else:
-                    self._bookmarked_at = self._clock.monotonic()
-                self._bookmark = event.version or self._bookmark
-                continue
-            self._bookmark = ""
-            try:
-                route = self._router.route(event, known.get(name, NEVER), replaced.get(name))
-            except RoutingError:
-                batch.flush()  # what came before it is whole
-                raise
-            batch.add(route, event.version)
-            known[name], replaced[name] = route.known or NEVER, event.object
-        batch.flush()
-
-    def _recall(self, events: Sequence[WatchEvent]) -> None:
-        """Let predicates compare with what the leader before this one handed over, where the cache has it."""
-        if self._caching is None or not self._caching.is_whole:
-            return
-        unknown = self._router.last_seen.unknown(events)
-        for cached in self._committer.handed_over(list(unknown)):
-            if last := self._caching.whole(cached):
-                self._router.last_seen.recall(last, unknown[last.key])
+            if event.type == "BOOKMARK":
+                self.caught_up.bookmarked()
+            elif not event.object.key:
+                self._router.leave_out(event.object)
+        if not events[-1].object.key:
+            self._bookmark = events[-1].version
 
     def _show_object(self, name: str, cached: CachedObject | None, version: str) -> None:
         """Put an object into the cache ahead of its keys; whoever leads next hands it over again."""
         objects, dropped = ([cached], {}) if cached else ([], {name: version})
         self._committer.commit(Commit(new=self._committer.position, objects=objects, dropped=dropped))
 
-    def _known_before(self, events: Sequence[WatchEvent]) -> dict[str, Known]:
-        """Return what is known of the objects; nothing is looked up where keys are the objects' own."""
-        if not self._router.mapped:
-            return {}
-        names = list(dict.fromkeys(event.object.key for event in events if event.object.key))
-        return dict(zip(names, self._committer.known_of(names), strict=True))
-
     def _probe(self) -> None:
         """Commit nothing, each second: it carries bookmarks, and notices a Redis that went back in time."""
-        is_awaited = self._then is not None and bool(self._bookmark)
+        is_awaited = self.caught_up.is_awaited and bool(self._bookmark)
         if self._clock.monotonic() - self._committer.committed_at < PROBE_INTERVAL and not is_awaited:
             return
         bookmark, self._bookmark = self._bookmark, ""
@@ -429,19 +384,6 @@ class StreamSource:
             self._committer.commit(Commit(new=bookmark))
         else:
             self._committer.confirm()
-
-    def _look_whether_caught_up(self) -> None:
-        if self._then is None or not self._present:
-            return
-        checkpoint = checkpoint_of(self._committer.position)
-        reached = checkpoint not in {"", MARK} and not is_older(checkpoint, self._present)
-        if reached or self._bookmarked_at - self._present_at >= QUIET_TIME:
-            self._caught_up()
-
-    def _caught_up(self) -> None:
-        then, self._then = self._then, None
-        if then is not None:
-            then()
 
     def _count(self, added: int) -> None:
         self.enqueued += added
@@ -466,7 +408,7 @@ class StreamSource:
             "lists": self.lists,
             "objects": self.objects,
             "lag": round(self.lag, 3),
-            **({"behind": self.behind} if self.behind else {}),
+            **({"behind": self.caught_up.behind} if self.caught_up.is_awaited else {}),
             "seen": self._moment(self._clock.monotonic()),
             "fed": self._fed and round(self._fed, 3),
             "lease": self._config.lease_duration,

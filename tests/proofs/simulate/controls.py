@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
 
+from distq.controller.event import EventType
 from distq.controller.stream import relist
 from distq.controller.stream.committer import Committer
 from distq.controller.stream.known import NEVER, Known
 from distq.controller.stream.relist import Replacement
 from distq.controller.stream.routing import Replaced, Route, Router
 from distq.controller.stream.stream_source import StreamSource
-from distq.informer.wire import RawObject, WatchEvent
+from distq.informer.wire import RawObject
 from distq.redisio.commit import Commit
 from distq.workqueue.claim_deadline import ClaimDeadline
 from distq.workqueue.memory.entries import Ending, Item, Policy
@@ -74,8 +75,16 @@ def _checkpoint_with_first_page(source: StreamSource) -> None:
     source._committer.commit(Commit(new=source.list_watch.version()))
 
 
-def _new_keys_only(router: Router, event: WatchEvent, before: Known, replaced: Replaced = None) -> Route:
-    return _route(router, event, NEVER)
+def _new_keys_only(
+    router: Router,
+    kind: EventType,
+    obj: RawObject,
+    before: Known,
+    replaced: Replaced = None,
+    *,
+    in_list: bool = False,
+) -> Route:
+    return _route(router, kind, obj, before if in_list else NEVER, in_list=in_list)
 
 
 def _transitions(cluster: ModelCluster, lease: Lease) -> str:
