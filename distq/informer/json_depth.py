@@ -43,6 +43,10 @@ def decode(read: Callable[[Any], T], text: bytes | msgspec.Raw, what: str) -> T:
     helps.
     """
     try:
+        return read(text)
+    except (msgspec.DecodeError, RecursionError):
+        pass  # once more, with what helps
+    try:
         return _read_whole(read, text)
     except RecursionError:
         shallow = limit_depth(bytes(text), what)

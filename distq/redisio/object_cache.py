@@ -4,7 +4,7 @@ What a record holds, and why what is read is never older than promised: ``docs/i
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple
@@ -33,8 +33,11 @@ class CachedObject(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Return how many bytes of a commit it takes."""
-        return sum(map(len, (self.name, *_row_of(self))))
+        """Return how many bytes of a commit it takes, at most."""
+        size = len(self.name) + 2 * len(self.version) + len(self.data) + len("\nall\n")
+        for index, values in self.indices.items():
+            size += sum(len(_term(index, value)) + 1 for value in values)
+        return size
 
 
 class CacheIncomplete(Exception):
@@ -141,29 +144,26 @@ def cached_names(store: StreamKeys) -> Iterator[list[str]]:
 
 
 def records_of(
-    objects: Iterable[CachedObject], dropped: Mapping[str, str]
+    objects: Sequence[CachedObject], dropped: Mapping[str, str]
 ) -> dict[bytes, tuple[bytes, bytes]]:
     """Return the terms and records of objects, and of those that are gone as of a version, by their names.
 
     Raises InvalidKey, ValueError for a version that is no number, or a name that comes twice.
     """
-    rows = [(validate_key(each.name), _row_of(each)) for each in objects]
-    rows += [
-        (validate_key(name), (b"\n".join((_version(version), _GONE)), b""))
-        for name, version in dropped.items()
-    ]
-    records = dict(rows)
-    if len(records) < len(rows):
+    records = {validate_key(each.name): _row_of(each) for each in objects}
+    for name, version in dropped.items():
+        records[validate_key(name)] = _version(version) + b"\n" + _GONE, b""
+    if len(records) < len(objects) + len(dropped):
         raise ValueError("an object comes twice in what is to be cached")
     return records
 
 
 def _row_of(obj: CachedObject) -> tuple[bytes, bytes]:
     """Return version and terms, a line each; and version and the object's bytes, unless they are many."""
-    version = _version(obj.version)
-    terms = dict.fromkeys(_term(index, value) for index, values in obj.indices.items() for value in values)
+    line = _version(obj.version) + b"\n"
+    terms = {_term(index, value): None for index, values in obj.indices.items() for value in values}
     data = obj.data if len(obj.data) <= CACHED_LIMIT else b""
-    return b"\n".join((version, _ALL, *terms)), b"\n".join((version, data))
+    return line + b"\n".join((_ALL, *terms)), line + data
 
 
 def _version(version: str) -> bytes:

@@ -63,7 +63,7 @@ class CacheLister(Lister):
                 f'no index "{name}" of {self._watch.resource}: there are {there}. Add it to the indexers.'
             )
 
-        index = self._caches[0].caching.index(name)
+        index = self._caches[0].caching.indices[name]
 
         def read(objects: ObjectCache) -> Sequence[CachedObject]:
             return objects.by_index(index, value)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, Self
 
 import msgspec
@@ -49,11 +50,12 @@ class Caching:
         """Return what a stream's record says of it; where it says otherwise all objects are listed anew."""
         transform = f"transform={name_of(self.transform)}" if self.transform else "whole"
         part = ["metadata"] if self.metadata_only else []
-        return sorted([transform, *part, *map(self.index, self.indexers)])
+        return sorted([transform, *part, *self.indices.values()])
 
-    def index(self, name: str) -> str:
-        """Return what an index is called in Redis: another function's values are another index."""
-        return f"{name}={name_of(self.indexers[name])}"
+    @cached_property
+    def indices(self) -> Mapping[str, str]:
+        """Return what the indexes are called in Redis: another function's values are another index."""
+        return {name: f"{name}={name_of(function)}" for name, function in self.indexers.items()}
 
     def keep(self, obj: RawObject) -> KeptObject:
         """Return what is kept of an object that the cache takes, whatever functions fail on it."""
@@ -61,7 +63,7 @@ class Caching:
             stored = self.stored(obj)
         except BaseException as error:  # noqa: BLE001 - the program's own function, which may call sys.exit
             return KeptObject(CachedObject(obj.key, obj.version, b""), error)
-        indices, problem = self._values(stored)
+        indices, problem = self._values(stored) if self.indexers else ({}, None)
         data = stored.raw if len(stored.raw) <= CACHED_LIMIT else b""  # the memory of a page of large ones
         kept = CachedObject(obj.key, obj.version, data, indices)
         if indices and kept.size > CACHED_BYTES:
@@ -125,5 +127,5 @@ class Caching:
                 raise ValueError(
                     f"index {name}: {number} values of {stored.key}, of at most {INDEX_VALUES}. Return fewer."
                 )
-            found[self.index(name)] = sorted(values)
+            found[self.indices[name]] = sorted(values)
         return found

@@ -44,7 +44,8 @@ def owner_keys(owner: str, *, namespaced: bool, only_controller: bool) -> KeysOf
     def keys(event: Event) -> list[bytes]:
         owners = event.metadata.get("ownerReferences") or []
         names = [one["name"] for one in owners if _is(one, wanted, only_controller)]
-        prefix = f"{event.namespace}/" if namespaced and event.namespace else ""
+        namespace = event.namespace if namespaced else None
+        prefix = f"{namespace}/" if namespace else ""
         return [key for name in names for key in _owner_key(prefix, name, event)]
 
     return keys

@@ -137,7 +137,7 @@ class Router:
         Raises RoutingError, and what ended the stream in the midst of it.
         """
         self.routed_at = self._monotonic()
-        own = key_of_name(obj.key)
+        own = [] if self.mapped and self.caching is None else key_of_name(obj.key)  # else it is no use
         if kind == "delete":
             return self._route_deleted(obj, own, before, replaced)
         kept = self._kept(obj, own) if self.caching is not None else None
