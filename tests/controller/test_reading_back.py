@@ -8,10 +8,11 @@ from typing import Any, cast
 import pytest
 
 from distq.clock import SYSTEM_CLOCK
-from distq.controller.stream.committer import Committer, Leadership
+from distq.controller.stream.committer import Committer
 from distq.redisio.limits import OLD_OBJECTS
 from distq.redisio.object_cache import CachedObject
 from distq.redisio.stream_store import StreamStore
+from tests.controller.leading import Term
 
 
 class Store:
@@ -37,7 +38,7 @@ def test_old_objects_are_read_in_parts(read: str) -> None:
     store = Store()
     committer = Committer(
         cast("StreamStore", store),
-        cast("Leadership", None),
+        Term(),
         SYSTEM_CLOCK,
         threading.Event(),
         about=dict[str, Any],

@@ -44,17 +44,19 @@ class Batch:
         """
         name, keys, known, cached, gone_at, unrouted = route
         size = (cached.size if cached else 0) + (len(unrouted.why) if unrouted else 0)
-        room = BATCH_LIMIT - self._size()
-        if len(keys) + 3 > room or self._bytes + size > CACHED_BYTES:
+        in_cache = int(cached is not None or bool(gone_at))
+        rows, room = 1 + (unrouted is not None), BATCH_LIMIT - self._size()
+        if len(keys) + rows + in_cache > room or self._bytes + size > CACHED_BYTES:
             self.flush()
             room = BATCH_LIMIT
-        if cached is not None or gone_at:
+        if in_cache:
             self._cache(name, cached, gone_at)
+            room -= 1
         self._bytes += size
-        while len(keys) + 3 > room:
-            self._keys, self._version = dict.fromkeys(keys[: room - 1]), ""
+        while len(keys) + rows > room:
+            self._keys, self._version = dict.fromkeys(keys[:room]), ""
             self.flush()
-            keys, room = keys[room - 1 :], BATCH_LIMIT
+            keys, room = keys[room:], BATCH_LIMIT
         self._keys.update(dict.fromkeys(keys))
         self._known[name] = known
         self._version = version
