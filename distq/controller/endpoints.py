@@ -1,6 +1,6 @@
 """What a process serves over HTTP: /healthz and /readyz for the kubelet, /metrics for Prometheus.
 
-The standard library's WSGI server; whoever asks too slowly makes room for others. It answers before and
+The standard library's WSGI server; a client that is too slow makes room for others. It answers before and
 during everything else: a probe finds out that Redis is away, it does not wait for it.
 """
 

@@ -19,7 +19,7 @@ _KINDS = (
 
 
 def is_async(function: object) -> bool:
-    """Return whether calling it gives a coroutine: an ``async def``, wherever it stands.
+    """Return whether calling it gives a coroutine: an ``async def``, in whatever layer.
 
     Also one that a decorator wraps as ``functools.wraps`` does: what such a decorator returns of it is what
     the ``async def`` returned, a coroutine.

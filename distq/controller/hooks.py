@@ -27,8 +27,8 @@ _logger = logging.getLogger("distq")
 class Hooks:
     """``on_start`` and ``on_stop`` of a Manager; a context, in which the loop runs on which they are awaited.
 
-    Each is called in a thread of its own, so that signals are noticed meanwhile. What nobody waits for any
-    longer is cancelled with the loop at the context's end; a plain function is left behind.
+    Each is called in a thread of its own, so that signals are noticed meanwhile. A coroutine that takes too
+    long is cancelled with the loop at the context's end; a plain function is left behind.
     """
 
     def __init__(

@@ -36,7 +36,8 @@ CHECK_EVERY = 0.2
 
 PATIENCE = 2
 """Lease durations for which a leader that reaches no Redis keeps the lease; a follower that reaches none
-competes for one. So none takes it who would have to give it up, and a Redis that restarts costs no term."""
+competes for one. So no process takes it that would have to give it up, and a Redis that restarts costs no
+term."""
 
 LEAVE_TIME = 0.8
 """Seconds that streams get to end; one that waits for an answer commits nothing later than its term."""
@@ -130,7 +131,7 @@ class Candidate:
 
     def gauges(self) -> Iterator[Sample]:
         """Yield how far the streams are while this process leads; after it withdrew, that Redis is away."""
-        if self._candidacy.withdrawn and not self.is_leader():  # perhaps nobody leads, who would tell
+        if self._candidacy.withdrawn and not self.is_leader():  # perhaps none leads that would report it
             yield from ((REDIS_UP, (queue.name,), 0.0) for queue in self._queues())
         for each in self._running:
             yield from each.gauges()
@@ -207,7 +208,7 @@ class Candidate:
         return [each.queue for each in self._controllers if isinstance(each.queue, Queue)]
 
     def _enter(self, running: Sequence[ControllerSources], over: threading.Event) -> None:
-        """Wait until nobody works on the queues for something else, and let workers wait for the caches."""
+        """Wait until no program has the queues for something else, and let workers wait for the caches."""
         ownerships, outage = (
             QueueOwnerships(self._queues()),
             Outage(self._lock.describe(), _logger, SYSTEM_CLOCK),

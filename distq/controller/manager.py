@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from distq.controller.leading import Candidate
 
 WAITING_REPORT = 2.0
-"""Seconds after which a worker that had nothing to do says what it waits for."""
+"""Seconds after which a worker that had nothing to do logs what it waits for."""
 
 _LOOK_EVERY = 1.0
 """Seconds between looks whether all threads make progress, and in which a signal is noticed in any case."""
@@ -106,11 +106,11 @@ class Manager:
         """Run until ``stop``, SIGTERM, SIGINT or SIGHUP (received in the main thread only), and then drain.
 
         ``informer`` competes for the lease and watches, ``workers`` reconciles. A second signal ends the
-        grace period; SIGHUP stays with whoever ignores or handles it. It returns within that period and two
-        seconds, whatever does not answer; an ``on_stop`` that hangs may add half a second. Raises what ended
-        it: LeaseLost, KeyboardInterrupt after SIGINT, RedisError where Redis cannot be used at the start,
-        Stalled, ConfigError, ApiError, what ``on_start`` or ``on_stop`` raised; else Unsettled where
-        something was left behind.
+        grace period; a SIGHUP that the program ignores or handles stays its own. It returns within that
+        period and two seconds, whatever does not answer; an ``on_stop`` that hangs may add half a second.
+        Raises what ended it: LeaseLost, KeyboardInterrupt after SIGINT, RedisError where Redis cannot be used
+        at the start, Stalled, ConfigError, ApiError, what ``on_start`` or ``on_stop`` raised; else Unsettled
+        where something was left behind.
         """
         if self._started:
             raise ConfigError("this Manager was run before: make another one.")
@@ -220,7 +220,7 @@ class Manager:
         return in_redis
 
     def _say_purposes(self, lease: str) -> None:
-        """Let each handle say what it claims for, so that no other program takes its keys."""
+        """Give each handle what it claims for, so that no other program takes its keys."""
         for controller in self._controllers:
             purpose = purpose_of(controller, lease)
             if purpose is not None and isinstance(controller.queue, Queue):
@@ -338,7 +338,7 @@ class Manager:
 def _raise_first(*reasons: Message | None) -> None:
     """Raise the first error among the reasons why a run ended, and log the others.
 
-    What says the same is no other: both sides of one process meet the program that has their queue.
+    One of the same words is no other: both sides of one process meet the program that has their queue.
     """
     errors = [KeyboardInterrupt() if reason is signal.SIGINT else reason for reason in reasons]
     found = [error for error in errors if isinstance(error, BaseException)]

@@ -166,7 +166,7 @@ def _fields(path: object) -> list[str]:
 
 
 def _part(fields: Iterable[str], obj: Any) -> Any:
-    """Return what stands at a path, None where nothing does."""
+    """Return what is at a path, None where nothing is."""
     way: list[str] = []
     for field in fields:
         if obj is None:

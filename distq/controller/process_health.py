@@ -1,7 +1,7 @@
 """Whether a process that runs controllers is alive and ready, and its gauges.
 
 What a queue holds is reported by one process of a fleet, since it is the same for all: the one that leads.
-Where nothing is watched nobody leads; then it is whoever runs the informer's side all the same.
+Where nothing is watched no process leads; then each that runs the informer's side reports it.
 """
 
 from collections.abc import Iterator, Sequence

@@ -20,7 +20,7 @@ LEAST_FLUSH, LONGEST_FLUSH = 0.3, 2.0
 """Seconds that events get at the end, however little or much of the grace period remains."""
 
 _FOUND_FOR = 60.0
-"""Seconds for which an object that was found is not asked for again: who fails often is read seldom."""
+"""Seconds for which an object that was found is not asked for again: one that fails often is read seldom."""
 
 _FOUND_AT_MOST = 4096
 
@@ -71,7 +71,7 @@ def counting_drops(metrics: MetricsProvider | None) -> Iterator[None]:
         return
     try:
         from distq.client import event_drops
-    except ConfigError:  # without the extra kubernetes nobody records any
+    except ConfigError:  # without the extra kubernetes there are none
         yield
         return
     ended = event_drops.count_with(metrics)
@@ -82,7 +82,7 @@ def counting_drops(metrics: MetricsProvider | None) -> Iterator[None]:
 
 
 def flush_events(grace_left: float) -> None:
-    """Wait until the events of this process are sent, not for long; say how many are not."""
+    """Wait until the events of this process are sent, not for long; log how many are not."""
     try:
         from distq.client import recorder
     except ConfigError:

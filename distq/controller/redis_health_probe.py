@@ -18,7 +18,7 @@ LOOK_TIMEOUT = 1.0
 class RedisHealthProbe:
     """Asks for a sign of life of the servers that hold the queues; one thread looks, any may ask.
 
-    A refusal is an answer, too, and that of a server that is unfit: whoever else leads would get the same.
+    A refusal is an answer, too, and that of a server that is unfit: each other leader would get the same.
     """
 
     def __init__(self, queues: Sequence[Queue], clock: Clock = SYSTEM_CLOCK) -> None:
@@ -30,7 +30,7 @@ class RedisHealthProbe:
     def silence(self) -> float:
         """Return for how many seconds no server has answered; 0 while one does.
 
-        It counts from the first look that failed, so a process that was frozen found nobody silent.
+        It counts from the first look that failed, so a process that was frozen found no silence.
         """
         since = self._silent_since
         return 0.0 if since is None else self._clock.monotonic() - since

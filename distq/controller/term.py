@@ -21,5 +21,5 @@ class Term:
         self._over = over
 
     def may_act(self) -> bool:
-        """Return whether the term lasts, and was renewed so lately that nobody else can lead."""
+        """Return whether the term lasts, and was renewed so lately that no other process can lead."""
         return not self._over.is_set() and self._elector.may_act()

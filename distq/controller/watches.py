@@ -32,9 +32,9 @@ class _Watch:
     ``resource`` is "apps/v1/Deployment" or "v1/Pod"; ``namespaces`` None is all of them. ``metadata_only``
     asks the API server for nothing but metadata. ``cached`` keeps the objects in Redis, for
     ``Controller.lister``: each as the ``transform`` returns it, None for as it came, and with the values of
-    the ``indexers``, functions by name from an object to texts. ``on_error`` says what becomes of an object
-    that one of these functions, a predicate or ``keys`` fails on: "park" it and go on, or "stop" before it
-    until it works.
+    the ``indexers``, functions by name from an object to texts. ``on_error`` is for an object that one of
+    these functions, a predicate or ``keys`` fails on: "park" makes it dead and goes on, "stop" waits before
+    it until it works.
     """
 
     resource: str = field(kw_only=False)
@@ -178,7 +178,7 @@ def name_of(function: object) -> str:
 
 
 def _require_cache(watch: _Watch) -> None:
-    """Refuse what cannot be kept of objects, and what would be kept by nobody."""
+    """Refuse what cannot be kept of objects, and what no watch would keep."""
     for name, switch in {"cached": watch.cached, "metadata_only": watch.metadata_only}.items():
         if not isinstance(switch, bool):
             raise ConfigError(f"bad {name} of {watch.resource}: {switch!r:.80}. Give True or False.")
@@ -202,7 +202,7 @@ def _require_cache(watch: _Watch) -> None:
 
 
 def _require_old_objects(watch: _Watch) -> None:
-    """Refuse to compare objects of which nobody would keep the old one: all would pass, or nothing."""
+    """Refuse to compare objects of which no old one is kept: all would pass, or nothing."""
     if watch.predicate.compared != "object":
         return
     if watch.metadata_only:

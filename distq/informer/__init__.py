@@ -4,7 +4,7 @@ A Reflector follows a ListWatch and hands what happens, in order, to one sink. A
 such a sink, with a cache and handlers; the controllers' streams are the other one.
 """
 
-import distq.client  # noqa: F401 - first, since it says which extra is missing
+import distq.client  # noqa: F401 - first, since its error names the extra that is missing
 from distq.informer.delta_fifo import Delta, DeltaFIFO, DeltaType, RealFIFO
 from distq.informer.expiration_cache import ExpirationCache
 from distq.informer.factory import SharedInformerFactory, wait_for_cache_sync

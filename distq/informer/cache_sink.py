@@ -34,7 +34,7 @@ class CacheSink:
         return False
 
     def connected(self, present: str) -> None:
-        """Do nothing: a cache reports to nobody."""
+        """Do nothing: a cache in memory reports nothing."""
 
     def events(self, events: Sequence[WatchEvent], since: float) -> None:  # noqa: ARG002 - the protocol's
         """Queue what happened."""
@@ -60,7 +60,7 @@ class CacheSink:
     def end_list(self, version: str) -> None:
         """Queue the list; what is not in it is gone."""
         listed, self._listed = self._listed, {}
-        # After a restore a version may stand for another state than before.
+        # After a restore a version may be of another state than before.
         doubtful = [obj for obj in listed.values() if self._has_version_of(obj)] if self._rewound else []
         self._fifo.replace(listed.values())
         for obj in doubtful:

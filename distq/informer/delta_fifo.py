@@ -1,7 +1,7 @@
 """What happened to objects and was not handled yet (client-go tools/cache DeltaFIFO).
 
 DeltaFIFO hands over all deltas of an object at once, RealFIFO one after another in the order in which
-they came. What vanished while nobody watched is found by comparing a list with what is known.
+they came. What vanished while there was no watch is found by comparing a list with what is known.
 """
 
 import threading
@@ -64,9 +64,13 @@ class DeltaFIFO:
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._keys: deque[str] = deque()
+        """In the order in which they are handed over; each has deltas."""
         self._deltas: dict[str, list[Delta]] = {}
+        """By key, oldest first and never empty; the last one is the object's present state."""
         self._populated = False
+        """A list, or anything in place of one, has come."""
         self._first_list = 0
+        """Keys of the first list that were not processed yet."""
         self._closed = False
 
     def __len__(self) -> int:
@@ -83,7 +87,7 @@ class DeltaFIFO:
         self._queue_one(Delta(DeltaType.UPDATED, obj))
 
     def delete(self, obj: StoredObject) -> None:
-        """Queue that an object was deleted, unless nobody received it."""
+        """Queue that an object was deleted, unless the consumer never received it."""
         with self._lock:
             self._populated = True
             if obj.key in self._deltas or self._known.stored(obj.key):

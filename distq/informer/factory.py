@@ -1,4 +1,4 @@
-"""One informer for all who want the same resource (client-go informers.SharedInformerFactory)."""
+"""One informer for all that want the same resource (client-go informers.SharedInformerFactory)."""
 
 import logging
 import threading
@@ -17,7 +17,7 @@ from distq.informer.stored_object import Transform
 logger = logging.getLogger(__name__)
 
 POLL = 0.1
-"""Seconds between looks of those who wait for caches (client-go syncedPollPeriod)."""
+"""Seconds between looks of a wait for caches (client-go syncedPollPeriod)."""
 
 
 @dataclass
@@ -29,14 +29,14 @@ class _Made:
     thread: threading.Thread | None = None
 
     def run(self, resource: str, stop: threading.Event) -> None:
-        """Run the informer, and log what ends it: in this thread nobody can catch it."""
+        """Run the informer, and log what ends it: it cannot be caught in this thread."""
         try:
             self.informer.run(stop)
         except ConfigError as error:
             logger.error("%s: its informer has ended: %s", resource, error)
 
     def serve(self, resource: str, indexers: Mapping[str, IndexFunc], options: Mapping[str, Any]) -> None:
-        """Add what indices are new; raise ConfigError where somebody wants another informer than this one."""
+        """Add what indices are new; raise ConfigError where another informer than this one is wanted."""
         for name, wanted in options.items():
             if wanted is not None and wanted != self.options[name]:
                 raise ConfigError(
@@ -86,7 +86,7 @@ class SharedInformerFactory:
     ) -> SharedInformer:
         """Return the informer of "apps/v1/Deployment", the same one each time; ``start`` runs it.
 
-        Who comes later may bring further ``indexers``. ``transform``, None for the factory's, and
+        Later calls may bring further ``indexers``. ``transform``, None for the factory's, and
         ``on_watch_error`` are what the informer is made with; None takes what it has. Raises ConfigError for
         text that is no resource, and where the informer has others of these.
         """

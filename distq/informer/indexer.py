@@ -26,7 +26,7 @@ def meta_namespace_index_func(obj: Object) -> list[str]:
 class Indexer:
     """Objects by key, ``namespace/name``, and by the values of index functions.
 
-    Whatever is asked for is decoded anew, so that nobody can change the cache. An index function that
+    Whatever is asked for is decoded anew, so that a caller cannot change the cache. An index function that
     raises, or returns one text instead of a list, makes the call raise ValueError, and changes nothing; a
     deletion is done all the same. Safe for threads.
     Source: client-go tools/cache Indexer.

@@ -1,7 +1,7 @@
 """JSON without what this process cannot read: what is nested too deeply, and halves of characters.
 
-API servers take 10,000 levels, Python's readers a thousand or so. Whoever may write one custom
-object could otherwise stop everybody who follows its kind.
+API servers take 10,000 levels, Python's readers a thousand or so. Each user with the right to write one
+custom object could otherwise stop all that follow its kind.
 """
 
 import logging
@@ -37,7 +37,7 @@ _STRING_OR_BRACKET = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL
 def decode(read: Callable[[Any], T], text: bytes | msgspec.Raw, what: str) -> T:
     """Read the text, or where that goes too deep what ``limit_depth`` leaves of it.
 
-    In place of half a character stands U+FFFD, as Go's readers have it.
+    Half a character becomes U+FFFD, as for Go's readers.
 
     How deep a decoder may go depends on how deep its caller is already. Raises Unreadable where nothing
     helps.

@@ -34,7 +34,7 @@ class Lister(ABC):
 
 
 class IndexerLister(Lister):
-    """A lister of the cache that a SharedInformer has in memory; it asks nobody."""
+    """A lister of the cache that a SharedInformer has in memory."""
 
     def __init__(self, indexer: Indexer) -> None:
         self._indexer = indexer

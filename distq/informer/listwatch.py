@@ -54,7 +54,7 @@ class ListerWatcher(Protocol):
         """Return the resource's present version."""
 
     def page(self, next_token: str = "", *, limit: int = PAGE_SIZE) -> Page:
-        """Return a page of the present list, or the one that ``next_token`` stands for.
+        """Return a page of the present list, or the one that ``next_token`` names.
 
         Raises AnswerTooLarge where several objects, but no more than PAGE_SIZE, have more than LIST_BYTES.
         """
@@ -99,7 +99,7 @@ class ListWatch:
         return self._list(1, "", _PARTIAL_LIST).version
 
     def page(self, next_token: str = "", *, limit: int = PAGE_SIZE) -> Page:
-        """Return a page of the present list, or the one that ``next_token`` stands for; 0 is no limit."""
+        """Return a page of the present list, or the one that ``next_token`` names; 0 is no limit."""
         return self._list(limit, next_token, _PARTIAL_LIST if self.metadata_only else _JSON)
 
     def watch(self, version: str, *, stream_list: bool = False, brief: bool = False) -> WatchResponse:

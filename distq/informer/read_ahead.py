@@ -1,4 +1,4 @@
-"""Reads a watch ahead of whoever handles it, so that handling finds in one go all that has come.
+"""Reads a watch ahead of the thread that handles it, so that handling finds in one go all that has come.
 
 A batch is then what came while the last batch was handled: one event when little happens, many when
 much does, and no wait for more than the taker asks for.
@@ -26,8 +26,11 @@ class ReadAhead:
         self._clock = clock
         self._lines: list[bytes] = []
         self._size = 0
+        """Bytes of the lines; past READ_AHEAD_BYTES the socket fills, and the API server waits."""
         self._since = 0.0
+        """When the first of the lines came."""
         self._wanted = 1
+        """Lines at which the taker is woken."""
         self._ended = False
         self._error: Exception | None = None
         self._lock = threading.Lock()

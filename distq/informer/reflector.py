@@ -34,7 +34,7 @@ from distq.informer.wire import RawObject, WatchEvent
 logger = logging.getLogger(__name__)
 
 TICK = 0.25  # seconds
-LISTED_AT_ONCE = 500  # lines of a streamed list, which nobody waits for singly
+LISTED_AT_ONCE = 500  # lines of a streamed list, of which none is waited for singly
 LIST_PAUSE = 0.01  # seconds for which fewer are waited for
 BUSY_LINES = 64  # lines of a watch on which several come at once
 BUSY_PAUSE = 0.002  # seconds
@@ -78,13 +78,19 @@ class Reflector:
         self._outage = Outage(str(list_watch), logger, clock)
         self._pager = Pager(list_watch, sink, clock)
         self._backoff = Backoff(clock)
-        self._was_known = False  # the API server once knew the resource
-        self._answered = False  # it answered in the present attempt
-        self._progressed = False  # the present attempt led further
-        self._hands_over = False  # and it opened a list or watch
+        self._was_known = False
+        """The API server once knew the resource: that it is unknown now ends nothing."""
+        self._answered = False
+        """The API server answered in the present attempt, so backing off need not ask whether it does."""
+        self._progressed = False
+        """The present attempt led further: the next one follows at once."""
+        self._hands_over = False
+        """A list or watch is open, so what is raised may be about one object, and ends nothing."""
         self._moved_at = float("-inf")
-        self._present = ""  # the resource's version when the present attempt began
-        self._bad_line_after: str | None = None  # the position at which the last watch ended in one
+        self._present = ""
+        """The resource's version when the present attempt began."""
+        self._bad_line_after: str | None = None
+        """The position at which the last watch ended in a line that cannot be read."""
 
     def run(self, stop: threading.Event) -> None:
         """Follow the resource until ``stop`` is set.
@@ -123,7 +129,7 @@ class Reflector:
             return False
 
     def failed(self, error: Exception) -> Exception:
-        """Report an error to whoever handles them; return it."""
+        """Report an error to ``on_error``; return it."""
         try:
             self._on_error(error)
         except Exception:  # never dead
@@ -259,7 +265,7 @@ class Reflector:
     def _seen_again(self, failure: ApiError) -> ApiError:
         """Return what a bad line is about; Expired where one was there before: only a list leads past it.
 
-        So it is with an object that the API server cannot read, and somebody deleted by force.
+        So it is with an object that the API server cannot read, and that was deleted by force.
         """
         if isinstance(failure, Expired | TooManyRequests):
             return failure

@@ -150,8 +150,10 @@ class Registration:
         self._resync_at = clock.monotonic() + self._resync_period
         self._due: deque[Notification] = deque(initial)
         self._initial_left = len(self._due)
+        """Notifications of the first list that the handler has not received; ``has_synced`` waits for 0."""
         self._stopped = False
-        self._slow = False  # that was logged, and it has not caught up since
+        self._slow = False
+        """That the handler is slow was logged, and it has not caught up since."""
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name=f"distq-handler-{name}", daemon=True)
 

@@ -21,7 +21,7 @@ _IN = re.compile(rf"({_KEY})\s+(in|notin)\s*\(([^()]*)\)")
 
 
 def label_selector(selector: str | Labels) -> Callable[[Labels], bool]:
-    """Return the test that a selector stands for: a mapping of labels to values, or text as for kubectl.
+    """Return the test that a selector means: a mapping of labels to values, or text as for kubectl.
 
     Text is ``app=web,tier!=cache,env in (a,b),!canary,size>2``; empty selects everything. ConfigError for
     text that is no selector, and for keys and values that no label has. Source: apimachinery labels.Parse.

@@ -61,7 +61,7 @@ class SharedInformer:
         self._clock = clock
         self._fifo = RealFIFO(self.indexer)
         self._sink = CacheSink(self._fifo, transform, self._resync)
-        self._lock = threading.Lock()  # the cache and who is called with its changes go together
+        self._lock = threading.Lock()  # the cache, and the handlers called with its changes, go together
         self._registrations: list[Registration] = []
         self._leaving: list[Registration] = []  # removed, with a call under way
         self._syncing: list[Registration] = []
@@ -233,7 +233,7 @@ class SharedInformer:
         return Notification("update", new, old)
 
     def _receivers(self, notification: Notification, why: DeltaType) -> list[Registration]:
-        """Return who receives it: of what did not change, only those who asked for a resync."""
+        """Return which handlers receive it: of what did not change, only those that are due a resync."""
         old = notification.old
         same_version = old is not None and old.version == notification.object.version
         if not same_version or why == DeltaType.UPDATED:

@@ -35,27 +35,27 @@ class _Member:
         self._list_watch = list_watch
         self._pages = pages
         self._watch = watch
-        self._present = ""  # the version that it was told last
+        self._present = ""  # the version that it saw last
         self._reader: Reader | None = None
 
     def version(self) -> str:
-        """Return the resource's present version; nobody asks that for another."""
+        """Return the resource's present version; each member asks itself."""
         self._pages.expect(self)
         self._present = self._list_watch.version()
         return self._present
 
     def page(self, next_token: str = "", *, limit: int = PAGE_SIZE) -> Page:
-        """Return a page of the present list, or the one that ``next_token`` stands for."""
+        """Return a page of the present list, or the one that ``next_token`` names."""
         return self._pages.page(self, next_token, limit)
 
     def watch(self, version: str, *, stream_list: bool = False, brief: bool = False) -> Lines:
         """Watch what happened after a version, with the others where their watch has all of it.
 
-        Who followed it and came too late for its log has a watch of its own until it has caught up: from its
-        place on, the others would have to read much that they had. So has who wants a brief one.
+        A member that followed it and came too late for its log has a watch of its own until it has caught up:
+        from its place on, the others would have to read much that they had. A brief one is its own, too.
         """
         self._pages.watches(self)
-        if stream_list or brief or not version.isdecimal():  # of which nobody knows what comes first
+        if stream_list or brief or not version.isdecimal():  # it is not known what comes first of these
             return self._list_watch.watch(version, stream_list=stream_list, brief=brief)
         reader = self._watch.join(version)
         if reader is None:

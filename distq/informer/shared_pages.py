@@ -16,61 +16,65 @@ KEPT = 8
 
 
 class SharedPages:
-    """Lists of one resource; who takes them is known by any object.
+    """Lists of one resource, for members, each of which is any object of its own.
 
-    A page other than the first is the same for whoever has its token. A first page is shared by those alone
-    who came before it was asked for: none may be older than what its taker knows of the resource's version.
+    A page other than the first is the same for each that has its token. A first page is shared by those alone
+    that came before it was asked for: none may be older than what its taker knows of the resource's version.
     """
 
     def __init__(self, list_watch: ListerWatcher, clock: Clock) -> None:
         self._list_watch = list_watch
         self._clock = clock
         self._lock = threading.Lock()
-        self._coming: set[object] = set()  # they may be about to list
-        self._listing: set[object] = set()  # they are in the midst of a list
-        self._gatherings: dict[int, _Gathering] = {}  # by the limit of pages
+        self._coming: set[object] = set()
+        """Members that may be about to list; a first page waits for them, not for long."""
+        self._listing: set[object] = set()
+        """Members in the midst of a list; while there are any, pages are kept."""
+        self._gatherings: dict[int, _Gathering] = {}
+        """First pages that were not asked for yet, by their limit."""
         self._pages: dict[tuple[str, int], Future[Page]] = {}
+        """Pages other than the first, by token and limit, the oldest first."""
 
-    def expect(self, who: object) -> None:
-        """Let lists wait a moment for somebody, who is about to list or to watch."""
+    def expect(self, member: object) -> None:
+        """Let lists wait a moment for a member, which is about to list or to watch."""
         with self._lock:
-            self._coming.add(who)
+            self._coming.add(member)
 
-    def watches(self, who: object) -> None:
-        """Let no list wait for somebody, nor keep pages: it begins to watch."""
+    def watches(self, member: object) -> None:
+        """Let no list wait for a member, nor keep pages for it: it begins to watch."""
         with self._lock:
-            self._arrived(who)
-            self._leave(who)
+            self._arrived(member)
+            self._leave(member)
 
-    def page(self, who: object, token: str, limit: int) -> Page:
+    def page(self, member: object, token: str, limit: int) -> Page:
         """Return a page of a list, with objects of the taker's own; raise what the API server answered."""
         goes_on = False
         try:
-            page = self._next(who, token, limit) if token else self._first(who, limit)
+            page = self._next(member, token, limit) if token else self._first(member, limit)
             goes_on = bool(page.next_token)
             return page.anew()
         finally:
             if not goes_on:
                 with self._lock:
-                    self._leave(who)
+                    self._leave(member)
 
-    def _first(self, who: object, limit: int) -> Page:
+    def _first(self, member: object, limit: int) -> Page:
         with self._lock:
             gathering = self._gatherings.get(limit)
             if is_ours := gathering is None:
                 gathering = self._gatherings[limit] = _Gathering()
-            self._listing.add(who)
-            self._arrived(who)
+            self._listing.add(member)
+            self._arrived(member)
         if is_ours:
             self._clock.wait(gathering.complete, GATHER_TIME)
             with self._lock:
-                del self._gatherings[limit]  # who comes from now on may know of a later version
+                del self._gatherings[limit]  # one that comes from now on may know of a later version
             self._ask(gathering.page, "", limit)
         return gathering.page.result()
 
-    def _next(self, who: object, token: str, limit: int) -> Page:
+    def _next(self, member: object, token: str, limit: int) -> Page:
         with self._lock:
-            self._listing.add(who)
+            self._listing.add(member)
             page = self._pages.get((token, limit))
             if is_ours := page is None:
                 page = self._pages[token, limit] = Future()
@@ -83,7 +87,7 @@ class SharedPages:
     def _ask(self, page: Future[Page], token: str, limit: int) -> None:
         try:
             page.set_result(self._list_watch.page(token, limit=limit))
-        except BaseException as error:  # noqa: BLE001 - raised by all who wait for the page
+        except BaseException as error:  # noqa: BLE001 - raised by all that wait for the page
             with self._lock:
                 if self._pages.get((token, limit)) is page:
                     del self._pages[token, limit]
@@ -102,14 +106,14 @@ class SharedPages:
                 del self._pages[key]
                 too_many -= size
 
-    def _arrived(self, who: object) -> None:
-        self._coming.discard(who)
+    def _arrived(self, member: object) -> None:
+        self._coming.discard(member)
         if not self._coming:
             for gathering in self._gatherings.values():
                 gathering.complete.set()
 
-    def _leave(self, who: object) -> None:
-        self._listing.discard(who)
+    def _leave(self, member: object) -> None:
+        self._listing.discard(member)
         if not self._listing:
             self._pages.clear()
 
@@ -119,7 +123,7 @@ def _is_there(page: Future[Page]) -> bool:
 
 
 class _Gathering:
-    """Those who wait for one list that is not asked for yet."""
+    """The members that wait for one list that is not asked for yet."""
 
     def __init__(self) -> None:
         self.complete = threading.Event()

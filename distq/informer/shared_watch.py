@@ -1,7 +1,7 @@
-"""One watch that several follow, as the API server's watch cache stands in front of etcd.
+"""One watch that several follow, as the API server's watch cache is in front of etcd.
 
 A thread keeps the watch's last lines in a log. Each reader takes them at its own pace, from a version of its
-own on. The thread waits for the quickest of them alone; who is too slow for the log is sent back to its
+own on. The thread waits for the quickest of them alone; one that is too slow for the log is sent back to its
 checkpoint.
 """
 
@@ -17,14 +17,14 @@ from distq.informer.wire import version_of
 
 
 class SharedWatch:
-    """The one watch of a resource, open while somebody follows it."""
+    """The one watch of a resource, open while it has readers."""
 
     def __init__(self, list_watch: ListerWatcher) -> None:
         self._list_watch = list_watch
         self._opening = threading.Lock()  # one at a time asks the API server
         lock = threading.Lock()  # guards all that is below, readers and upstreams
         self._changed = threading.Condition(lock)
-        self._taken = threading.Condition(lock)  # or nobody is left to take anything
+        self._taken = threading.Condition(lock)  # or no reader is left to take anything
         self._upstream: _Upstream | None = None  # the one to join
 
     def join(self, version: str) -> "Reader | None":
@@ -38,9 +38,9 @@ class SharedWatch:
     def open(self, version: str, *, present: str) -> "Reader":
         """Join the open watch, or open one at the version; raise what the API server answers.
 
-        One that it accepts takes the place of one whose log begins later: who follows that goes on in the new
-        one, where it is. Who is past ``present``, the resource's version a moment ago, is sent back instead,
-        for the cluster may have been restored.
+        One that it accepts takes the place of one whose log begins later: readers of that go on in the new
+        one, where they are. One that is past ``present``, the resource's version a moment ago, is sent back
+        instead, for the cluster may have been restored.
         """
         with self._opening:
             if (reader := self.join(version)) is not None:
@@ -89,7 +89,7 @@ class SharedWatch:
                     return given
 
     def retire(self, reader: "Reader") -> None:
-        """Let nobody join this reader's watch: a line of it is bad, and would be so for each who joins."""
+        """Let no reader join this one's watch: a line of it is bad, and would be so for each that joins."""
         with self._changed:
             if not reader.ended:
                 self._retire(reader.upstream)
@@ -130,7 +130,7 @@ class SharedWatch:
 
 
 class _Upstream:
-    """One watch of the API server, and who follows it; it is ``over`` where the API server ended it."""
+    """One watch of the API server, and its readers; it is ``over`` where the API server ended it."""
 
     def __init__(self, lines: Lines, version: str) -> None:
         self.lines = lines
@@ -147,9 +147,9 @@ class _Upstream:
 
 
 class Reader:
-    """One of those who read a shared watch (``listwatch.Lines``).
+    """One of those that read a shared watch (``listwatch.Lines``).
 
-    ``fell_behind`` tells at its end that it was too slow: the log has no longer what comes next.
+    ``fell_behind`` means at its end that it was too slow: the log has no longer what comes next.
     """
 
     def __init__(self, shared: SharedWatch, upstream: _Upstream, version: str) -> None:
@@ -158,9 +158,12 @@ class Reader:
         self.ended = False
         self.fell_behind = False
         self._shared = shared
-        self._version = version  # what is not newer it has, which is left out ...
-        self._skips = version != upstream.log.version  # ... until the first line that is newer
+        self._version = version
+        """What is not newer the reader has, so it is left out ..."""
+        self._skips = version != upstream.log.version
+        """... until the first line that is newer."""
         self._last = b""
+        """The last line that was given, from whose version on it may go on in another watch."""
         upstream.readers.add(self)
 
     def __enter__(self) -> Self:
@@ -198,7 +201,7 @@ class Reader:
         """Return what it did not have of the lines that come next.
 
         None where it looks for its place and finds a line that cannot be read: it is sent back, for that may
-        be about others alone, as "too old" is about who came from an earlier version.
+        be about others alone, as "too old" is about one that came from an earlier version.
         """
         self.place += len(lines)
         self._last = lines[-1]

@@ -1,4 +1,4 @@
-"""Objects as a cache keeps them: their bytes, decoded when somebody looks.
+"""Objects as a cache keeps them: their bytes, decoded when they are looked at.
 
 An object as dicts takes five times the memory of its JSON, and of that managedFields are
 often the larger half, which only the API server needs.
@@ -27,7 +27,7 @@ class StoredObject(msgspec.Struct, frozen=True, gc=False):
     raw: bytes
 
     def decode(self) -> Object:
-        """Return the object, a new one each time: who changes it changes nobody else's."""
+        """Return the object, a new one each time, which is the caller's to change."""
         obj: Object = decode(_WHOLE.decode, self.raw, self.key)
         return obj
 

@@ -1,6 +1,6 @@
 """The bytes of lists and watches, decoded as little as routing needs.
 
-Whole objects stay bytes until somebody looks at one: decoding them all costs ten times
+Whole objects stay bytes until one is looked at: decoding them all costs ten times
 the time and memory of decoding their metadata.
 """
 
@@ -25,7 +25,7 @@ _NOTHING = msgspec.Raw()
 
 
 class RawObject(msgspec.Struct, eq=False, gc=False):
-    """An object as it came: its key and version are decoded, the rest when somebody looks."""
+    """An object as it came: its key and version are decoded, the rest when it is looked at."""
 
     key: str
     """Empty where name, namespace or version cannot be read: a sink leaves such an object out."""
@@ -37,7 +37,7 @@ class RawObject(msgspec.Struct, eq=False, gc=False):
     _metadata: Metadata | None = None
 
     def anew(self) -> "RawObject":
-        """Return the same object as it came; the text alone is shared, which nobody can change."""
+        """Return the same object as it came; the text alone is shared, which does not change."""
         return RawObject(self.key, self.version, self.raw, self.resource, self.managed_fields)
 
     @property
@@ -79,7 +79,7 @@ class Page:
     size: int = 0
 
     def anew(self) -> "Page":
-        """Return the same page with objects of its own, of which nobody else has decoded anything."""
+        """Return the same page with objects of its own, of which nothing is decoded."""
         return Page(self.version, [obj.anew() for obj in self.objects], self.next_token, self.size)
 
 

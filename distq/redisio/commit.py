@@ -29,14 +29,14 @@ class Commit:
     known: Mapping[str, str] = field(default_factory=dict)
     gone: Sequence[str] = ()
     unrouted: Mapping[bytes, str] = field(default_factory=dict)
-    """Items to park, with why: objects that the watch's functions failed on.
+    """Items that become dead, with why: objects that the watch's functions failed on.
 
-    Of other known and gone objects what was parked so is dropped.
+    Other known and gone objects are dead no longer for that reason.
     """
     parked_as: str = ""
-    """Stands before the names of objects that are parked."""
+    """Comes before the names of objects that are dead."""
     objects: Sequence[CachedObject] = ()
-    """Put into the cache, unless what is there is newer; no name is in ``dropped``, too."""
+    """Put into the cache, unless what is there is newer; no name of it is in ``dropped``."""
     dropped: Mapping[str, str] = field(default_factory=dict)
     """What leaves the cache as of a version, unless what is there is newer."""
     clear_cache: bool = False
@@ -63,7 +63,7 @@ class Commit:
         return list(dict.fromkeys(keys))
 
     def about_text(self) -> str:
-        """Return what the stream's record says of it."""
+        """Return ``about`` as the stream's record has it."""
         return json.dumps(self.about, separators=(",", ":"))
 
     def inputs(self) -> dict[str, Any]:

@@ -185,7 +185,7 @@ def is_record(text: bytes) -> bool:
 
 
 def object_of(name: bytes, record: bytes | None) -> CachedObject | None:
-    """Return an object as it is stored; what somebody else wrote there is for the API server to tell."""
+    """Return an object as it is stored; of what is no record of ours, its name alone."""
     if record is None:
         return None
     if not is_record(record):
@@ -195,7 +195,7 @@ def object_of(name: bytes, record: bytes | None) -> CachedObject | None:
 
 
 def _has(terms: bytes | None, term: bytes) -> bool:
-    """Return whether a term finds an object; of what somebody else wrote that cannot be said."""
+    """Return whether a term finds an object; of what is no record of ours that is not known."""
     return terms is None or not is_record(terms) or term in terms.split(b"\n")
 
 

@@ -38,7 +38,7 @@ class Fenced:
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """Another batch was the last one, or none; the stream stands at ``position``: nothing was done."""
+    """Another batch was the last one, or none; the stream is at ``position``: nothing was done."""
 
     position: str
 
@@ -74,7 +74,7 @@ class StreamStore:
         return Mismatch(text_of(detail)) if kind == b"MISMATCH" else Committed(detail)
 
     def list_all(self) -> bool:
-        """Make whoever leads list and enqueue everything; return False where nothing was ever committed.
+        """Make its leader list and enqueue everything; return False where nothing was ever committed.
 
         The stream's leader finds that another batch than its own was the last, and begins anew from here.
         The cache is empty until then.
@@ -118,7 +118,7 @@ class StreamStore:
         return [None if value is None else text_of(value) for value in values]
 
     def parked_names(self, parked_as: str) -> Iterator[list[str]]:
-        """Yield the names of objects that are parked with this before them; one may come twice."""
+        """Yield the names of objects that are dead with this before them; one may come twice."""
         prefix, match = bytes_of(parked_as), _GLOB.sub(r"\\\g<0>", parked_as) + "*"
         for pairs in queue_reads.scan(self._store, "failures", match=match):
             yield [text_of(item[len(prefix) :]) for item, _ in pairs]
@@ -141,7 +141,7 @@ class StreamStore:
         ]
 
     def cached_of(self, objects: Sequence[str]) -> list[CachedObject]:
-        """Return of some objects those that the cache has, whoever put them there."""
+        """Return of some objects those that the cache has, also where the fleet put them there."""
         if not objects:
             return []
         fields = [*map(bytes_of, objects)]

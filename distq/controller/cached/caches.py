@@ -17,7 +17,7 @@ from distq.workqueue.interface import TurnQueue
 from distq.workqueue.queue import Queue
 
 WRITE_WITHIN = 2.0
-"""Seconds that Redis gets to keep what was written: who wrote it waits, and the event brings it anyhow."""
+"""Seconds that Redis gets to keep what was written: the writer waits, and the event brings it anyhow."""
 
 
 class Caches:

@@ -47,7 +47,7 @@ class Caching:
 
     @property
     def kept(self) -> list[str]:
-        """Return what a stream's record says of it; where it says otherwise all objects are listed anew."""
+        """Return what a stream's record says of it; where that differs, all objects are listed anew."""
         transform = f"transform={name_of(self.transform)}" if self.transform else "whole"
         part = ["metadata"] if self.metadata_only else []
         return sorted([transform, *part, *self.indices.values()])
@@ -80,7 +80,7 @@ class Caching:
         return self.transform in (None, strip_managed_fields)
 
     def whole(self, obj: CachedObject) -> StoredObject | None:
-        """Return a whole object without managedFields, None of what somebody else wrote into the cache."""
+        """Return a whole object without managedFields, None of what is no object of ours."""
         stored = StoredObject(obj.name, obj.version, obj.data)
         try:
             stored.metadata()
@@ -97,7 +97,7 @@ class Caching:
         """Return an object as a read shows it that is not kept: as it came where the transform fails."""
         try:
             return self.stored(obj)
-        except BaseException:  # noqa: BLE001 - the leader told of it, and parked the object
+        except BaseException:  # noqa: BLE001 - the leader reported it, and the object is dead
             return store_raw(obj, strip_managed_fields)
 
     def raw(self, obj: Object, resource: Resource) -> RawObject:

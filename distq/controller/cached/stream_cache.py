@@ -26,7 +26,7 @@ from distq.workqueue.queue_ownership import Purpose
 LOOK_EVERY = 0.1
 """Seconds between looks whether a cache is complete."""
 
-TOLD_AFTER = 1.0
+LOGGED_AFTER = 1.0
 """Seconds of waiting after which it is logged for what."""
 
 Answer = TypeVar("Answer")
@@ -35,25 +35,25 @@ logger = logging.getLogger("distq")
 
 
 class _Waiting:
-    """Somebody waits for a cache from a moment on; that is told once."""
+    """A wait for a cache, from a moment on; it is logged once."""
 
     def __init__(self, began: float, timeout: float) -> None:
         self.deadline = began + timeout
-        self._tell_at = began + TOLD_AFTER
+        self._log_at = began + LOGGED_AFTER
 
-    def is_to_be_told(self, now: float) -> bool:
+    def is_to_be_logged(self, now: float) -> bool:
         """Return whether it is time, the first time that it is."""
-        if now < self._tell_at:
+        if now < self._log_at:
             return False
-        self._tell_at = math.inf
+        self._log_at = math.inf
         return True
 
 
 class StreamCache:
     """The cache of a watch in all its namespaces, or in one of them.
 
-    A stream is known by what it watches and where, as its record says; its name alone would need the rights
-    of whoever leads.
+    A stream is found by what it watches and where, as its record says: to compute its name takes the rights
+    of a leader.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class StreamCache:
         """Keep what the API server answered to a write, or that an object is gone as of a version.
 
         Nothing is kept where no leader keeps it, as before the first one and after a release that caches no
-        more: nobody would ever take it away. Raises RedisError.
+        more: no leader would ever take it away. Raises RedisError.
         """
         connection, found = self._with_short_timeouts(), self._found
         record = ObjectCache(connection, self._queue.name, found.stream).state() if found else None
@@ -127,7 +127,7 @@ class StreamCache:
         ended = request.cancelled if request else stream.stopped if stream else threading.Event()
         self._clock.wait(ended, LOOK_EVERY)
         now = self._clock.monotonic()
-        if waiting.is_to_be_told(now):
+        if waiting.is_to_be_logged(now):
             logger.warning(
                 "%s: waiting up to %s for its cache: %s",
                 self.watch.resource,
@@ -179,7 +179,7 @@ class StreamCache:
         about, gone_since = record.about, record.gone_since(self._queue.connection.now())
         leader = about.get("leader")
         if gone_since is not None:
-            return f"nobody leads since {leader} did. Start an informer."
+            return f"no process leads since {leader} did. Start an informer."
         if about.get("failing_since") and not about.get("synced"):
             return f"{leader} cannot list it: {about.get('error')}"
         if about.get("synced"):
@@ -193,5 +193,5 @@ class StreamCache:
         if not leaders:
             is_outside = current_request() is None and event_context.current() is None
             in_a_test = "; in a test, read it within run_until_idle, or after" if is_outside else ""
-            return f"nobody has led yet. Start an informer{in_a_test}."
+            return f"no process has led yet. Start an informer{in_a_test}."
         return f"{', '.join(map(str, leaders))} does not watch it so. Run one version everywhere."

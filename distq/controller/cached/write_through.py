@@ -1,4 +1,4 @@
-"""What this process writes by a Client stands in the caches before the call returns.
+"""What this process writes by a Client is in the caches before the call returns.
 
 The watch would bring it a moment later; a reconcile that reads in between would not see its own write. The
 API server has the last word: what cannot be written through fails no call.
@@ -59,7 +59,7 @@ class WriteThrough:
             try:
                 if _is_kept(cache, write.key) and self._is_of_this_cluster(write.client):
                     _write_through(cache, write)
-            except Exception as error:  # noqa: BLE001 - the write stands, whatever becomes of its copy
+            except Exception as error:  # noqa: BLE001 - the write is done, whatever becomes of its copy
                 caches.unwritten(cache)
                 with self._lock:
                     self._outage.failed(error)
@@ -95,7 +95,7 @@ def _write_through(cache: StreamCache, write: Write) -> None:
 
 
 def _must_look(cache: StreamCache, write: Write) -> bool:
-    """Return whether the answer does not tell: of another version, by a field, or of what may be gone."""
+    """Return whether the answer does not show it: in another version, by a field, or of what may be gone."""
     about = metadata(write.obj or {})
     ends = bool(about.get("deletionTimestamp")) and not about.get("finalizers")
     return ends or bool(cache.watch.field_selector) or str(write.resource) != cache.watch.resource

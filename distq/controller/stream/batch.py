@@ -11,7 +11,7 @@ from distq.redisio.object_cache import CachedObject
 class Batch:
     """Collects routes in their order, and commits them whenever a commit is full.
 
-    ``keep_pending`` leaves delayed and dead items alone; without ``moves`` the stream stays where it stands.
+    ``keep_pending`` leaves delayed and dead items alone; without ``moves`` the stream stays at its position.
     """
 
     def __init__(
@@ -36,11 +36,11 @@ class Batch:
         self._version = ""
 
     def add(self, route: Route, version: str = "") -> None:
-        """Add a route; ``version`` is where the stream stands after it, "" where more is to come first.
+        """Add a route; ``version`` is the stream's position after it, "" where more is to come first.
 
         A route with more keys than a commit takes is a chain of commits, of which the last is at the version,
         and the first has the object: no key is pending before it can be read. What is known of it comes with
-        the last: who starts the chain over must not find it handed over.
+        the last: a leader that starts the chain over must not find it handed over.
         """
         name, keys, known, cached, gone_at, unrouted = route
         size = (cached.size if cached else 0) + (len(unrouted.why) if unrouted else 0)

@@ -56,7 +56,7 @@ class Leadership(Protocol):
         """Return when the term began, by the monotonic clock."""
 
     def may_act(self) -> bool:
-        """Return whether the term was renewed so lately that nobody else can lead."""
+        """Return whether the term was renewed so lately that no other process can lead."""
 
 
 class Committer:
@@ -66,8 +66,8 @@ class Committer:
     cluster for its version now: it decides whether a higher epoch is a later leader or a memory of a cluster
     that was since restored. ``committed`` is called after each commit with how many keys were not pending
     before, ``span`` is entered with how many it carries, where it carries anything, and gives the link to it;
-    ``failed`` is called with each error of Redis that is waited out. ``parked_as`` stands before the names of
-    objects that are parked. ``moved`` is true where Redis stands elsewhere, until it is loaded again.
+    ``failed`` is called with each error of Redis that is waited out. ``parked_as`` comes before the names of
+    objects that are dead.
     """
 
     def __init__(
@@ -86,11 +86,16 @@ class Committer:
     ) -> None:
         self.stream = store.stream
         self.position = ""
+        """Where Redis is by our last commit, unless it ``moved``."""
         self.moved = False
+        """Redis is elsewhere, by a commit that is not ours: nothing is committed until ``load``."""
         self.tried_at = -math.inf
         """The monotonic time at which Redis was asked last."""
         self.committed_at = clock.monotonic()
-        self._last_batch = self._listed = ""
+        self._last_batch = ""
+        """The batch that must be the last one in Redis for the next one to be taken."""
+        self._listed = ""
+        """The version of a list whose pages are all in; see ``end_pages``."""
         self._store = store
         self._leadership = leadership
         self._clock = clock
@@ -103,10 +108,11 @@ class Committer:
         self._parked_as = parked_as
         self._server_ahead = self._asked_time_at = 0.0
         self._nonce = uuid.uuid4().hex[:12]
+        """Two Committers, of one process or two, must not name a batch alike."""
         self._batches = 0
 
     def load(self) -> StreamRecord | None:
-        """Read the stream's record and stand at its position."""
+        """Read the stream's record, and go on from its position."""
         record = self._ask(self._store.load)
         self.position, self._last_batch = (record.position, record.batch) if record else ("", "")
         self.moved = False
@@ -116,8 +122,8 @@ class Committer:
     def commit(self, change: Commit) -> None:
         """Move to another position, with all that changes on the way.
 
-        Raises PositionMoved when Redis stands elsewhere, LeaseLost when another leads, or the last RedisError
-        when the process is to stop.
+        Raises PositionMoved when Redis is at another position, LeaseLost when another process leads, or the
+        last RedisError when this one is to stop.
         """
         self._batches += 1
         batch = f"{self._nonce}-{self._batches}"
@@ -148,7 +154,7 @@ class Committer:
         self._committed(answer.added)
 
     def confirm(self) -> None:
-        """Commit nothing: it shows who leads, and notices a Redis that stands elsewhere."""
+        """Commit nothing: it shows who leads, and notices a Redis that is at another position."""
         if self._clock.monotonic() - self._asked_time_at >= TIME_INTERVAL:
             self._ask_time()
         if self.position:
@@ -181,7 +187,7 @@ class Committer:
         return list(self._in_parts(self._store.handed_over, names, OLD_OBJECTS))
 
     def cached_of(self, names: Sequence[str]) -> list[CachedObject]:
-        """Return of these objects those that the cache has, whoever put them there."""
+        """Return of these objects those that the cache has, also where the fleet put them there."""
         return list(self._in_parts(self._store.cached_of, names, OLD_OBJECTS))
 
     def known_pages(self) -> Iterator[list[tuple[str, Known]]]:
@@ -259,9 +265,9 @@ class Committer:
         return True
 
     def _move_to(self, position: str) -> None:
-        stands, stood = (_WORDS.get(each, each) for each in (position, self.position))
-        if stands == stood:
-            logger.warning("%s: stands at %s, but not by our last commit", self.stream, stands)
+        found, expected = (_WORDS.get(each, each) for each in (position, self.position))
+        if found == expected:
+            logger.warning("%s: checkpoint %s is not by our last commit", self.stream, found)
         else:
-            logger.warning("%s: stands at %s instead of %s", self.stream, stands, stood)
+            logger.warning("%s: checkpoint mismatch: expected %s, found %s", self.stream, expected, found)
         self.position, self.moved = position, True

@@ -1,4 +1,4 @@
-"""What a stream failed on last, and whether it still does, for people who look from elsewhere."""
+"""What a stream failed on last, and whether it still does, for people."""
 
 import re
 from collections.abc import Callable
@@ -35,7 +35,7 @@ class LastError:
         self._since = None
 
     def about(self, moment: Callable[[float], float]) -> dict[str, Any]:
-        """Return what a stream's record says of it, with times as ``moment`` tells them; nothing of none."""
+        """Return what a stream's record says of it, nothing of none; ``moment`` converts times."""
         if not self._text:
             return {}
         lasts = {} if self._since is None else {"failing_since": moment(self._since)}
@@ -43,7 +43,7 @@ class LastError:
 
 
 def _one_line(error: Exception) -> str:
-    """Return what people are told, without what a URL may hold of logins and tokens."""
+    """Return what people see of it, without what a URL may hold of logins and tokens."""
     text = str(error) if isinstance(error, DistqError) else f"{type(error).__name__}: {message_of(error)}"
     text = _QUERY.sub(r"\1…", _LOGIN.sub("…@", " ".join(text.split())))
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"

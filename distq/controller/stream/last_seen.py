@@ -12,7 +12,7 @@ from distq.informer.wire import RawObject, WatchEvent
 class LastSeen:
     """The old objects of a stream's updates, in the memory of its leader; see ``Predicate.compares``.
 
-    They are not read from the cache: there an own write of the fleet stands before its event, which would be
+    They are not read from the cache: there an own write of the fleet comes before its event, which would be
     compared with itself.
     """
 

@@ -78,7 +78,7 @@ def _is(owner: OwnerReference, wanted: tuple[str, str], only_controller: bool) -
 def _owner_key(prefix: str, name: str, owned: Event) -> list[bytes]:
     """Return an owner's key, none where it cannot exist; API servers take any text for one in a reference.
 
-    So anybody who may write an owned object could stop its stream.
+    Each user with the right to write an owned object could stop its stream by one.
     Source: apimachinery IsValidPathSegmentName.
     """
     try:

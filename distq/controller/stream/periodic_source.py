@@ -51,9 +51,9 @@ class PeriodicSource:
         return title(self._every)
 
     def _enqueue(self) -> None:
-        """Add the keys, but those that are dead: no object of theirs changed, and nobody asked for them.
+        """Add the keys, but those that are dead: no object of theirs changed, and no one asked for them.
 
-        One that is parked between the look and the add is tried once more, as if it had been added before.
+        One that becomes dead between the look and the add is tried once more, as if it had been added before.
         """
         keys = iter(require_list(self._every.keys()))
         while chunk := list(islice(keys, BATCH_LIMIT)):

@@ -99,7 +99,7 @@ class Replacement(Relist):
 
 
 class Resync(Relist):
-    """A list of everything while the watch goes on, a step at a time; the stream stays where it stands.
+    """A list of everything while the watch goes on, a step at a time; the stream stays at its position.
 
     What the known set missed, should an API server ever have lost an event, is mended on the way. The list
     shows another moment than the watch; where an object is further on the one side, that side counts.

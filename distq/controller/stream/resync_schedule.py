@@ -1,4 +1,4 @@
-"""When a stream is resynced: each period, whoever leads."""
+"""When a stream is resynced: each period, also where leaders change."""
 
 import logging
 import random
@@ -38,7 +38,7 @@ class ResyncSchedule:
             self._next_at = self._clock.monotonic() + min(due - self._clock.now(), 1.1 * self._period)
 
     def interrupt(self) -> None:
-        """Begin anew what is under way: the stream may stand elsewhere by now."""
+        """Begin anew what is under way: the stream may be at another position by now."""
         self._resync = None
 
     def due(self) -> bool:

@@ -23,7 +23,7 @@ from distq.workqueue.interface import Park
 from distq.workqueue.outcome import error_text, traceback_text
 
 LONGEST_IDENTITY = 600
-"""Bytes of what tells a watch from others in the names of parked objects; a key has 1024 in all."""
+"""Bytes of what distinguishes a watch in the names of its dead objects; a key has 1024 in all."""
 
 
 class RoutingError(DistqError):
@@ -31,7 +31,7 @@ class RoutingError(DistqError):
 
 
 class Unrouted(NamedTuple):
-    """What is parked of an object that a function of the watch failed on, and why.
+    """The dead item of an object that a function of the watch failed on, and why.
 
     The item is empty where the object's name cannot be in one: then nothing is.
     """
@@ -56,7 +56,7 @@ class Route(NamedTuple):
 
 
 Replaced = StoredObject | RawObject | None
-"""What the cache had of an object before it is handed over anew, None where nothing, or nobody asks."""
+"""What the cache had of an object before it is handed over anew, None where nothing, or it is not needed."""
 
 
 class Router:
@@ -65,7 +65,7 @@ class Router:
     A filtered event leaves the keys alone that were handed over for the object before: should it vanish
     unseen, these are to be enqueued. A mapping function may know of more by now: what came since, and read
     of the object in the cache. So it is asked about what is ``replaced``, too. An object that a function
-    failed on counts as not handed over: whoever lists tries it again.
+    failed on counts as not handed over: the next list tries it again.
 
     ``mapped_keys`` is None where the keys are the objects' own. ``parked_as``: see ``parked_as_of``.
     ``failed`` is called with each failure that is counted.
@@ -301,7 +301,7 @@ def _is_outage(error: BaseException) -> bool:
 
 
 def parked_as_of(watch: ResourceWatch, identity: str) -> str:
-    """Return what stands before the names of a watch's objects where they are parked.
+    """Return what comes before the names of a watch's objects where they are dead.
 
     Nothing where they are the queue's keys; else what no other watch has, and no key begins with.
     """

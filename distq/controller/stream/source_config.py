@@ -21,7 +21,7 @@ class SourceConfig:
     watches; ``owned_by`` is the For's resource, which Owns needs. ``resync_period`` in seconds, 0 for never.
     ``lease_duration``: seconds after its last commit from which the leader is taken for gone. ``metrics``
     receives the commits, ``spans`` those that carry anything. ``purpose`` is what the queue's controller is
-    for, where that is said.
+    for, None where its code does not say.
     """
 
     queue: str
@@ -46,7 +46,7 @@ class SourceConfig:
                 self.metrics.count(ADDS, (self.queue, self.queue), added)
 
     def commit_span(self, resource: str, keys: int) -> AbstractContextManager[str]:
-        """Tell a commit that enqueues so many keys, and how it failed; give the link to it."""
+        """Report a commit of so many keys, and how it failed, as a span; give the link to it."""
         if self.spans is None:
             return nullcontext("")
         return sending(self.spans, self.queue, "commit", keys, {"distq.resource": resource})

@@ -1,4 +1,4 @@
-"""The end of streams that nobody watches any more."""
+"""The end of streams that are no longer watched."""
 
 import logging
 import threading
@@ -56,7 +56,7 @@ class StreamCleanup:
                 continue
             if record.about.get("cluster") == cluster:
                 self._remove(name, record, stop)
-            else:  # gone for ever, or led by somebody else: nobody here can tell
+            else:  # gone for ever, or led by another process: nothing here shows which
                 logger.warning("%s: %s is of another cluster; left alone", self._config.queue, name)
 
     def _remove(self, name: str, record: StreamRecord, stop: threading.Event) -> None:
@@ -74,7 +74,7 @@ class StreamCleanup:
             parked_as=_parked_as(name, record),
         )
         committer.load()
-        # What is known will not be whole any more: whoever watches this again in between must list.
+        # What is known will not be whole any more: a stream that is watched again in between must list.
         committer.commit(Commit(new=MARK))
         mapped = bool(record.about.get("mapped"))
         write_all_tombstones(
@@ -92,5 +92,5 @@ class StreamCleanup:
 
 
 def _parked_as(name: str, record: StreamRecord) -> str:
-    """Return what stands before its parked objects' names; a distq 0.1.0 does not say, and parks none."""
+    """Return what comes before its dead objects' names; a distq 0.1.0 has none, and does not say."""
     return str(record.about.get("parked_as") or (f"{name}: " if record.about.get("mapped") else ""))

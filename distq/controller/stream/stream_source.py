@@ -1,8 +1,8 @@
 """One watched resource feeding one queue: the leader's path from the API server to Redis.
 
 Keys, the position up to which the resource was followed, and what is known of each object move in
-one commit. So whoever leads next resumes the watch where the last commit ended, and what happened
-while nobody could watch is found by comparing a list with the known set.
+one commit. So the next leader resumes the watch where the last commit ended, and finds what happened while
+no process could watch by comparing a list with the known set.
 """
 
 import hashlib
@@ -54,12 +54,7 @@ def stream_name(cluster: str, place: Place, resource: str) -> str:
 class StreamSource:
     """A checkpointed stream, in the process that leads: the sink of one Reflector.
 
-    ``identity`` is a text that no other watch of the queue has, see ``watches.identities``. ``list_watch`` is
-    what its Reflector follows; before it runs that may become a member of a shared one.
-
-    For people: ``synced`` (it resumed, or its first list was committed), ``resumed_at`` (the version, where
-    no list was needed), ``lists`` (whole ones), ``objects``, ``enqueued`` (keys that were not pending
-    before), ``last_error``.
+    ``identity`` is a text that no other watch of the queue has, see ``watches.identities``.
     """
 
     def __init__(
@@ -68,10 +63,14 @@ class StreamSource:
         self.resource = watch.resource
         self.namespace = namespace
         self.synced = False
+        """It resumed, or its first list was committed."""
         self.resumed_at = ""
+        """The version at which it resumed, "" where a list was needed; set before ``synced``."""
         self.lists = 0
+        """Whole ones."""
         self.objects = 0
         self.enqueued = 0
+        """Keys that were not pending before."""
         self.last_error = LastError(config.clock)
         self.caught_up = CaughtUp(config.clock)
         self._watch = watch
@@ -81,6 +80,7 @@ class StreamSource:
         self._parked_as = parked_as_of(watch, identity)
         self._caching = Caching.of(watch)
         self._cache_is_whole = False
+        """The cache holds all objects, with the indexes of this watch; its record says so to readers."""
         self.list_watch: ListerWatcher = ListWatch(
             config.client,
             watch.resource,
@@ -89,18 +89,27 @@ class StreamSource:
             field_selector=watch.field_selector,
             metadata_only=watch.metadata_only,
         )
+        """What its Reflector follows; before it runs, that may become a member of a shared one."""
         self._stop = threading.Event()
-        self._opened = False  # the position is known
+        self._opened = False
+        """The position is known, and ``_router`` and ``_committer`` are there."""
         self._left = False
-        self._open_since: float | None = None  # of a watch that did not fail yet
-        self._fed: float | None = None  # when keys were enqueued last, by the server's clock
+        self._open_since: float | None = None
+        """When the present watch was opened, None once it failed."""
+        self._fed: float | None = None
+        """When keys were enqueued last, by the server's clock."""
         self._must_list = False
-        self._connected_at = ""  # the version from which the present watch began
-        self._bookmark = ""  # a version to commit with the next probe, newer than the position
-        self._oldest: float | None = None  # when the oldest event not yet committed came
+        """The position is no use: the API server does not know it any more."""
+        self._connected_at = ""
+        """The version from which the present watch began, "" without one."""
+        self._bookmark = ""
+        """A version to commit with the next probe; no older than the position, which it would move back."""
+        self._oldest: float | None = None
+        """When the oldest event came that is not committed yet."""
         self._revision = ""
         self._resyncs = ResyncSchedule(config.resync_period, self._new_resync, self._clock)
-        self._went_on_at = math.inf  # when its thread came by last; never, while there is none
+        self._went_on_at = math.inf
+        """When its thread came by last; infinite while there is none, which is no standstill."""
 
     def run(self, stop: threading.Event) -> None:
         """Feed the queue until ``stop`` is set.
@@ -122,7 +131,7 @@ class StreamSource:
         return title(replace(self._watch, namespaces=[self.namespace] if self.namespace else None))
 
     def name(self) -> str:
-        """Return the stream's name in Redis: the same for all who watch the same for the same queue."""
+        """Return the stream's name in Redis: one of all that watch the same for the same queue."""
         return stream_name(self._config.client.cluster_id(), self._place, self.resource)
 
     def present_version(self) -> str:
@@ -175,7 +184,7 @@ class StreamSource:
         return self.caught_up.is_awaited
 
     def connected(self, present: str) -> None:
-        """Show in Redis who leads, and learn whether it still stands where we think."""
+        """Commit who leads, which shows whether Redis is at our position still."""
         self._open_since = self._clock.monotonic()
         self.caught_up.connected(present)
         self._connected_at, self._bookmark = checkpoint_of(self._committer.position), ""
@@ -242,7 +251,7 @@ class StreamSource:
         self._mark()
 
     def tick(self) -> None:
-        """Check each second that Redis still stands where we think; resync when it is time."""
+        """Check each second that Redis is at our position still; resync when it is time."""
         self._went_on()
         if not self._opened or self._committer.moved:
             return
@@ -278,7 +287,7 @@ class StreamSource:
         self.last_error.failed(error)
         if self._opened and not self._committer.position and not self._committer.moved:
             with suppress(DistqError, PositionMoved):
-                self._committer.begin_list()  # else nobody could see what the first list waits for
+                self._committer.begin_list()  # whose record says what the first list waits for
 
     def _open(self) -> None:
         config = self._config
@@ -307,7 +316,7 @@ class StreamSource:
         self._opened = True
 
     def _load(self) -> None:
-        """Stand where Redis stands."""
+        """Take the position, and what else the next leader has to know, from Redis."""
         record = self._committer.load()
         about = record.about if record else {}
         self._lose_touch()
@@ -325,7 +334,7 @@ class StreamSource:
             self._load_cache(record)
 
     def _load_cache(self, record: StreamRecord) -> None:
-        """Go on with the cache that the record tells of, or list everything to fill it."""
+        """Go on with the cache that the record describes, or list everything to fill it."""
         cached = record.cached_indices()
         if self._caching is None:
             if "watch" in record.about:  # complete or not
@@ -343,7 +352,7 @@ class StreamSource:
 
     def _note_resumed(self) -> None:
         self.objects, self.resumed_at = self._committer.known_count(), self._connected_at
-        self.synced = True  # last: who sees this reads the rest
+        self.synced = True  # last: readers in other threads read the rest once they see this
         logger.info("%s: resumed at version %s", self.list_watch, self.resumed_at)
         self._committer.confirm()
 
@@ -370,7 +379,7 @@ class StreamSource:
             self._bookmark = events[-1].version
 
     def _show_object(self, name: str, cached: CachedObject | None, version: str) -> None:
-        """Put an object into the cache ahead of its keys; whoever leads next hands it over again."""
+        """Put an object into the cache ahead of its keys; the next leader hands over what is without them."""
         objects, dropped = ([cached], {}) if cached else ([], {name: version})
         self._committer.commit(Commit(new=self._committer.position, objects=objects, dropped=dropped))
 
