@@ -11,6 +11,8 @@ from distq.redisio.limits import BATCH_LIMIT, CACHED_BYTES, TERMS_LIMIT
 from distq.redisio.object_cache import CachedObject, records_of
 from distq.redisio.scores import validate_priority
 
+_to_json = json.JSONEncoder(separators=(",", ":")).encode
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
@@ -64,7 +66,7 @@ class Commit:
 
     def about_text(self) -> str:
         """Return ``about`` as the stream's record has it."""
-        return json.dumps(self.about, separators=(",", ":"))
+        return _to_json(self.about)
 
     def inputs(self) -> dict[str, Any]:
         """Return the inputs of the script. Raises InvalidKey, InvalidPriority, ValueError for too much."""
@@ -88,7 +90,7 @@ class Commit:
             "n_known": len(self.known),
             "n_cached": len(cached),
             "clears_cache": int(self.clear_cache or not self.new),
-            "unrouted": json.dumps(unrouted),
+            "unrouted": _to_json(unrouted),
             "parked_as": bytes_of(self.parked_as),
             "link": self.link,
             "terms_limit": TERMS_LIMIT,

@@ -198,7 +198,7 @@ class StreamSource:
         if named := [event for event in events if event.object.key]:
             self._bookmark = ""  # it is older than these
             try:
-                with event_context(self._place, self._stop, self._show_object):
+                with event_context(self._place, self._stop, self._publish):
                     hand_over(named, self._router, self._committer)
             except BaseException:
                 self._router.last_seen.forget_all()
@@ -218,7 +218,7 @@ class StreamSource:
     def page(self, objects: Sequence[RawObject]) -> None:
         """Hand over what changed since it was last handed over, or everything."""
         self._went_on()
-        with event_context(self._place, self._stop, self._show_object):
+        with event_context(self._place, self._stop, self._publish):
             self._list.page(objects)
         self._probe()
 
@@ -227,7 +227,7 @@ class StreamSource:
 
     def end_list(self, version: str) -> None:
         """Enqueue the keys of what vanished, then move the checkpoint to the list's version."""
-        with event_context(self._place, self._stop, self._show_object):
+        with event_context(self._place, self._stop, self._publish):
             self.objects = self._list.end(version)
         self.lists += 1
         self.synced, self._must_list = True, False
@@ -378,7 +378,7 @@ class StreamSource:
         if not events[-1].object.key:
             self._bookmark = events[-1].version
 
-    def _show_object(self, name: str, cached: CachedObject | None, version: str) -> None:
+    def _publish(self, name: str, cached: CachedObject | None, version: str) -> None:
         """Put an object into the cache ahead of its keys; the next leader hands over what is without them."""
         objects, dropped = ([cached], {}) if cached else ([], {name: version})
         self._committer.commit(Commit(new=self._committer.position, objects=objects, dropped=dropped))

@@ -67,9 +67,7 @@ CONTROLS = [
     JoinedControl("nothing is published", 9, _patched(EventContext, "publish", lambda _: None)),
     JoinedControl("read before it is shown", 9, _patched(StreamCache, "read", _reads_before_it_shows)),
     JoinedControl("deletions are not published", 42, _patched(EventContext, "begin", _begins_what_is_there)),
-    JoinedControl(
-        "shown with the position", 55, _patched(StreamSource, "_show_object", _shows_with_position)
-    ),
+    JoinedControl("shown with the position", 55, _patched(StreamSource, "_publish", _shows_with_position)),
     JoinedControl("waits for itself", 3, _patched(EventContext, "waits_for_itself", lambda *_: False)),
     JoinedControl("nothing waits for the caches", 317, _patched(CatchingUp, "begin", lambda _: None)),
     JoinedControl("one of the caches is enough", 317, _patched(CatchingUp, "_look", _ends_at_once)),
