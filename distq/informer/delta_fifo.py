@@ -7,10 +7,9 @@ they came. What vanished while there was no watch is found by comparing a list w
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
-
-import msgspec
 
 from distq.informer.stored_object import StoredObject
 
@@ -27,7 +26,8 @@ class DeltaType(StrEnum):
     """Handed over again though nothing happened."""
 
 
-class Delta(msgspec.Struct, frozen=True, gc=False):
+@dataclass(frozen=True, slots=True)
+class Delta:
     """One thing that happened to an object; ``object`` is its state after it, or before it was deleted.
 
     ``final_state_unknown``: the deletion was missed, the state is the last that was seen.
