@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -122,7 +123,12 @@ class ListWatch:
 
     def decode(self, line: bytes) -> WatchEvent:
         """Decode a line of a watch; raise what an ERROR event reports."""
-        return decode_event(line, self.resolve())
+        return decode_event(line, self._watched)
+
+    @cached_property
+    def _watched(self) -> Resource:
+        """Return what lines are of: looked up once, since no answer changes a resource's version and kind."""
+        return self.resolve()
 
     def __str__(self) -> str:
         return self.resource if self.namespace is None else f"{self.resource} in {self.namespace}"
