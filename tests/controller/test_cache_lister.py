@@ -199,7 +199,7 @@ def test_who_waits_in_vain_learns_why(scene: Scene) -> None:
     create(scene, "a")
     reader = lister(scene, timeout=0.2)
     with pytest.raises(
-        CacheNotSynced, match=r"v1/ConfigMap: not synced after 200 ms: nobody has led yet. Start"
+        CacheNotSynced, match=r"v1/ConfigMap: not synced after 200 ms: no process has led yet. Start"
     ):
         reader.get(scene.key("a"))
     with (
@@ -214,7 +214,7 @@ def test_who_waits_in_vain_learns_why(scene: Scene) -> None:
         ),
     ):
         reader.by_index("color", "red")
-    with pytest.raises(CacheNotSynced, match=r"nobody leads since leader-2 did. Start an informer"):
+    with pytest.raises(CacheNotSynced, match=r"no process leads since leader-2 did. Start an informer"):
         reader.by_index("color", "red")
     with scene.leading(cached(scene), epoch="3"):
         assert names(reader.list()) == {"a"}
@@ -225,12 +225,13 @@ def test_who_waits_says_for_what(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Once, long before the time is over: a test that reads what no run has filled does not just hang."""
-    monkeypatch.setattr(stream_cache, "TOLD_AFTER", 0.1)
+    monkeypatch.setattr(stream_cache, "LOGGED_AFTER", 0.1)
     with pytest.raises(CacheNotSynced, match=r"in a test, read it within run_until_idle, or after"):
         lister(scene, timeout=0.4).get(scene.key("a"))
     (record,) = [each for each in caplog.records if "waiting" in each.getMessage()]
     assert record.levelname == "WARNING"
-    assert record.getMessage().startswith("v1/ConfigMap: waiting up to 400 ms for its cache: nobody has led")
+    waits = "v1/ConfigMap: waiting up to 400 ms for its cache: no process has led"
+    assert record.getMessage().startswith(waits)
 
 
 @EMULATED
@@ -348,7 +349,7 @@ def test_a_cancelled_reconcile_waits_no_longer(scene: Scene) -> None:
     request.cancelled.set()
     thread.join(20)
     assert [str(error) for error in errors] == [
-        "v1/ConfigMap: not synced: nobody has led yet. Start an informer."
+        "v1/ConfigMap: not synced: no process has led yet. Start an informer."
     ]
 
 

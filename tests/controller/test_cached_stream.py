@@ -231,7 +231,7 @@ def test_a_resync_by_hand_fills_the_cache_anew(scene: Scene) -> None:
     with scene.leading(cached(scene)):
         pass
     stand(scene, MARK)
-    with pytest.raises(CacheNotSynced, match="nobody leads"):
+    with pytest.raises(CacheNotSynced, match="no process leads"):
         lister(scene, timeout=0.2).list()
     with scene.leading(cached(scene), epoch="2"):
         assert names(lister(scene).list()) == {"a"}

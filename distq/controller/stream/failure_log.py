@@ -36,56 +36,32 @@ class FailureLog:
             exc_info=error,
         )
 
-    def parked(self, error: BaseException, obj: RawObject) -> None:
+    def dead(self, error: BaseException, obj: RawObject) -> None:
         """Report that this object is dead; within the interval, later and only in number."""
-        if self._is_reported(obj):
-            logger.error(
-                f"%s: {_FUNCTION} failed on %s at version %s, which is dead%s. "
-                'See "distq items %s --state dead".',
-                self._watch,
-                obj.key,
-                obj.version,
-                self._others(", and on {} before"),
-                self._queue,
-                exc_info=error,
-            )
+        see = f'See "distq items {self._queue} --state dead".'
+        words = f"{_FUNCTION} failed on %s at version %s, which is dead%s. {see}"
+        self._report(words, ", and on {} before", obj, error)
 
     def deleted(self, error: BaseException, obj: RawObject) -> None:
-        """Report that this object's deletion enqueues what was handed over for it; else as ``parked``."""
-        if self._is_reported(obj):
-            logger.error(
-                f"%s: {_FUNCTION} failed on the deletion of %s at version %s; the keys that were handed over "
-                "for it are enqueued%s.",
-                self._watch,
-                obj.key,
-                obj.version,
-                self._others(", and {} failed before"),
-                exc_info=error,
-            )
+        """Report that this object's deletion enqueues what was handed over for it; else as ``dead``."""
+        then = "the keys that were handed over for it are enqueued"
+        words = f"{_FUNCTION} failed on the deletion of %s at version %s; {then}%s."
+        self._report(words, ", and {} failed before", obj, error)
 
     def left_out(self, obj: RawObject, of: str) -> None:
-        """Report that this object is left out of the queue or the cache; else as ``parked``."""
-        if self._is_reported(obj):
-            logger.warning(
-                "%s: %.80r at version %s is left out of %s, since its name is no key%s.",
-                self._watch,
-                obj.key,
-                obj.version,
-                of,
-                self._others(", after {} before"),
-            )
+        """Report that this object is left out of the queue or the cache; else as ``dead``."""
+        words = f"%.80r at version %s is left out of {of}, since its name is no key%s."
+        self._report(words, ", after {} before", obj, None)
 
-    def _is_reported(self, obj: RawObject) -> bool:
-        """Return whether it is time for a report, else count the object for the next one."""
+    def _report(self, words: str, others: str, obj: RawObject, error: BaseException | None) -> None:
+        """Log it with these words, and how many others there were; or count it for the next report."""
         now = self._clock.monotonic()
         if now < self._next_at:
             self._unreported += 1
             logger.debug("%s: failed on %r, too", self._watch, obj.key)
-            return False
+            return
         self._next_at = now + INTERVAL
-        return True
-
-    def _others(self, words: str) -> str:
-        """Return how many were not reported since the last report, in these words."""
-        others, self._unreported = self._unreported, 0
-        return words.format(counted(others, "object")) if others else ""
+        more = others.format(counted(self._unreported, "object")) if self._unreported else ""
+        self._unreported = 0
+        level = logging.WARNING if error is None else logging.ERROR
+        logger.log(level, f"%s: {words}", self._watch, obj.key, obj.version, more, exc_info=error)

@@ -262,7 +262,7 @@ class Router:
     def _unrouted_by(self, error: BaseException, obj: RawObject) -> Unrouted:
         """Return what is parked, or raise RoutingError where the stream is to stop."""
         self._pass_or_stop(error, obj)
-        self._log.parked(error, obj)
+        self._log.dead(error, obj)
         why = Park(f"{title(self._watch)}: {error_text(error)}", traceback_text(error)).text
         return Unrouted(next(iter(key_of_name(self._parked_as + obj.key)), b""), why)
 
