@@ -36,7 +36,7 @@ def test_internals_tell_the_same_limits() -> None:
         f"{limits.COSTLY_LIMIT} of the settlements other than successes"
     ) in texts["docs/internals/turn.md"]
     assert (
-        f"At most {limits.BATCH_LIMIT} of keys, known, gone, parked and cached objects go in one commit"
+        f"At most {limits.BATCH_LIMIT} of keys, known, gone, dead and cached objects go in one commit"
     ) in texts["docs/internals/stream.md"]
 
 
