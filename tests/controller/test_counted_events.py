@@ -82,7 +82,7 @@ def counting() -> Iterator[list[str]]:
     ("watch", "calls"),
     [
         (For("v1/Pod"), 15),
-        (Owns("v1/Pod"), 28),
+        (Owns("v1/Pod"), 25),
         (For("v1/Pod", cached=True), 29),
         (For("v1/Pod", cached=True, indexers={"owner": owner}), 37),
     ],

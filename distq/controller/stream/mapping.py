@@ -42,9 +42,10 @@ def owner_keys(owner: str, *, namespaced: bool, only_controller: bool) -> KeysOf
     wanted = group_kind(owner)
 
     def keys(event: Event) -> list[bytes]:
-        owners = event.metadata.get("ownerReferences") or []
+        metadata = event.metadata
+        owners = metadata.get("ownerReferences") or []
         names = [one["name"] for one in owners if _is(one, wanted, only_controller)]
-        namespace = event.namespace if namespaced else None
+        namespace = metadata.get("namespace") if namespaced else None
         prefix = f"{namespace}/" if namespace else ""
         return [key for name in names for key in _owner_key(prefix, name, event)]
 
@@ -86,7 +87,7 @@ def _owner_key(prefix: str, name: str, owned: Event) -> list[bytes]:
     except InvalidKey as error:
         logger.warning("%r: its owner cannot exist: %s", owned, error)
         return []
-    if name in {".", ".."} or not {"/", "%"}.isdisjoint(name):
+    if name in {".", ".."} or "/" in name or "%" in name:
         logger.warning("%r: its owner cannot exist: %r is no name", owned, name)
         return []
     return [key]
