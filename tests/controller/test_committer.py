@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from distq.controller.stream.committer import Committer
+from distq.errors import LeaseLost
 from distq.redisio import commit as commit_module
 from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
@@ -19,20 +20,21 @@ pytestmark = pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True)
 
 
 class Leading:
-    """A term that lasts."""
+    """A term that lasts, until it does not."""
 
     identity, epoch, began = "leader", "1", 0.0
+    lasts = True
 
     def may_act(self) -> bool:
-        """Return that it does."""
-        return True
+        """Return whether it does."""
+        return self.lasts
 
 
-def committer_of(connection: Connection, clock: FakeClock) -> Committer:
+def committer_of(connection: Connection, clock: FakeClock, term: Leading | None = None) -> Committer:
     """Return the committer of a stream that begins."""
     committer = Committer(
         StreamStore(connection, "foos", "pods"),
-        Leading(),
+        term or Leading(),
         clock,
         threading.Event(),
         about=dict[str, Any],
@@ -83,3 +85,26 @@ def test_each_page_of_a_scan_is_a_try_to_reach_redis(
         assert committer.tried_at == clock.monotonic()
         clock.step(100)
     assert pages > 1
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        Committer.load,
+        Committer.confirm,
+        Committer.known_count,
+        lambda committer: committer.known_of(["prod/web"]),
+        lambda committer: committer.cached_of(["prod/web"]),
+    ],
+)
+def test_a_leader_whose_term_is_over_asks_redis_nothing(
+    ask: Callable[[Committer], Any], connection: Connection
+) -> None:
+    """It ends at once, whatever it was about to ask: another may lead already."""
+    term = Leading()
+    committer = committer_of(connection, FakeClock(), term)
+    committer.commit(Commit(new="5", keys=["prod/web"]))
+    tried_at, term.lasts = committer.tried_at, False
+    with pytest.raises(LeaseLost):
+        ask(committer)
+    assert committer.tried_at == tried_at
