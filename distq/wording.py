@@ -24,6 +24,13 @@ def age(seconds: float) -> str:
     return f"{whole}s" if whole < 60 else _in_two_units(whole)
 
 
+def brief(seconds: float) -> str:
+    """Return a duration as ``age`` does, below a second in milliseconds: 0.4ms, 250ms."""
+    if seconds >= 1:
+        return age(seconds)
+    return f"{seconds * 1000:.{int(seconds < 0.01)}f}".removesuffix(".0") + "ms"
+
+
 def _in_two_units(seconds: int) -> str:
     for unit, size, part, part_size in (("d", 86400, "h", 3600), ("h", 3600, "m", 60)):
         if seconds >= size:

@@ -1,5 +1,7 @@
 """The command that serves the dashboard."""
 
+import logging
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -17,11 +19,13 @@ from distq.errors import ConfigError
 if TYPE_CHECKING:
     from distq.dashboard.access_policy import AccessPolicy
 
+_logger = logging.getLogger("distq.dashboard")
+
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 def _hash_a_password(context: click.Context, parameter: click.Parameter, asked: bool) -> None:  # noqa: ARG001 - click's
-    """Print what stands for a password in a users file, and exit."""
+    """Print the hash of a password for a users file, and exit."""
     if not asked or context.resilient_parsing:
         return
     from distq.dashboard.users import hash_password
@@ -35,7 +39,7 @@ def _hash_a_password(context: click.Context, parameter: click.Parameter, asked: 
 
 
 class _Role(click.Choice[str]):
-    """A role of the dashboard; it takes those of 0.1.0, too, until 0.3."""
+    """A role of the dashboard; the names of 0.1.0 are accepted until 0.3."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         from distq.dashboard.users import OLD_ROLES
@@ -48,50 +52,58 @@ class _Role(click.Choice[str]):
 
 _CHOICES = [
     click.option("--bind", default="127.0.0.1:9181", show_default=True, metavar="ADDRESS[:PORT]"),
-    click.option("--actions", is_flag=True, help="Without a login: let everybody here repair, too."),
-    click.option("--read-only", is_flag=True, help="Let nobody repair, whatever their role."),
-    click.option("--users", type=_FILE, help="Who may log in: lines of name:role:hash; viewer or operator."),
+    click.option("--actions", is_flag=True, help="Without a login: allow repairs."),
+    click.option("--read-only", is_flag=True, help="Refuse all repairs, whatever the role."),
+    click.option(
+        "--users", type=_FILE, help="Users: lines of name:role:hash; the role is viewer or operator."
+    ),
     click.option(
         "--hash-password",
         is_flag=True,
         is_eager=True,
         expose_value=False,
         callback=_hash_a_password,
-        help="Print the hash of a password, asked for or read from stdin, and exit.",
+        help="Ask for a password, or read it from stdin; print its hash and exit.",
     ),
-    click.option("--secret", type=_FILE, help="Signs logins; without it a restart ends them."),
-    click.option("--trusted-header", metavar="NAME", help="Who it is, by a proxy: say, X-Forwarded-User."),
+    click.option("--secret", type=_FILE, help="Key that signs logins; without it a restart ends them."),
+    click.option(
+        "--trusted-header",
+        metavar="NAME",
+        help="Header in which a proxy names the user, such as X-Forwarded-User.",
+    ),
     click.option(
         "--trusted-proxy",
         multiple=True,
         metavar="NETWORK",
-        help="The addresses of proxies, such as 10.0.0.0/8; several times for more.",
+        help="Addresses of trusted proxies, such as 10.0.0.0/8; may be given several times.",
     ),
-    click.option("--role", type=_Role(["viewer", "operator"]), help="Of whom --users does not know."),
+    click.option(
+        "--role",
+        type=_Role(["viewer", "operator"]),
+        help="Role of users whom the proxy names and --users does not.",
+    ),
     click.option(
         "--allowed-host",
         multiple=True,
         metavar="NAME",
-        help="Another name of the dashboard than localhost; several times for more.",
+        help="Host name to answer to, beside localhost; may be given several times.",
     ),
-    click.option(
-        "--url-prefix", default="", metavar="PATH", help="What its URLs begin with, such as /distq."
-    ),
+    click.option("--url-prefix", default="", metavar="PATH", help="Prefix of all URLs, such as /distq."),
 ]
 
 
-def _choosing_gate(command: Any) -> Any:
-    """Let the command take who gets in."""
+def _choosing_policy(command: Any) -> Any:
+    """Give the command the options of the access policy."""
     for choice in reversed(_CHOICES):
         command = choice(command)
     return command
 
 
 @command("distq dashboard --bind 127.0.0.1:8080")
-@_choosing_gate
+@_choosing_policy
 @with_settings()
 def dashboard(*, settings: Settings, as_json: bool, bind: str, **choices: Any) -> None:  # noqa: ARG001 - of all commands
-    """Serve queues, items and workers as web pages: to this machine, or to who logs in."""
+    """Serve queues, items and workers as web pages, for this machine alone or with a login."""
     from distq.dashboard import serve
 
     policy = _policy(**choices)
@@ -99,7 +111,18 @@ def dashboard(*, settings: Settings, as_json: bool, bind: str, **choices: Any) -
     policy.require_bindable(host)
     inspector = inspector_of(settings)
     inspector.queues()  # a Redis that refuses us is reported now, not by a page
+    _report_unread_settings()
     serve(inspector, policy, host=host, port=port)
+
+
+def _report_unread_settings() -> None:
+    """Warn of rq-dashboard's settings, so that a password in one of them does not pass for a login."""
+    unread = sorted(name for name in os.environ if name.startswith("RQ_DASHBOARD_"))
+    if unread:
+        _logger.warning(
+            "settings of rq-dashboard are not read: %s. Use options: distq dashboard --help",
+            ", ".join(unread),
+        )
 
 
 def _policy(

@@ -296,7 +296,7 @@ def remedy(item: "ItemInfo") -> str:
 
 def remedy_of_unmapped(queue: str) -> str:
     """Return what makes objects of a queue go on that no function could map."""
-    return f"mend the object, or the function and then: distq resync {queue}"
+    return f"fix the object, or the function and then: distq resync {queue}"
 
 
 @command("distq workers foos --json")

@@ -9,7 +9,7 @@ import click
 
 from distq.cli.output import note, print_json, print_table
 from distq.errors import RedisRefused
-from distq.wording import age
+from distq.wording import age, brief
 
 if TYPE_CHECKING:
     from distq.inspector import Inspector, Sample
@@ -79,9 +79,9 @@ _TITLES |= {"done_per_second": "done/s", "failed_per_second": "failed/s", "waite
 
 
 def _number(name: str, value: float) -> str:
-    if name in _DURATIONS and value < 1:
-        return f"{value * 1000:.{int(value < 0.01)}f}".removesuffix(".0") + "ms"
-    if name == "waited" or name in _DURATIONS:
+    if name in _DURATIONS:
+        return brief(value)
+    if name == "waited":
         return age(value)
     return f"{value:.1f}" if name.endswith("second") else f"{value:.0f}"
 

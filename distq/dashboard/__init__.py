@@ -1,7 +1,7 @@
 """distq's queues as web pages, for people on call.
 
-rq-dashboard gives URLs; what they show comes from an Inspector alone, and no code of rq ever talks to Redis.
-Without a login it is only reachable from its own machine.
+The pages are distq's own; rq-dashboard's URLs are answered beside them. All data comes from an Inspector, and
+no code of rq or rq-dashboard connects to Redis. Without a login it listens on loopback addresses alone.
 """
 
 import warnings

@@ -1,4 +1,4 @@
-"""Who may look, who may repair, and by which names and proxies the dashboard is reached."""
+"""The dashboard's access policy: its users and their roles, its hosts, and the proxies that it trusts."""
 
 import ipaddress
 import re
@@ -28,14 +28,14 @@ def is_loopback(host: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class AccessPolicy:
-    """How people get in, and what they may do.
+    """How people log in, and which roles they have.
 
-    Without ``users`` and ``trusted_header`` there is no login: who reaches the loopback address may look, and
-    with ``actions`` repair. ``read_only`` keeps everybody from repairing. ``trusted_header`` names people, in
-    requests of ``trusted_proxies`` alone; ``header_role`` is the role of those whom ``users`` does not know.
-    ``allowed_hosts`` are names beside this machine's own by which the dashboard may be asked for,
-    ``url_prefix`` is what its URLs begin with, as ``/distq``. ``secret`` signs logins: another one at
-    the next start ends them. Raises ConfigError where these do not go together.
+    Without ``users`` and ``trusted_header`` there is no login: everyone at the loopback address is a viewer,
+    with ``actions`` an operator. ``read_only`` turns all repairs off. ``trusted_header`` names people, in
+    requests of ``trusted_proxies`` alone; ``header_role`` is the role of people who are not in ``users``.
+    ``allowed_hosts`` are host names that the dashboard answers to, beside this machine's own; ``url_prefix``
+    begins its URLs, as ``/distq``. ``secret`` signs logins: another one at the next start ends them. Raises
+    ConfigError where these do not go together.
     """
 
     actions: bool = False
@@ -50,18 +50,20 @@ class AccessPolicy:
 
     def __post_init__(self) -> None:
         if self.actions and (self.read_only or self.has_login):
-            other = "read-only" if self.read_only else "with a login, whose users have roles"
-            raise ConfigError(f"cannot allow actions: the dashboard is {other}. Leave one out.")
+            other = "is read-only" if self.read_only else "has a login, whose users have roles"
+            raise ConfigError(f"cannot allow actions: the dashboard {other}. Leave one out.")
         if self.trusted_header is not None:
             require_header(self.trusted_header)
             if not self.trusted_proxies:
-                raise ConfigError("cannot trust a header: anybody could send it. Give the trusted proxies.")
+                raise ConfigError("cannot trust a header from every client. Give the trusted proxies.")
             if self.users is None and self.header_role is None:
-                raise ConfigError("cannot trust a header: nobody has a role. Give users, or a role for all.")
+                raise ConfigError("cannot trust a header without roles. Give users, or one role for all.")
         elif self.header_role is not None:
-            raise ConfigError("a role for nobody: it is for whom a proxy names. Give the trusted header.")
+            raise ConfigError(
+                "the role has no use: it is for people whom a proxy names. Give the trusted header."
+            )
         elif self.users is not None and not self.users.has_passwords():
-            raise ConfigError("nobody could log in: no user has a hash. Add one, or give a trusted header.")
+            raise ConfigError("no user can log in: none has a hash. Add one, or give a trusted header.")
         if not _URL_PREFIX.fullmatch(self.url_prefix):
             raise ConfigError(f'bad URL prefix "{self.url_prefix:.60}". Give a path such as /distq.')
         for host in self.allowed_hosts:
@@ -76,7 +78,7 @@ class AccessPolicy:
 
     @property
     def has_login(self) -> bool:
-        """Return whether people say who they are."""
+        """Return whether people have names here, by a password or by a proxy."""
         return self.users is not None or self.trusted_header is not None
 
     @property
@@ -85,13 +87,13 @@ class AccessPolicy:
         return self.users is not None and self.users.has_passwords()
 
     def __str__(self) -> str:
-        """Return who may do what, for the line that says that the dashboard runs."""
+        """Return the policy in a few words, for the log line at the start."""
         login = "with a login" if self.has_login else "no login: loopback only"
         may = "read-only" if self.read_only or not (self.actions or self.has_login) else "repairs allowed"
         return f"{may}, {login}"
 
     def require_bindable(self, host: str) -> None:
-        """Raise ConfigError where others could reach the address and need not say who they are."""
+        """Raise ConfigError for an address that other machines reach, where there is no login."""
         if not is_loopback(host) and not self.has_login:
             raise ConfigError(
                 f'cannot bind the dashboard to "{host}": it has no login, loopback only. '
@@ -99,17 +101,17 @@ class AccessPolicy:
             )
 
     def answers_to(self, host: str) -> bool:
-        """Return whether the dashboard may be asked for by this name."""
+        """Return whether the dashboard answers requests for this host name."""
         return is_loopback(host) or host.lower() in self.allowed_hosts
 
-    def anybody(self) -> Person:
-        """Return who uses a dashboard without a login."""
+    def anonymous(self) -> Person:
+        """Return the person of a dashboard without a login."""
         return Person("", "operator" if self.actions else "viewer")
 
     def named_by_proxy(self, name: str) -> Person | None:
-        """Return whom a trusted proxy named; None for a name that nobody may have, or who has no role.
+        """Return the person whom a trusted proxy named; None for a bad name, and for one without a role.
 
-        A comma joins what several headers said, of which a client may have sent one.
+        A name with a comma is bad: proxies join several headers by one, and a client may have sent the first.
         """
         if not is_name(name):
             return None
@@ -117,13 +119,13 @@ class AccessPolicy:
         return known or (Person(name, self.header_role) if self.header_role else None)
 
     def may_repair(self, person: Person) -> bool:
-        """Return whether somebody may change anything."""
+        """Return whether a person may change anything."""
         return person.role == "operator" and not self.read_only
 
     def why_no_repairs(self) -> str:
-        """Say why somebody may not repair, and what would let them."""
+        """Return why repairs are refused, and what allows them."""
         if self.read_only:
             return "actions are off: this dashboard is read-only. Start it without --read-only."
         if not self.has_login:
             return "actions are off: this dashboard only shows. Start it with --actions, or with --users."
-        return "you may look, and not repair. Ask for the role operator."
+        return "your role, viewer, only looks. Ask for the role operator."

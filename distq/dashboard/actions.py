@@ -1,8 +1,8 @@
-"""What people change: posted forms, each of which runs bounded scripts that look at the state again.
+"""Actions: posted forms, each of which runs bounded scripts that check an item's state again.
 
-What is grave, or about many items, is shown and counted first; nothing happens before it is confirmed. A
-repair of all that match goes on from request to request while its page is open, so that it can be watched
-and stopped; the form of its next step carries how far it is.
+An action that deletes, stops work, or concerns many items shows them and their number first, and waits for
+a confirmation. A repair of all items that match goes on from request to request while its page is open, so
+that people can watch and stop it; the form of the next step carries how far it is.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ from flask.typing import ResponseReturnValue
 
 from distq.clock import SYSTEM_CLOCK, Clock
 from distq.dashboard.audit import audit
-from distq.dashboard.logins import Logins, tell
+from distq.dashboard.logins import Logins, show_message
 from distq.dashboard.redirect_target import here, local_path
 from distq.errors import ConfigError, DistqError
 from distq.inspector import Inspector, Listing, Repair
@@ -24,7 +24,7 @@ from distq.redisio.records import UNMAPPED
 from distq.wording import counted, duration
 
 STEP_SECONDS = 2.0
-"""How long one request goes on with a repair of all that match."""
+"""Seconds for which one request goes on with a repair of all that match."""
 
 REPAIRABLE: Mapping[Listing, tuple[Repair, ...]] = {
     "ready": ("park", "delete"),
@@ -36,12 +36,13 @@ REPAIRABLE: Mapping[Listing, tuple[Repair, ...]] = {
 """What can be done to the items of each state."""
 
 _DONE = {"requeue": "Requeued", "delete": "Deleted", "park": "Parked"}
+_DID = {True: "done", False: "it was so already"}
 _SHOWN = 80
 
 
 @dataclass(frozen=True, kw_only=True)
 class Chosen:
-    """Which items of a state a form is about: some by their keys, or all that match; and how far that is."""
+    """The items of a state that a form is about: some by their keys, or all that match; and how far it is."""
 
     queue: str
     keys: tuple[str, ...]
@@ -78,7 +79,7 @@ class Chosen:
         )
 
     def __str__(self) -> str:
-        """Return which they are, for people: prod/web of foos, 3 items of foos, dead items of foos."""
+        """Return them in words: prod/web of foos, 3 items of foos, dead items of foos."""
         if len(self.keys) == 1:
             return f"{_short(self.keys[0])} of {self.queue}"
         if self.keys:
@@ -88,7 +89,7 @@ class Chosen:
 
 
 class Actions:
-    """Takes the forms of those who may repair."""
+    """Takes the forms of operators."""
 
     def __init__(self, inspector: Inspector, logins: Logins, clock: Clock = SYSTEM_CLOCK) -> None:
         self._inspector = inspector
@@ -110,7 +111,7 @@ class Actions:
         app.jinja_env.globals.update(repairable=REPAIRABLE, here=here)
 
     def act(self, queue: str, action: str) -> ResponseReturnValue:
-        """Do it, or show what it would do; then lead back with a message that says what was done."""
+        """Do the action, or ask first; then redirect back, with a message about what was done."""
         act = self._actions.get(action) or abort(404, f"no action {action!r:.40}.")
         if not self._logins.may_repair():
             audit(f"refused to {action} in {queue}", action=action, queue=queue)
@@ -119,7 +120,7 @@ class Actions:
             answer = act(queue)
         except DistqError as error:
             audit(f"{action} in {queue} failed: {error}", action=action, queue=queue)
-            tell(f"{action} failed: {error}", refused=True)
+            show_message(f"{action} failed: {error}", refused=True)
             answer = None
         return answer or redirect(_back(queue), 303)
 
@@ -139,18 +140,18 @@ class Actions:
         facts = {"action": repair, "queue": done.queue, "chosen": done.seen, "changed": done.changed}
         which = f": {', '.join(map(_short, done.keys[:10]))}" if len(done.keys) > 1 else ""
         audit(f"{repair} {done}: {done.changed} of {done.seen} changed{which}", **facts)
-        tell(self._unmapped(done) or _outcome(repair, done), refused=not done.changed)
+        show_message(self._unmapped(done) or _outcome(repair, done), refused=not done.changed)
         return None
 
     def _unmapped(self, done: Chosen) -> str:
-        """Say what helps where the one item that was chosen stays, since its name is no key; else nothing."""
+        """Return why the one item that was chosen stays, where its object cannot be mapped; else no text."""
         if done.changed or len(done.keys) != 1:
             return ""
         item = self._inspector.item(done.queue, done.keys[0])
         if item is None or item.reason != UNMAPPED:
             return ""
-        key, helps = _short(item.key), _helps("the object", done.queue)
-        return f"Nothing was changed: {key} could not be mapped: {helps}."
+        key, remedy = _short(item.key), _remedy("the object", done.queue)
+        return f"Nothing was changed: {key} could not be mapped: {remedy}."
 
     def _repair_keys(self, repair: Repair, chosen: Chosen) -> int:
         if repair == "park":
@@ -159,7 +160,7 @@ class Actions:
         return change(chosen.queue, *chosen.keys, state=chosen.state)
 
     def _repair_some(self, repair: Repair, chosen: Chosen) -> tuple[Chosen, bool]:
-        """Go on for a while; return how far it is, and whether that is the end."""
+        """Repair for STEP_SECONDS; return how far it is, and whether that is the end."""
         until = self._clock.monotonic() + STEP_SECONDS
         some = partial(
             self._inspector.repair_some,
@@ -174,7 +175,7 @@ class Actions:
             except DistqError as error:
                 if not chosen.seen:
                     raise
-                tell(f"It stopped: {error}", refused=True)
+                show_message(f"It stopped: {error}", refused=True)
                 return chosen, True
             chosen = replace(
                 chosen,
@@ -186,7 +187,7 @@ class Actions:
                 return chosen, step.cursor is None
 
     def _ask(self, repair: Repair, chosen: Chosen) -> str:
-        """Show how many items it is about, or how far it is, with the form that goes on."""
+        """Show how many items it concerns, or how far it is, with the form that goes on."""
         if chosen.keys:
             chosen = replace(chosen, total=len(chosen.keys))
         elif not chosen.cursor:
@@ -203,12 +204,12 @@ class Actions:
             raise ConfigError("priority and delay are numbers.") from None
         added = self._inspector.add(queue, key, priority=priority, after=after)
         audit(f"add {_short(key)} to {queue}: {added} new", action="add", queue=queue, changed=added)
-        tell(f"Added {_short(key)}." if added else f"{_short(key)} was pending already.")
+        show_message(f"Added {_short(key)}." if added else f"{_short(key)} was pending already.")
 
     def _pause(self, queue: str) -> None:
         changed = self._inspector.pause(queue)
-        audit(f"pause {queue}: {_whether(changed)}", action="pause", queue=queue, changed=int(changed))
-        tell(
+        audit(f"pause {queue}: {_DID[changed]}", action="pause", queue=queue, changed=int(changed))
+        show_message(
             f"Paused {queue}: nothing is claimed until it is resumed."
             if changed
             else "It was paused already."
@@ -216,8 +217,8 @@ class Actions:
 
     def _resume(self, queue: str) -> None:
         changed = self._inspector.resume(queue)
-        audit(f"resume {queue}: {_whether(changed)}", action="resume", queue=queue, changed=int(changed))
-        tell(f"Resumed {queue}." if changed else "It was not paused.")
+        audit(f"resume {queue}: {_DID[changed]}", action="resume", queue=queue, changed=int(changed))
+        show_message(f"Resumed {queue}." if changed else "It was not paused.")
 
     def _resync(self, queue: str) -> ResponseReturnValue | None:
         if "confirmed" not in request.form:
@@ -229,7 +230,7 @@ class Actions:
             )
         listed = self._inspector.resync(queue)
         audit(f"resync {queue}: {counted(listed, 'resource')}", action="resync", queue=queue, changed=listed)
-        tell(f"The leader lists {counted(listed, 'resource')} and enqueues every object in {queue}.")
+        show_message(f"The leader lists {counted(listed, 'resource')} and enqueues every object in {queue}.")
         return None
 
     def _trace_on(self, queue: str) -> None:
@@ -241,16 +242,16 @@ class Actions:
         self._inspector.trace_on(queue, seconds=minutes * 60, match=match)
         which = f" where keys match {_short(match)}" if match else ""
         audit(f"trace {queue} for {minutes:g} minutes{which}", action="trace-on", queue=queue)
-        tell(f"{queue} is traced for {duration(minutes * 60)}{which}.")
+        show_message(f"{queue} is traced for {duration(minutes * 60)}{which}.")
 
     def _trace_off(self, queue: str) -> None:
         self._inspector.trace_off(queue)
         audit(f"trace {queue} no more", action="trace-off", queue=queue)
-        tell(f"{queue} is traced no more.")
+        show_message(f"{queue} is traced no more.")
 
 
 def _outcome(repair: Repair, done: Chosen) -> str:
-    """Say what was done, and what had changed meanwhile."""
+    """Return the message about what was done, and about items that had changed meanwhile."""
     if len(done.keys) == 1:
         key = _short(done.keys[0])
         return (
@@ -263,18 +264,18 @@ def _outcome(repair: Repair, done: Chosen) -> str:
     others = done.seen - done.changed
     if others <= 0:
         return f"{text}."
-    # which of them a requeue leaves dead is not asked: there may be any number
+    # not looked up which of them a requeue left dead: there may be any number
     unmapped = repair == "requeue" and done.state == "dead"
-    why = f", or could not be mapped: {_helps('these objects', done.queue)}" if unmapped else ""
+    why = f", or could not be mapped: {_remedy('these objects', done.queue)}" if unmapped else ""
     return f"{text}; {others:,} more had changed meanwhile{why}."
 
 
-def _helps(objects: str, queue: str) -> str:
-    return f"mend {objects}, or the function and then resync {queue}"
+def _remedy(objects: str, queue: str) -> str:
+    return f"fix {objects}, or the function and then resync {queue}"
 
 
 def _back(queue: str) -> str:
-    """Return where the form wants people to be led, if that is here; else the queue's page."""
+    """Return the path to which the form leads back, if it is on this server; else the queue's page."""
     return local_path(request.form.get("next")) or url_for("distq.queue", queue=queue)
 
 
@@ -285,7 +286,3 @@ def _number(field: str) -> int:
 
 def _short(text: str) -> str:
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
-
-
-def _whether(changed: bool) -> str:
-    return "done" if changed else "it was so already"

@@ -1,8 +1,8 @@
-"""How often a password may be tried: of a name from an address, and of all names together.
+"""Limits of how often a password may be tried: of a name from an address, and of all names together.
 
-Who floods the form, perhaps from the address that a proxy gives to everybody, would keep people out who have
-the right password. So a browser from which somebody logged in before has tries of its own for that name,
-which nobody else can use up (source: OWASP, Slow Down Online Guessing Attacks with Device Cookies).
+A flood of tries, perhaps from the one address that a proxy gives to all clients, would lock out people who
+have the right password. So a browser that logged in before has tries of its own for that name, which no
+other client can use up (source: OWASP, Slow Down Online Guessing Attacks with Device Cookies).
 """
 
 import ipaddress
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from distq.clock import SYSTEM_CLOCK, Clock
 
 MOST = 10_000
-"""Buckets that are remembered; beyond them the one that has been quiet for longest is forgotten."""
+"""Buckets that are remembered; beyond them the one that was unused for longest is forgotten."""
 
 
 class Pace(NamedTuple):
@@ -39,7 +39,7 @@ class Attempts:
         self._clock = clock
         self._lock = threading.Lock()
         self._used: dict[_Bucket, tuple[float, float]] = {}
-        """The quiet ones first: how many tries are used up, and as of when."""
+        """How many tries are used up, and as of when; the bucket that was unused for longest is first."""
 
     def take(self, address: str, name: str, browser: str = "") -> float:
         """Take a try; return 0.0, or the seconds to wait where there is none.
@@ -55,14 +55,14 @@ class Attempts:
             wait = max(max(0.0, (used + 1 - pace.burst) * pace.every) for _, pace, used in found)
             for bucket, _, used in found:
                 self._used.pop(bucket, None)
-                if used := used if wait else used + 1:  # else a flood would push out what others used up
+                if used := used if wait else used + 1:  # else a flood would push out other buckets
                     self._used[bucket] = (used, now)
             while len(self._used) > MOST:
                 del self._used[next(iter(self._used))]
             return wait
 
     def succeeded(self, address: str, name: str, browser: str = "") -> None:
-        """Give the try back that let somebody in; wrong ones may have been somebody else's."""
+        """Give back the try that was right; wrong ones may have been another person's."""
         with self._lock:
             for bucket, _ in _buckets(address, name, browser):
                 if bucket in self._used:
@@ -75,14 +75,14 @@ class Attempts:
 
 
 def _buckets(address: str, name: str, browser: str) -> list[tuple[_Bucket, Pace]]:
-    """Return from which buckets a try is taken."""
+    """Return the buckets from which a try is taken."""
     if browser:
         return [(("", name, browser), OF_NAME)]
-    return [((_place(address), name, ""), OF_NAME), (_ALL, OF_ALL)]
+    return [((_network(address), name, ""), OF_NAME), (_ALL, OF_ALL)]
 
 
-def _place(address: str) -> str:
-    """Return what one person can use: an IPv4 address, or the /64 of an IPv6 one."""
+def _network(address: str) -> str:
+    """Return the addresses that one client can use: an IPv4 address, or the /64 of an IPv6 one."""
     try:
         found = ipaddress.ip_address(address)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Who did what, and from where: a line in the log for each action, and for each login."""
+"""The audit log: a line for each action and each login, with the person and the address."""
 
 import logging
 
@@ -10,12 +10,12 @@ logger = logging.getLogger("distq.dashboard.audit")
 
 
 def audit(text: str, **facts: object) -> None:
-    """Log what the person who asks has done; ``facts`` are fields of the log's JSON."""
+    """Log what the person of this request did; ``facts`` are fields of the log's JSON."""
     person: Person | None = g.get("person")
     name = person.name if person else ""
     logger.info(
         "%s from %s: %s",
-        name or "somebody",
+        name or "anonymous",
         request.remote_addr,
         text,
         extra={"person": name or None, "address": request.remote_addr, **facts},

@@ -1,22 +1,19 @@
-"""Pictures as SVG, drawn by the server.
+"""The kinds of pictures, drawn by the server: bars of states, lines over time, lanes of claims."""
 
-Each is readable in grey (its parts differ in their hatch or dash, and bear their names), has a name for who
-hears the page, and a table behind it. Nothing is said by style attributes, which the page's policy forbids.
-"""
-
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import inf
 from typing import NamedTuple
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
+from distq.dashboard import svg
 from distq.dashboard.wording import clock, number
 from distq.inspector import QueueInfo
-from distq.wording import age, counted
+from distq.wording import age, brief, counted
 
 STATES = ("ready", "delayed", "processing", "dirty", "dead")
 
-_WIDTH, _HEIGHT = 400, 150
+_HEIGHT = 150
 _LEFT, _RIGHT, _TOP, _BOTTOM = 6, 78, 12, 20
 _ROW, _LABEL, _VALUE = 26, 84, 62
 _LANE = 34
@@ -32,12 +29,10 @@ class Series(NamedTuple):
     values: Sequence[float | None]
     label: str = ""
 
-
-class Table(NamedTuple):
-    """What a picture shows, to read; the first cell of a row is its name."""
-
-    heads: Sequence[str]
-    rows: Iterable[Sequence[str]]
+    @property
+    def title(self) -> str:
+        """Return the label, or the name where there is none."""
+        return self.label or self.name
 
 
 class Span(NamedTuple):
@@ -54,21 +49,21 @@ def depth(info: QueueInfo) -> Markup:
     """Draw how many items are in each state: a bar each, hatched in its own way, with its number."""
     counts = {state: int(getattr(info, state)) for state in STATES}
     most = max(counts.values()) or 1
-    room = _WIDTH - _LABEL - _VALUE
+    room = svg.WIDTH - _LABEL - _VALUE
     shapes = []
     for place, (state, count) in enumerate(counts.items()):
         y = place * _ROW + 6
         width = max(2.0, room * count / most) if count else 0.0
         shapes += [
-            _text(_LABEL - 8, y + 13, state, anchor="end"),
-            _bar(state, _LABEL, y, width=width, height=18),
-            _text(_LABEL + width + 6, y + 13, number(count), kind="value"),
+            svg.text(_LABEL - 8, y + 13, state, anchor="end"),
+            svg.bar(state, _LABEL, y, width=width, height=18),
+            svg.text(_LABEL + width + 6, y + 13, number(count), kind="value"),
         ]
-    said = ", ".join(f"{number(count)} {state}" for state, count in counts.items())
+    summary = ", ".join(f"{number(count)} {state}" for state, count in counts.items())
     rows = [(state, number(count)) for state, count in counts.items()]
     height = _ROW * len(STATES) + 6
-    drawn, table = Markup().join([_hatches(), *shapes]), Table(["State", "Items"], rows)
-    return _figure("depth", "Items by state, now", said, drawn, table, height=height)
+    drawn, table = Markup().join([svg.hatches(), *shapes]), svg.Table(["State", "Items"], rows)
+    return svg.figure("depth", "Items by state, now", summary, drawn, table, height=height)
 
 
 def lines(
@@ -88,43 +83,67 @@ def lines(
     """
     shown = [each for each in series if any(value is not None for value in each.values)]
     most = max((value for each in shown for value in each.values if value is not None), default=0.0)
-    top = _round_up(most, _SECONDS if unit == "s" else ())
     begin, end = (times[0], times[-1]) if times else (now - 1, now)
-    span = (end - begin) or 1.0
-    room, height = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
-
-    def place(moment: float, value: float) -> tuple[float, float]:
-        return _LEFT + room * (moment - begin) / span, _TOP + height * (1 - value / top)
-
-    shapes = [_grid(top, unit), *_axis(begin, end, now)]
-    ends: list[tuple[float, Series, float]] = []
+    axes = _Axes(begin, end, _round_up(most, _SECONDS if unit == "s" else ()), unit)
+    shapes = [*axes.drawn(now)]
+    ends: list[tuple[float, str, str]] = []
+    summary: list[str] = []
     for each in shown:
-        for points in _unbroken(times, each.values, step):
-            line = " ".join(_points([place(moment, value) for moment, value in points]))
-            shapes.append(Markup('<polyline class="line line-{}" points="{}"/>').format(each.name, line))
+        shapes += [axes.polyline(each.name, points) for points in _unbroken(times, each.values, step)]
         last = next(value for value in reversed(each.values) if value is not None)
-        ends.append((_TOP + height * (1 - last / top), each, last))
-    for y, (_, each, last) in zip(
-        spread([y for y, _, _ in ends]), sorted(ends, key=lambda found: found[0]), strict=True
-    ):
-        said = f"{each.label or each.name} {written(last, unit)}"
-        shapes.append(_text(_WIDTH - _RIGHT + 6, y + 4, said, kind=f"end end-{each.name}"))
-    said = "; ".join(
-        f"{each.label or each.name} {'last' if each.values[-1] is None else 'now'} {written(last, unit)}"
-        for _, each, last in ends
-    )
+        ends.append((axes.y(last), each.name, f"{each.title} {written(last, unit)}"))
+        when = "last" if each.values[-1] is None else "now"
+        summary.append(f"{each.title} {when} {written(last, unit)}")
+    ends.sort(key=lambda found: found[0])
+    for y, (_, line_name, label) in zip(spread([y for y, _, _ in ends]), ends, strict=True):
+        shapes.append(svg.text(svg.WIDTH - _RIGHT + 6, y + 4, label, kind=f"end end-{line_name}"))
     rows = [
         (clock(moment)[:8], *(written(each.values[at], unit) for each in shown))
         for at, moment in reversed(list(enumerate(times)))
     ][:: max(1, len(times) // 30)]
-    heads = ["Time (UTC)", *(each.label or each.name for each in shown)]
-    return _figure(
-        name, title, said or "nothing yet", Markup().join(shapes), Table(heads, rows), height=_HEIGHT
-    )
+    table = svg.Table(["Time (UTC)", *(each.title for each in shown)], rows)
+    drawn = Markup().join(shapes)
+    return svg.figure(name, title, "; ".join(summary) or "nothing yet", drawn, table, height=_HEIGHT)
+
+
+class _Axes(NamedTuple):
+    """Where a moment and a value are in a picture of lines; values go from 0 to ``top``."""
+
+    begin: float
+    end: float
+    top: float
+    unit: str
+
+    def x(self, moment: float) -> float:
+        room = svg.WIDTH - _LEFT - _RIGHT
+        return _LEFT + room * (moment - self.begin) / ((self.end - self.begin) or 1.0)
+
+    def y(self, value: float) -> float:
+        return _TOP + (_HEIGHT - _TOP - _BOTTOM) * (1 - value / self.top)
+
+    def polyline(self, name: str, points: Sequence[tuple[float, float]]) -> Markup:
+        """Return a line; one value between two gaps is a short one, since a point is not drawn."""
+        places = [(self.x(moment), self.y(value)) for moment, value in points]
+        if len(places) == 1:
+            ((x, y),) = places
+            places = [(x - 1, y), (x + 1, y)]
+        joined = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+        return Markup('<polyline class="line line-{}" points="{}"/>').format(name, joined)
+
+    def drawn(self, now: float) -> Iterator[Markup]:
+        """Yield three lines across with their values, and from when to when it is."""
+        left, right = _LEFT, svg.WIDTH - _RIGHT
+        for value in (0.0, self.top / 2, self.top):
+            yield svg.line(left, right, self.y(value))
+            if value:
+                yield svg.text(left, self.y(value) - 3, written(value, self.unit), kind="axis")
+        end = "now" if now - self.end < 60 else f"{age(now - self.end)} ago"
+        yield svg.text(left, _HEIGHT - 5, f"{age(now - self.begin)} ago", kind="axis")
+        yield svg.text(right, _HEIGHT - 5, end, anchor="end", kind="axis")
 
 
 def sparkline(title: str, values: Sequence[float]) -> Markup:
-    """Draw one line without axes, for a row of a table; its name says first, most and last."""
+    """Draw one line without axes, for a row of a table; its name has first, highest and last value."""
     if len(values) < 2:
         return Markup('<span class="none">-</span>')
     most = max(values) or 1.0
@@ -133,47 +152,48 @@ def sparkline(title: str, values: Sequence[float]) -> Markup:
         for at, value in enumerate(values)
     )
     first, highest, last = (number(round(value)) for value in (values[0], max(values), values[-1]))
-    said = f"{title}: {first} at first, {highest} at most, {last} now"
+    summary = f"{title}: {first} at first, {highest} at most, {last} now"
     return Markup(
         '<svg class="spark" viewBox="0 0 100 24" role="img" aria-label="{}">'
         '<polyline class="line" points="{}"/></svg>'
-    ).format(said, points)
+    ).format(summary, points)
 
 
 def lanes(title: str, spans: Sequence[Span], *, now: float) -> Markup:
-    """Draw who had what when: a lane a name, a bar a span; its table has the last fifty."""
+    """Draw claims over time: a lane for each worker, a bar for each claim; its table has the last fifty."""
     names = sorted({span.lane for span in spans})
     begin, end = min(span.begin for span in spans), max(span.end for span in spans)
-    room, height = _WIDTH * 2 - 16, _LANE * len(names) + _BOTTOM
+    room, height = svg.WIDTH * 2 - 16, _LANE * len(names) + _BOTTOM
     scale = room / ((end - begin) or 1.0)
-    shapes = [_hatches()]
+    shapes = [svg.hatches()]
     for place, name in enumerate(names):
         y = place * _LANE
-        grid = Markup('<line class="grid" x1="8" x2="{0}" y1="{1}" y2="{1}"/>').format(room + 8, y + 24.5)
-        shapes += [_text(8, y + 12, name), grid]
+        shapes += [svg.text(8, y + 12, name), svg.line(8, room + 8, y + 24.5)]
         shapes += [
-            _bar(
+            svg.bar(
                 span.kind,
                 8 + scale * (span.begin - begin),
                 y + 18,
                 width=max(1.5, scale * (span.end - span.begin)),
                 height=12,
-                text=span.text,
+                tip=span.text,
             )
             for span in spans
             if span.lane == name
         ]
     shapes += [
-        _text(8, height - 4, clock(begin), kind="axis"),
-        _text(room + 8, height - 4, "now" if now - end < 1 else clock(end), anchor="end", kind="axis"),
+        svg.text(8, height - 4, clock(begin), kind="axis"),
+        svg.text(room + 8, height - 4, "now" if now - end < 1 else clock(end), anchor="end", kind="axis"),
     ]
     rows = [
         (span.lane, clock(span.begin), written(span.end - span.begin, "s"), span.text)
         for span in reversed(spans[-50:])
     ]
-    table = Table(["Worker", "Claimed (UTC)", "Held for", "What"], rows)
-    said = f"{counted(len(spans), 'claim')} of {counted(len(names), 'worker')}"
-    return _figure("lanes", title, said, Markup().join(shapes), table, height=height, width=_WIDTH * 2)
+    table = svg.Table(["Worker", "Claimed (UTC)", "Held for", "What"], rows)
+    summary = f"{counted(len(spans), 'claim')} of {counted(len(names), 'worker')}"
+    return svg.figure(
+        "lanes", title, summary, Markup().join(shapes), table, height=height, width=svg.WIDTH * 2
+    )
 
 
 def written(value: float | None, unit: str = "") -> str:
@@ -181,92 +201,8 @@ def written(value: float | None, unit: str = "") -> str:
     if value is None:
         return "-"
     if unit == "s":
-        return age(value) if value >= 1 else f"{value * 1000:.{int(value < 0.01)}f}".removesuffix(".0") + "ms"
+        return brief(value)
     return number(round(value)) if value >= 100 or value == int(value) else f"{value:.1f}"
-
-
-def _figure(
-    name: str,
-    title: str,
-    said: str,
-    shapes: Markup,
-    table: Table,
-    *,
-    height: int,
-    width: int = _WIDTH,
-) -> Markup:
-    head = Markup().join(Markup('<th scope="col">{}</th>').format(each) for each in table.heads)
-    body = Markup().join(
-        Markup('<tr><th scope="row">{}</th>{}</tr>').format(
-            row[0], Markup().join(Markup("<td>{}</td>").format(each) for each in row[1:])
-        )
-        for row in table.rows
-    )
-    return Markup(
-        '<figure class="picture picture-{name}"><figcaption id="{name}-title">{title}</figcaption>'
-        '<svg viewBox="0 0 {width} {height}" role="img" aria-labelledby="{name}-title {name}-said">'
-        '<desc id="{name}-said">{said}</desc>{shapes}</svg>'
-        '<details id="{name}-table"><summary>As a table</summary><div class="behind" tabindex="0"><table>'
-        '<caption class="sr-only">{title}</caption>'
-        "<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div></details></figure>"
-    ).format(
-        name=name, title=title, said=said, shapes=shapes, head=head, body=body, width=width, height=height
-    )
-
-
-def _hatches() -> Markup:
-    """Return how each state is filled, so that they differ without their colours."""
-    drawn = {
-        "ready": '<rect width="8" height="8"/>',
-        "delayed": '<path d="M0 8 8 0M-2 2 2 -2M6 10 10 6"/>',
-        "processing": '<path d="M0 0H8M0 4H8"/>',
-        "dirty": '<path d="M0 8 8 0M0 0 8 8"/>',
-        "dead": '<path d="M0 0V8M4 0V8"/>',
-        "this": '<rect width="8" height="8"/>',
-        "other": '<path d="M0 8 8 0M-2 2 2 -2M6 10 10 6"/>',
-    }
-    pattern = Markup(
-        '<pattern id="hatch-{0}" class="hatch-{0}" width="8" height="8" patternUnits="userSpaceOnUse">{1}'
-        "</pattern>"
-    )
-    patterns = (pattern.format(state, Markup(shape)) for state, shape in drawn.items())  # noqa: S704 - ours
-    return Markup("<defs>{}</defs>").format(Markup().join(patterns))
-
-
-def _grid(top: float, unit: str) -> Markup:
-    shapes = []
-    for part in (0.0, 0.5, 1.0):
-        y = _TOP + (_HEIGHT - _TOP - _BOTTOM) * (1 - part)
-        shapes.append(
-            Markup('<line class="grid" x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}"/>').format(
-                _LEFT, _WIDTH - _RIGHT, y, y
-            )
-        )
-        if part:
-            shapes.append(_text(_LEFT, y - 3, written(top * part, unit), kind="axis"))
-    return Markup().join(shapes)
-
-
-def _axis(begin: float, end: float, now: float) -> list[Markup]:
-    y = _HEIGHT - 5
-    return [
-        _text(_LEFT, y, f"{age(now - begin)} ago", kind="axis"),
-        _text(
-            _WIDTH - _RIGHT,
-            y,
-            "now" if now - end < 60 else f"{age(now - end)} ago",
-            anchor="end",
-            kind="axis",
-        ),
-    ]
-
-
-def _points(places: Sequence[tuple[float, float]]) -> Iterable[str]:
-    """Yield the points of a line; one value between two gaps is a short one, since a point is not drawn."""
-    if len(places) == 1:
-        ((x, y),) = places
-        places = [(x - 1, y), (x + 1, y)]
-    return (f"{x:.1f},{y:.1f}" for x, y in places)
 
 
 def _unbroken(
@@ -285,7 +221,7 @@ def _unbroken(
 
 
 def spread(places: Sequence[float]) -> list[float]:
-    """Return the places in their order, moved apart so that no text stands on another."""
+    """Return the places in their order, moved apart so that no text covers another."""
     moved: list[float] = []
     for place in sorted(places):
         moved.append(max(place, moved[-1] + _APART) if moved else place)
@@ -303,17 +239,3 @@ def _round_up(most: float, steps: Sequence[float]) -> float:
     while size / 10 >= most:
         size /= 10
     return next(size * part for part in (0.1, 0.2, 0.5, 1.0) if size * part >= most * 0.999)
-
-
-def _bar(kind: str, x: float, y: float, *, width: float, height: float, text: str = "") -> Markup:
-    title = Markup("<title>{}</title>").format(text) if text else ""
-    return Markup(
-        '<rect class="bar bar-{0}" x="{1:.1f}" y="{2}" width="{3:.1f}" height="{4}" '
-        'fill="url(#hatch-{0})">{5}</rect>'
-    ).format(kind, x, y, width, height, title)
-
-
-def _text(x: float, y: float, text: str, *, anchor: str = "start", kind: str = "label") -> Markup:
-    return Markup('<text class="{}" x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>').format(
-        kind, x, y, anchor, escape(text)
-    )

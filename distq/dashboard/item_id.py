@@ -6,14 +6,14 @@ servers decode ``%2F`` before they route.
 """
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, get_args
 from urllib.parse import quote, unquote
 
-from distq.dashboard.registries import LISTED_STATES
+from distq.inspector import Listing
 
 
 def encoded(key: str) -> str:
-    """Return a key as it stands in URLs: letters, digits, ``-``, ``.``, ``_`` and ``~``."""
+    """Return a key as URLs have it: letters, digits, ``-``, ``.``, ``_`` and ``~``."""
     text = quote(key, safe="").replace("~", "%7E")
     if key in {".", ".."}:
         text = text.replace(".", "%2E")  # a browser would take these for folders
@@ -47,5 +47,5 @@ class ItemId:
         queue, _, rest = text.partition(":")
         state, _, rest = rest.partition(":")
         key = decoded(rest)
-        found = None if key is None or state not in LISTED_STATES else cls(queue, state, key)
+        found = None if key is None or state not in get_args(Listing) else cls(queue, state, key)
         return found if str(found) == text else None

@@ -1,6 +1,6 @@
-"""From which browsers somebody logged in before; each carries that itself, signed, in a cookie of its own.
+"""Browsers that logged in before: each carries a signed cookie that says so.
 
-It opens nothing: whoever has it may only try the password of one name at a pace that no flood slows down.
+The cookie grants no access: it only gives its browser tries for one name that a flood does not use up.
 """
 
 import hashlib
@@ -12,20 +12,21 @@ from flask import Flask, Response, request
 from distq.dashboard.access_policy import AccessPolicy
 
 REMEMBERED = 90 * 86_400
-"""Seconds from the last login in a browser until it is nobody's."""
+"""Seconds from the last login in a browser until the browser is unknown again."""
 
 
 class KnownBrowsers:
-    """Knows browsers by the dashboard's secret: another one at the next start forgets them all."""
+    """Signs by the dashboard's secret: with another one at the next start no browser is known."""
 
     def __init__(self, app: Flask, policy: AccessPolicy) -> None:
         self._app = app
         self._policy = policy
 
     def of(self, name: str) -> str:
-        """Return what stands for the browser that asks, where this name logged in there; "" elsewhere.
+        """Return the id of the browser that asks, if this name logged in there; else "".
 
-        And for who is no user any more: whoever had kept many such cookies could try, and cost, without end.
+        Also "" for a name that is no user any more: many such cookies would allow tries without end, and
+        each try costs a hash.
         """
         if self._policy.users is None or self._policy.users.person(name) is None:
             return ""
@@ -33,7 +34,7 @@ class KnownBrowsers:
         return browser if hmac.compare_digest(signature.encode(), self._signature(name, browser)) else ""
 
     def remember(self, answer: Response, name: str) -> None:
-        """Let the browser that gets this answer carry that this name logged in there."""
+        """Add the cookie to an answer, so that its browser is known for this name."""
         browser = secrets.token_urlsafe(16)
         answer.set_cookie(
             self._cookie(),

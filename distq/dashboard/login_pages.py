@@ -16,7 +16,7 @@ from distq.errors import RedisError
 
 
 class LoginPages:
-    """Lets people in by a password, not too often wrong, and out again."""
+    """Logs people in by a password, with a limit on wrong ones, and out again."""
 
     def __init__(
         self, policy: AccessPolicy, logins: Logins, attempts: Attempts, known: KnownBrowsers
@@ -32,9 +32,9 @@ class LoginPages:
         app.add_url_rule("/logout", "logout", self.log_out, methods=["POST"])
 
     def log_in(self) -> ResponseReturnValue:
-        """Show the form, or take it: then lead to where the person wanted to go."""
+        """Show the form, or take it: then redirect to the page that was asked for."""
         if self._policy.users is None or not self._policy.asks_for_passwords:
-            abort(404, "nobody logs in here.")
+            abort(404, "this dashboard has no login by password.")
         target = local_path(request.values.get("next")) or url_for("rq_dashboard.queues_overview")
         if request.method != "POST":
             return redirect(target) if "person" in g else _form(target)
@@ -58,12 +58,14 @@ class LoginPages:
         return answer
 
     def log_out(self) -> ResponseReturnValue:
-        """Log out who asks."""
+        """Log out the person of this request."""
         audit("logged out")
         try:
             self._logins.end()
         except RedisError as error:
-            abort(503, f"This browser is logged out, a copy of its cookie may not be for 12 hours: {error}")
+            abort(
+                503, f"This browser is logged out. A copy of its cookie may stay valid for 12 hours: {error}"
+            )
         return redirect(url_for("rq_dashboard.queues_overview"), 303)
 
 

@@ -1,7 +1,7 @@
-"""Who asks, by a signed cookie or a proxy's word, and whether it is a page of ours that acts.
+"""Logins, by a signed cookie or a trusted proxy's header, and the protection against forged requests.
 
-Nobody else's page can act as somebody: the cookie is SameSite=Strict, each form carries a token of its
-browser, browsers say from where a request comes, and GET changes nothing.
+Pages of other sites cannot act with a person's login: the cookie is SameSite=Strict, each form carries a
+token of its browser, browsers name the site that a request comes from, and GET changes nothing.
 """
 
 import hashlib
@@ -26,18 +26,18 @@ LIFETIME = 12 * 3600.0
 """Seconds from a login, or the last message shown, to the next."""
 
 REMEMBERED = int(LIFETIME) + 600
-"""Seconds for which it is remembered that a login was ended: what was asked just before may sign it anew."""
+"""Seconds for which an ended login is remembered: a request just before the end may have signed it anew."""
 
 _SAFE = {"GET", "HEAD", "OPTIONS"}
 _OPEN = {"distq.static", "login"}
-"""Endpoints that ask nobody who they are; they tell nothing of any queue."""
+"""Endpoints that need no login; they show nothing of any queue."""
 
 _OWN = {"login", "logout"}
-"""What changes nothing but one's own login."""
+"""Endpoints that change nothing but one's own login."""
 
 
 class Cookie(SecureCookieSessionInterface):
-    """A browser's cookie, named after the secret: browsers share cookies among the ports of a machine."""
+    """The login's cookie, named after the secret: browsers share cookies among the ports of a machine."""
 
     def __init__(self, secret: bytes) -> None:
         self._name = f"distq_{hashlib.sha256(secret).hexdigest()[:8]}"
@@ -47,19 +47,19 @@ class Cookie(SecureCookieSessionInterface):
         return self._name
 
     def get_cookie_secure(self, app: Flask) -> bool:  # noqa: ARG002 - Flask's signature
-        """Return whether the browser sends it over TLS alone: where it came so."""
+        """Return whether the browser sends it over TLS alone: if this request came over TLS."""
         return request.is_secure
 
 
 class Logins:
-    """The logins of people: begins and ends them, and turns away who has none where one is needed."""
+    """Begins and ends logins, and refuses requests without one where one is needed."""
 
     def __init__(self, policy: AccessPolicy, inspector: Inspector) -> None:
         self._policy = policy
         self._inspector = inspector
 
     def install(self, app: Flask) -> None:
-        """Ask everybody who they are before anything else is done for them."""
+        """Identify the person of each request before anything else is done."""
         app.secret_key = self._policy.secret
         app.session_interface = Cookie(self._policy.secret)
         app.config.update(
@@ -76,24 +76,24 @@ class Logins:
         app.jinja_env.globals["csrf_token"] = csrf_token
 
     def may_repair(self) -> bool:
-        """Return whether who asks may change anything."""
+        """Return whether the person of this request may change anything."""
         person: Person | None = g.get("person")
         return person is not None and self._policy.may_repair(person)
 
     def refuse_repair(self) -> NoReturn:
-        """Answer that who asks may change nothing, and what would let them."""
+        """Answer 403: why repairs are refused, and what allows them."""
         abort(403, f"{self._policy.why_no_repairs()} Nothing was changed.")
 
     def begin(self, person: Person, mark: str) -> None:
-        """Log somebody in, whose line has this mark; what the browser had before is void."""
+        """Log a person in, whose line has this mark; the browser's login before is void."""
         session.clear()
         session.update(id=secrets.token_urlsafe(16), name=person.name, mark=mark)
         g.person = person
 
     def end(self) -> None:
-        """Log out who asks: this browser always, and by Redis any copy of its cookie, in each replica.
+        """Log out the person of this request: this browser, and by Redis any copy of its cookie.
 
-        Raises RedisError where Redis took no note: then a copy is good until it is too old.
+        Raises RedisError where Redis does not note it: a copy of the cookie stays valid until it is too old.
         """
         ended = session.get("id")
         session.clear()
@@ -104,7 +104,7 @@ class Logins:
         return EndedLogins(self._inspector.connection)
 
     def _come_back(self) -> Response | None:
-        """Let who follows another site's link ask again, now from here: then the cookie comes along."""
+        """Reload after a link of another site, now from this one: then the browser sends the cookie."""
         away = request.headers.get("Sec-Fetch-Site") == "cross-site"
         if not away or request.headers.get("Sec-Fetch-Mode") != "navigate" or request.method != "GET":
             return None
@@ -113,22 +113,22 @@ class Logins:
     def _identify(self) -> ResponseReturnValue | None:
         if request.endpoint == "distq.static":
             return None
-        if (person := self._who()) is not None:
+        if (person := self._person()) is not None:
             g.person = person
             return None
         if request.endpoint in _OPEN:
             return None
         if not self._policy.asks_for_passwords:
-            abort(403, "nobody whom this dashboard knows. Come by the proxy that says who you are.")
+            abort(403, "no user of this dashboard. Use the address of the proxy that logs you in.")
         is_page = request.headers.get("Sec-Fetch-Dest", "document") == "document"
         if request.method not in _SAFE or not is_page or "X-Live" in request.headers:
             abort(401, "your login has ended. Reload the page to log in.")
         return redirect(url_for("login", next=here()))
 
-    def _who(self) -> Person | None:
+    def _person(self) -> Person | None:
         policy = self._policy
         if not policy.has_login:
-            return policy.anybody()
+            return policy.anonymous()
         if (named := request.environ.get(NAMED)) is not None:
             return policy.named_by_proxy(named)
         if policy.users is None or "id" not in session:
@@ -146,7 +146,7 @@ class Logins:
         if request.method in _SAFE:
             return
         if "Transfer-Encoding" in request.headers:
-            abort(411)  # waitress has counted what came in chunks, and says its length instead
+            abort(411)  # waitress counts a body in chunks, and gives its length instead
         is_repair = request.endpoint == "act" and self.may_repair()
         if (request.content_length or 0) > (LARGEST_BODY if is_repair else LARGEST_FORM):
             abort(413)
@@ -158,7 +158,7 @@ class Logins:
         if request.headers.get("Sec-Fetch-Site", "same-origin") != "same-origin":
             abort(403, "another site asked for this. Nothing was changed.")
         if request.endpoint not in _OWN and not self.may_repair():
-            return  # whatever it is, it is refused there, by the reason that helps; no page has a form for it
+            return  # the view refuses it, with the reason that helps; no page has a form for it
         given = request.form.get("csrf_token", "")
         if "csrf" not in session or not hmac.compare_digest(given.encode(), str(session["csrf"]).encode()):
             abort(
@@ -174,6 +174,6 @@ def csrf_token() -> str:
     return str(session["csrf"])
 
 
-def tell(text: str, *, refused: bool = False) -> None:
+def show_message(text: str, *, refused: bool = False) -> None:
     """Show a message on the next page that is drawn."""
     flash(text, "refused" if refused else "done")

@@ -5,8 +5,9 @@ queues and pages answer 404; an item that is in no state has a page that says so
 """
 
 import re
+from collections.abc import Sequence
 from importlib.metadata import version
-from typing import Any, NoReturn, TypeGuard, get_args
+from typing import Any, TypeGuard, get_args
 
 from flask import Blueprint, abort, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
@@ -28,7 +29,7 @@ ORDERS = {
     "dirty": ("next first", "last first"),
     "dead": ("oldest first, retries and crashes last", "newest first, retries and crashes first"),
 }
-"""What the order of each state is, and the other way round."""
+"""The order of each state, and the reverse."""
 
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 _CURSOR = re.compile(r"[0-9]{1,20}", re.ASCII)
@@ -59,7 +60,7 @@ class WebPages:
         rows, page = _rows()
         time_range = request.args.get("past", "hour")
         if time_range not in pictures.TIME_RANGES:
-            abort(404, "no such past.")
+            abort(404, "no such time range.")
         view = self._inspector.view(
             queue, Wanted(rows=rows, errors=True, past=pictures.TIME_RANGES[time_range])
         )
@@ -92,7 +93,7 @@ class WebPages:
 
     def item(self, queue: str, encoded_key: str) -> ResponseReturnValue:
         """Show one item, what happened to it, and its namespace's others."""
-        key = decoded(encoded_key) or abort(404, "no key is written so.")
+        key = decoded(encoded_key) or abort(404, "no such key.")
         view = self._inspector.view(queue, Wanted(key=key, calls=True))
         found = _only(view, queue)
         namespace = key.rpartition("/")[0]
@@ -114,7 +115,7 @@ class WebPages:
         return self._render_some("workers", Wanted(held=True), tab="Workers")
 
     def informers(self) -> ResponseReturnValue:
-        """Show each watched resource, who hands it over, and how far."""
+        """Show each watched resource, its leader, and how far that is."""
         return self._render_some("informers", Wanted(), tab="Informers")
 
     def _render_some(self, template: str, wanted: Wanted, **shown: Any) -> ResponseReturnValue:
@@ -138,12 +139,12 @@ class WebPages:
 
 
 def about() -> dict[str, str]:
-    """Return what each page says of its programs."""
+    """Return the versions that each page shows."""
     return {"distq_version": VERSION, "rq_dashboard_version": version("rq-dashboard")}
 
 
 def _pages(page: int, last: int) -> list[tuple[str, int]]:
-    """Return the pages that a list leads to from one of them; 0 where there is none."""
+    """Return the links of a pager by their names; 0 where there is no such page."""
     return [
         ("First", 1 if page > 1 else 0),
         ("Previous", page - 1),
@@ -153,17 +154,15 @@ def _pages(page: int, last: int) -> list[tuple[str, int]]:
 
 
 def _page_and_match() -> tuple[int, str]:
-    """Return which page the URL asks for, and of what; 404 for what no link of ours has."""
-    page, match = request.args.get("page", "1"), request.args.get("match", "")
-    if not _NUMBER.fullmatch(page):
-        abort(404, "no such page.")
+    """Return the page and the match that the URL asks for; 404 for values that no link of ours has."""
+    page, match = page_number(request.args.get("page", "1")), request.args.get("match", "")
     if len(match.encode(errors="replace")) > _LONGEST_MATCH:
         abort(404, f"nothing to search for: at most {_LONGEST_MATCH} bytes.")
-    return int(page), match
+    return page, match
 
 
 def _rows() -> tuple[Rows, int]:
-    """Return which items the URL asks for, and their page's number; 404 for what no link of ours has."""
+    """Return the items that the URL asks for, and their page; 404 for values that no link of ours has."""
     asked = request.args
     state, sort, cursor = asked.get("state", "ready"), asked.get("sort", "first"), asked.get("cursor", "0")
     if not _is_listing(state) or sort not in {"first", "last"}:
@@ -178,17 +177,25 @@ def _is_listing(text: str) -> TypeGuard[Listing]:
     return text in get_args(Listing)
 
 
-def _only(view: View, name: str) -> QueueView:
-    if not view.queues:
+def require_queue(found: Sequence[QueueInfo], name: str) -> QueueInfo:
+    """Return the one queue that was found; else 404, or 503 where it is broken: a page goes on asking."""
+    if not found:
         abort(404, f"no queue {name!r}.")
-    return view.queues[0] if view.queues[0].info.broken is None else unreadable(view.queues[0].info)
+    if found[0].broken is not None:
+        abort(503, f"{name} cannot be read. {found[0].broken}")
+    return found[0]
 
 
-def unreadable(info: QueueInfo) -> NoReturn:
-    """Answer 503, and why; a page goes on asking."""
-    abort(503, f"{info.name} cannot be read. {info.broken}")
+def page_number(text: str) -> int:
+    """Return the number of a page, from 1; 404 for other text."""
+    return int(text) if _NUMBER.fullmatch(text) else abort(404, "no such page.")
+
+
+def _only(view: View, name: str) -> QueueView:
+    require_queue([found.info for found in view.queues], name)
+    return view.queues[0]
 
 
 def _leader(found: QueueView) -> str | None:
-    """Return who leads for a queue; None where nobody does."""
+    """Return the leader's identity; None where there is no leader."""
     return next((stream.leader for stream in found.streams if stream.gone_since is None), None)

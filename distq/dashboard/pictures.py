@@ -1,4 +1,4 @@
-"""Which pictures the pages show of a queue's present and past."""
+"""The pictures that pages show of a queue's present and past."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -10,7 +10,7 @@ from distq.dashboard.charts import Series, Span
 from distq.inspector import QueueView, Sample, TraceEvent
 
 TIME_RANGES = {"hour": (3600.0, 10.0), "day": (86_400.0, 300.0), "week": (7 * 86_400.0, 3600.0)}
-"""How far back a queue's pictures go, and for how many seconds a sample stands there."""
+"""Seconds that a queue's pictures go back, and seconds between their samples."""
 
 
 def of_queue(found: QueueView, now: float, step: float) -> list[Markup]:
@@ -50,7 +50,7 @@ def of_queue(found: QueueView, now: float, step: float) -> list[Markup]:
 
 
 def claims(events: Sequence[TraceEvent], key: str, now: float) -> Markup:
-    """Draw the claims of the whole queue as far as its trace tells of them; those of the key stand out."""
+    """Draw the claims of the whole queue in its trace; those of the key are highlighted."""
     held: dict[str, TraceEvent] = {}
     spans: list[Span] = []
     for event in events:

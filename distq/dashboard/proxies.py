@@ -1,4 +1,4 @@
-"""What proxies say of a request: for whom, from where, over TLS. Only those that are trusted are believed."""
+"""Headers of trusted proxies: the person, address and scheme of a request; those of others are dropped."""
 
 import ipaddress
 import re
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 NAMED = "distq.named"
-"""Where the environment of a request has the name that a trusted proxy gave."""
+"""The variable of a request's environment that has the name that a trusted proxy gave."""
 
 _HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,63}")
-_SAID_BY_PROXIES = (
+_FORWARDED = (
     "FORWARDED",
     *(f"X_FORWARDED_{what}" for what in ("FOR", "PROTO", "HOST", "PORT", "PREFIX")),
 )
@@ -39,10 +39,10 @@ def require_header(name: str) -> str:
 
 
 class Proxies:
-    """A WSGI middleware that takes what the trusted proxies say, and drops what anybody else does.
+    """A WSGI middleware that takes the headers of trusted proxies, and drops those of all other peers.
 
     Of a trusted peer: ``REMOTE_ADDR`` becomes the last address of X-Forwarded-For that is no trusted proxy
-    itself, ``https`` of X-Forwarded-Proto is believed, and ``header`` names a person under NAMED.
+    itself, X-Forwarded-Proto may say ``https``, and ``header`` names a person under NAMED.
     """
 
     def __init__(
@@ -54,19 +54,19 @@ class Proxies:
 
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         """Answer a request."""
-        said = {name: environ.pop(f"HTTP_{name}", None) for name in _SAID_BY_PROXIES}
+        forwarded = {name: environ.pop(f"HTTP_{name}", None) for name in _FORWARDED}
         name = environ.pop(self._header, None) if self._header else None
         environ.pop(NAMED, None)
         if self._is_trusted(environ.get("REMOTE_ADDR", "")):
-            environ["REMOTE_ADDR"] = self._client(environ["REMOTE_ADDR"], said["X_FORWARDED_FOR"] or "")
-            if (said["X_FORWARDED_PROTO"] or "").rpartition(",")[2].strip().lower() == "https":
+            environ["REMOTE_ADDR"] = self._client(environ["REMOTE_ADDR"], forwarded["X_FORWARDED_FOR"] or "")
+            if (forwarded["X_FORWARDED_PROTO"] or "").rpartition(",")[2].strip().lower() == "https":
                 environ["wsgi.url_scheme"] = "https"
             if name is not None:
                 environ[NAMED] = _text(name)
         return self._application(environ, start_response)
 
     def _client(self, peer: str, forwarded_for: str) -> str:
-        """Return the nearest address that is none of ours; a client may have made up those beyond."""
+        """Return the nearest address that is no trusted proxy; a client may have invented those beyond."""
         nearest = peer
         for hop in reversed(forwarded_for.split(",")):
             address = _address(hop.strip())
@@ -83,7 +83,7 @@ class Proxies:
 
 
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Return the address, of an IPv4 one that is written as IPv6 the former; None for other text."""
+    """Return the address, as IPv4 where it is an IPv4 one written as IPv6; None for other text."""
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
@@ -92,7 +92,7 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def _text(value: str) -> str:
-    """Return a header's value, which WSGI hands over as Latin-1, as the UTF-8 that proxies send."""
+    """Return a header's value, which WSGI gives as Latin-1, as the UTF-8 that proxies send."""
     return value.encode("latin-1", errors="replace").decode(errors="replace")
 
 

@@ -1,4 +1,4 @@
-"""Where people are led after a form: to a page of this server, and nowhere else."""
+"""Redirects after a form lead to a path on this server, and nowhere else."""
 
 import re
 from urllib.parse import urlsplit
@@ -9,12 +9,12 @@ _PATH = re.compile(r"/(?![/\\])[^\\\x00-\x20\x7f]*")
 
 
 def here() -> str:
-    """Return the path of the page that is asked for, to be led back to."""
+    """Return the path and query of this request, to redirect back to."""
     return request.script_root + request.full_path.removesuffix("?")
 
 
 def local_path(text: str | None) -> str | None:
-    """Return the text where it is a path on this server; None for what leads elsewhere, and for nothing."""
+    """Return the text where it is a path on this server; None for any other URL, and for no text."""
     if not text or not _PATH.fullmatch(text):
         return None
     try:

@@ -1,7 +1,7 @@
-"""What keeps other people's web pages, and hostile keys, out of the dashboard.
+"""Protection against pages of other sites, and against hostile keys and error texts.
 
-Keys and error texts are written by anyone who may add to a queue, so templates escape them, and by the policy
-no script runs but the dashboard's own file.
+Any producer can write keys and error texts, so templates escape them, and the content security policy
+allows no script but the dashboard's own file.
 """
 
 from urllib.parse import urlsplit

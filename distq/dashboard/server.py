@@ -20,7 +20,7 @@ logger = logging.getLogger("distq.dashboard")
 
 
 MOST_CONNECTIONS = 500
-"""Connections at a time; a browser has six. Who is closed to make room gets a reset instead of an answer."""
+"""Connections at a time; a browser has six. A connection that is closed to make room is reset."""
 
 
 class _Channel(HTTPChannel):  # type: ignore[misc]  # waitress has no types
@@ -38,7 +38,7 @@ def create_server(
 ) -> BaseWSGIServer:
     """Listen on an address; port 0 takes a free one. Call its ``run()`` to serve.
 
-    Raises ConfigError for an address other than loopback where nobody has to log in.
+    Raises ConfigError for an address other than loopback where there is no login.
     """
     policy = policy or AccessPolicy()
     policy.require_bindable(host)
@@ -51,7 +51,7 @@ def create_server(
         clear_untrusted_proxy_headers=False,  # the application does, by network and not by one address
         max_request_header_size=32768,  # an id of the longest key takes 3 KiB
         max_request_body_size=LARGEST_BODY,
-        connection_limit=2 * MOST_CONNECTIONS,  # at which it would take nobody: there is room before
+        connection_limit=2 * MOST_CONNECTIONS,  # above ours: at its own limit waitress accepts none
         asyncore_use_poll=True,  # select() knows no file above 1,023
         channel_timeout=30,
     )

@@ -1,7 +1,7 @@
-"""Who may log in: a file of names, roles and hashes.
+"""The users file: names, roles and hashes of passwords.
 
-A line is ``name:role:hash``; ``name:role`` is somebody whom a proxy names, without a password here. Empty
-lines, and those that begin with ``#``, count for nothing.
+A line is ``name:role:hash``, or ``name:role`` for a person whom a proxy names. Empty lines, and those that
+begin with ``#``, are ignored.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from werkzeug.security import check_password_hash, generate_password_hash
 from distq.errors import ConfigError
 
 Role = Literal["viewer", "operator"]
-"""What somebody may do with the dashboard: look, or look and repair."""
+"""A viewer looks; an operator looks and repairs."""
 
 ROLES: tuple[Role, ...] = get_args(Role)
 OLD_ROLES: Mapping[str, Role] = {"see": "viewer", "repair": "operator"}
@@ -29,12 +29,12 @@ logger = logging.getLogger("distq.dashboard")
 
 _NAME = re.compile(r"[^\s:#,\x00-\x20\x7f][^:,\x00-\x1f\x7f]{0,63}")
 _HASH = re.compile(r"scrypt:(?:32768|65536|131072):8:[1-9]\$[A-Za-z0-9]{8,64}\$[0-9a-f]{128}")
-"""What costs enough, and not more than a small container has."""
+"""Hashes that are expensive enough, and fit into the memory of a small container."""
 
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody who uses the dashboard; the name is empty where nobody asks for it."""
+    """A person who uses the dashboard; the name is empty where there is no login."""
 
     name: str
     role: Role
@@ -49,22 +49,22 @@ class UserLine:
 
 
 def hash_password(password: str) -> str:
-    """Return what stands for a password in the file (scrypt, by werkzeug). Raises ConfigError for none."""
+    """Return the hash of a password for the file (scrypt, by werkzeug). Raises ConfigError for none."""
     if not password or len(password) > LONGEST_PASSWORD:
         raise ConfigError(f"bad password: give 1 to {LONGEST_PASSWORD} characters.")
     return generate_password_hash(password, "scrypt")
 
 
 def is_name(text: str) -> bool:
-    """Return whether somebody may be called so."""
+    """Return whether the text is a possible name."""
     return bool(_NAME.fullmatch(text)) and text.isprintable()
 
 
 class Users:
     """The people of a users file, which is read again when it changes.
 
-    Raises ConfigError where it cannot be read at first, or names nobody; later the last one that could be
-    read stays in force, and an error is logged.
+    Raises ConfigError where it cannot be read at first, or has no user. Where it cannot be read later, the
+    last version that could be read stays in force, and an error is logged.
     """
 
     def __init__(self, path: Path) -> None:
@@ -77,20 +77,20 @@ class Users:
             raise ConfigError(f"no users in users file {path}. Add a line: name:role:hash")
 
     def person(self, name: str) -> Person | None:
-        """Return who is called so; None for nobody."""
+        """Return the person of this name; None where there is none."""
         entry = self._current().get(name)
         return entry.person if entry else None
 
     def mark(self, name: str) -> str:
-        """Return what stands for somebody's line in a login, which another password or role ends."""
+        """Return a mark of a user's line for the login: another password or role changes it."""
         entry = self._current().get(name)
         return hashlib.sha256(repr(entry).encode()).hexdigest()[:32] if entry else ""
 
     def check(self, name: str, password: str) -> Person | None:
-        """Return who has this name and password; None for nobody.
+        """Return the person with this name and password; None where there is none.
 
-        Each try hashes once by every cost that a hash of the file has, whoever the name is, so that its time
-        tells of no name; and one try at a time, since a hash takes 32 MB or more.
+        Each try hashes once by every cost that a hash of the file has, for unknown names too, so that its
+        time reveals no name; and one try at a time, since a hash takes 32 MB or more.
         """
         entries = self._current()
         known = entries.get(name)
@@ -107,7 +107,7 @@ class Users:
         return known.person if known and own_hash in fitting else None
 
     def has_passwords(self) -> bool:
-        """Return whether anybody can log in by a password."""
+        """Return whether any user has a password."""
         return any(entry.password_hash for entry in self._current().values())
 
     def _current(self) -> dict[str, UserLine]:
@@ -119,7 +119,7 @@ class Users:
                     self._entries = _read(self._path)
                     logger.info("read %s again: %d users", self._path, len(self._entries))
                 except ConfigError as error:
-                    logger.error("%s It stays as it was.", error)
+                    logger.error("%s The last version that could be read stays in force.", error)
             return self._entries
 
     def _version(self) -> object:
@@ -156,7 +156,7 @@ def parse_users(text: str, path: Path) -> dict[str, UserLine]:
                 "operator. Make the hash by: distq dashboard --hash-password"
             )
         if name in entries:
-            raise ConfigError(f'bad line {number} in users file {path}: "{name}" stands above, too.')
+            raise ConfigError(f'bad line {number} in users file {path}: "{name}" has a line above.')
         entries[name] = UserLine(Person(name, current), password_hash)
         old_roles |= {role} & OLD_ROLES.keys()
     for role in sorted(old_roles):

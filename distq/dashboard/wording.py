@@ -1,4 +1,4 @@
-"""How numbers, durations and moments are written on pages."""
+"""Numbers, durations and moments as pages write them."""
 
 from datetime import UTC, datetime
 
@@ -14,7 +14,7 @@ def number(value: float) -> str:
 
 
 def utc(moment: float) -> str:
-    """Return a moment to read, to the second."""
+    """Return date and time of a moment, to the second."""
     return f"{_time(moment):%Y-%m-%d %H:%M:%S} UTC"
 
 
@@ -23,8 +23,8 @@ def clock(moment: float) -> str:
     return _time(moment).isoformat(timespec="milliseconds")[11:23]
 
 
-def teach(app: Flask) -> None:
-    """Let templates write so."""
+def add_filters(app: Flask) -> None:
+    """Give these to templates as filters."""
     app.jinja_env.filters |= {
         "age": age,
         "number": number,

@@ -55,6 +55,19 @@ def test_what_would_let_in_anybody_is_refused(distq: CommandLine, arguments: lis
     assert why in done.stderr
 
 
+def test_a_setting_of_rq_dashboard_is_reported_as_not_read(distq: CommandLine) -> None:
+    """A password that is set there must not pass for a login here."""
+    distq.environment["RQ_DASHBOARD_PASSWORD"] = "correct horse"
+    process = distq.start("dashboard", "--bind", "127.0.0.1:0")
+    assert process.stderr is not None
+    warning, started = process.stderr.readline(), process.stderr.readline()
+    process.terminate()
+    process.communicate(timeout=30)
+    assert "WARNING: settings of rq-dashboard are not read: RQ_DASHBOARD_PASSWORD" in warning
+    assert "correct horse" not in warning
+    assert "(read-only, no login: loopback only)" in started
+
+
 def test_a_role_has_its_old_name_for_a_while(distq: CommandLine) -> None:
     """``--role repair`` of 0.1.0 is taken, and the new name is printed."""
     for old, new in {"see": "viewer", "repair": "operator"}.items():

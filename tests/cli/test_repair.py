@@ -105,14 +105,12 @@ def test_what_a_watch_could_not_map_is_not_requeued(
     assert "(unmapped)" in shown
     assert "failures" not in shown  # no reconcile failed
     assert "KeyError: 'foos'" in shown
-    assert "remedy    mend the object, or the function and then: distq resync foos" in shown
+    assert "remedy    fix the object, or the function and then: distq resync foos" in shown
     done = distq("requeue", "foos", item)
-    assert (done.returncode, "it is no key. Instead mend the object" in done.stderr) == (1, True)
+    assert (done.returncode, "it is no key. Instead fix the object" in done.stderr) == (1, True)
     some = distq("requeue", "foos", "--state", "dead", "--yes")
     assert some.stdout == "requeued 3\n"
-    assert (
-        "1 item was left: changed meanwhile, or not mapped: mend the object, or the function" in some.stderr
-    )
+    assert "1 item was left: changed meanwhile, or not mapped: fix the object, or the function" in some.stderr
     assert "and then: distq resync foos" in some.stderr
     assert [each.key for each in Inspector(redis).items("foos", state="dead")] == [item]
     assert distq("delete", "foos", item, "--yes").stdout == "deleted 1\n"

@@ -42,10 +42,10 @@ def test_without_a_login_only_loopback_is_bound(host: str, users: Users) -> None
     ("choices", "why"),
     [
         ({"actions": True, "read_only": True}, "read-only"),
-        ({"actions": True, **PROXY, "header_role": "viewer"}, "with a login, whose users have roles"),
-        ({"trusted_header": "X-Forwarded-User", "header_role": "viewer"}, "anybody could send it"),
-        ({**PROXY}, "nobody has a role"),
-        ({"header_role": "operator"}, "a role for nobody"),
+        ({"actions": True, **PROXY, "header_role": "viewer"}, "has a login, whose users have roles"),
+        ({"trusted_header": "X-Forwarded-User", "header_role": "viewer"}, "from every client"),
+        ({**PROXY}, "without roles"),
+        ({"header_role": "operator"}, "the role has no use"),
         ({**PROXY, "trusted_header": "X User", "header_role": "viewer"}, "bad header"),
         ({"url_prefix": "/a/../b"}, "bad URL prefix"),
         ({"url_prefix": "distq"}, "bad URL prefix"),
@@ -64,9 +64,9 @@ def test_what_does_not_go_together_is_refused(choices: dict[str, Any], why: str)
 
 
 def test_users_without_passwords_need_a_proxy(tmp_path: Path) -> None:
-    """Where nobody has a hash nobody could log in, unless a proxy says who it is."""
+    """Without any hash no user can log in, unless a proxy names people."""
     nobody = Users(file_of(tmp_path, "bob:viewer"))
-    with pytest.raises(ConfigError, match="nobody could log in"):
+    with pytest.raises(ConfigError, match="no user can log in"):
         AccessPolicy(users=nobody)
     assert not AccessPolicy(users=nobody, **PROXY).asks_for_passwords
 
@@ -89,8 +89,8 @@ def test_read_only_is_stronger_than_a_role(users: Users) -> None:
     ada, eve = Person("ada", "operator"), Person("eve", "viewer")
     assert [AccessPolicy(users=users).may_repair(each) for each in (ada, eve)] == [True, False]
     assert not AccessPolicy(users=users, read_only=True).may_repair(ada)
-    assert AccessPolicy(actions=True).may_repair(AccessPolicy(actions=True).anybody())
-    assert not AccessPolicy().may_repair(AccessPolicy().anybody())
+    assert AccessPolicy(actions=True).may_repair(AccessPolicy(actions=True).anonymous())
+    assert not AccessPolicy().may_repair(AccessPolicy().anonymous())
 
 
 def test_the_secret_is_in_no_text(users: Users) -> None:

@@ -82,7 +82,7 @@ def test_a_state_is_looked_at_again(visitor: Visitor, inspector: Inspector, ever
     said = act(visitor, "requeue", key=keys, state="dead")
     assert said == [
         "Requeued 1 item; 2 more had changed meanwhile, or could not be mapped: "
-        "mend these objects, or the function and then resync foos."
+        "fix these objects, or the function and then resync foos."
     ]
     assert states(inspector)["ns/ready"] == "ready"
 
@@ -102,13 +102,13 @@ def test_what_a_watch_could_not_map_is_not_requeued(
             parked_as=item.removesuffix("prod/bad"),
         )
     )
-    helps = "mend the object, or the function and then resync foos."
+    helps = "fix the object, or the function and then resync foos."
     assert act(visitor, "requeue", key=item, state="dead") == [
         f"Nothing was changed: {item} could not be mapped: {helps}"
     ]
     assert act(visitor, "requeue", key=["ns/dead", item], state="dead") == [
         "Requeued 1 item; 1 more had changed meanwhile, or could not be mapped: "
-        "mend these objects, or the function and then resync foos."
+        "fix these objects, or the function and then resync foos."
     ]
     assert states(inspector)[item] == "dead"
 
@@ -367,10 +367,10 @@ def test_each_action_is_in_the_log(
         page = confirm(visitor, "delete", all="yes", state="ready", match="ns/*")
         act(visitor, "delete", **fields_of(page))
     assert [record.getMessage() for record in caplog.records] == [
-        "somebody from 127.0.0.1: pause foos: done",
-        "somebody from 127.0.0.1: requeue 2 items of foos: 1 of 2 changed: ns/dead, ns/ready",
-        "somebody from 127.0.0.1: park ns/ready\u202e<b> of foos: 0 of 1 changed",
-        "somebody from 127.0.0.1: delete ready items of foos that match ns/*: 2 of 2 changed",
+        "anonymous from 127.0.0.1: pause foos: done",
+        "anonymous from 127.0.0.1: requeue 2 items of foos: 1 of 2 changed: ns/dead, ns/ready",
+        "anonymous from 127.0.0.1: park ns/ready\u202e<b> of foos: 0 of 1 changed",
+        "anonymous from 127.0.0.1: delete ready items of foos that match ns/*: 2 of 2 changed",
     ]
     facts = vars(caplog.records[1])
     assert (facts["action"], facts["queue"], facts["chosen"], facts["changed"]) == ("requeue", "foos", 2, 1)

@@ -1,4 +1,4 @@
-"""rq-dashboard's pages come without rq-dashboard's ways."""
+"""rq-dashboard's URLs come without rq-dashboard's code."""
 
 import re
 import socket
@@ -10,10 +10,9 @@ from flask import Blueprint, Flask
 from rq_dashboard import blueprint as rq_dashboard_blueprint
 
 from distq.dashboard import create_app
-from distq.dashboard.app import mount
 from distq.dashboard.pages import WebPages
-from distq.dashboard.registries import REGISTRIES
-from distq.dashboard.views import Views
+from distq.dashboard.rq_rows import REGISTRIES
+from distq.dashboard.rq_urls import RqUrls
 from distq.errors import ConfigError
 from distq.inspector import Inspector
 from distq.redisio.connection import Connection
@@ -21,6 +20,7 @@ from distq.workqueue.queue import Queue
 from tests.dashboard.conftest import NOWHERE
 
 OFFLINE = Inspector(NOWHERE)
+URLS = RqUrls(OFFLINE, WebPages(OFFLINE))
 
 
 def test_rq_opens_no_connection(connection: Connection, every_state: Queue) -> None:
@@ -79,7 +79,7 @@ def test_an_endpoint_that_is_new_is_not_served(caplog: pytest.LogCaptureFixture)
     blueprint.add_url_rule("/new", "new_action", lambda: "acted")
     blueprint.before_app_request(lambda: "acted before")
     app = Flask("app")
-    mount(app, blueprint, Views(OFFLINE, WebPages(OFFLINE)))
+    URLS.install(app, blueprint)
     for _ in range(2):
         assert app.test_client().get("/new").status_code == 404
     (record,) = caplog.records
@@ -94,10 +94,10 @@ def test_an_endpoint_that_is_gone_is_missed_where_we_show_something(endpoint: st
     """Without one that shows, its URLs would be dead: no start. An action would be refused anyway."""
     app, blueprint = Flask("app"), _copy_of_rq_dashboard(without=endpoint)
     if endpoint == "requeue_all":
-        mount(app, blueprint, Views(OFFLINE, WebPages(OFFLINE)))
+        URLS.install(app, blueprint)
     else:
         with pytest.raises(ConfigError, match=r"rq-dashboard [\d.]+ has no endpoint job_info\. Install "):
-            mount(app, blueprint, Views(OFFLINE, WebPages(OFFLINE)))
+            URLS.install(app, blueprint)
 
 
 def _copy_of_rq_dashboard(*, without: str = "") -> Blueprint:

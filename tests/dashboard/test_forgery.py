@@ -135,7 +135,7 @@ def test_who_may_see_may_not_repair(
     fields = {"key": "ns/dead", "state": "dead", "confirmed": "yes"}
     answer = bob.post(f"/queues/foos/actions/{action}", **fields)
     assert answer.status_code == 403
-    assert "you may look" in answer.text
+    assert "your role, viewer" in answer.text
     (queue,) = Inspector(connection).queues()
     assert (queue.dead, queue.delayed, queue.ready, queue.paused) == (1, 1, 1, False)
     assert connection.pipeline(CHANGEABLE) == before

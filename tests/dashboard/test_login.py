@@ -125,7 +125,7 @@ def test_who_is_logged_in_sees_the_versions(app: Flask) -> None:
     """They stand at the foot of each page, for who reports something."""
     visitor = Visitor(app, Accept="text/html")
     visitor.log_in("ada")
-    assert f"distq {VERSION} on" in visitor.get("/nowhere").text
+    assert f"distq {VERSION}, with" in visitor.get("/nowhere").text
 
 
 def test_a_login_leads_back_and_lasts(app: Flask) -> None:
@@ -470,8 +470,8 @@ def test_logins_are_in_the_log(app: Flask, caplog: pytest.LogCaptureFixture) -> 
         visitor.post("/logout")
     audited = [record.getMessage() for record in caplog.records if record.name == "distq.dashboard.audit"]
     assert audited == [
-        "somebody from 127.0.0.1: login refused, as an unknown name",
-        "somebody from 127.0.0.1: login refused, as ada",
+        "anonymous from 127.0.0.1: login refused, as an unknown name",
+        "anonymous from 127.0.0.1: login refused, as ada",
         "ada from 127.0.0.1: logged in",
         "ada from 127.0.0.1: logged out",
     ]

@@ -134,7 +134,7 @@ def test_a_file_that_says_nothing_is_refused(tmp_path: Path) -> None:
         Users(tmp_path / "bytes")
     with pytest.raises(ConfigError, match="no users in users file"):
         Users(file_of(tmp_path, "# nobody yet"))
-    with pytest.raises(ConfigError, match='"ada" stands above'):
+    with pytest.raises(ConfigError, match='"ada" has a line above'):
         Users(file_of(tmp_path, f"ada:viewer:{NOBODYS}", f"ada:operator:{NOBODYS}"))
 
 
