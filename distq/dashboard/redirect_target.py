@@ -3,7 +3,7 @@
 import re
 from urllib.parse import urlsplit
 
-from flask import request
+from flask import request, url_for
 
 _PATH = re.compile(r"/(?![/\\])[^\\\x00-\x20\x7f]*")
 
@@ -22,3 +22,8 @@ def local_path(text: str | None) -> str | None:
     except ValueError:
         return None
     return None if parts.scheme or parts.netloc else text
+
+
+def way_back(queue: str) -> str:
+    """Return the path that the form of this request names, if it is on this server; else the queue's page."""
+    return local_path(request.form.get("next")) or url_for("distq.queue", queue=queue)

@@ -7,10 +7,17 @@ from flask import Flask
 from distq.dashboard.item_id import encoded
 from distq.wording import age, rfc3339
 
+_SHOWN = 80
+
 
 def number(value: float) -> str:
     """Return a count with a comma between thousands."""
     return f"{value:,}"
+
+
+def shortened(text: str) -> str:
+    """Return a key, or a match, of at most 80 letters."""
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
 
 
 def utc(moment: float) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from flask import Flask
 
-from distq.dashboard import AccessPolicy, actions, create_app
+from distq.dashboard import AccessPolicy, create_app, item_repairs
 from distq.errors import TerminalError
 from distq.inspector import Inspector
 from distq.redisio.commit import Commit
@@ -176,7 +176,7 @@ def many(queue: Queue) -> Queue:
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a request have time for one step alone."""
-    monkeypatch.setattr(actions, "STEP_SECONDS", 0.0)
+    monkeypatch.setattr(item_repairs, "STEP_SECONDS", 0.0)
 
 
 def test_all_that_match_are_counted_first(visitor: Visitor, inspector: Inspector, many: Queue) -> None:
@@ -206,7 +206,7 @@ def test_a_long_repair_goes_on_page_by_page(visitor: Visitor, inspector: Inspect
             visitor.post("/queues/foos/actions/requeue", **fields_of(pages[0]))
         answer = visitor.post("/queues/foos/actions/requeue", **fields_of(pages[-1]))
     assert len(pages) >= 2
-    assert all('id="onward"' in each and "<progress" in each for each in pages)
+    assert all('id="next-step"' in each and "<progress" in each for each in pages)
     counts = [int(re.findall(r"([\d,]+) changed, ", each)[0].replace(",", "")) for each in pages]
     assert counts == sorted(counts)
     assert counts[0] > 0
@@ -300,10 +300,15 @@ def test_no_action_makes_a_queue(visitor: Visitor, inspector: Inspector, action:
 
 
 def test_a_queue_is_paused_and_resumed(visitor: Visitor, inspector: Inspector, every_state: Queue) -> None:
-    """Each says so, and says where it was so already."""
-    assert act(visitor, "pause") == ["Paused foos: nothing is claimed until it is resumed."]
+    """A pause asks first. Each reports what it did, or that it was so already."""
+    page = visitor.post("/queues/foos/actions/pause").text
+    assert "Pause foos?" in page
+    assert "finish 1 item in progress" in page
+    assert not inspector.queues()[0].paused
+    confirmed = fields_of(page)
+    assert act(visitor, "pause", **confirmed) == ["Paused foos: nothing is claimed until it is resumed."]
     assert inspector.queues()[0].paused
-    assert act(visitor, "pause") == ["It was paused already."]
+    assert act(visitor, "pause", **confirmed) == ["It was paused already."]
     assert act(visitor, "resume") == ["Resumed foos."]
     assert not inspector.queues()[0].paused
     assert act(visitor, "resume") == ["It was not paused."]
@@ -343,15 +348,15 @@ def test_an_action_leads_back_to_its_page(visitor: Visitor, every_state: Queue) 
     """To where the form was, if that is on this server; else to the queue."""
     post = visitor.post
     here = "/queues/foos?state=dead&page=2"
-    assert post("/queues/foos/actions/pause", next=here).location == here
-    assert post("/queues/foos/actions/pause", next="https://evil.example").location == "/queues/foos"
-    assert post("/queues/foos/actions/pause").location == "/queues/foos"
+    assert post("/queues/foos/actions/resume", next=here).location == here
+    assert post("/queues/foos/actions/resume", next="https://evil.example").location == "/queues/foos"
+    assert post("/queues/foos/actions/resume").location == "/queues/foos"
 
 
 def test_a_redis_that_is_away_is_told() -> None:
     """An action that Redis does not answer leads back with its error; nobody is told that it was done."""
     visitor = Visitor(create_app(Inspector(NOWHERE), AccessPolicy(actions=True)))
-    (said,) = act(visitor, "pause")
+    (said,) = act(visitor, "pause", confirmed="yes")
     assert said.startswith("pause failed: ")
     assert "127.0.0.1:1" in said
 
@@ -361,7 +366,7 @@ def test_each_action_is_in_the_log(
 ) -> None:
     """Who, from where, what and how many: one line for each, with fields for programs."""
     with caplog.at_level(logging.INFO, logger="distq.dashboard.audit"):
-        act(visitor, "pause")
+        act(visitor, "pause", confirmed="yes")
         act(visitor, "requeue", key=["ns/dead", "ns/ready"], state="dead")
         act(visitor, "park", key="ns/ready\u202e<b>", state="ready")
         page = confirm(visitor, "delete", all="yes", state="ready", match="ns/*")

@@ -74,9 +74,17 @@ def press(window: Browser, label: str) -> None:
     window.run(f"{find}.click()")
 
 
-def told(window: Browser, text: str) -> None:
+def shows(window: Browser, text: str) -> None:
     """Wait for a page that says so of the last action."""
     window.until(f"document.querySelector('.message')?.textContent.includes({text!r})")
+
+
+def pause(window: Browser) -> None:
+    """Press Pause, and confirm it on the page that asks."""
+    press(window, "Pause …")
+    window.until("document.querySelector('h1')?.textContent === 'Pause foos?'")
+    press(window, "Pause")
+    shows(window, "Paused foos")
 
 
 def looks_fine(window: Browser, name: str) -> None:
@@ -105,18 +113,17 @@ def test_on_call(
     assert "TerminalError: no such image" in window.run("document.querySelector('.traceback').textContent")
     looks_fine(window, f"item-repair-{width}")
     press(window, "Requeue")
-    told(window, "Requeued prod/mail.")
+    shows(window, "Requeued prod/mail.")
     assert inspector.count("foos", state="dead") == 0
 
     press(window, "foos")
     window.until("!!document.getElementById('add')")
     window.run("document.getElementById('add').open = true")
     looks_fine(window, f"add-{width}")
-    press(window, "Pause")
-    told(window, "Paused foos")
+    pause(window)
     assert inspector.queues("foos")[0].paused
     press(window, "Resume")
-    told(window, "Resumed foos")
+    shows(window, "Resumed foos")
     assert not inspector.queues("foos")[0].paused
 
     window.open(f"{guarded}/queues/foos?state=delayed&match=test/")
@@ -126,7 +133,7 @@ def test_on_call(
     assert inspector.count("foos", state="delayed") == 1201
     looks_fine(window, f"confirm-{width}")
     press(window, "Delete")
-    told(window, "Deleted 1,200 items.")
+    shows(window, "Deleted 1,200 items.")
     assert inspector.count("foos", state="delayed") == 1
     looks_fine(window, f"done-{width}")
 
@@ -196,5 +203,4 @@ def test_another_sites_page_gets_nowhere(
         window.run("document.getElementById('link').click()")
         window.until("document.title === 'foos · distq'")
     assert "ada" in window.run("document.querySelector('.account').textContent")
-    press(window, "Pause")
-    told(window, "Paused foos")
+    pause(window)

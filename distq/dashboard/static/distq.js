@@ -1,5 +1,5 @@
-// Keeps a page up to date: asks for it again every two seconds, and puts in what changed. What did not change
-// stays as it is, so nothing flickers, and scroll, focus, selection and opened details stay.
+// Keeps a page up to date: loads it again every two seconds and replaces the parts that changed. All others stay
+// as they are, so nothing flickers, and scroll, focus, selection and opened details stay.
 "use strict";
 (() => {
   const PERIOD = 2000;
@@ -109,9 +109,9 @@
     timer = setTimeout(round, PERIOD);
   }
 
-  // a repair of many items goes on by itself; a page that asks something stays as it is
-  const onward = document.getElementById("onward");
-  if (onward) { setTimeout(() => onward.requestSubmit(), PAUSE); }
+  // a repair of many items goes on by itself; a page that asks for a confirmation stays as it is
+  const nextStep = document.getElementById("next-step");
+  if (nextStep) { setTimeout(() => nextStep.requestSubmit(), PAUSE); }
   if (!document.querySelector("main[data-live]")) { return; }
 
   document.addEventListener("visibilitychange", () => { if (!document.hidden) { round(); } });
