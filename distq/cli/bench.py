@@ -1,4 +1,4 @@
-"""The command that measures one's own Redis: bench."""
+"""The command that measures a Redis: bench."""
 
 import secrets
 import threading
@@ -55,13 +55,13 @@ class Figure:
 )
 @with_settings()
 def bench(*, settings: Settings, as_json: bool, seconds: float) -> None:
-    """Measure what distq takes on this Redis, with one busy client and a queue of its own."""
+    """Measure distq's speed on this Redis, with one busy client and a queue of its own."""
     from distq.redisio.connection import Connection
     from distq.workqueue.queue import Queue
 
     leave_on_signals(_TERMINATED)
     connection = Connection(settings=settings)
-    connection.now()  # whether there is a Redis at all
+    connection.now()  # raises where there is no Redis
     name = f"distq-bench-{secrets.token_hex(4)}"
     note(f"one client loads this Redis for {seconds:g} s, in the queue {name}, which is removed at the end")
     queue = Queue(name, connection)
@@ -133,7 +133,7 @@ def _cycles(queue: "Queue", connection: "Connection", until: float, size: int) -
 
 
 def _wake_ups(queue: "Queue", connection: "Connection", until: float) -> Iterator[Figure]:
-    """Measure how long after an add begins somebody who slept has claimed the item."""
+    """Measure the time from the start of an add until a sleeping consumer has claimed the item."""
     from distq.workqueue.queue import Queue
 
     consumer = Queue(queue.name, connection)
@@ -184,18 +184,18 @@ def _delays(what: str, took: Sequence[float]) -> Iterator[Figure]:
 
 
 def _cpu(connection: "Connection") -> float | None:
-    """Return the seconds that Redis' main thread has used; None where it does not tell."""
+    """Return the CPU seconds of Redis' main thread; None where Redis does not report them."""
     try:
         text = bytes(connection.execute("INFO", "cpu")).decode()
-    except DistqError:  # whose user may not ask
+    except DistqError:  # the user has no right to INFO
         return None
-    said = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
-    used = [said.get(f"used_cpu_{part}_main_thread") for part in ("user", "sys")]
+    reported = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+    used = [reported.get(f"used_cpu_{part}_main_thread") for part in ("user", "sys")]
     return sum(float(seconds) for seconds in used if seconds) if all(used) else None
 
 
 def _expectation(rows: Sequence[Figure]) -> str:
-    """Say what these figures mean for a fleet."""
+    """Return what these figures mean for a fleet."""
     figures = {row.what: row.value for row in rows}
     alone = min(figures["add, one a call"], figures["settle and claim, one a call"])
     text = f"expect: a process that adds or takes items one by one does {alone:,.0f} a second"
@@ -207,11 +207,11 @@ def _expectation(rows: Sequence[Figure]) -> str:
             f"; a whole fleet {1e6 / single:,.0f} so, and up to {1e6 / busy:,.0f} as busy workers do, "
             "before one core of this Redis is full"
         )
-    return f"{text}. What else it did meanwhile is in these figures."
+    return f"{text}. Other load of this Redis is in these figures."
 
 
 def _remove(queue: "Queue", connection: "Connection") -> None:
-    """Take everything of the queue out of Redis again."""
+    """Remove all keys of the queue."""
     from distq.redisio.queue_store import QueueStore
 
     try:

@@ -32,9 +32,11 @@ REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
     "roles",
     multiple=True,
     type=click.Choice(list(ROLES)),
-    help="Print the Redis command that makes a user for this role, and exit; several are one user.",
+    help="Print the Redis command that makes a user with this role, and exit; several roles make one user.",
 )
-@click.option("--queue", "queues", multiple=True, help="With --acl: this queue only; several times for more.")
+@click.option(
+    "--queue", "queues", multiple=True, help="With --acl: this queue only; may be given several times."
+)
 @with_settings(("lease_name", "lease_namespace"))
 def check(
     *,
@@ -45,7 +47,7 @@ def check(
     queues: Sequence[str],
     kubeconfig: str | None,
 ) -> None:
-    """Check Redis, what is in its queues, and the API server, and with TARGET its watches and its Lease."""
+    """Check Redis, its queues and the API server; with TARGET also its watches and its Lease."""
     if roles:
         click.echo(_user_of(roles, queues, settings))
         return
@@ -85,7 +87,7 @@ def _user_of(roles: Sequence[str], queues: Sequence[str], settings: Settings) ->
 
 
 def _check_contents(connection: "Connection") -> Iterator[str]:
-    """Yield what of the queues cannot be read."""
+    """Yield findings about data of the queues that cannot be read."""
     from distq.redisio import contents
 
     try:
@@ -96,7 +98,7 @@ def _check_contents(connection: "Connection") -> Iterator[str]:
 
 @dataclass(frozen=True)
 class _Needs:
-    """What the informers of a target need: the watches' resources and namespaces, and the Lease's place."""
+    """Resources and namespaces of a target's watches, and namespace and name of its Lease."""
 
     watched: Sequence[tuple[str, str | None]] = ()
     lease: tuple[str | None, str] | None = None
@@ -142,7 +144,7 @@ def _check_cluster(needs: _Needs) -> Iterator[str]:
 
 
 def _check_resource(client: "Client", resource: str, namespace: str | None) -> str:
-    """Try what an informer does: a list of one object, and a watch that ends by itself."""
+    """List one object, and watch for a second, as an informer does."""
     what = resource if namespace is None else f"{resource} in {namespace}"
     may = "list"
     try:
@@ -157,7 +159,7 @@ def _check_resource(client: "Client", resource: str, namespace: str | None) -> s
 
 
 def _check_lease(client: "Client", namespace: str, name: str) -> str:
-    """Get an informer's Lease, and ask whether it may be written; an informer would go on trying."""
+    """Get an informer's Lease, and ask for the right to write it; an informer would retry for ever."""
     lease = f"the Lease {namespace}/{name}"
     may = "get"
     try:

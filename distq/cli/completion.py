@@ -1,4 +1,4 @@
-"""Completion by TAB: the commands, their options, and what Redis knows of names."""
+"""Completion by TAB: commands, options, and names of queues and keys from Redis."""
 
 import contextlib
 import re
@@ -21,13 +21,13 @@ _TIMEOUT = 0.5
 _MOST_KEYS = 100
 
 _INERT = re.compile(r"[\w@%+=:,./][\w@%+=:,./-]*", re.ASCII)
-"""What means nothing to a shell; it runs what is in another key, such as ``$(reboot)``, with the line."""
+"""Keys without a meaning for shells: a shell would run what is in ``$(reboot)`` with the line."""
 
 
 @command("source <(distq completion bash)")
 @click.argument("shell", type=SHELLS)
 def completion(*, shell: str) -> None:
-    """Print what lets SHELL complete commands, options, queues and keys; for its start-up file."""
+    """Print a script by which SHELL completes commands, options, queues and keys."""
     click.echo(script(shell))
 
 
@@ -42,7 +42,7 @@ def script(shell: str) -> str:
 
 def complete_queue(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
     """Return the queues whose names begin so; none where Redis does not answer soon."""
-    with contextlib.suppress(Exception):  # nobody wants to read errors while typing
+    with contextlib.suppress(Exception):  # an error would be printed into the line that is typed
         from distq.redisio.queue_store import queue_names
 
         return [CompletionItem(name) for name in queue_names(_connection(ctx)) if name.startswith(incomplete)]
@@ -50,7 +50,7 @@ def complete_queue(ctx: click.Context, param: click.Parameter, incomplete: str) 
 
 
 def complete_key(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
-    """Return keys of the chosen queue that begin so, not all of many, nor what a shell would act upon."""
+    """Return some keys of the chosen queue that begin so, without those that a shell would interpret."""
     with contextlib.suppress(Exception):
         from distq.inspector import Inspector
 
@@ -61,7 +61,7 @@ def complete_key(ctx: click.Context, param: click.Parameter, incomplete: str) ->
 
 
 def _connection(ctx: click.Context) -> "Connection":
-    """Return a Connection of short timeouts to the Redis that the options so far and the environment name."""
+    """Return a Connection with short timeouts to the Redis of the options so far and the environment."""
     from distq.cli.options import REDIS
     from distq.config import Settings
     from distq.redisio.connection import Connection

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from distq.cli.help import command
-from distq.cli.look import inspector_of
 from distq.cli.options import with_settings
+from distq.cli.queue_access import inspector_of
 from distq.config import Settings
 from distq.errors import ConfigError
 

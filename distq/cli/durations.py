@@ -1,8 +1,10 @@
-"""Durations as people write them on the command line."""
+"""Durations as people write them on the command line, and as its tables show them."""
 
 import re
 
 import click
+
+from distq.wording import age
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -18,3 +20,15 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # newer versions of 
         if found is None:
             self.fail(f"{value!r} is no duration. Use 90s, 10m, 1h or 2d.", param, ctx)
         return float(found[1]) * _UNITS[found[2]]
+
+
+def since(moment: float | None, now: float) -> str:
+    """Return how long ago a moment was, for a table."""
+    return "-" if moment is None else age(now - moment)
+
+
+def until(moment: float | None, now: float) -> str:
+    """Return how far away a moment is, for a table."""
+    if moment is None:
+        return "-"
+    return f"in {age(moment - now)}" if moment > now else "now"

@@ -1,4 +1,4 @@
-"""Commands whose help begins with what is their own; those that all share are shown when asked for."""
+"""Commands whose help shows their own options; ``--help-all`` adds those that commands share."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +23,7 @@ class Command(click.Command):
         return parameters
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the command's own options, then the shared ones or where they are found."""
+        """Write the command's own options, then the shared ones or how to show them."""
         own: list[tuple[str, str]] = []
         shared: list[tuple[str, str]] = []
         options = (parameter for parameter in self.get_params(ctx) if isinstance(parameter, click.Option))
@@ -58,5 +58,5 @@ _HELP_ALL = click.Option(
     is_eager=True,
     expose_value=False,
     callback=_show_all,
-    hidden=True,  # its line stands below the options
+    hidden=True,  # its line is below the options
 )

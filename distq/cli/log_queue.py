@@ -127,14 +127,14 @@ class _Writer(QueueListener):
         if isinstance(record, threading.Event):
             record.set()
             return
-        with suppress(Exception):  # the provider's that counts: the next line is to be written all the same
+        with suppress(Exception):  # of the provider that counts: the next line must be written all the same
             self._write(record)
 
 
 def _writer_to(stream: TextIO) -> Callable[[str], None]:
     """Return what writes to a stream, past its buffer where it is this process's own stderr.
 
-    The buffer has a lock, which whoever writes holds, and for which the interpreter waits when it ends.
+    The buffer has a lock, which a writer holds, and for which the interpreter waits when it ends.
     """
     try:
         is_stderr = stream.fileno() == _STDERR
@@ -151,7 +151,7 @@ def _write_to_stderr(left: bytes) -> None:
         while left:
             try:
                 left = left[os.write(_STDERR, left) :]
-            except BlockingIOError:  # somebody with the same terminal or pipe made it so
+            except BlockingIOError:  # another process with the same terminal or pipe made it so
                 select.select([], [_STDERR], [])
 
 

@@ -18,7 +18,7 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 def configure(level: str, log_format: str, *, libraries: bool = False) -> None:
     """Send the logs of this process to stderr: distq's from ``level`` on, all others from info on at most.
 
-    Libraries that have much to say begin at warnings. With ``libraries`` all say everything.
+    Libraries that log much begin at warnings. With ``libraries`` all log everything.
     """
     handler = LogQueue(JsonFormatter() if log_format == "json" else TextFormatter())
     handler.addFilter(RequestFilter())
@@ -69,12 +69,12 @@ class TextFormatter(logging.Formatter):
 
 
 def _indented(text: str) -> str:
-    """Return lines that nobody takes for records of their own."""
+    """Indent lines, so that they do not look like records of their own."""
     return "\n".join(f"  {escape(line)}" for line in text.splitlines())
 
 
 def _request_of(record: logging.LogRecord) -> str:
-    """Say whose line it is; what distq itself logs of a reconcile, after it, begins with the same words."""
+    """Return the request in words; lines of distq about a reconcile begin with the same words."""
     if current_request() is None:
         return ""
     of = vars(record)
@@ -92,7 +92,7 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        own = _STANDARD | line.keys()  # nobody's extra passes for the time, the level or the logger
+        own = _STANDARD | line.keys()  # an extra must not overwrite the time, the level or the logger
         line |= {name: value for name, value in vars(record).items() if name not in own}
         if record.exc_info and "traceback" not in line:
             line["traceback"] = self.formatException(record.exc_info)

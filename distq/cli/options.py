@@ -17,11 +17,11 @@ from distq.config import Settings, lease_name
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _HELP: dict[str, tuple[Any, str]] = {
-    "redis_url": (str, "Where the queues live."),
+    "redis_url": (str, "URL of the Redis with the queues."),
     "redis_username": (str, "Overrides the URL's user."),
     "redis_password": (str, "Overrides the URL's password."),
     "redis_password_file": (_FILE, "Read at every connection."),
-    "redis_sentinel_username": (str, "The user as whom to ask Sentinels."),
+    "redis_sentinel_username": (str, "User at the Sentinels."),
     "redis_sentinel_password": (str, "Its password."),
     "redis_sentinel_password_file": (_FILE, "Read whenever a Sentinel is asked."),
     "redis_ca_file": (_FILE, "Certificate authority of a rediss server."),
@@ -36,17 +36,17 @@ _HELP: dict[str, tuple[Any, str]] = {
     "concurrency": (int, "Reconciles at a time in this process."),
     "fleet_concurrency": (int, "Reconciles at a time in all processes."),
     "grace_period": (float, "Seconds that running reconciles get after SIGTERM."),
-    "revision": (str, "Another revision enqueues every object once."),
+    "revision": (str, "A new revision enqueues every object once."),
     "http_address": (str, "ADDRESS:PORT of /metrics, /healthz and /readyz."),
-    "log_level": (click.Choice(["debug", "info", "warning", "error"]), "What distq logs to stderr."),
-    "log_format": (click.Choice(["text", "json"]), "How log lines look."),
+    "log_level": (click.Choice(["debug", "info", "warning", "error"]), "Lowest level that distq logs."),
+    "log_format": (click.Choice(["text", "json"]), "Format of log lines."),
 }
 _DEFAULTS = {
     "redis_url": "redis://127.0.0.1:6379/0",
     "lease_name": "PREFIX-TARGET",
     "lease_namespace": "the pod's",
-    "concurrency": "what the Controller says",
-    "fleet_concurrency": "what the Controller says",
+    "concurrency": "the Controller's",
+    "fleet_concurrency": "the Controller's",
     "http_address": "off",
 }
 
@@ -128,7 +128,7 @@ def _of_target(settings: Settings, target: str | None) -> Settings:
 
 
 def _show(settings: Settings, as_json: bool) -> None:
-    """Print what is in force: each setting as it was given, or as it is where nobody gives it."""
+    """Print each setting in force: as given, or its default."""
     masked = settings.masked()
     if as_json:
         click.echo(json.dumps({name: _in_force(name, value) for name, value in masked.items()}))

@@ -1,4 +1,4 @@
-"""What commands print: tables for people, one JSON object a line for programs.
+"""Output of commands: tables for people, one JSON object a line for programs.
 
 Results go to stdout, notes to stderr. Keys and errors come from anywhere, so control characters
 in them are escaped before a terminal sees them.
@@ -32,7 +32,7 @@ _ALIGNED = 500
 """Rows that are aligned with each other."""
 
 _LOST = {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
-"""Why stdout takes no more."""
+"""Errors after which stdout takes no more."""
 
 _UNPRINTABLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
@@ -134,19 +134,19 @@ def _moments(record: type) -> frozenset[str]:
 
 
 def note(text: str) -> None:
-    """Print something for people beside the result; a full pipe that has no reader keeps no one waiting."""
-    telling = threading.Thread(target=_tell, args=[text], daemon=True)
-    telling.start()
-    telling.join(NOTE_TIME)
+    """Print a line for people beside the result, without waiting for a full pipe that has no reader."""
+    printing = threading.Thread(target=_print_note, args=[text], daemon=True)
+    printing.start()
+    printing.join(NOTE_TIME)
 
 
-def _tell(text: str) -> None:
+def _print_note(text: str) -> None:
     with suppress(OSError):  # its reader went away, or a disk is full
         click.echo(text, err=True)
 
 
 def lead_nowhere(stream: TextIO) -> None:
-    """Let what a stream still has to print, and what comes, go nowhere."""
+    """Discard what a stream has still to print, and all that follows."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)

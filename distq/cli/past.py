@@ -1,4 +1,4 @@
-"""How the history of queues is shown: a line of blocks for each number, or a JSON object for each sample."""
+"""The history of queues: a line of blocks for each number, or a JSON object for each sample."""
 
 import math
 import sys
@@ -25,12 +25,12 @@ _ALWAYS = {"ready", "processing", "done_per_second", "workers"}
 _NUMBERS = ["ready", "delayed", "processing", "dirty", "dead", "failing"]
 _NUMBERS += ["waited", "done_per_second", "failed_per_second", "workers"]
 _DURATIONS = ["waiting_p50", "waiting_p99", "working_p50", "working_p99"]
-"""What there is only where something was claimed or settled; else it is a gap, and no 0."""
+"""Without claims or settlements these have no value: a gap, not a 0."""
 _HEADERS = ["QUEUE", "NUMBER", "LEAST", "MOST", "LAST"]
 
 
 def print_history(inspector: "Inspector", queues: Sequence[str], seconds: float, *, as_json: bool) -> None:
-    """Print what queues looked like over so many seconds; exit 1 where one's history cannot be read."""
+    """Print the numbers of queues over so many seconds; exit 1 where a history cannot be read."""
     until = inspector.now()
     since, every = max(0.0, until - seconds), 10.0 if as_json or seconds <= _DAY else 300.0
     rows, unread = list[list[str]](), list[str]()
@@ -55,7 +55,7 @@ def print_history(inspector: "Inspector", queues: Sequence[str], seconds: float,
 
 
 def _rows(queue: str, found: "Sequence[Sample]", since: float, step: float) -> list[list[str]]:
-    """Return a row for each number that was ever another than 0, and for those that one looks for."""
+    """Return a row for each number that was not always 0, and for the most important ones."""
     rows = []
     for name in [*_NUMBERS, *_DURATIONS]:
         values = _values(name, found)

@@ -10,10 +10,10 @@ import click
 
 from distq.cli.completion import complete_queue
 from distq.cli.help import command
-from distq.cli.look import inspector_of, require_queue
 from distq.cli.options import with_settings
 from distq.cli.output import note, print_json
 from distq.cli.progress import POLL_INTERVAL, Progress
+from distq.cli.queue_access import inspector_of, require_queue
 from distq.config import Settings
 
 if TYPE_CHECKING:
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 @command("distq pause foos --wait")
 @click.argument("queue", shell_complete=complete_queue)
-@click.option("--wait", is_flag=True, help="Return when nothing is in progress any more.")
+@click.option("--wait", is_flag=True, help="Return when no item is in progress.")
 @with_settings()
 def pause(*, settings: Settings, as_json: bool, queue: str, wait: bool) -> None:
-    """Let workers of QUEUE claim nothing more; what they hold is finished, adds are accepted."""
+    """Stop claims of QUEUE; workers finish the items that they hold, and adds are accepted."""
     inspector = inspector_of(settings)
     require_queue(inspector, queue)
     inspector.pause(queue)
@@ -57,7 +57,7 @@ def resume(*, settings: Settings, as_json: bool, queue: str) -> None:
 
 
 def _wait_until_idle(inspector: "Inspector", queue: str) -> None:
-    """Return when nobody holds anything; exit 1 where somebody else resumes the queue meanwhile."""
+    """Return when no item is held; exit 1 where the queue is resumed meanwhile."""
     progress = Progress()
     try:
         while True:

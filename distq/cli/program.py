@@ -20,11 +20,14 @@ from distq.cli.completion import completion
 from distq.cli.dashboard import dashboard
 from distq.cli.demo.command import demo
 from distq.cli.init.command import init
-from distq.cli.look import items, leader, queues, workers
+from distq.cli.items import items
 from distq.cli.manifests.command import manifests
 from distq.cli.output import escape, lead_nowhere, note, printing
 from distq.cli.pausing import pause, resume
-from distq.cli.repair import add, delete, park, requeue, resync
+from distq.cli.processes import leader, workers
+from distq.cli.queues import queues
+from distq.cli.repair import add, delete, park, requeue
+from distq.cli.resync import resync
 from distq.cli.run import informer, run, worker
 from distq.cli.sandbox import sandbox
 from distq.cli.top.command import top
@@ -37,7 +40,7 @@ _WHOLE = 200
 """Letters that a sentence of the help may have."""
 
 EXIT_TIME = 0.3
-"""Seconds that threads get which nobody may leave behind, such as those of ``asyncio.to_thread``."""
+"""Seconds for threads that cannot be left behind, such as those of ``asyncio.to_thread``."""
 
 
 class CommandGroup(click.Group):
@@ -104,7 +107,7 @@ class CommandGroup(click.Group):
 
 
 def run_program() -> None:
-    """Run the command line as a program of its own, which ends at the latest when what hangs had its time."""
+    """Run the command line as a program, and end it after EXIT_TIME even if a thread hangs."""
     _open_standard_streams()
     try:
         main()
@@ -119,7 +122,7 @@ def run_program() -> None:
 
 
 def _open_standard_streams() -> None:
-    """Let what is printed to a closed stream go nowhere: its number would be the next file's, or socket's."""
+    """Discard what is printed to a closed stream: its number would be the next file's, or socket's."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115  # for the life of the process

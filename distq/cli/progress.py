@@ -1,4 +1,4 @@
-"""What commands that wait show on stderr meanwhile."""
+"""Progress on stderr of commands that wait."""
 
 import sys
 import time
@@ -8,7 +8,7 @@ import click
 POLL_INTERVAL = 0.2
 """Seconds between two looks at what is waited for."""
 
-SAY_EVERY = 10.0
+REPEAT_EVERY = 10.0
 """Seconds after which the same text is printed again where stderr is no terminal."""
 
 
@@ -22,22 +22,22 @@ def bar(done: int, total: int) -> str:
 
 
 class Progress:
-    """Prints how far something is: one line that changes, or a line each where nobody watches."""
+    """Prints progress: one line that changes on a terminal, else a line each."""
 
     def __init__(self) -> None:
         self._on_terminal = sys.stderr.isatty()
-        self._said: str | None = None
+        self._shown: str | None = None
         self._at = 0.0
 
     def show(self, text: str) -> None:
-        """Print it, if it is news or old news."""
+        """Print the text if it is new, or without a terminal after REPEAT_EVERY."""
         now = time.monotonic()
-        if text == self._said and (self._on_terminal or now < self._at + SAY_EVERY):
+        if text == self._shown and (self._on_terminal or now < self._at + REPEAT_EVERY):
             return
-        self._said, self._at = text, now
+        self._shown, self._at = text, now
         click.echo(f"\r{text}   " if self._on_terminal else text, nl=not self._on_terminal, err=True)
 
     def end(self) -> None:
         """End the line."""
-        if self._on_terminal and self._said is not None:
+        if self._on_terminal and self._shown is not None:
             click.echo(err=True)

@@ -1,4 +1,4 @@
-"""What ``distq run --reload`` does: the program runs in a child, started anew when a source file changes.
+"""``distq run --reload``: the program runs in a child, which is started anew when a source file changes.
 
 The one before it gets SIGTERM, so that it gives back its claims and the lease, and has ended before the next
 begins. Files are looked at a few times a second, which works on every file system and needs no package.
@@ -115,14 +115,14 @@ def _places_of(target: str) -> list[Path]:
     here = Path.cwd()
     try:
         spec = importlib.util.find_spec(target.partition(":")[0].partition(".")[0])
-    except (ImportError, ValueError):  # the child says what is wrong with it
+    except (ImportError, ValueError):  # the child reports it
         spec = None
     found = (spec.submodule_search_locations or [str(spec.origin)]) if spec else []
     return [here, *(place for place in map(Path, found) if place.exists() and not place.is_relative_to(here))]
 
 
 def _snapshot(watched: Iterable[Path]) -> _Snapshot:
-    """Return what tells a version of each source file from another."""
+    """Return time, size and inode of each source file; a change makes one of them another."""
     found = {}
     for place in watched:
         for path in [place] if place.is_file() else _sources_in(place):

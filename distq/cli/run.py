@@ -44,7 +44,7 @@ def run(*, reload: bool, **parameters: Any) -> None:
 @with_kubeconfig
 @with_settings(LEASE, HTTP)
 def informer(**parameters: Any) -> None:
-    """Compete for the lease, and while leading watch what TARGET's controllers watch."""
+    """Compete for the lease; the leader watches the resources of TARGET's controllers."""
     _run(**parameters, informer=True, workers=False)
 
 
@@ -53,7 +53,7 @@ def informer(**parameters: Any) -> None:
 @with_kubeconfig
 @with_settings(WORK, HTTP)
 def worker(**parameters: Any) -> None:
-    """Reconcile the items of TARGET's queues; run as many as it takes."""
+    """Reconcile the items of TARGET's queues; run any number of workers."""
     _run(**parameters, informer=False, workers=True)
 
 
@@ -88,7 +88,7 @@ def _run(
 
 
 def _metrics(settings: Settings) -> "MetricsProvider | None":
-    """Return who keeps metrics if anybody may ask; without the extra there are /healthz and /readyz."""
+    """Return a metrics provider where there is an HTTP address; without the extra only probes are served."""
     if settings.http_address is None:
         return None
     try:
@@ -104,7 +104,7 @@ def _metrics(settings: Settings) -> "MetricsProvider | None":
 
 
 def _spans() -> "SpanProvider | None":
-    """Return who keeps spans where the TARGET, or who started it, set a tracer provider of OpenTelemetry."""
+    """Return a span provider where the TARGET, or its launcher, set a tracer provider of OpenTelemetry."""
     trace = sys.modules.get("opentelemetry.trace")
     if trace is None or isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
         return None

@@ -1,4 +1,4 @@
-"""What a command inside the sandbox gets: the programs beside this Python, and in a shell a mark.
+"""The environment of a command inside the sandbox: the programs beside this Python, and a marked prompt.
 
 An interactive bash reads its owner's files first, which may set PATH, KUBECONFIG and the prompt as if
 there were no sandbox; so the sandbox's settings come after them.
@@ -22,7 +22,7 @@ unset own"""
 
 
 def is_interactive(command: Sequence[str]) -> bool:
-    """Return whether the command is a bash for somebody at a terminal."""
+    """Return whether the command is an interactive bash at a terminal."""
     name, *options = command
     return Path(name).name == "bash" and {*options} <= {"-i", *_LOGIN} and os.isatty(0)
 

@@ -1,4 +1,4 @@
-"""What signals do to a command: end it as an exception does, with what it started, or go on to its child."""
+"""Signals: they end a command as an exception does, with what it started, or are passed to its child."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ LONGEST_SLEEP = 1.0
 def leave_on_signals(status: int) -> None:
     """Exit through every ``finally``: at SIGTERM with this status, at SIGHUP (not under ``nohup``) with 129.
 
-    The first one counts: a window that closes often sends two, and what stops is not to be interrupted.
+    The first one counts: a window that closes often sends two, and the second must not interrupt the end.
     """
     terminals = [descriptor for descriptor in (0, 1, 2) if os.isatty(descriptor)]
 
@@ -49,7 +49,7 @@ def status_of(child: "subprocess.Popen[bytes]") -> int:
 def pass_on(number: int, child: "subprocess.Popen[bytes]") -> None:
     """Give a child the signal that we received, unless it was Ctrl-C, which the terminal gave to both.
 
-    A second one would mean to be in a hurry.
+    A second one would end the grace period.
     """
     if number != signal.SIGINT or not _in_foreground():
         child.send_signal(number)
@@ -70,7 +70,7 @@ def _in_foreground() -> bool:
 
 
 def _replace(terminals: list[int]) -> None:
-    """Let nothing fail that still prints to a window which is no more."""
+    """Let prints to a closed window succeed."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in terminals:
         os.dup2(nowhere, descriptor)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 def load_controllers(target: str) -> "list[Controller]":
     """Import the target and return its Controllers, in the order of their names' binding.
 
-    Raises ConfigError where there is no such module, name or Controller. An error inside the module
-    is its author's to see: its traceback goes to stderr first.
+    Raises ConfigError where there is no such module, name or Controller. The traceback of an error inside
+    the module goes to stderr first.
     """
     from distq.controller.controller import Controller
 
@@ -61,7 +61,7 @@ def _import(name: str) -> ModuleType:
         if error.name and (name == error.name or name.startswith(f"{error.name}.")):
             raise _no_module(name, working_directory) from None
         raise _broken(name, error) from error
-    except DistqError:  # a wrong argument or a missing extra speaks for itself
+    except DistqError:  # a wrong argument or a missing extra: its message is enough
         raise
     except Exception as error:
         raise _broken(name, error) from error
@@ -70,16 +70,16 @@ def _import(name: str) -> ModuleType:
 def _no_module(name: str, working_directory: str) -> ConfigError:
     return ConfigError(
         f'no module "{name}": not in {working_directory} nor on sys.path. '
-        f"Run distq where {name.replace('.', '/')}.py lies."
+        f"Run distq in the folder of {name.replace('.', '/')}.py."
     )
 
 
 def _broken(name: str, error: Exception) -> ConfigError:
-    """Print the user's part of the traceback and return what to print after it."""
+    """Print the user's part of the traceback; return the error to print after it."""
     frames = traceback.extract_tb(error.__traceback__)
     theirs = [frame for frame in frames if "importlib" not in frame.filename and frame.filename != __file__]
     lines = traceback.format_list(theirs) + traceback.format_exception_only(error)
     click.echo("Traceback (most recent call last):", err=True)
     for line in "".join(lines).splitlines():
         click.echo(escape(line), err=True)
-    return ConfigError(f"cannot import {name}: {type(error).__name__} (above). Mend the module.")
+    return ConfigError(f"cannot import {name}: {type(error).__name__} (above). Fix the module.")

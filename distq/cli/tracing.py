@@ -1,4 +1,4 @@
-"""The command that shows what a queue does, call by call: trace."""
+"""The command that records and shows the calls to a queue: trace."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -7,9 +7,9 @@ import click
 
 from distq.cli.durations import Duration
 from distq.cli.help import command
-from distq.cli.look import NO_QUEUE, inspector_of, require_queue
 from distq.cli.options import with_settings
 from distq.cli.output import escape, note, print_json
+from distq.cli.queue_access import NO_QUEUE, inspector_of, require_queue
 from distq.config import Settings
 from distq.wording import age, rfc3339
 
@@ -30,14 +30,14 @@ _NOT_YET = (
     type=click.IntRange(1, 1_000_000),
     default=10_000,
     show_default=True,
-    help="Entries that are kept.",
+    help="Entries to keep.",
 )
-@click.option("--match", default="", help="Only what names such a key; * stands for any text.")
+@click.option("--match", default="", help="Only calls that name such a key; * matches any text.")
 @with_settings()
 def trace(
     *, settings: Settings, as_json: bool, words: Sequence[str], seconds: float, limit: int, match: str
 ) -> None:
-    """Let QUEUE note what is done to it, or show what was done to all its items or to KEY."""
+    """Record the calls to QUEUE, or show what happened to its items or to KEY."""
     inspector = inspector_of(settings)
     switch = words[0] if len(words) > 1 and words[0] in {"on", "off"} else None
     queue, *keys = words[1:] if switch else words
@@ -50,7 +50,7 @@ def trace(
         inspector.trace_off(queue)
     else:
         _show(inspector.trace(queue, *keys, match=match), keys, as_json)
-    _tell(inspector, queue, as_json=as_json and switch is not None)
+    _report_end(inspector, queue, as_json=as_json and switch is not None)
 
 
 def _show(events: "Iterable[TraceEvent]", keys: Sequence[str], as_json: bool) -> None:
@@ -58,7 +58,7 @@ def _show(events: "Iterable[TraceEvent]", keys: Sequence[str], as_json: bool) ->
     for event in events:
         _print(event, as_json)
     if keys and event is None:
-        note(f"the trace has nothing of {escape(keys[0])}")
+        note(f"the trace has no call for {escape(keys[0])}")
 
 
 def _print(event: "TraceEvent", as_json: bool) -> None:
@@ -70,8 +70,8 @@ def _print(event: "TraceEvent", as_json: bool) -> None:
     click.echo(escape(f"{rfc3339(event.at)}  {event.key or '-'}  {event.event}{by}{fence}"))
 
 
-def _tell(inspector: "Inspector", queue: str, *, as_json: bool) -> None:
-    """Say until when the queue is traced: on stdout where a program switched it."""
+def _report_end(inspector: "Inspector", queue: str, *, as_json: bool) -> None:
+    """Print when the trace ends: as a note, or as JSON for a program that switched it."""
     until = inspector.traced_until(queue)
     if as_json:
         print_json({"traced_until": None if until is None else rfc3339(until)})

@@ -492,7 +492,7 @@ def test_accesses_that_mean_nothing_are_refused(text: str) -> None:
         (["backups", "--image", "a", "--prefix", "x" * 60], "Give a shorter module"),
         (["backups", "--image", "a", "--prefix", "1"], "Give a shorter module"),
         (["backups", "--image", "a", "--writes", "Job"], "Give e.g."),
-        (["nothing", "--image", "a"], "Run distq where nothing.py lies"),
+        (["nothing", "--image", "a"], "Run distq in the folder of nothing.py"),
     ],
 )
 def test_what_makes_no_sense_prints_nothing(arguments: list[str], remedy: str) -> None:

@@ -88,7 +88,7 @@ def test_no_module(distq: CommandLine) -> None:
     """Where it was looked for is said."""
     _fails(
         distq,
-        f'no module "foos": not in {distq.folder} nor on sys.path. Run distq where foos.py lies.',
+        f'no module "foos": not in {distq.folder} nor on sys.path. Run distq in the folder of foos.py.',
         "worker",
         "foos",
     )

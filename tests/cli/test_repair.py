@@ -282,7 +282,9 @@ def test_a_resync_says_that_nobody_leads(distq: CommandLine, foos: Queue, redis:
     _stream(redis, "", "7", "b1", seen=redis.now() - 100, lease=15.0)
     done = distq("resync", "foos", "--yes")
     assert done.stdout == "resynced 1\n"
-    assert re.fullmatch(r"nobody leads since 1m\d+s: it begins when an informer of foos does\n", done.stderr)
+    assert re.fullmatch(
+        r"no leader for 1m\d+s: the resync begins when an informer of foos leads\n", done.stderr
+    )
     told = json.loads(distq("resync", "foos", "--yes", "--json").stdout)
     assert told["gone_since"].endswith("Z")
 

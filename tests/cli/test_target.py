@@ -60,7 +60,7 @@ def test_wrong_names_are_told(distq: CommandLine) -> None:
         "foos.py": 'bad target "foos.py": it is a file. Name the module: foos.',
         "a b": 'bad target "a b": it is no module name. Use module or module:name.',
         "foos.bar": f'no module "foos.bar": not in {distq.folder} nor on sys.path. '
-        "Run distq where foos/bar.py lies.",
+        "Run distq in the folder of foos/bar.py.",
     }.items():
         done = distq("worker", target)
         assert (done.returncode, done.stderr) == (2, f"distq: {message}\n")
@@ -85,4 +85,4 @@ def test_a_bug_in_the_module_shows_its_traceback(distq: CommandLine) -> None:
         assert "importlib" not in done.stderr
         assert "distq/cli" not in done.stderr
         last = done.stderr.splitlines()[-1]
-        assert last == f"distq: cannot import {name}: {error} (above). Mend the module."
+        assert last == f"distq: cannot import {name}: {error} (above). Fix the module."

@@ -43,7 +43,7 @@ def test_an_item_of_which_nothing_was_noted_is_said_so(distq: CommandLine, queue
     queue.add("a")
     done = distq("trace", "foos", "b")
     assert done.stdout == ""
-    assert done.stderr.startswith("the trace has nothing of b\nfoos is traced for ")
+    assert done.stderr.startswith("the trace has no call for b\nfoos is traced for ")
     assert json.loads(distq("trace", "foos", "a", "--json").stdout)["event"] == "added"
     assert distq("trace", "foos", "b", "--json").stdout == ""
 

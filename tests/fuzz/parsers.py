@@ -26,7 +26,8 @@ from kubernetes.config import kube_config
 from opentelemetry.trace import NoOpTracerProvider
 from werkzeug.test import EnvironBuilder, run_wsgi_app
 
-from distq.cli import look, output
+from distq.cli import items, output
+from distq.cli.durations import since
 from distq.cli.logs import JsonFormatter, TextFormatter
 from distq.cli.manifests.access import SPECIAL_VERBS, VERBS, WRITES, Access
 from distq.cli.program import main as distq
@@ -205,7 +206,7 @@ def queue_records(data: bytes) -> None:
     for stream_info in _answered(reading.stream_infos(store, NOW), [[b"s", data]]):
         output._record(stream_info)
     for worker in _answered(reading.worker_infos(store), [[b"7", data]], [1]):
-        look._age_since(worker.since, NOW)
+        since(worker.since, NOW)
         json.dumps(output._record(worker))
         rows.worker_row(worker)
 
@@ -232,7 +233,7 @@ def queue_item(data: bytes) -> None:
     holder, worker = [[deadline or None], [claim or None], [ready, dead]], [[b"7", deadline]]
     replies = [[[score] for score in found] + records, holder if held else worker]
     for item in _answered(reading.item_infos(store, [member]), *replies):
-        facts = [f"{name}  {value}" for name, value in look._item_facts(item, NOW)]
+        facts = [f"{name}  {value}" for name, value in items._item_facts(item, NOW)]
         assert all(map(is_inert, facts)), facts
         json.dumps(output._record(item))
 

@@ -1,4 +1,4 @@
-"""The controller that the demo's informers and workers run: it writes down when it does what.
+"""The controller that the demo's informers and workers run: it keeps a journal of its reconciles.
 
 A reconcile is over when the object's status says which generation of it was seen; so whether
 all were reconciled to their last version can be asked of the API server alone.

@@ -1,4 +1,4 @@
-"""How the demo is watched: a live table on a terminal, lines elsewhere, JSON objects for programs."""
+"""Displays of the demo: a live table on a terminal, lines elsewhere, JSON objects for programs."""
 
 import sys
 from collections import deque
@@ -39,7 +39,7 @@ HEADERS = ("time", "leader", "ready", "delayed", "processing", "dead", "done/s",
 
 
 class Display(Protocol):
-    """What the demo shows those who watch."""
+    """Shows the demo while it runs."""
 
     def row(self, row: Row) -> None:
         """Show the queue at one moment."""

@@ -59,7 +59,7 @@ class Generator(threading.Thread):
         try:
             for change in self._in_time():
                 self._make(change)
-        except Exception as error:  # noqa: BLE001 - reported by who waits for us
+        except Exception as error:  # noqa: BLE001 - raised again by the thread that waits for it
             self.error = error
 
     def _in_time(self) -> Iterator[Change]:

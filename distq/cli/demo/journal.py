@@ -1,4 +1,4 @@
-"""Who reconciled which key, from when to when: written by the workers, judged when all is over.
+"""The journal of reconciles, with key, begin and end: written by the workers, checked at the end.
 
 Each worker appends to a file of its own in its working directory, a line as a reconcile starts and
 one as it ends. Times are of CLOCK_MONOTONIC, which all processes of a machine share.

@@ -1,4 +1,4 @@
-"""What the demo sees through the Inspector while it runs, and shows whoever watches."""
+"""Observes the demo through the Inspector, and shows rows and events on its display."""
 
 import time
 from collections.abc import Callable

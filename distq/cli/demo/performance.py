@@ -35,7 +35,7 @@ class Performance:
         self._leader_killed_at = 0.0
 
     def run(self) -> Verdict:
-        """Play it to its end; raises DistqError when a process ends that nobody killed."""
+        """Play it to its end; raises DistqError when a process ends by itself."""
         self._start()
         self._generator.start()
         self._until(lambda: self._observer.time >= KILL_LEADER_AT * self._duration)

@@ -1,4 +1,4 @@
-"""Where the demo plays: an embedded Valkey, a cluster, and the processes between them."""
+"""The stage of the demo: an embedded Valkey, a cluster, and the processes between them."""
 
 import time
 from collections import Counter
@@ -75,7 +75,7 @@ class Stage:
         return process
 
     def require_alive(self) -> None:
-        """Raise DistqError when a process ended that nobody killed."""
+        """Raise DistqError when a process ended by itself."""
         for process in self.processes:
             if not process.alive and process.killed_at is None:
                 raise DistqError(f"{process.name} ended by itself: {process.last_words()}")
@@ -94,7 +94,7 @@ class Stage:
             process.wait(_STOP_WITHIN)
 
     def full_lists(self, since: float, until: float) -> int:
-        """Return how often all objects were listed between two Unix times; 0 where nobody counts."""
+        """Return how often all objects were listed between two Unix times; 0 on a cluster of your own."""
         if self._api_server is None:
             return 0
         return sum(

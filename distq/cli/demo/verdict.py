@@ -1,4 +1,4 @@
-"""What the demo found out about itself, asked of the API server, the journals and Redis."""
+"""The demo's verdict, from the API server, the journals and Redis."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,1 +1,1 @@
-"""``distq manifests``: what a cluster needs to run a target, derived from the target itself."""
+"""``distq manifests``: the objects that run a target in a cluster, derived from the target itself."""

@@ -1,4 +1,4 @@
-"""What a role may do: verbs on resources, by the place where it may."""
+"""Rights of a role: verbs on resources, by namespace."""
 
 import re
 from collections import defaultdict
@@ -52,26 +52,26 @@ def guess_plural(resource: str) -> str:
 
 
 class Rights:
-    """What a role may do in each place: a namespace, or None for all of them and what is in none."""
+    """The rights of a role in each namespace; None is all of them and cluster-wide objects."""
 
     def __init__(self) -> None:
-        self._places: dict[str | None, dict[tuple[str, str, str], set[str]]] = {}
+        self._rules: dict[str | None, dict[tuple[str, str, str], set[str]]] = {}
 
     @property
-    def places(self) -> list[str | None]:
-        """Return where it may do anything, everywhere first."""
-        return sorted(self._places, key=lambda place: place or "")
+    def namespaces(self) -> list[str | None]:
+        """Return the namespaces in which it has rights, None for all of them first."""
+        return sorted(self._rules, key=lambda namespace: namespace or "")
 
     def allow(
-        self, places: Iterable[str | None], group: str, resource: str, *verbs: str, name: str = ""
+        self, namespaces: Iterable[str | None], group: str, resource: str, *verbs: str, name: str = ""
     ) -> None:
         """Add verbs on a resource, or on its object of that name."""
-        for place in places:
-            self._places.setdefault(place, defaultdict(set))[group, resource, name].update(verbs)
+        for namespace in namespaces:
+            self._rules.setdefault(namespace, defaultdict(set))[group, resource, name].update(verbs)
 
-    def rules(self, place: str | None) -> Iterator[Object]:
-        """Yield the rules of a place: one a resource, sorted."""
-        for (group, resource, name), verbs in sorted(self._places[place].items()):
+    def rules(self, namespace: str | None) -> Iterator[Object]:
+        """Yield the rules of a namespace: one a resource, sorted."""
+        for (group, resource, name), verbs in sorted(self._rules[namespace].items()):
             rule: Object = {"apiGroups": [group], "resources": [resource]}
             if name:
                 rule["resourceNames"] = [name]

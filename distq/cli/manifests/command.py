@@ -24,28 +24,30 @@ def _workers(context: click.Context, parameter: click.Parameter, value: str) -> 
 
 @command("distq manifests foos --image foos:1 --writes apps/v1/Deployment | kubectl apply -f -")
 @click.argument("target")
-@click.option("--image", required=True, help="The image that has distq and TARGET.")
-@click.option("--namespace", default="default", show_default=True, help="Where it runs; it must exist.")
+@click.option("--image", required=True, help="Image with distq and TARGET.")
+@click.option(
+    "--namespace", default="default", show_default=True, help="Namespace for all objects; it must exist."
+)
 @click.option(
     "--workers",
     callback=_workers,
     default="2-10",
     metavar="MIN[-MAX]",
     show_default=True,
-    help="How many workers; with a range an autoscaler chooses, by what waits.",
+    help="Number of workers; for a range an autoscaler chooses, by the queue's depth.",
 )
-@click.option("--keda", is_flag=True, help="Let KEDA choose, instead of a HorizontalPodAutoscaler.")
+@click.option("--keda", is_flag=True, help="Scale by KEDA, instead of a HorizontalPodAutoscaler.")
 @click.option(
     "--reads",
     multiple=True,
     metavar="RESOURCE[:VERBS]",
-    help="What else reconciles get, such as v1/Secret, or v1/Secret:get,list; several times for more.",
+    help="Resources that reconciles also read, such as v1/Secret, or v1/Secret:get,list; may be repeated.",
 )
 @click.option(
     "--writes",
     multiple=True,
     metavar="RESOURCE[:VERBS]",
-    help="What reconciles write, such as apps/v1/Deployment:create,patch or example.com/v1/Foo/status.",
+    help="Resources that reconciles write, such as apps/v1/Deployment:create,patch; may be repeated.",
 )
 @click.option("--redis", "own_redis", is_flag=True, help="Add a Redis with an append-only file.")
 @click.option("--dashboard", is_flag=True, help="Add the dashboard, with a login.")
@@ -53,7 +55,7 @@ def _workers(context: click.Context, parameter: click.Parameter, value: str) -> 
 @click.option(
     "--kubeconfig",
     type=click.Path(exists=True, dir_okay=False),
-    help="A cluster to ask for the plurals of kinds; without one they are as in English.",
+    help="Cluster to ask for the plurals of kinds; without one English plurals are used.",
 )
 @with_settings(LEASE, WORK)
 def manifests(
@@ -72,7 +74,7 @@ def manifests(
     service_monitor: bool,
     kubeconfig: str | None,
 ) -> None:
-    """Print what a cluster needs to run TARGET, as its watches say; settings become the pods' variables."""
+    """Print the manifests that run TARGET in a cluster, derived from its watches."""
     _refuse_secrets(click.get_current_context())
     with require_extra("kubernetes"):
         from distq.cli.manifests.access import READS, WRITES, Access

@@ -1,4 +1,4 @@
-"""Which objects there are, by what the target watches and what was chosen."""
+"""The objects of an installation, by the target's watches and the options."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,20 +11,20 @@ from distq.cli.manifests.text import in_order
 from distq.errors import ConfigError
 
 _HEAD = """\
-What {target} needs, as its watches say. Make the Secret first:
+The manifests of {target}, derived from its watches. Create the Secret first:
   {secret}
-It holds the settings DISTQ_REDIS_* as variables, whichever are needed."""
+It holds the settings DISTQ_REDIS_* as variables, as far as you need them."""
 _LOGIN = """\
-And the Secret of who may log in to the dashboard, a line of name:role:hash for each:
+And the Secret with the users of the dashboard, a line name:role:hash for each:
   {secret}"""
 _NO_WRITES = """\
-Reconciles may write nothing but events, since nobody but you knows what else they write. Name it,
-say --writes apps/v1/Deployment."""
+Reconciles may write nothing but events. List the resources that your code writes, such as
+--writes apps/v1/Deployment."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Choices:
-    """What is added, and what reconciles may do besides getting what is watched."""
+    """Optional objects, and the rights of reconciles beside reading watched objects."""
 
     keda: bool = False
     dashboard: bool = False
@@ -39,7 +39,7 @@ def contents(installation: Installation, choices: Choices) -> list[Manifest]:
 
 
 def comment(installation: Installation, choices: Choices) -> str:
-    """Return what stands above them all."""
+    """Return the comment above all objects."""
     text = _HEAD.format(target=installation.target, secret=redis.secret_command(installation))
     if choices.dashboard:
         text += "\n" + _LOGIN.format(secret=pods.dashboard_secret_command(installation))

@@ -1,4 +1,4 @@
-"""What is installed: one target's processes, under one name, in one namespace."""
+"""An installation: one target's processes, under one name, in one namespace."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ _NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 @dataclass(frozen=True)
 class Manifest:
-    """One object, and what whoever applies it should know or choose."""
+    """One object, and a comment with what to know or choose before it is applied."""
 
     content: Object
     comment: str = ""
@@ -62,7 +62,7 @@ class Installation:
 
     @property
     def name(self) -> str:
-        """Return what all its objects' names begin with: that of the Lease, where nobody chose another."""
+        """Return the prefix of all its objects' names: the Lease's default name."""
         return lease_name(self.target, self.settings.prefix)
 
     @property

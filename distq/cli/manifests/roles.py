@@ -1,4 +1,4 @@
-"""The least that an informer and a worker must be allowed, as the target's watches say."""
+"""The least rights of an informer and of a worker, derived from the target's watches."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ _ELSEWHERE = "The namespace {} must exist."
 
 
 def informer_rights(installation: Installation, plural: Plural) -> Rights:
-    """Return what an informer does: it lists and watches, and competes for its Lease."""
+    """Return the rights of an informer: list and watch, and its Lease."""
     rights = Rights()
     namespace, lease = installation.lease
     # no Role can give a name for create: the object is not there yet
@@ -27,17 +27,17 @@ def informer_rights(installation: Installation, plural: Plural) -> Rights:
     reads_caches = any(_calls_functions(watch) for each in installation.controllers for watch in each.watches)
     for watch in installation.watches:
         group, resource = _served(watch.resource, plural)
-        # what is too large for a cache is got by name
+        # objects too large for a cache are read by name
         rights.allow(
             _places(watch), group, resource, "list", "watch", *["get"] * (watch.cached and reads_caches)
         )
-    if None in rights.places:
-        _allow_to_know_the_cluster(rights)
+    if None in rights.namespaces:
+        _allow_cluster_id(rights)
     return rights
 
 
 def worker_rights(installation: Installation, plural: Plural, accesses: Sequence[Access]) -> Rights:
-    """Return what a worker does: it reads what is watched, says what happened, and does what it is given."""
+    """Return the rights of a worker: read watched objects, write events, and what ``accesses`` adds."""
     rights = Rights()
     places: dict[str | None, None] = {}
     for watch in installation.watches:
@@ -49,10 +49,10 @@ def worker_rights(installation: Installation, plural: Plural, accesses: Sequence
     for access in accesses:
         group, resource = _served(access.resource, plural)
         rights.allow([None] if everywhere else places, group, resource + access.subresource, *access.verbs)
-    if rights.places:
+    if rights.namespaces:
         rights.allow([None] if everywhere else places, "", "events", "create", "patch")
-    if None in rights.places and any(watch.cached for watch in installation.watches):
-        _allow_to_know_the_cluster(rights)  # by the name that its informer has for it
+    if None in rights.namespaces and any(watch.cached for watch in installation.watches):
+        _allow_cluster_id(rights)  # by the name that its informer has for it
     return rights
 
 
@@ -61,7 +61,7 @@ def role_manifests(installation: Installation, component: str, rights: Rights) -
     yield Manifest(
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": installation.metadata(component)}
     )
-    for place in rights.places:
+    for place in rights.namespaces:
         kind, metadata = _role(installation, component, place)
         rules = list(rights.rules(place))
         comment = _ELSEWHERE.format(place) if place not in {None, installation.namespace} else ""
@@ -83,8 +83,8 @@ def _role(installation: Installation, component: str, place: str | None) -> tupl
     return "ClusterRole", {"name": name, "labels": installation.labels(component)}
 
 
-def _allow_to_know_the_cluster(rights: Rights) -> None:
-    """Allow what tells clusters apart: a uid. Without it a hash of the server's address stands in."""
+def _allow_cluster_id(rights: Rights) -> None:
+    """Allow reading the uid that identifies a cluster. Without it a hash of the server's address is used."""
     rights.allow([None], "", "namespaces", "get", name="kube-system")
 
 
@@ -96,10 +96,10 @@ def _calls_functions(watch: "Watch") -> bool:
 
 
 def _may_list(watch: "ResourceWatch", access: Access) -> bool:
-    """Return whether what a cache shows after such a write is asked for by a list of the one object.
+    """Return whether the worker lists the one object after such a write, to update its cached reads.
 
-    The answer does not tell it of what is gone, as after the last finalizer, nor of what matches a field
-    selector, nor in another version.
+    The answer to the write is not enough if the object may be gone, as after the last finalizer, if the
+    watch has a field selector, or if the write was in another version.
     """
     from distq.controller.watches import group_kind
 

@@ -1,4 +1,4 @@
-"""How many workers there are, and how many pods may be away at a time."""
+"""Autoscaling of workers, and disruption budgets."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ from distq.cli.manifests.installation import Installation, Manifest, Object
 from distq.metrics import DEPTH
 
 WAITING_ROUNDS = 10
-"""For how many reconciles a slot items may wait before there is another worker."""
+"""Reconciles of each slot for which items may wait before another worker is added."""
 
 _PROMETHEUS = "http://prometheus.monitoring:9090"
 _OF_HPA = """\
@@ -18,7 +18,7 @@ reconcile takes."""
 
 
 def autoscaler(installation: Installation) -> Manifest:
-    """Return the HorizontalPodAutoscaler of the workers, by what waits in each queue."""
+    """Return the HorizontalPodAutoscaler of the workers, by the depth of each queue."""
     least, most = installation.workers
     metrics = [
         {
@@ -43,7 +43,7 @@ def autoscaler(installation: Installation) -> Manifest:
 
 
 def scaled_object(installation: Installation) -> Manifest:
-    """Return KEDA's ScaledObject of the workers, by what waits in each queue."""
+    """Return KEDA's ScaledObject of the workers, by the depth of each queue."""
     least, most = installation.workers
     triggers = [
         {

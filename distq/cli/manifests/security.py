@@ -1,10 +1,10 @@
-"""What the restricted pod security standard asks of pods and their containers."""
+"""Security contexts for the restricted pod security standard."""
 
 from typing import Any
 
 
 def restricted(user: int, group: int) -> dict[str, Any]:
-    """Return the security context of a pod that runs as nobody special."""
+    """Return the security context of a pod that runs without root."""
     return {
         "runAsNonRoot": True,
         "runAsUser": user,

@@ -22,7 +22,7 @@ _KINDS = (
     "ScaledObject",
     "ServiceMonitor",
 )
-"""What others refer to comes first (the order of kustomize and Helm)."""
+"""Objects that others refer to come first (the order of kustomize and Helm)."""
 
 
 class _Dumper(yaml.SafeDumper):

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from distq.cli.help import command
-from distq.cli.look import LONGEST_INTERVAL, inspector_of
 from distq.cli.options import with_settings
 from distq.cli.output import escape
 from distq.cli.progress import bar
+from distq.cli.queue_access import inspector_of
+from distq.cli.queues import LONGEST_INTERVAL
 from distq.cli.signals import leave_on_signals
 from distq.config import Settings
 from distq.errors import ConfigError, DistqError
@@ -27,7 +28,7 @@ _TERMINATED = 128 + 15
 
 
 class _Question(NamedTuple):
-    """What is asked before something is done; that tells how far it is."""
+    """A question before a repair; ``act`` does it, and yields progress."""
 
     text: str
     act: Callable[[], Iterator[str]]
@@ -45,7 +46,7 @@ def top(*, settings: Settings, as_json: bool, interval: float) -> None:
 
     leave_on_signals(_TERMINATED)
     inspector = inspector_of(settings)
-    inspector.queues()  # what keeps it from being read is said before the screen is taken
+    inspector.queues()  # raises its error before the screen is taken
     with Screen() as screen:
         Top(inspector, screen).run(interval)
 
@@ -62,7 +63,7 @@ class Top:
         self._queues = QueuesPage()
         self._item_page: QueuePage | None = None
         self._question: _Question | None = None
-        self._said = ""
+        self._message = ""
         self._now = 0.0
 
     @property
@@ -74,7 +75,7 @@ class Top:
         return self._item_page.queue if self._item_page else self._queues.chosen
 
     def run(self, interval: float) -> None:
-        """Look, draw and obey until somebody quits."""
+        """Read, draw and react to keys until ``q``."""
         while True:
             self._look()
             until = time.monotonic() + interval
@@ -88,13 +89,13 @@ class Top:
                     self._look()
 
     def _look(self) -> None:
-        """Read the page anew; where Redis does not answer, say so over what it answered last."""
+        """Read the page anew; where Redis does not answer, keep the last one and show the error."""
         try:
             self._page.read(self._inspector)
             self._now = self._inspector.now()
-            self._said = self._page.trouble() or self._said
+            self._message = self._page.trouble() or self._message
         except DistqError as error:
-            self._said = str(error)
+            self._message = str(error)
 
     def _draw(self) -> None:
         self._screen.draw(self._lines(self._screen.height))
@@ -104,8 +105,8 @@ class Top:
 
         lines = self._page.lines(self._now, height)
         lines += [Line("")] * (height - 2 - len(lines))
-        said = f"{self._question.text} [y/N]" if self._question else self._said
-        return [*lines, Line(escape(said), "title"), Line(self._page.keys, "quiet")]
+        message = f"{self._question.text} [y/N]" if self._question else self._message
+        return [*lines, Line(escape(message), "title"), Line(self._page.keys, "quiet")]
 
     # Keys
 
@@ -115,7 +116,7 @@ class Top:
             question, self._question = self._question, None
             self._answer(question, yes=key in {"y", "Y"})
             return True
-        self._said = ""
+        self._message = ""
         keys: dict[str, Callable[[], None]] = {
             "up": lambda: self._page.choose(-1),
             "k": lambda: self._page.choose(-1),
@@ -151,13 +152,13 @@ class Top:
 
     def _answer(self, question: _Question, *, yes: bool) -> None:
         if not yes:
-            self._said = "nothing changed"
+            self._message = "nothing changed"
             return
         try:
-            for self._said in question.act():
+            for self._message in question.act():
                 self._draw()
         except DistqError as error:
-            self._said = str(error)
+            self._message = str(error)
 
     def _ask_to_pause(self) -> None:
         queue = self._queue
@@ -167,7 +168,7 @@ class Top:
 
         def act() -> Iterator[str]:
             changed = self._inspector.resume(queue) if info.paused else self._inspector.pause(queue)
-            yield ("resumed" if info.paused else "paused") if changed else "somebody else did that meanwhile"
+            yield ("resumed" if info.paused else "paused") if changed else "it was so already"
 
         self._question = _Question(f"{'Resume' if info.paused else 'Pause'} {queue}?", act)
 
@@ -189,7 +190,7 @@ class Top:
 
     def _ask_about_dead(self, repair: "Repair", queue: str, count: int) -> None:
         if not count:
-            self._said = f"{queue} has no dead items"
+            self._message = f"{queue} has no dead items"
             return
 
         def act() -> Iterator[str]:

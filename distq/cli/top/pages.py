@@ -1,10 +1,11 @@
-"""What ``distq top`` shows: a page of all queues, and one of the items of a queue."""
+"""The pages of ``distq top``: all queues, and the items of one."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from distq.cli.look import ITEM_COLUMNS, QUEUE_COLUMNS, item_row, queue_row
+from distq.cli.items import ITEM_COLUMNS, item_row
 from distq.cli.output import aligned, escape
+from distq.cli.queues import QUEUE_COLUMNS, queue_row
 from distq.cli.top.screen import Line
 from distq.inspector import Inspector, ItemInfo, Listing, QueueInfo
 

@@ -1,0 +1,113 @@
+"""The command queues: all queues in numbers, once, again and again, or over time."""
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from distq.cli.completion import complete_queue
+from distq.cli.durations import Duration, since
+from distq.cli.help import command
+from distq.cli.options import with_settings
+from distq.cli.output import note, print_json, print_table
+from distq.cli.past import print_history
+from distq.cli.queue_access import existing_queue, exit_if_broken, inspector_of, require_queue
+from distq.config import Settings
+from distq.wording import age
+
+if TYPE_CHECKING:
+    from distq.inspector import QueueInfo
+
+LONGEST_INTERVAL = 86400.0
+"""Seconds between two looks at most; the system's sleep has an end, too."""
+
+QUEUE_COLUMNS = [
+    "QUEUE",
+    "READY",
+    "DELAYED",
+    "PROCESSING",
+    "DIRTY",
+    "DEAD",
+    "FAILING",
+    "OLDEST",
+    "DONE/S",
+    "WORKERS",
+]
+
+
+@command("distq queues --watch")
+@click.argument("queue", shell_complete=complete_queue, required=False)
+@click.option("--watch", is_flag=True, help="Look again every --interval seconds, until Ctrl-C.")
+@click.option("--interval", type=click.FloatRange(min=0.1), default=2.0, show_default=True, help="Seconds.")
+@click.option("--history", is_flag=True, help="Show the numbers over time.")
+@click.option(
+    "--since", type=Duration(), default="1h", show_default=True, help="How far the history goes back."
+)
+@with_settings()
+def queues(
+    *,
+    settings: Settings,
+    as_json: bool,
+    queue: str | None,
+    watch: bool,
+    interval: float,
+    history: bool,
+    since: float,
+) -> None:
+    """Show all queues, or one, in numbers."""
+    inspector = inspector_of(settings)
+    if history:
+        found = [require_queue(inspector, queue)] if queue else inspector.queues()
+        print_history(inspector, [info.name for info in found], since, as_json=as_json)
+        return
+    while True:
+        found = [existing_queue(inspector, queue)] if queue else inspector.queues()
+        if watch and not as_json and sys.stdout.isatty():
+            click.clear()
+        if not found and not as_json:
+            shared = "" if settings.prefix == Settings.prefix else f' of the prefix "{settings.prefix}"'
+            note(f"no queues yet{shared}")
+        else:
+            _print_queues(found, inspector.now(), as_json)
+        if not watch:
+            exit_if_broken(found)
+            return
+        sys.stdout.flush()
+        time.sleep(min(interval, LONGEST_INTERVAL))
+
+
+def _print_queues(found: "Sequence[QueueInfo]", now: float, as_json: bool) -> None:
+    if as_json:
+        for info in found:
+            print_json(info)
+    else:
+        is_special = any(list(_special(info, now)) or info.broken for info in found)
+        headers = [*QUEUE_COLUMNS, *([""] if is_special else [])]
+        print_table(headers, [queue_row(info, now)[: len(headers)] for info in found])
+
+
+def queue_row(info: "QueueInfo", now: float) -> list[str]:
+    """Return a queue as a row of the table; the last cell, without a title, has its special conditions."""
+    if info.broken is not None:
+        return [info.name, *["-"] * (len(QUEUE_COLUMNS) - 1), f"cannot be read: {info.broken}"]
+    counts = (info.ready, info.delayed, info.processing, info.dirty, info.dead, info.failing)
+    return [
+        info.name,
+        *map(str, counts),
+        since(info.oldest_ready, now),
+        f"{info.done_per_second:.1f}",
+        str(info.workers),
+        ", ".join(_special(info, now)),
+    ]
+
+
+def _special(info: "QueueInfo", now: float) -> Iterator[str]:
+    """Yield a pause, a trace, and watches for which the workers wait."""
+    if info.paused_since is not None:
+        yield f"paused {since(info.paused_since, now)}"
+    if info.catching_up_until is not None:
+        yield f"watches catch up, for {age(info.catching_up_until - now)} at most"
+    if info.traced_until is not None:
+        yield f"traced for {age(info.traced_until - now)} more"
