@@ -1,4 +1,4 @@
-"""See and repair queues: what the command line and the dashboard are made of."""
+"""Inspects and repairs queues; the command line and the dashboard are built on it."""
 
 from distq.inspector.info import (
     Happening,

@@ -1,4 +1,4 @@
-"""What an Inspector returns: frozen records whose fields are also the keys of the command line's JSON."""
+"""The records of an Inspector: frozen; their fields are also the keys of the command line's JSON."""
 
 from dataclasses import dataclass
 from typing import Literal, NewType
@@ -9,10 +9,10 @@ Timestamp = NewType("Timestamp", float)
 """Seconds since the epoch by the Redis server's clock."""
 
 Listing = Literal["ready", "delayed", "processing", "dead", "dirty"]
-"""What can be listed: the states, and the processing items that were added again."""
+"""Lists of items: the states, and the processing items that were added again."""
 
 Repair = Literal["requeue", "delete", "park"]
-"""What people do to items of a queue."""
+"""Repairs of items by people."""
 
 Happening = Literal[
     "added",
@@ -29,20 +29,20 @@ Happening = Literal[
     "repaired",
     "queue",
 ]
-"""What kinds of events a trace tells of; *queue* is one that concerns no item."""
+"""Kinds of events in a trace; *queue* is an event of the whole queue."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueInfo:
     """One queue in numbers.
 
-    ``depth`` is what waits now (ready, dirty, and delayed items that are due), ``failing`` counts the
-    items with a failure record, the dead included, ``workers`` the open handles. ``paused_since`` is
-    when somebody stopped the claims, None while they go on; ``traced_until`` when the trace ends, None
-    where there is none. ``catching_up_until`` is until when workers wait at most, since a term has begun
-    and its cached watches catch up with the cluster; None where they do not wait. ``broken`` says why
-    Redis refuses to show the queue, and what mends it, as where somebody made one of its keys something
-    else: then all numbers are 0. It is None of all others.
+    ``depth`` counts the items that wait now (ready, dirty, and delayed items that are due), ``failing`` the
+    items with a failure record, the dead included, ``workers`` the open handles. ``paused_since`` is when
+    the claims were stopped, None while they go on; ``traced_until`` when the trace ends, None without a
+    trace. ``catching_up_until`` is until when workers wait at most, since a new leader's cached watches
+    catch up with the cluster; None where they do not wait. ``broken`` is why Redis refuses to show the
+    queue, and how to repair it, as where one of its keys has another type: then all numbers are 0. It is
+    None for all other queues.
     """
 
     name: str
@@ -68,15 +68,15 @@ class QueueInfo:
 class Sample:
     """One queue in numbers at one moment of its past.
 
-    Counts are those of QueueInfo. ``waited`` is for how many seconds the item had waited that waited longest,
-    among due items and the ten highest priorities; None where none waited. ``done`` and ``failed`` count the
-    settlements of all handles that ever were, as far as they were reported: with each heartbeat and at the
-    end. The rates are those since the sample before, None where that is not known.
+    Counts are those of QueueInfo. ``waited`` is the longest wait in seconds among due items and the ten
+    highest priorities; None where no item waited. ``done`` and ``failed`` count the settlements of all
+    handles that ever existed, as reported with each heartbeat and at the end. The rates are those since the
+    sample before, None where it is not known.
 
-    ``waiting_p50`` and ``waiting_p99`` are of the items that were claimed since the sample before: for how
-    many seconds half of them, and all but one in a hundred, had been pending at most. ``working_p50`` and
-    ``working_p99`` are of those that were settled, releases apart: for how long they had been held. All are
-    exact to a factor of two, 4.7 hours at most, and reported as the totals are; None where there was nothing.
+    ``waiting_p50`` and ``waiting_p99`` are the median and 99th percentile of the seconds from pending to
+    claimed, of items that were claimed since the sample before; ``working_p50`` and ``working_p99`` of the
+    seconds from claimed to settled, without releases. All are exact to a factor of two, 4.7 hours at most,
+    and reported as the totals are; None where nothing was claimed or settled.
     """
 
     queue: str
@@ -104,12 +104,12 @@ class Sample:
 class ItemInfo:
     """One item of a queue.
 
-    An item that is held and also pending is processing: ``dirty`` when it was added again, with a
-    ``due`` when it comes back later. A dead one has a ``due`` where an open handle revives it by then
-    (``revive_dead_after``). ``since`` is when it got into its state (a delayed one: when it
-    last failed). ``claim_deadline`` is when its worker's claim lapses unless a heartbeat moves it.
-    ``traceback`` is the last one, of at most 4 KiB. ``reason`` comes with being parked; ``last_error`` is
-    then what the operator gave as a reason, where one parked it.
+    An item that is held and also pending is processing: ``dirty`` if it was added again, with a ``due`` if
+    it runs again later. A dead one has a ``due`` if an open handle revives it by then
+    (``revive_dead_after``). ``since`` is when it entered its state (of a delayed one when it last failed).
+    ``claim_deadline`` is when its worker's claim lapses unless a heartbeat moves it. ``traceback`` is the
+    last one, of at most 4 KiB. ``reason`` is why a dead item is dead; for ``parked``, which is by hand,
+    ``last_error`` is the operator's text.
     """
 
     queue: str
@@ -130,7 +130,7 @@ class ItemInfo:
 
 @dataclass(frozen=True, slots=True)
 class RepairStep:
-    """What one bounded step of a repair of many items did.
+    """The result of one bounded step of a repair of many items.
 
     ``chosen`` items were in the state and matched, and of these ``changed`` were changed: the others had left
     the state before the script looked, or cannot be repaired so. ``cursor`` is where the next step begins,
@@ -146,8 +146,8 @@ class RepairStep:
 class WorkerInfo:
     """One open handle of a queue in one process; ``done`` and ``failed`` count since it was opened.
 
-    ``done_per_second`` and ``failed_per_second`` are what of them came lately; a worker of 0.1.0 counts its
-    failures among the done there. ``resource`` is what its Controller reconciles, None where it does not say.
+    ``done_per_second`` and ``failed_per_second`` are their recent rates; a worker of 0.1.0 includes its
+    failures in the first. ``resource`` is the one that its Controller reconciles, None if it declares none.
     """
 
     name: str
@@ -169,16 +169,16 @@ class WorkerInfo:
 class StreamInfo:
     """One watched resource feeding one queue.
 
-    ``leader`` is who committed last, since its term began (``leader_since``, None where a distq 0.1.0 led),
-    ``gone_since`` since when it leads no more: None while it does, and where a distq 0.1.0 led. ``version``
-    is the checkpoint, None during a full list; ``lists`` counts the full lists that this leader made; ``lag``
-    is the age in seconds of its oldest event that is not yet committed; ``behind`` is the version that it
-    has yet to reach before workers go on, None where they do not wait for it; ``cached`` counts the objects
-    in Redis, None where the watch is not cached.
+    ``leader`` is the leader that committed last, ``leader_since`` when its term began, ``gone_since`` since
+    when it is gone: None while it leads. Both are None where a distq 0.1.0 led. ``version`` is the
+    checkpoint, None during a full list; ``lists`` counts the full lists that this leader made; ``lag`` is
+    the age in seconds of its oldest event that is not yet committed; ``behind`` is the version that it has
+    to reach before workers go on, None where they do not wait for it; ``cached`` counts the objects in
+    Redis, None where the watch is not cached.
 
-    ``last_error`` is what this leader failed on last, of at most 1000 letters, None where on nothing;
-    ``failing_since`` is since when it goes on failing, None where it works again, or leads no more. What
-    Redis itself refused is told once it no longer does.
+    ``last_error`` is the last error of this leader, of at most 1000 letters, None without one;
+    ``failing_since`` is since when it keeps failing, None if it works again, or is gone. An error of Redis
+    appears here after Redis answers again.
     """
 
     queue: str
@@ -201,11 +201,11 @@ class StreamInfo:
 
 @dataclass(frozen=True, slots=True)
 class TraceEvent:
-    """What happened to an item, or with ``key`` None to the queue, while it was traced.
+    """An event of an item, or with ``key`` None of the queue, while it was traced.
 
-    ``event`` tells it in words, ``kind`` in one word. ``worker`` is the handle that did it; None for adds,
-    for people and for what time does. ``fence`` is the claim's. Where the event ends a claim, ``since`` is
-    when that began; else it is None.
+    ``event`` is a sentence, ``kind`` a word. ``worker`` is the handle that did it; None for adds, actions of
+    people, and timers. ``fence`` is the claim's. ``since`` is when the claim began that the event ends;
+    None for other events.
     """
 
     at: Timestamp

@@ -6,11 +6,20 @@ more only where a queue is scanned. Repairs check each item's state again inside
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import chain, islice
 
 from distq.errors import ConfigError, short_tracebacks
 from distq.inspector import past, reading
+from distq.inspector.choices import (
+    BY_HAND,
+    STATES,
+    chosen_items,
+    repaired,
+    require_choice,
+    require_repairable,
+    require_state,
+)
 from distq.inspector.info import (
     ItemInfo,
     Listing,
@@ -23,13 +32,12 @@ from distq.inspector.info import (
     TraceEvent,
     WorkerInfo,
 )
-from distq.inspector.story import events
+from distq.inspector.timeline import events
 from distq.inspector.view import View, Wanted, view
 from distq.redisio import queue_reads, trace
 from distq.redisio.connection import Connection, shared_connection
-from distq.redisio.keys import bytes_of, named, validate_key, validate_queue_name
-from distq.redisio.limits import REASON_BYTES, SCAN_LIMIT, TRACE_ENTRIES
-from distq.redisio.queue_reads import State
+from distq.redisio.keys import bytes_of, named, validate_queue_name
+from distq.redisio.limits import SCAN_LIMIT, TRACE_ENTRIES
 from distq.redisio.queue_store import QueueStore, queue_names
 from distq.redisio.round_trips import gather, run
 from distq.redisio.snapshots import Snapshots
@@ -39,8 +47,6 @@ from distq.workqueue.queue import Queue
 _TRACE_AT_MOST = 86_400.0
 _ENTRIES_AT_MOST = 1_000_000
 _LONGEST_MATCH = 256
-
-_STATES: tuple[State, ...] = ("processing", "ready", "delayed", "dead")
 
 
 @short_tracebacks
@@ -59,16 +65,16 @@ class Inspector:
 
     @property
     def connection(self) -> Connection:
-        """Return the Connection by which it looks."""
+        """Return the Connection that it uses."""
         return self._redis
 
     @property
     def prefix(self) -> str:
-        """Return what the names of all keys of these queues begin with."""
+        """Return the prefix of the names of all keys."""
         return self._redis.prefix
 
     def now(self) -> Timestamp:
-        """Return the Redis server's time, by which all moments here are stamped."""
+        """Return the Redis server's time, the clock of all moments here."""
         return Timestamp(self._redis.now())
 
     def queues(self, queue: str | None = None) -> list[QueueInfo]:
@@ -92,7 +98,7 @@ class Inspector:
     def history(
         self, queue: str, *, since: float | None = None, until: float | None = None, every: float = 10.0
     ) -> list[Sample]:
-        """Return what a queue looked like from ``since``, an hour ago if None, to ``until``, now if None.
+        """Return samples of a queue from ``since``, an hour ago if None, to ``until``, now if None.
 
         Moments are seconds since the epoch by the server's clock. A sample is kept every 10 s for a day and
         every 5 min for a week more, while any worker or leading informer runs, and needs no other process.
@@ -131,17 +137,19 @@ class Inspector:
     ) -> list[ItemInfo]:
         """Describe ``limit`` items from ``offset`` on, in the order in which they leave their state.
 
-        The dead come by when they were parked, behind the others those that failures or crashes parked.
+        Dead items are in the order in which they became dead, those of failures or crashes at the end.
         ``match`` is a glob as of Redis' SCAN. With it, or with ``failing``, the queue is scanned in bounded
         memory: in no order, and an item may show up twice. The items of ``state="dirty"`` are processing;
         a processing item that comes back later is also listed under delayed.
         """
-        _check_state(state)
+        require_state(state)
         store = self._store(queue)
         if match == "*" and not failing:
-            return run(self._redis, reading.page(store, [state] if state else _STATES, offset, limit))
+            return run(self._redis, reading.page(store, [state] if state else STATES, offset, limit))
         first, behind = min(offset, sys.maxsize), min(offset + limit, sys.maxsize)
-        return list(islice(self._scan_items(store, state, match, failing), first, behind))
+        return list(
+            islice(reading.scan_items(self._redis, store, state, match, failing=failing), first, behind)
+        )
 
     def each_item(
         self, queue: str, *, state: Listing | None = None, match: str = "*", failing: bool = False
@@ -151,12 +159,12 @@ class Inspector:
         Without ``match`` and ``failing`` that is by rank: while items leave and come, one may be missed or
         come twice, as in a list that is read page by page.
         """
-        _check_state(state)
+        require_state(state)
         store = self._store(queue)
         if match != "*" or failing:
-            yield from self._scan_items(store, state, match, failing)
+            yield from reading.scan_items(self._redis, store, state, match, failing=failing)
             return
-        states, offset = [state] if state else _STATES, 0
+        states, offset = [state] if state else STATES, 0
         while True:
             members = run(self._redis, queue_reads.page(store, states, offset, SCAN_LIMIT))
             yield from run(self._redis, reading.item_infos(store, members))
@@ -173,25 +181,20 @@ class Inspector:
         return Queue(self._existing(queue).name, self._redis).add(*keys, priority=priority, after=after)
 
     def requeue(self, queue: str, *keys: str, state: Listing | None = None, match: str | None = None) -> int:
-        """Make delayed and dead items pending now, forgetting their failures; return how many changed.
+        """Make delayed and dead items pending now, and forget their failures; return how many changed.
 
         Names keys, or all items in ``state`` (that ``match``). A delayed item keeps its priority, a dead
         one gets 0. Raises ConfigError for neither, and where there is no such queue.
         """
-        _check_choice(keys, state, match)
-        store = self._existing(queue)
-        return sum(store.requeue(batch, state=state) for batch in _chosen(store, keys, state, match))
+        return self._repair("requeue", queue, keys, state=state, match=match)
 
     def delete(self, queue: str, *keys: str, state: Listing | None = None, match: str | None = None) -> int:
         """Drop ready, delayed and dead items with their failures; return how many changed.
 
-        Names keys, or all items in ``state`` (that ``match``). Of a processing item only what is pending
-        goes. Raises ConfigError for neither, for ``state="processing"``, and where there is no such queue.
+        Names keys, or all items in ``state`` (that ``match``). Of a processing item only the pending add is
+        dropped. Raises ConfigError for neither, for ``state="processing"``, and where there is no such queue.
         """
-        _check_choice(keys, state, match)
-        _refuse_to_delete(state)
-        store = self._existing(queue)
-        return sum(store.delete(batch, state=state) for batch in _chosen(store, keys, state, match))
+        return self._repair("delete", queue, keys, state=state, match=match)
 
     def park(
         self,
@@ -199,20 +202,16 @@ class Inspector:
         *keys: str,
         state: Listing | None = None,
         match: str | None = None,
-        reason: str = "parked by hand",
+        reason: str = BY_HAND,
     ) -> int:
-        """Move ready and delayed items that nobody holds to the dead, where they stay; return how many.
+        """Make ready and delayed items dead that no worker holds; return how many changed.
 
         Names keys, or all items in ``state`` (that ``match``). A new event or a requeue revives them.
-        Dead ones that ``revive_dead_after`` would revive stay dead, too; of others nothing changes.
-        ``reason``, one printable line of at most 256 bytes, stands where the error of a failed item stands;
-        the failure count stays. Raises ConfigError for another reason, for neither, and where there is no
-        such queue.
+        Dead ones that ``revive_dead_after`` would revive stay dead, too; others do not change. ``reason``,
+        one printable line of at most 256 bytes, takes the place of the last error; the failure count stays.
+        Raises ConfigError for another reason, for neither, and where there is no such queue.
         """
-        _check_choice(keys, state, match)
-        _check_reason(reason)
-        store = self._existing(queue)
-        return sum(store.park(batch, reason) for batch in _chosen(store, keys, state, match))
+        return self._repair("park", queue, keys, state=state, match=match, reason=reason)
 
     def repair_some(
         self,
@@ -222,31 +221,25 @@ class Inspector:
         state: Listing,
         match: str = "*",
         cursor: int = 0,
-        reason: str = "parked by hand",
+        reason: str = BY_HAND,
     ) -> RepairStep:
         """Requeue, delete or park some 500 of the items in a state that match, from ``cursor`` on.
 
-        For who wants to tell how far it is, or to stop: one round trip to find them, and a script for each
-        500 of them; a step may find none. Raises what ``requeue``, ``delete`` and ``park`` raise.
+        For progress, or to stop in between: one round trip to find them, and a script for each 500 of them; a
+        step may find none. Raises what ``requeue``, ``delete`` and ``park`` raise.
         """
-        _check_state(state)
-        _check_reason(reason)
-        if repair == "delete":
-            _refuse_to_delete(state)
+        require_state(state)
+        require_repairable(repair, state, reason)
         store = self._existing(queue)
         next_cursor, found = run(self._redis, queue_reads.scan_state(store, state, cursor, match))
         items = list(dict.fromkeys(found))  # a scan may name one twice
-        if repair == "park":
-            changed = store.park(items, reason)
-        else:
-            changed = (store.requeue if repair == "requeue" else store.delete)(items, state=state)
-        return RepairStep(len(items), changed, next_cursor)
+        return RepairStep(len(items), repaired(store, repair, items, state, reason), next_cursor)
 
     def pause(self, queue: str) -> bool:
         """Stop claims until ``resume``; return False where they were stopped already.
 
-        What is held is worked off, and adds, delays, settlements and heartbeats go on. Raises ConfigError
-        where there is no such queue.
+        Workers finish the items that they hold; adds, delays, settlements and heartbeats go on. Raises
+        ConfigError where there is no such queue.
         """
         return self._existing(queue).pause()
 
@@ -260,11 +253,11 @@ class Inspector:
     def trace_on(
         self, queue: str, *, seconds: float = 600.0, limit: int = TRACE_ENTRIES, match: str = ""
     ) -> Timestamp:
-        """Let every script leave an entry for so long, at most a day; return when that ends.
+        """Record the call of every script for so long, at most a day; return when that ends.
 
         The newest are kept, ``limit`` of them or 16 MiB, of at most 16 KiB each, for a day after the end.
-        With ``match``, a key in which ``*`` stands for any text, those that name no such key leave none,
-        apart from what concerns the whole queue. Raises ConfigError for other numbers, for a match of more
+        With ``match``, a key in which ``*`` matches any text, calls that name no such key are not recorded,
+        except those about the whole queue. Raises ConfigError for other numbers, for a match of more
         than 256 bytes or of several lines, and where there is no such queue.
         """
         if not (match.isprintable() and len(match.encode(errors="replace")) <= _LONGEST_MATCH):
@@ -277,7 +270,7 @@ class Inspector:
         return Timestamp(trace.switch_on(self._existing(queue), seconds=seconds, limit=limit, match=match))
 
     def trace_off(self, queue: str) -> None:
-        """Let scripts leave no more entries. Raises ConfigError where there is no such queue."""
+        """Stop the trace. Raises ConfigError where there is no such queue."""
         trace.switch_off(self._existing(queue))
 
     def traced_until(self, queue: str) -> Timestamp | None:
@@ -287,22 +280,22 @@ class Inspector:
         return Timestamp(ends) if ends is not None and ends > self._redis.now() else None
 
     def trace(self, queue: str, key: str | None = None, *, match: str = "") -> Iterator[TraceEvent]:
-        """Yield what happened to all items, to one, or to those that match, in its order.
+        """Yield the events of all items, of one, or of those that match, oldest first.
 
-        As far as the trace goes back. ``match`` is as for ``trace_on``.
+        The trace limits how far back they go. ``match`` is as for ``trace_on``.
         """
         store = self._store(queue)
         workers = run(self._redis, reading.worker_names(store))
-        told = events(trace.entries(store), workers)
+        found = events(trace.entries(store), workers)
         if match:
             pattern = bytes_of(match)
-            told = (each for each in told if each.key is None or trace.matches(bytes_of(each.key), pattern))
-        return told if key is None else (event for event in told if event.key == key)
+            found = (each for each in found if each.key is None or trace.matches(bytes_of(each.key), pattern))
+        return found if key is None else (event for event in found if event.key == key)
 
     def resync(self, queue: str) -> int:
-        """Make the leader list all that feeds the queue and enqueue it, at low priority.
+        """Make the leader list all resources that feed the queue and enqueue them, at low priority.
 
-        Returns how many watched resources are listed anew, by whoever leads or leads next. Items that back
+        Returns how many watched resources are listed anew, by this leader or the next. Items that back
         off or are dead stay so, unless their object changed. Raises ConfigError where there is no such queue.
         """
         store = self._existing(queue)
@@ -311,11 +304,27 @@ class Inspector:
 
     def count(self, queue: str, *, state: Listing, match: str = "*") -> int:
         """Return how many items are in a state, or how many of them match (roughly: a scan may repeat)."""
-        _check_state(state)
+        require_state(state)
         store = self._store(queue)
         if match == "*":
             return queue_reads.size(store, state)
         return sum(len(batch) for batch in reading.scan(store, state, match))
+
+    def _repair(
+        self,
+        repair: Repair,
+        queue: str,
+        keys: tuple[str, ...],
+        *,
+        state: Listing | None,
+        match: str | None,
+        reason: str = BY_HAND,
+    ) -> int:
+        require_choice(keys, state, match)
+        require_repairable(repair, state, reason)
+        store = self._existing(queue)
+        batches = chosen_items(store, keys, state, match)
+        return sum(repaired(store, repair, batch, state, reason) for batch in batches)
 
     def _store(self, queue: str) -> QueueStore:
         return QueueStore(self._redis, queue)
@@ -332,55 +341,3 @@ class Inspector:
         if queue is not None:
             validate_queue_name(queue)
         return [self._store(name) for name in queue_names(self._redis) if queue in {None, name}]
-
-    def _scan_items(
-        self, store: QueueStore, state: str | None, match: str, failing: bool
-    ) -> Iterator[ItemInfo]:
-        if failing:
-            batches = reading.scan(store, "failures", match)
-        else:
-            batches = (
-                batch
-                for name in ([state] if state else _STATES)
-                for batch in reading.scan(store, name, match)
-            )
-        for batch in batches:
-            for item in run(self._redis, reading.item_infos(store, batch)):
-                if state in {None, item.state} or (state == "dirty" and item.dirty):
-                    yield item
-
-
-def _chosen(
-    store: QueueStore, keys: tuple[str, ...], state: str | None, match: str | None
-) -> Iterator[Sequence[bytes]]:
-    """Yield the items that a repair is about, in batches."""
-    if keys:
-        yield [item for key in keys for item in named(key)]
-    elif state:
-        yield from reading.scan(store, state, match or "*")
-
-
-def _check_choice(keys: tuple[str, ...], state: str | None, match: str | None) -> None:
-    """Raise unless keys are given (a state may restrict them), or a state and perhaps a match."""
-    _check_state(state)
-    for key in keys:
-        validate_key(key)
-    if (keys and match is not None) or not (keys or state):
-        raise ConfigError("no items chosen: give keys, or a state and perhaps a match.")
-
-
-def _check_state(state: str | None) -> None:
-    if state is not None and state not in {*_STATES, "dirty"}:
-        raise ConfigError(f'no state "{state}": use {", ".join(sorted(_STATES))} or dirty.')
-
-
-def _refuse_to_delete(state: str | None) -> None:
-    if state == "processing":
-        raise ConfigError("cannot delete processing items: their workers hold them. Stop the workers first.")
-
-
-def _check_reason(reason: str) -> None:
-    if not reason or not reason.isprintable() or len(reason.encode(errors="replace")) > REASON_BYTES:
-        raise ConfigError(
-            f"bad reason {reason!r:.80}. Use one line of 1 to {REASON_BYTES} bytes of printable text."
-        )

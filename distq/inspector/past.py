@@ -1,4 +1,4 @@
-"""How what a queue's history holds becomes the Inspector's samples."""
+"""Reads a queue's history into the Inspector's samples."""
 
 from distq.errors import ConfigError
 from distq.inspector.info import Sample, Timestamp
@@ -8,13 +8,15 @@ from distq.redisio.history import StoredSample
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.round_trips import Read
 
+_NUMBERS = ("ready", "delayed", "processing", "dirty", "dead", "failing", "workers", "done", "failed")
+
 
 def samples(store: QueueStore, since: float, until: float, every: float) -> Read[list[Sample]]:
-    """Describe the queue's past; raise ConfigError for moments and steps that are none."""
+    """Return samples of the queue's past. Raises ConfigError for bad moments and steps."""
     if not 0 <= since <= until < 2**33 or not 0 < every < 2**33:
         raise ConfigError(
             f"bad history from {since} to {until}, every {every} s. Use seconds since the epoch, and a step "
-            "of more than none."
+            "above 0."
         )
     found = yield from history.samples(store, since, until, every=every)
     return [
@@ -27,17 +29,9 @@ def _sample(queue: str, sample: StoredSample, before: StoredSample | None) -> Sa
     return Sample(
         queue=queue,
         at=Timestamp(sample.at),
-        ready=sample.ready,
-        delayed=sample.delayed,
-        processing=sample.processing,
-        dirty=sample.dirty,
-        dead=sample.dead,
-        failing=sample.failing,
-        workers=sample.workers,
+        **{name: getattr(sample, name) for name in _NUMBERS},
         waited=None if sample.waited_ms is None else sample.waited_ms / 1000,
         paused=sample.paused > 0,
-        done=sample.done,
-        failed=sample.failed,
         done_per_second=done,
         failed_per_second=failed,
         waiting_p50=_quantile(sample.waiting, 0.5),
@@ -53,7 +47,7 @@ def _quantile(durations: Durations, share: float) -> float | None:
 
 
 def _rates(before: StoredSample | None, sample: StoredSample) -> tuple[float | None, float | None]:
-    """Return what was done and what failed a second; nothing where the totals began anew, or after a gap."""
+    """Return successes and failures a second; None where the totals began anew, or after a gap."""
     if before is None or sample.after_gap or sample.done < before.done or sample.failed < before.failed:
         return None, None
     seconds = sample.at - before.at

@@ -1,4 +1,4 @@
-"""How what a queue's structures hold becomes the Inspector's records; nothing here writes."""
+"""Reads a queue's structures into the Inspector's records; nothing here writes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -8,13 +8,15 @@ from distq.errors import RedisRefused
 from distq.inspector.info import ItemInfo, QueueInfo, StreamInfo, Timestamp, WorkerInfo
 from distq.redisio import queue_reads
 from distq.redisio.checkpoints import is_listing
+from distq.redisio.connection import Connection
 from distq.redisio.keys import shown
 from distq.redisio.queue_reads import Holder, StoredItem
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import ClaimRecord, FailureRecord, StreamRecord, count_of, moment_of, words_of
-from distq.redisio.round_trips import Read, gather
+from distq.redisio.round_trips import Read, gather, run
 from distq.workqueue.queue_ownership import Purpose
 
+_NUMBERS = ("ready", "delayed", "processing", "dirty", "dead", "failing", "depth")
 _NO_FAILURE = FailureRecord(0, 0, 0, "", "", "")
 
 
@@ -39,13 +41,7 @@ def numbers(store: QueueStore, now: float) -> Read[QueueInfo]:
         name=store.name,
         paused=counts.paused_us is not None,
         paused_since=_timestamp(counts.paused_us or None),
-        ready=counts.ready,
-        delayed=counts.delayed,
-        processing=counts.processing,
-        dirty=counts.dirty,
-        dead=counts.dead,
-        failing=counts.failing,
-        depth=counts.depth,
+        **{name: getattr(counts, name) for name in _NUMBERS},
         workers=len(workers),
         oldest_ready=_timestamp(min(waiting_since, default=None)),
         done_per_second=_total(workers, "done_per_second"),
@@ -65,12 +61,11 @@ def _total(workers: Mapping[int, Mapping[str, Any]], rate: str) -> float:
 
 def broken_queue(name: str, error: RedisRefused) -> QueueInfo:
     """Describe a queue that Redis refuses to show."""
-    numbers = dict.fromkeys(("ready", "delayed", "processing", "dirty", "dead", "failing", "depth"), 0)
     return QueueInfo(
         name=name,
         paused=False,
         paused_since=None,
-        **numbers,
+        **dict.fromkeys(_NUMBERS, 0),
         workers=0,
         oldest_ready=None,
         done_per_second=0.0,
@@ -122,7 +117,7 @@ def stream_infos(store: QueueStore, now: float) -> Read[list[StreamInfo]]:
 
 
 def item_infos(store: QueueStore, members: Sequence[bytes]) -> Read[list[ItemInfo]]:
-    """Describe those that are items of the queue, in their order."""
+    """Describe the members that are items of the queue, in their order."""
     items = yield from queue_reads.items(store, members)
     sessions = {item.claim.session for item in items if item and item.claim}
     asked: list[Read[Any]] = [queue_reads.holders(store, sessions)]
@@ -139,8 +134,8 @@ def item_infos(store: QueueStore, members: Sequence[bytes]) -> Read[list[ItemInf
 def _revive_dead_after(store: QueueStore) -> Read[float | None]:
     """Return after how many seconds the open handles revive a dead item; None where none of them does."""
     workers = yield from queue_reads.worker_records(store)
-    said = (moment_of(about.get("revive_dead_after")) for about in workers.values())
-    return min((seconds for seconds in said if seconds), default=None)
+    periods = (moment_of(about.get("revive_dead_after")) for about in workers.values())
+    return min((seconds for seconds in periods if seconds), default=None)
 
 
 def page(store: QueueStore, states: Sequence[str], offset: int, limit: int) -> Read[list[ItemInfo]]:
@@ -150,10 +145,22 @@ def page(store: QueueStore, states: Sequence[str], offset: int, limit: int) -> R
 
 
 def scan(store: QueueStore, state: str, match: str) -> Iterator[list[bytes]]:
-    """Yield the items in a state that match, or fail, in batches, in no order, and perhaps twice."""
+    """Yield the members of a state, or of the failures, that match: in batches, unordered, perhaps twice."""
     for structure in queue_reads.structures_of(state):
         for batch in filter(None, queue_reads.scan(store, structure, match)):
             yield [member for member, _ in batch]
+
+
+def scan_items(
+    connection: Connection, store: QueueStore, state: str | None, match: str, *, failing: bool
+) -> Iterator[ItemInfo]:
+    """Yield the items in a state, or in any, that match, or fail; as ``scan`` finds them."""
+    structures = ["failures"] if failing else [state] if state else ["processing", "ready", "delayed", "dead"]
+    for structure in structures:
+        for batch in scan(store, structure, match):
+            for item in run(connection, item_infos(store, batch)):
+                if state in {None, item.state} or (state == "dirty" and item.dirty):
+                    yield item
 
 
 def _item_info(
@@ -181,14 +188,14 @@ def _item_info(
 
 
 def _due(item: StoredItem, revive_after: float | None) -> Timestamp | None:
-    """Return when an item comes back; of a dead one when time revives it."""
+    """Return when an item becomes pending; of a dead one when ``revive_dead_after`` revives it."""
     if item.time_may_mend and item.since_us is not None and revive_after is not None:
         return Timestamp(item.since_us / 1e6 + revive_after)
     return _timestamp(item.due_us)
 
 
 def _failure_of(item: StoredItem) -> FailureRecord:
-    """Return an item's failure record; of what was revived, without the reason for which it had been dead."""
+    """Return an item's failure record; of a revived item without the reason for which it was dead."""
     failure = item.failure or _NO_FAILURE
     if item.state == "dead":
         return failure
@@ -200,7 +207,7 @@ def _failure_of(item: StoredItem) -> FailureRecord:
 def _claimed_by(
     claim: ClaimRecord | None, holders: Mapping[int, Holder]
 ) -> tuple[str | None, Timestamp | None]:
-    """Return the name of who holds an item, and until when; of a session that is gone, what is left."""
+    """Return the worker that holds an item, and until when; None for what a session that is gone lacks."""
     if claim is None:
         return None, None
     holder = holders[claim.session]

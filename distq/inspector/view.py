@@ -1,4 +1,4 @@
-"""What a page of the dashboard shows, read side by side: all its reads share their round trips."""
+"""The data of a dashboard page, read side by side: all reads share their round trips."""
 
 import fnmatch
 from collections import Counter
@@ -18,7 +18,7 @@ from distq.inspector.info import (
     TraceEvent,
     WorkerInfo,
 )
-from distq.inspector.story import events
+from distq.inspector.timeline import events
 from distq.redisio import queue_reads, trace
 from distq.redisio.connection import Connection
 from distq.redisio.keys import is_queue_name, named, queues_key, shown, text_of
@@ -28,21 +28,21 @@ from distq.redisio.round_trips import Read, gather
 
 ERRORS_OF = 1000
 """Failure records whose errors are grouped."""
-CALLS_TOLD = 1000
-"""Calls of scripts from which a story is told."""
+TIMELINE_CALLS = 1000
+"""Calls of scripts from which a timeline is made."""
 HELD_SHOWN = 100
 SIBLINGS_SHOWN = 20
 _FIRST_LOOK, _FURTHER_LOOK = 200, 2500
 LOOKED_THROUGH = _FIRST_LOOK + 2 * _FURTHER_LOOK
-"""Items that one step of a search looks through, at most; each takes Redis a millisecond or so."""
+"""Items that one step of a search looks at, at most; each round trip takes Redis a millisecond or so."""
 _MOST_FOUND = 1000
 _SPECIAL = set("*?[]\\")
 
 
 class Rows(NamedTuple):
-    """Which items to read: those at ranks from ``offset``, backwards with ``last_first``; or a search.
+    """The items to read: those at ranks from ``offset``, backwards with ``last_first``; or a search.
 
-    ``match`` is a glob as of Redis' SCAN, or what keys begin with. A search goes on at ``cursor``, in no
+    ``match`` is a glob as of Redis' SCAN, or the beginning of keys. A search goes on at ``cursor``, in no
     order.
     """
 
@@ -55,9 +55,9 @@ class Rows(NamedTuple):
 
 
 class QueueNames(NamedTuple):
-    """Which queues to look at: by name, ``limit`` from ``offset`` on of those that match.
+    """The queues to read: by name, ``limit`` from ``offset`` on of those that match.
 
-    ``match`` is a glob, or what names begin with.
+    ``match`` is a glob, or the beginning of names.
     """
 
     offset: int = 0
@@ -66,9 +66,9 @@ class QueueNames(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """What a view is to hold beside the queues themselves.
+    """What a view holds beside the queues themselves.
 
-    ``past`` is for how many seconds, and a sample in how many; ``names`` None is all queues.
+    ``past`` is the seconds that samples go back and the seconds between them; ``names`` None is all queues.
     """
 
     names: QueueNames | None = None
@@ -92,12 +92,12 @@ class ErrorGroup:
 
 @dataclass(frozen=True, slots=True)
 class QueueView:
-    """One queue and what was wanted of it, of a broken one nothing.
+    """One queue with the data that was wanted, none for a broken one.
 
-    ``items`` are a page of it, in order, or what a search found; ``more`` is where the search goes on, ""
-    at its end, and ``left_out`` how many it found beside those. ``errors`` are those of ``errors_of`` failure
-    records, the most common first. ``events`` are told from the last thousand calls of the trace, of all
-    items; where one is wanted, those of adds and repairs are of it alone.
+    ``items`` are a page of it, in order, or the result of a search; ``more`` is the cursor where the search
+    continues, "" at its end, and ``left_out`` the number of matches beyond the result. ``errors`` group
+    ``errors_of`` failure records, the most common first. ``events`` are those of the last thousand calls of
+    the trace, of all items; where one item is wanted, adds and repairs are of it alone.
     """
 
     info: QueueInfo
@@ -116,7 +116,7 @@ class QueueView:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """All queues that were wanted, by name, at the server's time ``now``; ``matching`` is of how many."""
+    """The queues that were wanted, by name, at the server's time ``now``; ``matching`` of how many."""
 
     now: Timestamp
     queues: Sequence[QueueView]
@@ -137,7 +137,7 @@ def view(connection: Connection, queue: str | None, wanted: Wanted) -> Read[View
 
 
 def _queue_view(store: QueueStore, now: float, wanted: Wanted) -> Read[QueueView]:
-    """Look at one queue; where Redis refuses any part of it, see no more than why: the others go on."""
+    """Read one queue; where Redis refuses any part of it, return it as broken: the others go on."""
     try:
         return (yield from _whole_view(store, now, wanted))
     except RedisRefused as error:
@@ -176,7 +176,7 @@ def _whole_view(store: QueueStore, now: float, wanted: Wanted) -> Read[QueueView
 
 
 def _calls(store: QueueStore) -> Read[list[trace.TracedCall]]:
-    (entries,) = yield store.commands(("XREVRANGE", "trace", "+", "-", "COUNT", CALLS_TOLD))
+    (entries,) = yield store.commands(("XREVRANGE", "trace", "+", "-", "COUNT", TIMELINE_CALLS))
     return [trace.TracedCall.parse(entry_id, fields[1]) for entry_id, fields in reversed(entries)]
 
 
@@ -188,7 +188,7 @@ def _page(store: QueueStore, rows: Rows) -> Read[tuple[list[ItemInfo], str, int]
 
 
 def _search(store: QueueStore, rows: Rows) -> Read[tuple[list[ItemInfo], str, int]]:
-    """Look through some thousands of items, from the cursor on; first of all for the one that is named so."""
+    """Search some thousands of items, from the cursor on; an item with exactly this key comes first."""
     glob, cursor, count = glob_of(rows.match), int(rows.cursor), _FIRST_LOOK
     found: dict[bytes, None] = dict.fromkeys(named(rows.match) if cursor == 0 else ())
     for _ in range(3):
@@ -206,12 +206,12 @@ def _search(store: QueueStore, rows: Rows) -> Read[tuple[list[ItemInfo], str, in
 
 
 def glob_of(match: str) -> str:
-    """Return the glob that a search means: what has no special character is what keys begin with."""
+    """Return the glob of a search: a text without special characters is the beginning of keys."""
     return match if _SPECIAL & set(match) else f"{match}*"
 
 
 def _siblings(store: QueueStore, key: str) -> Read[list[str]]:
-    """Return some other items of the key's namespace, which stands before its last slash."""
+    """Return some other items of the key's namespace, the part before its last slash."""
     namespace, slash, _ = key.rpartition("/")
     if not slash:
         return []

@@ -79,7 +79,7 @@ def test_a_story_says_how_long_each_part_took(play: Play) -> None:
     ]
     assert failed.event == "failed after 1.5 s: ValueError: no luck; back in 5 ms"
     assert again.event == "claimed, waited 3 s"
-    assert parked.event == "failed for good after 0 µs: TerminalError: no use; parked"
+    assert parked.event == "failed for good after 0 µs: TerminalError: no use; dead"
     kinds = [each.kind for each in (added, claimed, failed, due, again, parked)]
     assert kinds == ["added", "claimed", "settled", "promoted", "claimed", "settled"]
     assert failed.since == claimed.at == request.fence / 1e6
@@ -153,7 +153,7 @@ def test_a_story_says_why_a_commit_was_refused(play: Play) -> None:
     store.commit(Commit(epoch="7", after="z", new="4713", batch="c", keys=["a"]))
     assert play.words(None)[1:] == [
         "commit by v1/Pod at 4712 refused: epoch 7 leads",
-        "commit by v1/Pod at 4713 refused: its stream stands at 4711",
+        "commit by v1/Pod at 4713 refused: its stream is at 4711",
     ]
 
 

@@ -1,4 +1,4 @@
-"""What happened to the items of a queue, told from its trace."""
+"""The events of a queue's items, derived from its trace."""
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -35,43 +35,42 @@ _OF_SESSIONS = {"open": "session opened", "close": "session closed"}
 def events(
     entries: Iterable[TracedCall], workers: Mapping[int, str], about: Collection[bytes] | None = None
 ) -> Iterator[TraceEvent]:
-    """Yield what happened, in its order; ``workers`` are the names of sessions that are open still.
+    """Yield the events in their order; ``workers`` are the names of sessions that are still open.
 
-    Of what was added or repaired it tells of the items ``about`` alone, unless None: of others a call may
-    name thousands.
+    Adds and repairs are limited to the items ``about``, unless None: one call may name thousands.
     """
-    names, story = dict(workers), _Story(about)
+    names, timeline = dict(workers), _Timeline(about)
     for entry in entries:
         if entry.script == "open" and isinstance(entry.reply, bytes):
             number = int(entry.reply.partition(b"-")[0])
             names[number] = words_of(parse_fields(entry.inputs["worker"]).get("id")) or str(number)
-        for said in story.of(entry):
-            if said.item is not None and not entry.tells_of(said.item):
+        for found in timeline.of(entry):
+            if found.item is not None and not entry.tells_of(found.item):
                 continue
-            ended = said.kind in {"settled", "taken back"} and said.fence
+            ended = found.kind in {"settled", "taken back"} and found.fence
             yield TraceEvent(
                 at=Timestamp(entry.moment),
-                key=None if said.item is None else shown(said.item),
-                kind=said.kind,
-                event=said.text,
-                worker=None if said.session is None else names.get(said.session, str(said.session)),
-                fence=said.fence,
-                since=Timestamp(said.fence / 1e6) if ended and said.fence else None,
+                key=None if found.item is None else shown(found.item),
+                kind=found.kind,
+                event=found.text,
+                worker=None if found.session is None else names.get(found.session, str(found.session)),
+                fence=found.fence,
+                since=Timestamp(found.fence / 1e6) if ended and found.fence else None,
             )
 
 
-class _Story:
-    """Tells one call after another; knows what is pending and held, as far as the trace has told."""
+class _Timeline:
+    """Derives events call by call; knows pending and held items, as far as the trace goes."""
 
     def __init__(self, about: Collection[bytes] | None) -> None:
         self._about = about
         self._priorities: dict[bytes, int | None] = {}
-        """Of what is pending now; None where the trace does not tell."""
+        """Of pending items; None where the trace does not have it."""
         self._claims: dict[bytes, int] = {}
-        """Fences of what is held."""
+        """Fences of held items."""
 
     def of(self, entry: TracedCall) -> Iterator[_TimelineEntry]:
-        """Tell what one call did."""
+        """Yield the events of one call."""
         for item, session, how in entry.taken_back:
             fence = self._claims.pop(item, None)
             held = f" after {_since(fence, entry)}" if fence else ""
@@ -130,7 +129,7 @@ class _Story:
         about = parse_fields(inputs["about"])
         resource = words_of(about.get("resource")) or shown(inputs["stream"])
         leader = words_of(about.get("leader"))
-        by = f" by {resource} {_place(shown(inputs['new']))}" + (f" of {leader}" if leader else "")
+        by = f" by {resource} {_position(shown(inputs['new']))}" + (f" of {leader}" if leader else "")
         if answer != "OK":
             yield _TimelineEntry(
                 None, "queue", f"commit{by} refused: {_refusal(answer, shown(entry.reply[1]))}"
@@ -140,13 +139,13 @@ class _Story:
             if self._is_passed_over(item):
                 continue
             yield self._added(item, int(inputs["priority"]), by)
-        for text in _unrouted(inputs["unrouted"])[::2]:
+        for text in _failed_mappings(inputs["unrouted"])[::2]:
             yield _TimelineEntry(
                 bytes_of(text), "parked", f"a function of its watch failed:{by.removeprefix(' by')}"
             )
 
     def _added(self, item: bytes, priority: int, by: str) -> _TimelineEntry:
-        """Tell of an add what it meant: a place in the queue, a higher one, or nothing new."""
+        """Return the effect of an add: a new pending item, a higher priority, or nothing new."""
         is_pending, before = item in self._priorities, self._priorities.get(item)
         self._priorities[item] = priority if before is None else max(priority, before)
         level = f" at priority {priority}" if priority else ""
@@ -178,8 +177,8 @@ class _Story:
             self._claims[item] = int(fence)
             found = decode_order(order)
             waited = f", waited {_since(found[1], entry)}" if found != NO_SCORE else ""
-            said = f"claimed{' alone' if alone else ''}{waited}"
-            yield _TimelineEntry(item, "claimed", said, session, int(fence))
+            text = f"claimed{' alone' if alone else ''}{waited}"
+            yield _TimelineEntry(item, "claimed", text, session, int(fence))
 
     def _settled(
         self, entry: TracedCall, refused: bytes | None, dispositions: Sequence[bytes], session: int
@@ -190,17 +189,17 @@ class _Story:
         others = [words[at : at + 6] for at in range(2 * n_ok, len(words), 6)]
         places = [b""] * n_ok + list(dispositions)
         ends += [(item, fence, outcome.decode(), text) for item, fence, outcome, _, _, text in others]
-        for place, ((item, claim, outcome, text), stands) in enumerate(zip(ends, places, strict=True), 1):
+        for place, ((item, claim, outcome, text), state) in enumerate(zip(ends, places, strict=True), 1):
             fence = int(claim or 0) or None
             if place in refusals:
                 yield _TimelineEntry(item, "refused", "refused: its claim had ended", session, fence)
                 continue
             if outcome != "limit":
                 self._claims.pop(item, None)
-            if stands == b"pending":
+            if state == b"pending":
                 self._priorities.setdefault(item, None)
             kind: Happening = "failed" if outcome == "limit" else "settled"
-            yield _TimelineEntry(item, kind, _end(entry, outcome, fence, stands, text), session, fence)
+            yield _TimelineEntry(item, kind, _end(entry, outcome, fence, state, text), session, fence)
 
     # People
 
@@ -217,8 +216,8 @@ class _Story:
             yield _TimelineEntry(item, "repaired", f"{_REPAIRS[entry.script]} by hand, {changed}")
 
 
-def _place(position: str) -> str:
-    """Tell where a stream stood when it committed."""
+def _position(position: str) -> str:
+    """Return the position of a stream at its commit, in words."""
     checkpoint = checkpoint_of(position)
     if checkpoint in {"", MARK}:
         return "in a list"
@@ -228,27 +227,27 @@ def _place(position: str) -> str:
 def _refusal(answer: str, there: str) -> str:
     if answer == "TOO_LARGE":
         return "too many index values for one step"
-    return f"epoch {there} leads" if answer == "FENCED" else f"its stream stands {_place(there)}"
+    return f"epoch {there} leads" if answer == "FENCED" else f"its stream is {_position(there)}"
 
 
-def _end(entry: TracedCall, outcome: str, fence: int | None, stands: bytes, text: bytes) -> str:
-    """Tell how a claim ended, after how long, with what error, and what became of the item."""
-    said = _ENDS.get(outcome, outcome)
+def _end(entry: TracedCall, outcome: str, fence: int | None, state: bytes, text: bytes) -> str:
+    """Return how a claim ended, after how long, with which error, and the item's next state."""
+    words = _ENDS.get(outcome, outcome)
     if fence:
-        said += f" after {_since(fence, entry)}"
+        words += f" after {_since(fence, entry)}"
     if error := shown(text.partition(b"\n")[0]):
-        said += f": {error}"
-    if stands.isdigit():
-        return f"{said}; back in {duration(int(stands) / 1000 - entry.moment)}"
-    return f"{said}; parked" if stands == b"parked" else said
+        words += f": {error}"
+    if state.isdigit():
+        return f"{words}; back in {duration(int(state) / 1000 - entry.moment)}"
+    return f"{words}; dead" if state == b"parked" else words
 
 
 def _since(microseconds: int, entry: TracedCall) -> str:
     return duration(entry.moment - microseconds / 1e6)
 
 
-def _unrouted(text: bytes) -> list[str]:
-    """Return the items and why; nothing of what an older script, which had none, was asked."""
+def _failed_mappings(text: bytes) -> list[str]:
+    """Return the items and their reasons; none of an older script, which did not have them."""
     try:
         words = json.loads(text)
     except ValueError:
