@@ -1,16 +1,15 @@
 """Metrics and spans for OpenTelemetry.
 
-Metrics have their names of Prometheus, so boards and alerts work behind a collector, too. Nothing here is
-imported by the rest: who gives a Manager these objects has OpenTelemetry, and says by its SDK where to send
-what they keep.
+Metrics have their names of Prometheus, so boards and alerts work behind a collector, too. No other module
+imports this one: programs that give a Manager these objects have OpenTelemetry, and configure its SDK.
 """
 
-import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from weakref import WeakKeyDictionary
 
 from distq.errors import ConfigError
+from distq.exposed_gauges import ExposedGauges
 from distq.metrics import METRICS, Labels, Metric, Sample
 from distq.spans import NO_ATTRIBUTES, Attributes, Kind, SpanFailure
 
@@ -32,15 +31,13 @@ except ModuleNotFoundError:
 
 _SCOPE = "distq"
 _W3C = TraceContextTextMapPropagator()
-"""How links are written, whatever headers the program propagates."""
+"""The format of links, whatever headers the program propagates."""
 
 _KINDS: dict[Kind, trace.SpanKind] = {
     "producer": trace.SpanKind.PRODUCER,
     "consumer": trace.SpanKind.CONSUMER,
     "client": trace.SpanKind.CLIENT,
 }
-
-_logger = logging.getLogger(__name__)
 
 
 class OpenTelemetryMetrics:
@@ -66,7 +63,7 @@ class OpenTelemetryMetrics:
             histogram.record(value, attributes)
 
     def expose(self, read: Callable[[], Iterable[Sample]]) -> Callable[[], None]:
-        """Ask ``read`` for gauges at each collection, until the function that is returned was called."""
+        """Call ``read`` for gauges at each collection; return the function that ends that."""
         return self._instruments.gauges.expose(read)
 
 
@@ -129,7 +126,7 @@ class _Span:
 
 
 def _links(link: str) -> Sequence[trace.Link]:
-    """Return a link as OpenTelemetry has it; of what is none nothing."""
+    """Return a link as OpenTelemetry has it; none for an invalid one."""
     if not link:
         return ()
     linked = trace.get_current_span(_W3C.extract({"traceparent": link}, context.Context()))
@@ -137,46 +134,26 @@ def _links(link: str) -> Sequence[trace.Link]:
     return [trace.Link(about)] if about.is_valid else ()
 
 
-class _Gauges:
-    """What the gauges' owners tell, read once for all gauges of a collection.
+class _Collections:
+    """Reads the exposed gauges once for all metrics of a collection: OpenTelemetry asks for each by itself.
 
-    OpenTelemetry asks for each by itself. A reading serves each metric once, so that a gauge that is asked
-    for again belongs to the next collection.
+    A reading serves each metric once, so that a metric that is asked for again begins the next collection.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, gauges: ExposedGauges) -> None:
+        self._gauges = gauges
         self._lock = threading.Lock()
-        self._reads: dict[object, Callable[[], Iterable[Sample]]] = {}
         self._reading: dict[Metric, dict[Labels, float]] = {}
-
-    def expose(self, read: Callable[[], Iterable[Sample]]) -> Callable[[], None]:
-        handle = object()
-        with self._lock:
-            self._reads[handle] = read
-
-        def end() -> None:
-            with self._lock:
-                self._reads.pop(handle, None)
-
-        return end
 
     def observe(self, metric: Metric) -> Iterator[Observation]:
         with self._lock:
             if metric not in self._reading:
-                self._reading = self._read()
+                self._reading = {each: {} for each in METRICS}
+                for (each, labels), value in self._gauges.read().items():
+                    self._reading[each][labels] = value
             values = self._reading.pop(metric)
         for labels, value in values.items():
             yield Observation(value, _attributes(metric, labels))
-
-    def _read(self) -> dict[Metric, dict[Labels, float]]:
-        reading: dict[Metric, dict[Labels, float]] = {metric: {} for metric in METRICS}
-        for read in self._reads.values():
-            try:
-                for metric, labels, value in read():
-                    reading[metric][labels] = value
-            except Exception:  # the other gauges are worth having
-                _logger.exception("some metrics could not be read")
-        return reading
 
 
 class _Instruments:
@@ -186,7 +163,8 @@ class _Instruments:
         meter = provider.get_meter(_SCOPE)
         self.counters: dict[Metric, Counter] = {}
         self.histograms: dict[Metric, Histogram] = {}
-        self.gauges = _Gauges()
+        self.gauges = ExposedGauges()
+        self._collections = _Collections(self.gauges)
         for metric in METRICS:
             named = {"name": metric.name, "unit": _unit(metric), "description": metric.meaning}
             if metric.kind == "counter":
@@ -199,7 +177,7 @@ class _Instruments:
                 meter.create_observable_gauge(**named, callbacks=[self._callback(metric)])
 
     def _callback(self, metric: Metric) -> Callable[[CallbackOptions], Iterable[Observation]]:
-        return lambda _: self.gauges.observe(metric)
+        return lambda _: self._collections.observe(metric)
 
 
 def _attributes(metric: Metric, labels: Labels) -> dict[str, str]:

@@ -1,10 +1,9 @@
 """Metrics for Prometheus, under the names that its users know from client-go and controller-runtime.
 
 Counters and histograms are kept here instead of in the client library's objects, which take a lock for each
-value: a turn of hundreds of items is one call. Gauges are asked for when somebody looks.
+value: a turn of hundreds of items is one call. Gauges are read at each scrape.
 """
 
-import logging
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from distq.errors import ConfigError
+from distq.exposed_gauges import ExposedGauges
 from distq.metrics import METRICS, Labels, Metric, Sample
 
 try:
@@ -29,8 +29,6 @@ except ModuleNotFoundError:
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment
 
-_logger = logging.getLogger(__name__)
-
 
 class PrometheusMetrics:
     """A provider of metrics (``MetricsProvider``) in a registry; None is the client library's own.
@@ -41,20 +39,20 @@ class PrometheusMetrics:
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         registry = REGISTRY if registry is None else registry
-        self._kept = _kept_in(registry)
+        self._store = _store_of(registry)
         self._page = make_wsgi_app(registry)
 
     def count(self, metric: Metric, labels: Labels, amount: float) -> None:
         """Raise a counter; an amount of 0 makes it known."""
-        self._kept.count(metric, labels, amount)
+        self._store.count(metric, labels, amount)
 
     def observe(self, metric: Metric, labels: Labels, values: Sequence[float]) -> None:
         """Add values, seconds, to a histogram; no values make it known."""
-        self._kept.observe(metric, labels, values)
+        self._store.observe(metric, labels, values)
 
     def expose(self, read: Callable[[], Iterable[Sample]]) -> Callable[[], None]:
-        """Ask ``read`` for gauges at each scrape, until the function that is returned was called."""
-        return self._kept.expose(read)
+        """Call ``read`` for gauges at each scrape; return the function that ends that."""
+        return self._store.gauges.expose(read)
 
     def page(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         """Answer a scrape; a WSGI application, all of the registry."""
@@ -88,7 +86,7 @@ class _MetricStore(Collector):
         self._lock = threading.Lock()
         self._counters: dict[tuple[Metric, Labels], float] = {}
         self._histograms: dict[tuple[Metric, Labels], _Histogram] = {}
-        self._reads: dict[object, Callable[[], Iterable[Sample]]] = {}
+        self.gauges = ExposedGauges()
 
     def count(self, metric: Metric, labels: Labels, amount: float) -> None:
         with self._lock:
@@ -101,25 +99,14 @@ class _MetricStore(Collector):
                 histogram = self._histograms[metric, labels] = _Histogram(metric.buckets)
             histogram.observe(values)
 
-    def expose(self, read: Callable[[], Iterable[Sample]]) -> Callable[[], None]:
-        handle = object()
-        with self._lock:
-            self._reads[handle] = read
-
-        def end() -> None:
-            with self._lock:
-                self._reads.pop(handle, None)
-
-        return end
-
     def describe(self) -> Iterator[Family]:
         """Name the metrics, so that the registry refuses others of these names."""
         return map(_family, METRICS)
 
     def collect(self) -> Iterator[Family]:
-        """Return what is known of each metric; what a scrape cannot find out is left out."""
+        """Return the values of each metric; gauges that cannot be read are left out."""
         values: dict[tuple[Metric, Labels], tuple[Any, ...]] = {
-            key: (value,) for key, value in self._gauges().items()
+            key: (value,) for key, value in self.gauges.read().items()
         }
         with self._lock:
             values |= {key: (value,) for key, value in self._counters.items()}
@@ -130,17 +117,6 @@ class _MetricStore(Collector):
                 families[metric] = _family(metric)
             families[metric].add_metric(labels, *value)
         return iter(families.values())
-
-    def _gauges(self) -> dict[tuple[Metric, Labels], float]:
-        with self._lock:
-            reads = list(self._reads.values())
-        gauges: dict[tuple[Metric, Labels], float] = {}  # several Managers of one process may say the same
-        for read in reads:
-            try:
-                gauges.update({(metric, labels): value for metric, labels, value in read()})
-            except Exception:  # the rest of the scrape is worth having
-                _logger.exception("some metrics could not be read")
-        return gauges
 
 
 def _family(metric: Metric) -> Family:
@@ -154,11 +130,11 @@ _registries: "WeakKeyDictionary[CollectorRegistry, _MetricStore]" = WeakKeyDicti
 _registering = threading.Lock()
 
 
-def _kept_in(registry: CollectorRegistry) -> _MetricStore:
+def _store_of(registry: CollectorRegistry) -> _MetricStore:
     with _registering:
-        kept = _registries.get(registry)
-        if kept is None:
-            kept = _MetricStore()
-            registry.register(kept)
-            _registries[registry] = kept
-        return kept
+        store = _registries.get(registry)
+        if store is None:
+            store = _MetricStore()
+            registry.register(store)
+            _registries[registry] = store
+        return store

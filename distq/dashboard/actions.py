@@ -133,5 +133,5 @@ class Actions:
 
     def _trace_off(self, queue: str) -> None:
         self._inspector.trace_off(queue)
-        audit(f"trace {queue} no more", action="trace-off", queue=queue)
-        show_message(f"{queue} is traced no more.")
+        audit(f"end the trace of {queue}", action="trace-off", queue=queue)
+        show_message(f"The trace of {queue} has ended.")

@@ -320,7 +320,7 @@ def test_a_trace_is_switched(visitor: Visitor, inspector: Inspector, every_state
     until = inspector.traced_until("foos")
     assert until is not None
     assert 290 < until - inspector.now() <= 300
-    assert act(visitor, "trace-off") == ["foos is traced no more."]
+    assert act(visitor, "trace-off") == ["The trace of foos has ended."]
     assert inspector.traced_until("foos") is None
     act(visitor, "trace-on", match="ns/new-*")
     act(visitor, "add", key="ns/new-1")

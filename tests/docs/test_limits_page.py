@@ -15,7 +15,7 @@ def test_the_limits_of_a_step_are_those_of_the_code() -> None:
     assert told["bytes of the cached objects of a commit"] == f"{limits.CACHED_BYTES // 2**20} MiB"
     assert told["an object that is cached"] == f"{limits.CACHED_LIMIT // 2**10} KiB"
     assert told["values of an object for one index"].startswith(f"{limits.INDEX_VALUES};")
-    assert told["bytes of what finds the cached objects of a commit by their indexes"].startswith(
+    assert told["bytes of the index entries of a commit's cached objects"].startswith(
         f"{limits.TERMS_LIMIT // 2**10} KiB;"
     )
     page = f"{limits.PAGE_SIZE} objects, {limits.LIST_BYTES // 2**20} MiB"
@@ -25,7 +25,7 @@ def test_the_limits_of_a_step_are_those_of_the_code() -> None:
     assert told["lines of a watch that wait to be handled"] == ahead
     assert told["items of a requeue, delete or park"] == str(limits.REPAIR_LIMIT)
     assert told["error texts"] == f"{limits.ERROR_BYTES} bytes"
-    assert told["tracebacks of failing and parked items"] == f"{limits.TRACEBACK_BYTES // 1024} KiB"
+    assert told["tracebacks of failing and dead items"] == f"{limits.TRACEBACK_BYTES // 1024} KiB"
 
 
 def test_internals_tell_the_same_limits() -> None:

@@ -1,0 +1,41 @@
+"""The gauges that a provider of metrics exposes: functions that are called at each scrape or collection."""
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+
+from distq.metrics import Labels, Metric, Sample
+
+_logger = logging.getLogger(__name__)
+
+
+class ExposedGauges:
+    """The functions that were given to ``expose``. Safe for threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._reads: dict[object, Callable[[], Iterable[Sample]]] = {}
+
+    def expose(self, read: Callable[[], Iterable[Sample]]) -> Callable[[], None]:
+        """Call ``read`` at each scrape or collection; return the function that ends that."""
+        handle = object()
+        with self._lock:
+            self._reads[handle] = read
+
+        def end() -> None:
+            with self._lock:
+                self._reads.pop(handle, None)
+
+        return end
+
+    def read(self) -> dict[tuple[Metric, Labels], float]:
+        """Return the gauges now; what several Managers of one process report alike is one."""
+        with self._lock:
+            reads = list(self._reads.values())
+        gauges: dict[tuple[Metric, Labels], float] = {}
+        for read in reads:
+            try:
+                gauges.update({(metric, labels): value for metric, labels, value in read()})
+            except Exception:  # the other gauges are worth having
+                _logger.exception("some metrics could not be read")
+        return gauges
