@@ -106,7 +106,7 @@ class WebPages:
             key=key,
             item=found.item,
             namespace=namespace,
-            story=[event for event in found.events if event.key == key][-EVENTS_SHOWN:],
+            timeline=[event for event in found.events if event.key == key][-EVENTS_SHOWN:],
             claims=pictures.claims(found.events, key, view.now),
         )
 

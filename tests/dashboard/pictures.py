@@ -29,7 +29,7 @@ PATHS = {
     "nothing": "/queues/nowhere",
 }
 """The pages of the scene, by what their pictures are called."""
-IN_DOCS = {"queues": 320, "queue": 1320, "item": 900}
+IN_DOCS = {"queues": 440, "queue": 1320, "item": 900}
 """What the documentation shows, and how many pixels of its height."""
 
 

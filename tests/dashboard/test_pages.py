@@ -226,7 +226,7 @@ def test_an_item_tells_all_about_itself(browser: FlaskClient, every_state: Queue
     assert "not in the queue" in read(browser, "/queues/foos/items/nobody").texts
 
 
-def test_an_item_has_its_story_while_it_is_traced(
+def test_an_item_has_its_timeline_while_it_is_traced(
     browser: FlaskClient, queue: Queue, connection: Connection
 ) -> None:
     """Before, the page says how to switch the trace on; then what happened, and a lane for each worker."""

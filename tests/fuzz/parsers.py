@@ -37,7 +37,7 @@ from distq.client.raw import RawClient, WatchResponse
 from distq.client.resources import Resource
 from distq.config import Settings, host_and_port
 from distq.controller.stream.known import Known
-from distq.dashboard import create_app, rows
+from distq.dashboard import create_app, rq_rows
 from distq.dashboard.item_id import ItemId
 from distq.dashboard.proxies import Proxies, parse_network
 from distq.dashboard.redirect_target import local_path
@@ -208,7 +208,7 @@ def queue_records(data: bytes) -> None:
     for worker in _answered(reading.worker_infos(store), [[b"7", data]], [1]):
         since(worker.since, NOW)
         json.dumps(output._record(worker))
-        rows.worker_row(worker)
+        rq_rows.worker_row(worker)
 
 
 @parser
