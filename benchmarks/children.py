@@ -113,18 +113,14 @@ class Child:
 
     def wait_for(self, word: str) -> str:
         """Return the first line of its that begins so; raise DistqError where it ends before."""
-        return self.wait_for_lines(word, 1)[0]
-
-    def wait_for_lines(self, word: str, number: int) -> list[str]:
-        """Return so many lines of its that begin so; raise DistqError where it ends before."""
 
         def found() -> list[str]:
             return [line for line in self.said if line.startswith(word)]
 
         with self._changed:
-            self._changed.wait_for(lambda: len(found()) >= number or self._ended, self._timeout)
-            if len(lines := found()) >= number:
-                return lines
+            self._changed.wait_for(lambda: found() or self._ended, self._timeout)
+            if lines := found():
+                return lines[0]
         raise self._failed(f"was never {word}")
 
     def require_alive(self) -> None:

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 
 import click
 
-from benchmarks import contenders, queue_rows, servers
+from benchmarks import contenders, queue_rows, servers, speed_page
 from benchmarks.children import Child
 from benchmarks.contenders import FLOORS, ROOT, Contender, figures
 from benchmarks.peers import PEERS
 from benchmarks.queue_rows import GROUPS, Figures
-from benchmarks.report import publish
+from benchmarks.report import machine, publish
 from benchmarks.servers import Server
 from distq.errors import DistqError
 
@@ -44,6 +44,7 @@ class Size:
 @click.option("--only", multiple=True, type=click.Choice(GROUPS), help="These rows alone.")
 @click.option("--peers", "names", help=f"These peers alone, or none: ''.  [default: {','.join(PEERS)}]")
 @click.option("--rounds", type=click.IntRange(1), help="How often each takes its turn.  [default: 5]")
+@click.option("--write-docs", is_flag=True, help="Write the figures into the documentation.")
 def main(
     *,
     quick: bool,
@@ -52,8 +53,11 @@ def main(
     only: Sequence[str],
     names: str | None,
     rounds: int | None,
+    write_docs: bool,
 ) -> None:
     """Measure distq beside other job queues."""
+    if write_docs and (only or names is not None):
+        raise click.UsageError("the page has all rows and all peers. Leave out --only and --peers.")
     rows = frozenset(only or GROUPS)
     size = Size(rounds or (3 if quick else 5), 0.5 if quick else 1.0, 2_000, 4_000, rows=rows)
     wanted = list(PEERS) if names is None else [name for name in names.split(",") if name]
@@ -69,6 +73,8 @@ def main(
         measured = measure(server, taking_part, size, missing)
         facts = {"server": server.version, "rounds": size.rounds}
     facts |= {name: version for name in wanted if (version := contenders.version_of(name))}
+    if write_docs:
+        speed_page.write(measured, {**machine(), **facts})
     sys.exit(publish(queue_rows.rows(measured, rows, against), as_json=as_json, facts=facts))
 
 
@@ -150,11 +156,12 @@ class _Turn:
         number = warm_up + self._size.samples
         producer.send(f"paced {number}")
         added = figures(producer, "paced")
-        woken = [line.split()[1:] for line in worker.wait_for_lines("woken ", number)]
-        began = {key: float(at) for key, at, _ in woken}
-        latencies = [1000 * (began[key] - at) for key, at in list(added.items())[warm_up:]]
-        cpu = float(woken[-1][2]) - float(woken[warm_up][2])
-        self._measured.values[self._contender.label, "idle"] += latencies
+        woken = [worker.wait_for(f"woken {key} ").split()[2:] for key in added]  # some run an item twice
+        latencies = [
+            1000 * (float(at) - added_at) for (at, _), added_at in zip(woken, added.values(), strict=True)
+        ]
+        cpu = float(woken[-1][1]) - float(woken[warm_up][1])
+        self._measured.values[self._contender.label, "idle"] += latencies[warm_up:]
         self._measured.values[self._contender.label, "idle CPU"].append(1e6 * cpu / (number - warm_up - 1))
 
     def _note(self, row: str, answer: dict[str, float]) -> None:

@@ -114,14 +114,14 @@ def test_queues_are_measured_beside_another_version() -> None:
 
 
 def test_whole_controllers_are_measured_on_a_real_api_server() -> None:
-    """Each object is patched once; of each process there is the CPU time, and of the contenders that are there."""
+    """Each object is patched once, and of each process there is the CPU time, there before or not."""
     real_api_server_assets()
     server_of("redis7")
     command = ["-m", "benchmarks.end_to_end", "--items", "20", "--sets", "4", "--rounds", "1", "--json"]
     done = subprocess.run(
         [sys.executable, *command], capture_output=True, text=True, check=False, timeout=170, env=_OWN_CLUSTER
     )
-    assert done.returncode in {0, 1}, done.stderr
+    assert done.stdout, done.stderr
     report = json.loads(done.stdout.splitlines()[-1])
     rows = {row["name"]: row for row in report["rows"]}
     assert rows["items there already: CPU each"]["bar"] == 1.7
