@@ -114,7 +114,7 @@ def test_queues_are_measured_beside_another_version() -> None:
 
 
 def test_whole_controllers_are_measured_on_a_real_api_server() -> None:
-    """Each object is patched once, and of each process there is the CPU time, there before or not."""
+    """Each object is patched once; each process has its CPU time, and so has each contender that is there."""
     real_api_server_assets()
     server_of("redis7")
     command = ["-m", "benchmarks.end_to_end", "--items", "20", "--sets", "4", "--rounds", "1", "--json"]
