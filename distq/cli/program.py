@@ -44,7 +44,7 @@ EXIT_TIME = 0.3
 
 
 class CommandGroup(click.Group):
-    """A group whose errors are one line, whoever raises them, and whose help has its commands by what for."""
+    """A group whose errors are one line, and whose help has its commands by purpose."""
 
     def __init__(self, *args: Any, **extra: Any) -> None:
         super().__init__(*args, **extra)

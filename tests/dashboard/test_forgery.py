@@ -66,7 +66,7 @@ class Unpaused:
 
 def test_a_form_of_ours_acts(victim: Visitor, unpaused: Unpaused) -> None:
     """What all the others try is possible, from a page of this session."""
-    assert victim.post(PAUSE).status_code == 303
+    assert victim.post(PAUSE, confirmed="yes").status_code == 303
     assert not unpaused
 
 
@@ -75,7 +75,7 @@ def test_a_form_of_another_site_does_not_act(victim: Visitor, unpaused: Unpaused
     """Even with the right token, a request that begins elsewhere is refused: form, fetch or another port."""
     token = victim.token()
     headers = {"Sec-Fetch-Site": site}
-    answer = victim.client.post(PAUSE, data={"csrf_token": token}, headers=headers)
+    answer = victim.client.post(PAUSE, data={"csrf_token": token, "confirmed": "yes"}, headers=headers)
     assert answer.status_code == 403
     assert "another site" in answer.text
     assert unpaused
@@ -85,8 +85,8 @@ def test_a_form_of_another_site_does_not_act(victim: Visitor, unpaused: Unpaused
 def test_a_forged_token_does_not_act(victim: Visitor, unpaused: Unpaused, token: str) -> None:
     """A browser that does not say from where a request comes is protected by the token."""
     victim.token()
-    assert victim.client.post(PAUSE, data={"csrf_token": token}).status_code == 403
-    assert victim.client.post(PAUSE).status_code == 403
+    assert victim.client.post(PAUSE, data={"csrf_token": token, "confirmed": "yes"}).status_code == 403
+    assert victim.client.post(PAUSE, data={"confirmed": "yes"}).status_code == 403
     assert unpaused
 
 
@@ -97,7 +97,7 @@ def test_a_token_of_another_session_does_not_act(app: Flask, victim: Visitor, un
     with eve.client.session_transaction() as session:
         session["csrf"] = "eves"
     victim.token()
-    assert victim.post_as_given(PAUSE, csrf_token="eves").status_code == 403
+    assert victim.post_as_given(PAUSE, csrf_token="eves", confirmed="yes").status_code == 403
     assert unpaused
 
 
@@ -147,7 +147,11 @@ def test_without_actions_nobody_repairs_on_loopback(
     """A dashboard without a login shows only, unless it was started with --actions."""
     queue.add("a")
     visitor = Visitor(browser.application)
-    for answer in (visitor.post(PAUSE), visitor.post_as_given(PAUSE), browser.post(PAUSE)):
+    for answer in (
+        visitor.post(PAUSE, confirmed="yes"),
+        visitor.post_as_given(PAUSE, confirmed="yes"),
+        browser.post(PAUSE, data={"confirmed": "yes"}),
+    ):
         assert answer.status_code == 403
         assert "actions are off" in answer.text
         assert "Start it with --actions" in answer.text
@@ -161,7 +165,7 @@ def test_a_read_only_dashboard_refuses_whoever_asks(
     users = Users(file_of(tmp_path, f"ada:operator:{HASH}"))
     visitor = Visitor(create_app(Inspector(connection), AccessPolicy(users=users, read_only=True)))
     visitor.log_in("ada")
-    for answer in (visitor.post(PAUSE), visitor.post_as_given(PAUSE)):
+    for answer in (visitor.post(PAUSE, confirmed="yes"), visitor.post_as_given(PAUSE, confirmed="yes")):
         assert answer.status_code == 403
         assert "Start it without --read-only" in answer.text
     assert visitor.post_as_given("/logout").status_code == 403, "who logs out has a page of ours"

@@ -147,13 +147,13 @@ ATTACK = """
 <img src="{there}/queues/foos/actions/pause">
 <iframe name="frame" src="{there}/queues/foos"></iframe>
 <form id="form" method="post" action="{there}/queues/foos/actions/pause" target="frame">
-<input name="csrf_token" value="guessed"></form>
+<input name="csrf_token" value="guessed"><input name="confirmed" value="yes"></form>
 <a id="link" href="{there}/queues/foos">look</a>
 <script>
 window.done = (async () => {{
   await fetch("{there}/queues/foos/actions/pause", {{
     method: "POST", mode: "no-cors", credentials: "include",
-    body: new URLSearchParams({{csrf_token: "guessed"}}),
+    body: new URLSearchParams({{csrf_token: "guessed", confirmed: "yes"}}),
   }}).catch(() => null);
   const asked = fetch("{there}/queues/foos", {{credentials: "include"}});
   const read = await asked.then(() => "read", () => "refused");

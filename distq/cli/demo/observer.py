@@ -72,7 +72,7 @@ class Observer:
         self._taken_over = taken_over
 
     def _follow(self, stream: StreamInfo) -> None:
-        """Notice who leads; a leader shows when its first commit is in."""
+        """Notice the leader; it is known from its first commit on."""
         if not stream.leader or not stream.synced:
             return
         if stream.leader not in self._leaders:

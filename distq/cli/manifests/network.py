@@ -28,7 +28,7 @@ def policies(installation: Installation, components: Sequence[str]) -> Iterator[
         comment=_OUT.format(redis="" if installation.own_redis else ", and Redis' port where it is another"),
     )
     if "dashboard" in components:
-        # kubelets ask, and who forwards ports; both come by the node, whatever is said here
+        # probes and forwarded ports come from the node, which policies do not restrict
         yield _policy(installation, "dashboard", ["dashboard"], ingress=[], egress=[dns, reach_redis])
     if installation.own_redis:
         clients = [each for each in components if each != "redis"]
@@ -48,7 +48,7 @@ def metrics_service(installation: Installation) -> Manifest:
 
 
 def service_monitor(installation: Installation) -> Manifest:
-    """Return what tells Prometheus' operator to scrape the pods."""
+    """Return the ServiceMonitor by which Prometheus' operator scrapes the pods."""
     spec = {
         "selector": {"matchLabels": installation.labels("metrics")},
         "endpoints": [{"port": "http"}],

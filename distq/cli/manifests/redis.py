@@ -1,4 +1,4 @@
-"""Where the queues live: a Secret that somebody makes, and with it a Redis of their own."""
+"""Redis of an installation: by a Secret that the operator makes, or one of its own."""
 
 from collections.abc import Iterator
 
