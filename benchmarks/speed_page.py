@@ -9,7 +9,7 @@ from benchmarks.peers import PEERS
 from benchmarks.queue_rows import Figures
 
 PAGE = ROOT / "docs" / "reference" / "speed.md"
-PICTURE = ROOT / "docs" / "pictures" / "speed.svg"
+PICTURES = ROOT / "docs" / "pictures"
 BEGIN, END = "<!-- written by benchmarks.queues -->", "<!-- until here -->"
 
 OURS = {
@@ -22,20 +22,17 @@ _ROW, _LEFT, _WIDTH, _RIGHT = 30, 210, 460, 90
 """Pixels: the height of a bar's row, and the widths of names, of the longest bar, and of figures."""
 
 _STYLE = """
-text { font: 14px system-ui, sans-serif; fill: #1f2328 }
-.head { font-weight: 600 }
-.ours { fill: #0969da }
-.peer { fill: #818b98 }
-@media (prefers-color-scheme: dark) {
-  text { fill: #f0f6fc }
-  .ours { fill: #4493f8 }
-  .peer { fill: #656c76 }
-}
+text {{ font: 14px system-ui, sans-serif; fill: {text} }}
+.head {{ font-weight: 600 }}
+.ours {{ fill: {ours} }}
+.peer {{ fill: {peer} }}
 """
+_LIGHT = {"text": "#1f2328", "ours": "#0969da", "peer": "#818b98"}
+_DARK = {"text": "#f0f6fc", "ours": "#4493f8", "peer": "#656c76"}
 
 
 def write(measured: Figures, facts: Mapping[str, Any]) -> None:
-    """Write the table into the page, and the picture."""
+    """Write the table into the page, and the picture, light and dark."""
     text = PAGE.read_text()
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
@@ -43,7 +40,8 @@ def write(measured: Figures, facts: Mapping[str, Any]) -> None:
     assert end, f"the table of {PAGE} has no end"
     lines = [*_table(measured, facts), "", _conditions(facts)]
     PAGE.write_text("\n".join([before + BEGIN, "", *lines, "", END]) + after)
-    PICTURE.write_text(_picture(measured))
+    for name, colours in {"speed.svg": _LIGHT, "speed-dark.svg": _DARK}.items():
+        (PICTURES / name).write_text(_picture(measured, _STYLE.format(**colours)))
 
 
 def _table(measured: Figures, facts: Mapping[str, Any]) -> list[str]:
@@ -89,7 +87,7 @@ def _text(value: float | None) -> str:
     return f"{float(f'{value:.2g}'):,.0f}" if value >= 100 else f"{value:.2g}"
 
 
-def _picture(measured: Figures) -> str:
+def _picture(measured: Figures, style: str) -> str:
     """Draw what each drains as a bar; all that it shows is text, too."""
     rates = {label: measured.median(label, _drain(label)) for label in [*OURS, *PEERS]}
     bars = sorted(((rate, label) for label, rate in rates.items() if rate), reverse=True)
@@ -107,7 +105,7 @@ def _picture(measured: Figures) -> str:
             f'height="{height}" role="img" aria-labelledby="title desc">',
             f'<title id="title">{head}</title>',
             f'<desc id="desc">{escape(said)}.</desc>',
-            f"<style>{_STYLE}</style>",
+            f"<style>{style}</style>",
             f'<text class="head" x="0" y="20">{head}</text>',
             *shapes,
             "</svg>\n",
