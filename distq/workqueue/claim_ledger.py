@@ -28,7 +28,10 @@ class ClaimLedger:
         self._on_drained = on_drained
         self.held: dict[str, Request] = {}
         self._spare: dict[str, Request] = {}
-        """Of those held: claims that no caller has. The next one that wants any gets them."""
+        """Of those held: claims that no caller has. The next one that wants any gets them.
+
+        Also without a turn, from any thread: so whoever needs one takes it out by ``pop``, and has it alone.
+        """
         self._answered: list[tuple[Sequence[Entry], Sequence[Disposition]]] = []
         """What turns did with entries, until the calls fetch it that asked; most do at once."""
         self.results: dict[int, tuple[Entry | None, Disposition]] = {}
@@ -121,19 +124,15 @@ class ClaimLedger:
 
     def leave_cancelled(self) -> None:
         """Hand out no claim whose deadline was missed: the heartbeat is about to cancel all that is held."""
-        if self._spare:
-            self._spare = {key: each for key, each in self._spare.items() if not each.cancelled.is_set()}
+        for key, request in list(self._spare.items()):
+            if request.cancelled.is_set():
+                self._spare.pop(key, None)
 
     def take(self, want: int) -> list[Request]:
-        """Hand out up to so many of the spare requests."""
+        """Hand out up to so many of the spare requests, in their order."""
         spare = self._spare
-        taken = list(spare.values())[:want]
-        if len(taken) == len(spare):
-            spare.clear()
-        else:
-            for request in taken:
-                spare.pop(request.key, None)  # which may be cancelled meanwhile
-        return taken
+        taken = [spare.pop(key, None) for key in list(spare)[:want]]
+        return [request for request in taken if request is not None]
 
     def take_back(self, entries: Sequence[Entry], turn: Turn) -> None:
         """Note that the caller has gone for which this turn was."""
@@ -145,7 +144,7 @@ class ClaimLedger:
 
     def take_spare(self) -> list[Request]:
         """Hold no longer what is spare, and return it to be released; no caller ever had it."""
-        spare, self._spare = list(self._spare.values()), {}
+        spare = self.take(len(self._spare))
         for request in spare:
             self.held.pop(request.key, None)
             self._cancelled[request.key] = request.fence
@@ -182,7 +181,8 @@ class ClaimLedger:
         """
         for request in list(self.held.values()):
             request.cancelled.set()
-        held, self.held, self._spare = self.held, {}, {}
+        held, self.held = self.held, {}
+        self._spare.clear()
         self._cancelled |= {key: request.fence for key, request in held.items()}
         for request in held.values():
             self._cancel(request, why)
@@ -205,7 +205,7 @@ class ClaimLedger:
             if fences.get(key) != request.fence:
                 del self.held[key]
                 self._cancel(request, "its claim is gone")
-            elif self._spare.get(key) is request:
+            elif self._spare.pop(key, None) is request:
                 del self.held[key]
                 self._cancel(request, "its caller has gone")
         self._spare.clear()

@@ -100,6 +100,9 @@ class HandleSession(Protocol):
         It may claim so many items ``ahead`` for the next call of any thread that wants some.
         """
 
+    def take_spare(self) -> Request | None:
+        """Return an item that was claimed ahead, None where there is none."""
+
     def release_spare(self) -> None:
         """Give back what was claimed ahead, unless another thread makes a turn just now."""
 

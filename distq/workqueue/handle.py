@@ -193,6 +193,9 @@ class QueueHandle:
         )
 
     def _get(self, timeout: float | None) -> Request:
+        if (ahead := self._session.take_spare()) is not None:
+            self._note_turn([], Turn([ahead], [], 0.0))
+            return ahead
         deadline = None if timeout is None else self._clock.monotonic() + timeout
         while not (self._shutting_down or is_given_up()):
             turn = self._turn([], 1)
@@ -375,11 +378,14 @@ class QueueHandle:
             turn = self._session.turn(settlements, want, ahead)
         finally:
             self._changed.announce()
-        if self._recorder is not None:
-            self._recorder.turned(settlements, turn)
+        self._note_turn(settlements, turn)
         if not all_ended(turn.dispositions):
             self._log_refused(settlements, turn)
         return turn
+
+    def _note_turn(self, settlements: Sequence[Settlement], turn: Turn) -> None:
+        if self._recorder is not None:
+            self._recorder.turned(settlements, turn)
 
     def _log_refused(self, settlements: Sequence[Settlement], turn: Turn) -> None:
         for settlement, disposition in zip(settlements, turn.dispositions, strict=True):

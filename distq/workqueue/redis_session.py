@@ -119,6 +119,15 @@ class RedisSession:
             raise self._refusal
         return turn
 
+    def take_spare(self) -> Request | None:
+        """Return what was claimed ahead, if anything, without a turn and without waiting for one."""
+        if self._stopped or self.deadline.is_over():
+            return None
+        for request in self._ledger.take(1):
+            if not request.cancelled.is_set():
+                return request
+        return None
+
     def take_back(self, entries: Sequence[Entry], turn: Turn) -> None:
         """Release what a turn brought for a caller that has gone, and keep what became of its entries."""
         with self._turn_lock:

@@ -147,3 +147,29 @@ def test_nothing_is_claimed_ahead(connection: Connection, what: str) -> None:
     (queue.release if what == "after a release" else queue.settle)(request)
     assert _claims(connection) == 0
     queue.close()
+
+
+def test_threads_that_loop_over_one_handle_get_each_item_once(connection: Connection) -> None:
+    """However they take what was claimed ahead from each other."""
+    queue = Queue("foos", connection)
+    keys = [f"item-{number:03}" for number in range(400)]
+    queue.add(*keys)
+    seen, all_seen = list[str](), threading.Event()
+
+    def loop() -> None:
+        for request in queue.listen():
+            seen.append(request.key)
+            assert queue.settle(request)
+            if len(seen) >= len(keys):
+                all_seen.set()
+
+    threads = [threading.Thread(target=loop) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    assert all_seen.wait(60)
+    queue.shut_down()
+    for thread in threads:
+        thread.join(20)
+    assert sorted(seen) == keys
+    assert (_claims(connection), queue.held(), queue.depth()) == (0, 0, 0)
+    queue.close()

@@ -115,6 +115,10 @@ class MemorySession:
         held = self._held.get(request.key)
         return held is not None and held.fence == request.fence
 
+    def take_spare(self) -> Request | None:
+        """Return None: it claims nothing ahead."""
+        return None
+
     def release_spare(self) -> None:
         """Do nothing: it claims nothing ahead."""
 
