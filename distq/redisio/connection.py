@@ -303,7 +303,7 @@ def _on(server: Server, commands: Sequence[Sequence[Argument]], *, asking: bool)
         server.pool.give_back(connection)
         raise
     except BaseException:
-        connection.disconnect()  # a reply may still be on its way
+        server.pool.break_off(connection)
         raise
     server.pool.give_back(connection)
     return replies

@@ -28,12 +28,14 @@ class Pool:
         """Returns a connection that is not connected yet, and that the pool does not know."""
         self._resting: list[tuple[AbstractConnection, float]] = []
         """With the monotonic time since which each rests."""
+        self._broke_off_at = 0.0
+        """When a call broke off last: what rested then may be closed as well, as after a restart."""
 
     def take(self) -> AbstractConnection:
         """Return a connected connection without unread replies; raise what redis-py raises."""
         connection, since = self._rested() or (self.make(), 0.0)
         try:
-            if time.monotonic() - since >= _FRESH:
+            if since <= max(self._broke_off_at, time.monotonic() - _FRESH):
                 _refresh(connection)
         except BaseException:
             connection.disconnect()
@@ -43,6 +45,11 @@ class Pool:
     def give_back(self, connection: AbstractConnection) -> None:
         """Let a connection rest here, all replies of which were read."""
         self._resting.append((connection, time.monotonic()))
+
+    def break_off(self, connection: AbstractConnection) -> None:
+        """Close a connection on which a reply may still be on its way."""
+        connection.disconnect()
+        self._broke_off_at = time.monotonic()
 
     def disconnect(self) -> None:
         """Close the connections that rest here; those in use come back."""

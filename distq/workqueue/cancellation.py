@@ -6,7 +6,8 @@ from typing import Any
 
 from distq.clock import SYSTEM_CLOCK, Clock
 
-_beginning = threading.Lock()
+_beginning = threading.RLock()
+"""Reentrant: within it the garbage collector may end a loop over ``listen``, which sets events, too."""
 
 
 class ClaimPeriod:
@@ -45,6 +46,8 @@ class LazyEvent(threading.Event):
 
     def __getattr__(self, name: str) -> Any:
         """Become an Event; asked only for what is not there, so once."""
+        if name.startswith("__"):  # as the copy module asks
+            raise AttributeError(name)
         with _beginning:
             if not self.__dict__:
                 super().__init__()

@@ -1,5 +1,7 @@
 """Until when a session's claims are surely its own, by the clock of this machine."""
 
+import threading
+
 from distq.clock import Clock
 from distq.workqueue.cancellation import ClaimPeriod
 
@@ -27,6 +29,7 @@ class ClaimDeadline:
         self._period = ClaimPeriod(clock)
         self._missed = False
         """Whether a thread found that it is over, and acted on that."""
+        self._changing = threading.RLock()  # within it the garbage collector may end a loop over listen
 
     def begin(self, sent_at: float) -> None:
         """Note that a session was opened by what was sent then; claims that missed the deadline stay so."""
@@ -48,19 +51,22 @@ class ClaimDeadline:
 
     def take_missed(self) -> bool:
         """Return whether it is over, or was when a thread asked, since this was called last."""
-        is_over = self.is_over()
-        missed = self._missed or self._period.is_ended
-        self.period()  # the next one, which nobody has missed
-        self._missed = False
-        return is_over or missed
+        self.is_over()
+        self.period()  # notes what any thread has missed; from here on it is the next one
+        # in one step: a thread that finds it over meanwhile is noted for the next call
+        missed, self._missed = self._missed, False
+        return missed
 
     def period(self) -> ClaimPeriod:
         """Return that in which claims are made now: another one once a thread found the last one over."""
         if self._period.is_ended:
-            self._missed = True
-            self._period = ClaimPeriod(self._clock, self._period.ends_at)
+            with self._changing:  # two at once would lose what a heartbeat just moved
+                if self._period.is_ended:
+                    self._missed = True
+                    self._period = ClaimPeriod(self._clock, self._period.ends_at)
         return self._period
 
     def _move(self, sent_at: float) -> None:
-        self._period.is_over()  # if it is, that cannot be taken back
-        self.period().ends_at = sent_at + self._lasts
+        with self._changing:
+            self._period.is_over()  # if it is, that cannot be taken back
+            self.period().ends_at = sent_at + self._lasts

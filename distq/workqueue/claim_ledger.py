@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 
 from distq.redisio.limits import TURN_LIMIT
-from distq.workqueue.engine import Entry, SetAside
+from distq.workqueue.engine import Entry, RateLimitedAdd, SetAside
 from distq.workqueue.interface import REFUSED, Disposition, Request, Settlement, Turn
 from distq.workqueue.turns import UNKNOWN, TurnReply
 from distq.workqueue.worker import Worker
@@ -71,20 +71,38 @@ class ClaimLedger:
         for entry in entries:
             if isinstance(entry, Settlement):
                 held.pop(entry.request.key, None)
+        if self._cancelled:
+            self._forget_cancelled(entries)
         worker.count(entries, reply)
-        if entries:
+        if entries and not isinstance(entries[0], SetAside):  # which no call sent
             self._answered.append((entries, reply.dispositions))
         took_suspect = reply.alone and bool(reply.requests)
-        self._holds_suspect = took_suspect or (self._holds_suspect and bool(held))
+        self._holds_suspect = took_suspect or (self._holds_suspect and bool(self.held))
         if asked:  # each such reply says anew whether this session empties itself for a suspect
             self._empties = reply.alone and not took_suspect
         claimed = {request.key: request for request in reply.requests}
+        self.held.update(claimed)
         self._spare.update(claimed)
-        held.update(claimed)
+        if self.held is not held:
+            self._leave_unheld(claimed)
         self._promoted += reply.promoted
         self._revived += reply.revived
         if was_draining and not self.draining:
             self._on_drained()
+
+    def _forget_cancelled(self, entries: Sequence[Entry]) -> None:
+        """Note that the server has the claims no longer that these end, or refused them."""
+        for entry in entries:
+            if not isinstance(entry, RateLimitedAdd) and (
+                self._cancelled.get(entry.request.key) == entry.request.fence
+            ):
+                del self._cancelled[entry.request.key]
+
+    def _leave_unheld(self, claimed: Mapping[str, Request]) -> None:
+        """Hand out none of these that ``cancel_all``, in another thread, cancelled while they were noted."""
+        for key, request in claimed.items():
+            if self.held.get(key) is not request:
+                self._spare.pop(key, None)
 
     def doubt(self, entries: Sequence[Entry]) -> None:
         """Note that nobody will ever know what became of these."""
@@ -108,7 +126,7 @@ class ClaimLedger:
         answered, self._answered = self._answered, []
         for entries, dispositions in answered:
             for entry, disposition in zip(entries, dispositions, strict=True):
-                if disposition.kind != "refused" and not isinstance(entry, SetAside):  # which no call sent
+                if disposition.kind != "refused":
                     self.results[_asked_by(entry)] = entry, disposition
         if len(self.results) > _RESULTS_LIMIT:
             for oldest in list(self.results)[:-_RESULTS_LIMIT]:
@@ -183,10 +201,11 @@ class ClaimLedger:
             request.cancelled.set()
         held, self.held = self.held, {}
         self._spare.clear()
-        self._cancelled |= {key: request.fence for key, request in held.items()}
-        for request in held.values():
+        cancelled = list(held.values())  # a turn under way may still change what was ours
+        self._cancelled |= {request.key: request.fence for request in cancelled}
+        for request in cancelled:
             self._cancel(request, why)
-        return list(held.values())
+        return cancelled
 
     def lose(self) -> dict[str, int]:
         """Give up all claims, since the server no longer has the session; return their fences, by key.
@@ -199,16 +218,13 @@ class ClaimLedger:
         return lost
 
     def compare(self, fences: Mapping[str, int]) -> list[Request]:
-        """Cancel what the server has not, and what is spare; return what it has and we have not."""
+        """Cancel what the server has not; return what it has and we have not."""
         self._cancelled = {}
         for key, request in list(self.held.items()):
             if fences.get(key) != request.fence:
                 del self.held[key]
+                self._spare.pop(key, None)
                 self._cancel(request, "its claim is gone")
-            elif self._spare.pop(key, None) is request:
-                del self.held[key]
-                self._cancel(request, "its caller has gone")
-        self._spare.clear()
         unknown = {key: fence for key, fence in fences.items() if key not in self.held}
         self._cancelled |= unknown
         return [Request(key, fence=fence) for key, fence in unknown.items()]

@@ -13,11 +13,6 @@ def enter(queue: str, request: Request) -> None:
     _current.set((queue, request))
 
 
-def leave() -> None:
-    """Let this thread or task reconcile nothing."""
-    _current.set(None)
-
-
 def current_request() -> Request | None:
     """Return the request that is being reconciled here, None outside of a Controller's reconcile function.
 

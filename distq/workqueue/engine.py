@@ -44,7 +44,8 @@ Entry = Settlement | RateLimitedAdd | SetAside
 class TurnSettings:
     """What each turn of a handle carries about failures and the fleet, and what the handle claims for.
 
-    ``wants_links``: whether claims come with the spans that made their items pending.
+    ``wants_links``: whether claims come with the spans that made their items pending. ``on_closed`` is called
+    once a session in Redis was closed, in the thread that found that it holds nothing any longer.
     """
 
     options: QueueOptions = field(default_factory=QueueOptions)
@@ -53,6 +54,7 @@ class TurnSettings:
     purpose: Callable[[], Purpose] | None = None
     on_limiter_error: Callable[[], None] = lambda: None
     on_set_aside: Callable[[int], None] = lambda _: None
+    on_closed: Callable[[], None] = lambda: None
 
     def inputs(self) -> dict[str, str | int]:
         """Return the inputs of the script."""

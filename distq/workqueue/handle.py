@@ -50,8 +50,13 @@ class QueueHandle:
     def __init__(self, name: str, engine: Engine, options: QueueOptions) -> None:
         self.name = validate_queue_name(name)
         self.on_cancel: Callable[[Request], None] | None = None
+        self._changed = Announcement()
+        """Made when claims ended, and by each shutdown."""
         self._settings = TurnSettings(
-            options, on_limiter_error=self._count_limiter_error, on_set_aside=self._count_set_aside
+            options,
+            on_limiter_error=self._count_limiter_error,
+            on_set_aside=self._count_set_aside,
+            on_closed=self._changed.announce,
         )
         self._clock = options.clock
         self._recorder: Recorder | None = None
@@ -65,8 +70,6 @@ class QueueHandle:
         """How many loops of ``listen`` each thread is in, by its number."""
         self._shutting_down = False
         self._shut_downs = 0
-        self._changed = Announcement()
-        """Made when claims ended, and by each shutdown."""
         self._use(engine)
 
     def _use(self, engine: Engine) -> None:

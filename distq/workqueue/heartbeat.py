@@ -47,14 +47,11 @@ class HeartbeatSession(Protocol):
     def knows(self, turn: str) -> bool:
         """Return whether what Redis has as its last turn is the last one, or one in doubt."""
 
-    def n_spare(self) -> int:
-        """Return how many of them no caller has."""
-
     def spare_fences(self) -> set[int]:
-        """Return the fences of these."""
+        """Return the fences of those that no caller has."""
 
     def release_spare(self) -> None:
-        """Give them back."""
+        """Give these back."""
 
     def cancel_held(self, why: str) -> None:
         """Cancel all requests."""
@@ -221,7 +218,7 @@ class Heartbeat:
     def _compare(self, session: HeartbeatSession, claims: int) -> None:
         """Act on claims missing at once, on a surplus when it stays: its turn may just be unanswered."""
         held = len(session.held())
-        surplus = claims > held - session.n_spare()
+        surplus = claims > held
         if claims < held or (surplus and self._surplus):
             session.recount()
         self._surplus = surplus and not self._surplus

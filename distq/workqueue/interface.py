@@ -8,7 +8,7 @@ new ones in a single step, so that no crash falls between the two.
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from distq.clock import Clock
 from distq.errors import QueueFull
@@ -50,12 +50,18 @@ class Request:
         namespace, slash, name = self.key.partition("/")
         return name if slash else namespace
 
-    def __getattr__(self, name: str) -> Any:
-        """Make what a claim needs only where someone asks for it: its event."""
-        period = self.__dict__.get("_period")
-        if name != "cancelled" or period is None:
-            raise AttributeError(f"Request has no {name}", name=name, obj=self)
-        return self.__dict__.setdefault("cancelled", Cancelled(period))  # one of those that threads make
+    if not TYPE_CHECKING:  # or a type checker would take any name for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            """Make what a claim needs only where someone asks for it: its event."""
+            period = self.__dict__.get("_period")
+            if name != "cancelled" or period is None:
+                raise AttributeError(f"Request has no {name}", name=name, obj=self)
+            return self.__dict__.setdefault("cancelled", Cancelled(period))  # one of those that threads make
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Make the event, so that a copy has the same one and learns of the claim's end, too."""
+        return {**vars(self), "cancelled": self.cancelled}
 
 
 def claimed_requests(

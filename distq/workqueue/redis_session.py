@@ -203,10 +203,6 @@ class RedisSession:
 
     # What its heartbeat asks
 
-    def n_spare(self) -> int:
-        """Return how many of the held requests came for calls that ended before."""
-        return self._ledger.n_spare()
-
     def knows(self, turn: str) -> bool:
         """Return whether what Redis has as this session's last turn is the last one, or one in doubt."""
         return self._client.knows(turn)
@@ -220,6 +216,7 @@ class RedisSession:
         """Compare our claims with the server's: cancel what is gone there, release what is unknown here."""
         with self._turn_lock:
             self._client.resolve_doubt()
+            self._ledger.take_spare()  # released below, as the server has it and no call does
             self._client.release(self._ledger.compare(self._fences()))
         if self._stopped:
             self._close_when_idle()
@@ -299,6 +296,8 @@ class RedisSession:
             self._release_spare()
         finally:
             self._turn_lock.release()
+        if self._stopped:  # a stop that came meanwhile left it to this
+            self._close_when_idle()
 
     def spare_fences(self) -> set[int]:
         """Return the fences of what was claimed ahead."""
@@ -309,7 +308,7 @@ class RedisSession:
         try:
             self._client.resolve_doubt()
             self._client.release(self._ledger.take_spare())
-        except RedisError as error:
+        except DistqError as error:  # whichever: a heartbeat's thread may call this, and must go on
             _logger.warning("queue %s: not released yet: %s", self.store.name, error)
 
     # Beginning and end
@@ -382,6 +381,7 @@ class RedisSession:
 
     def _close(self) -> None:
         why = "its session is closed"
+        spare = self._ledger.take_spare()
         held = self._ledger.cancel_all(why)
         self.interrupt()
         hurried = self.store.connection.with_timeout(CLOSING_TIME, repeats=True)
@@ -389,7 +389,7 @@ class RedisSession:
             store = self._client.store = self.store.over(hurried)
             self._client.resolve_doubt()
             held += self._ledger.cancel_all(why)  # what the turn in doubt brought
-            self._client.release(held)
+            self._client.release(spare + held)
             worker = self.worker.describe(self.clock)
             if self.id and not store.run("close", session=self.id, worker=worker):
                 self._lost.add(self.id, self._ledger.lose())
@@ -401,6 +401,7 @@ class RedisSession:
             self._waits.close()
             self._client.give_up()
             self._forget(self._ledger)
+            self._settings.on_closed()
 
 
 _sessions: "weakref.WeakSet[RedisSession]" = weakref.WeakSet()

@@ -170,7 +170,7 @@ class TurnClient:
         reply = decode(answer, encoded, self._deadline.period())
         self._ledger.record(sent.entries, reply, self._worker, asked=bool(sent.inputs["want"]))
         self._last_turn, self.fence = f"{sent.inputs['op']} {reply.fence}", reply.fence
-        self._in_doubt = None
+        self._in_doubt = None  # last: where anything before it fails, the turn stays in doubt
         self._set_aside(reply.unreadable)
         return reply
 

@@ -1,5 +1,6 @@
 """What runs the commands that the pages show."""
 
+import importlib
 import os
 import re
 import runpy
@@ -167,6 +168,14 @@ def the_lock_is_written_and_audited(text: str, reader: Reader) -> None:
     install, lock, advisories = text.strip().replace(" && ", "\n").splitlines()
     assert install.endswith("'.[ci]'")
     assert all(os.access(ROOT / program, os.X_OK) for program in (lock, advisories))
+
+
+@runs("python -m benchmarks.")
+def the_measurements_can_be_made(text: str, reader: Reader) -> None:
+    """Give each line to its program's own parser; they take too long for a test."""
+    for words in commands(text):
+        assert words[:2] == ["python", "-m"]
+        importlib.import_module(words[2]).main.make_context(words[2], words[3:])
 
 
 @runs("time  leader ")

@@ -30,7 +30,7 @@ from distq.metrics import (
 )
 from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore
-from distq.testing import FakeClock
+from distq.testing import FakeClock, MemoryQueue
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.gauges import EXCEEDED, LEVELS, PAGE, UNKNOWN, QueueGauges
 from distq.workqueue.interface import Request, Result
@@ -359,3 +359,16 @@ def test_many_claims_are_all_counted(scene: Scene) -> None:
         scene.queue.turn([], 250)
     scene.step(1.0)
     assert scene.gauge(UNFINISHED_WORK) == pytest.approx(2500, rel=0.01)
+
+
+def test_a_memory_queue_measures_as_one_in_redis() -> None:
+    """How long an item was held is the time from its claim to its end."""
+    clock, metrics = FakeClock(), RecordedMetrics()
+    queue = MemoryQueue("foos", clock=clock, metrics=metrics)
+    queue.add("a")
+    clock.step(2.0)
+    request = queue.get(0)
+    clock.step(3.0)
+    queue.settle(request)
+    assert metrics.observed[QUEUE_DURATION, BOTH] == pytest.approx([2.0], abs=1e-5)
+    assert metrics.observed[WORK_DURATION, BOTH] == pytest.approx([3.0], abs=1e-5)

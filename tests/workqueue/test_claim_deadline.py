@@ -11,7 +11,7 @@ from distq.errors import Empty
 from distq.redisio import scripts
 from distq.redisio.connection import Argument, Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
-from distq.workqueue.cancellation import Cancelled
+from distq.workqueue.cancellation import Cancelled, ClaimPeriod
 from distq.workqueue.claim_deadline import ClaimDeadline
 from distq.workqueue.claim_ledger import ClaimLedger
 from distq.workqueue.interface import Request
@@ -78,6 +78,26 @@ def test_an_answer_after_it_was_missed_brings_no_claim_back(
     assert deadline.left() > 0
     assert before.is_set()
     assert not after.is_set()
+
+
+class Raced(ClaimDeadline):
+    """Another thread finds the deadline over while its watcher looks."""
+
+    races = False
+
+    def period(self) -> ClaimPeriod:
+        """Return it; the other thread was quicker once."""
+        period = super().period()
+        self._missed, self.races = self._missed or self.races, False
+        return period
+
+
+def test_what_a_thread_missed_is_known_to_the_watcher_in_the_end(clock: SteppedClock) -> None:
+    """Else nothing of it would be cancelled, and its claims be kept for ever."""
+    deadline = Raced(30.0, clock)
+    deadline.begin(clock.monotonic())
+    deadline.races = True
+    assert [deadline.take_missed(), deadline.take_missed(), deadline.take_missed()].count(True) == 1
 
 
 def test_all_are_cancelled_before_the_first_is_told() -> None:

@@ -1,7 +1,7 @@
 """A loop of one's own: the step that settles an item claims the next one for the same loop."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -10,8 +10,10 @@ import pytest
 from distq.redisio import scripts
 from distq.redisio.connection import Argument, Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
+from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
 from tests.support.eventually import eventually
+from tests.workqueue.conftest import beat
 
 
 class CountedTurns(Connection):
@@ -173,3 +175,67 @@ def test_threads_that_loop_over_one_handle_get_each_item_once(connection: Connec
     assert sorted(seen) == keys
     assert (_claims(connection), queue.held(), queue.depth()) == (0, 0, 0)
     queue.close()
+
+
+def test_a_loop_that_is_slow_after_each_item_is_no_surplus(connection: Connection) -> None:
+    """At each heartbeat another item is claimed ahead; Redis counts no more than the handle holds."""
+    queue = Queue("foos", connection)
+    heard: list[Request] = []
+    queue.on_cancel = heard.append
+    queue.add(*"abcdefgh")
+    loop = queue.listen()
+    for key in "abcd":
+        request = next(loop)
+        assert request.key == key
+        queue.settle(request)
+        assert beat(queue)
+        assert queue.held() == 1
+    assert not heard
+    queue.close()
+
+
+def test_what_was_claimed_ahead_is_no_claim_that_is_cancelled(
+    connection: Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No handler had it, so a shutdown warns of nothing."""
+    queue = Queue("foos", connection)
+    heard: list[Request] = []
+    queue.on_cancel = heard.append
+    queue.add("a", "b")
+    loop = queue.listen()
+    queue.settle(next(loop))
+    queue.shut_down()
+    assert (_claims(connection), heard, caplog.messages) == (0, [], [])
+
+
+def test_a_drain_ends_with_a_heartbeat_that_gives_back_the_last_claim(connection: Connection) -> None:
+    """It was under way when the handle was shut down, so it is what closes the session."""
+    queue = Queue("foos", connection)
+    queue.add("a", "b")
+    loop = queue.listen()
+    queue.settle(next(loop))
+    session = queue._session
+    waits = threading.Event()
+    queue._changed.wait_for = _noting(queue._changed.wait_for, waits)  # type: ignore[method-assign]
+    with session._turn_lock:
+        drain = threading.Thread(target=queue.shut_down_with_drain)
+        drain.start()
+        assert waits.wait(20)
+    session.release_spare()
+    drain.join(20)
+    assert not drain.is_alive()
+    assert (_claims(connection), session.id) == (0, "")
+
+
+def _noting(wait_for: Callable[..., bool], waits: threading.Event) -> Callable[..., bool]:
+    """Set the event once something was found not to hold."""
+
+    def noted(predicate: Callable[[], bool], *arguments: Any) -> bool:
+        def look() -> bool:
+            holds = predicate()
+            waits.set()
+            return holds
+
+        return wait_for(look, *arguments)
+
+    return noted

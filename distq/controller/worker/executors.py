@@ -228,7 +228,7 @@ class ThreadExecutor(Executor):
         if request is None or slot.is_decided:
             return min(timeout, max_hold)
         if age >= max_hold:
-            if slot.decide():
+            if slot.decide(request):
                 self._give_up(request, slot, age)
             return min(timeout, max_hold)
         if age < timeout:

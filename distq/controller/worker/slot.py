@@ -31,10 +31,13 @@ class Slot:
             self.request = None
             return not self.is_decided
 
-    def decide(self) -> bool:
-        """Take the request from its handler; return False where that has ended, or it was taken before."""
+    def decide(self, request: Request) -> bool:
+        """Take the request from its handler; return False where that has ended, or it was taken before.
+
+        The slot may have another request by now, which is not to be taken for it.
+        """
         with self._deciding:
-            if self.request is None or self.is_decided:
+            if self.request is not request or self.is_decided:
                 return False
             self.is_decided = True
             return True

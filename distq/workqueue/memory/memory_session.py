@@ -75,7 +75,8 @@ class MemorySession:
         self._held.update((request.key, request) for request in requests)
         self._thread.seen = self._engine.changes
         results = [next(dispositions) if is_sent else REFUSED for is_sent in are_sent]
-        return Turn(requests, results, self._wait_time(), answer.promoted, answer.revived)
+        wait = self._wait_time()
+        return Turn(requests, results, wait, answer.promoted, answer.revived, answer.fence)
 
     def _send(self, endings: Sequence[Ending], want: int) -> Answer:
         """Make a turn, in a new session where there is none."""
