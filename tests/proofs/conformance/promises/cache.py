@@ -68,7 +68,7 @@ ROWS = [
     different(
         "SI-05",
         "what a list shows unchanged is told to no handler, at a resync to those whose time has come",
-        "until its first resync a handler is told after each list what did not change",
+        "until its first resync a handler is notified of unchanged objects after each list",
         on=(),
     ),
     same("SI-06", "a handler may be removed at any time, and twice", on=()),

@@ -8,13 +8,13 @@ ROWS = [
     different(
         "LE-03",
         "a term runs on_started_leading in a thread and ends with on_stopped_leading; no term, no call",
-        "`OnStoppedLeading` is called by who never led, too",
+        "`OnStoppedLeading` is also called if the process never led",
         on=API_SERVERS,
     ),
     different(
         "LE-04",
         "a follower looks after 1 to 2.2 retry periods, and at once when the lease ends or is released",
-        "a free lease is found at the next look",
+        "a free lease is found at the next retry",
         on=API_SERVERS,
     ),
     different(
@@ -34,7 +34,7 @@ ROWS = [
     different(
         "LE-09",
         "a record holds for as long as it says itself, unless released; to erase the holder frees nothing",
-        "a Lease whose holder somebody erased is free",
+        "a Lease is free if another client erased its holder",
         on=API_SERVERS,
     ),
     same(

@@ -2,7 +2,7 @@
 
 from tests.proofs.conformance.promises import different, same
 
-_DELAYS = "a limiter that never lets an item come back answers 292 years"
+_DELAYS = "a limiter that never lets an item come back returns 292 years"
 
 ROWS = [
     same("RL-01", "an item's back-off doubles with each failure, on its own, until it is forgotten"),

@@ -43,7 +43,7 @@ ROWS = [
     different(
         "PQ-16",
         "what a shutdown meets on its way is either handed out or left; all gets end",
-        "an item on its way at the shutdown may be lost (priority queue)",
+        "an item in transit at the shutdown may be lost (priority queue)",
     ),
     same("PQ-17", "20 producers with 1000 items each and 100 consumers get along"),
     same("PQ-18", "a delayed item comes after its delay only"),
@@ -60,6 +60,6 @@ ROWS = [
     different(
         "PQ-22",
         "what is held does not stand among what is ready, so it costs nobody anything",
-        "handing out looks at all items that are held (priority queue)",
+        "each hand-out scans all held items (priority queue)",
     ),
 ]

@@ -22,7 +22,7 @@ ROWS = [
     different(
         "WQ-10",
         "once a handle was told ShutDown it gets no item any more; what was added again goes to others",
-        "`Get` may say shutdown, and return an item later",
+        "`Get` may report a shutdown, and return an item later",
     ),
     same("WQ-11", "the end of a claim makes a dirty item pending and wakes who waits for it"),
     same("WQ-12", "an item is held at most once; others wait for the end of the claim"),
@@ -66,7 +66,7 @@ ROWS = [
     different(
         "DQ-01",
         "no delay is an add; one below zero is refused",
-        "`AddAfter` of less than nothing is an add",
+        "`AddAfter` with a negative delay is an add",
     ),
     same("DQ-02", "a delayed item is pending when its time has come, at that moment and not before"),
     same("DQ-03", "one entry an item; of several delays the earliest counts"),
@@ -80,7 +80,7 @@ ROWS = [
     different(
         "DQ-07",
         "delete cancels a delay, add hurries it, delete and add_after put it off",
-        "a delay can be neither cancelled nor put off",
+        "a delay cannot be cancelled or postponed",
     ),
     different("DQ-08", "add_after and add_rate_limited work after a shutdown, too", _ADD_AFTER_SHUT_DOWN),
     different(

@@ -64,7 +64,7 @@ ROWS = [
     different(
         "RD-15",
         "each operation is one script over keys of one slot, and leaves a sound queue",
-        "a mutex keeps the queue sound",
+        "a mutex protects the queue",
     ),
     different("RD-16", "depth is ready, dirty and due; the other states are counted beside it", _LEN),
     different(
