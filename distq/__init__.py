@@ -2,20 +2,21 @@
 
 What a queue promises, in one Redis history:
 
-1. *Stingy*: an item added many times before it is claimed is processed once.
+1. *Stingy*: an item that is added many times before it is claimed is processed once.
 2. *Exclusive*: an item never has two live claims.
-3. *Not forgotten*: an item added while claimed is processed again after the claim ends.
-4. *Fair*: higher priority first, then in the order in which items became pending.
+3. *Not forgotten*: an item that is added while it is claimed is processed again after the claim ends.
+4. *Fair*: items of higher priority come first; within one priority, items come in the order in which they
+   became pending.
 5. *Never early*: a delayed item is not handed out before its time by the server's clock; of several
-   delays the earliest counts.
-6. *Crash-safe*: the items of a dead worker come back; a zombie's settlement or heartbeat is refused.
-7. *Bounded state*: when the work is done nothing of it is left, the parked items apart.
+   delays, the earliest counts.
+6. *Crash-safe*: the items of a dead worker come back; settlements and heartbeats of a zombie are rejected.
+7. *Bounded state*: an item that is done leaves nothing in its queue; only dead items stay.
 8. *Back-off is shared*: failure counts and token buckets belong to the queue, not to a process.
-9. *Replay-safe*: repeating a call whose reply was lost has one effect; a plain ``add`` that is repeated
-   after its item was claimed costs one more reconcile.
-10. *Failover keeps events*: a new leader resumes where the last committed batch ended; a Redis failover
-    that loses writes is noticed and replayed; no deletion meanwhile is missed.
-11. *Poison is parked, never dropped*; a new event revives it.
+9. *Replay-safe*: a call that is repeated because its reply was lost takes effect once; only a plain
+   ``add`` that is repeated after its item was claimed costs one extra reconcile.
+10. *Failover keeps events*: a new leader resumes after the last committed batch; when a Redis failover
+    loses writes, the leader notices and replays them; no deletion in between is missed.
+11. *Poison becomes dead, and is never dropped*: a new event revives it.
 
 What no queue can promise here: exactly-once effects; exclusivity across a Redis failover (two runs may
 overlap for a heartbeat and the time to cancel); deletions around a wipe of Redis, without finalizers;

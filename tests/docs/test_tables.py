@@ -72,14 +72,6 @@ def test_the_promises_are_those_of_the_package() -> None:
     assert all("test_" in row[-1] for row in rows)
 
 
-def test_the_readme_has_each_promise_in_a_line() -> None:
-    """In the words of the package's docstring, and in its order."""
-    readme = PAGES[0].text
-    places = [readme.find(f"\n- {promise}") for promise in promises()]
-    assert -1 not in places
-    assert places == sorted(places)
-
-
 def promises() -> list[str]:
     """Return the promises of the package's docstring, a line each."""
     numbered = re.findall(r"^\d+\. (.*?)(?=^\d+\. |\n\n)", distq.__doc__ or "", re.MULTILINE | re.DOTALL)

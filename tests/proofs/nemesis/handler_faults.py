@@ -71,7 +71,7 @@ def hostile_keys(stage: Stage) -> None:
         stage.add(key)
 
 
-@fault("F31", "nobody waits for them", server="redis7", spares_sessions=True)
+@fault("F31", "no worker waits for them", server="redis7", spares_sessions=True)
 def many_items(stage: Stage) -> None:
     """Add 100,000 items for tomorrow, and delete them again."""
     queue, keys = Queue("jobs", stage.connection), [f"many/{number}" for number in range(MANY)]
@@ -83,7 +83,7 @@ def many_items(stage: Stage) -> None:
         stage.surprises.append(f"{deleted} of {MANY} were there")
 
 
-@fault("F33", "tokens that went to them are lost, and who is awake finds the items", thaws=True)
+@fault("F33", "their tokens are lost, and the worker that is awake finds the items", thaws=True)
 def sleepers_frozen(stage: Stage) -> None:
     """Freeze two of three workers as they wait for work, add items, and let them go on."""
     stage.end_load()

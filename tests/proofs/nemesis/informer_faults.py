@@ -117,7 +117,7 @@ def history_compacted(stage: Stage) -> None:
         gate.mode = "pass"
 
 
-@fault("F25", "everything is listed, and what is no more is enqueued, too", server="redis7", real=True)
+@fault("F25", "everything is listed, and deleted objects are enqueued, too", server="redis7", real=True)
 def cluster_restored(stage: Stage) -> None:
     """Put etcd back to a copy of some seconds before, in which its versions are far lower."""
     assert isinstance(stage.api, RealApiServer)
@@ -141,7 +141,9 @@ def _has_committed(stage: Stage, version: str) -> bool:
 
 
 @fault(
-    "F40", "the object is parked, the same one leads on; its deletion ends what is parked", server="redis7"
+    "F40",
+    "its key becomes dead, the leader goes on; the object's deletion removes the dead key",
+    server="redis7",
 )
 def function_raises_what_ends_processes(stage: Stage) -> None:
     """Let a predicate raise SystemExit, KeyboardInterrupt and their like, on deletions too."""

@@ -60,7 +60,7 @@ def _ends(stage: Stage, process: FleetProcess) -> None:
     "F41", "its stream goes on, what is not written is counted, and it ends within its grace", server="redis6"
 )
 def log_of_leader_unread(stage: Stage) -> None:
-    """Let nobody read the leader's log, in which it has much to say; then send it a SIGTERM."""
+    """Stop reading the leader's log while it logs much; then send it a SIGTERM."""
     leader = stage.leader()
     with _unread(leader):
         for number in range(2):
@@ -76,7 +76,7 @@ def log_of_leader_unread(stage: Stage) -> None:
 
 @fault("F41b", "its items are done, what is not written is counted, and it ends within its grace")
 def log_of_worker_unread(stage: Stage) -> None:
-    """Let nobody read a worker's log, in which reconciles have much to say; then send it a SIGTERM."""
+    """Stop reading a worker's log while reconciles log much; then send it a SIGTERM."""
     worker = stage.fleet.named("worker")[0]
     numbers = iter(range(CHATTY))
 
@@ -96,7 +96,7 @@ def log_of_worker_unread(stage: Stage) -> None:
 
 @fault(
     "F42",
-    "each comes as its key, is parked or left out; those after it come, and the same one leads",
+    "each comes as its key, becomes dead or is left out; later ones come, and the leader goes on",
     server="redis6",
 )
 def odd_objects(stage: Stage) -> None:

@@ -69,7 +69,7 @@ def failover_loses_writes(stage: Stage) -> None:
         gate.reset()
 
 
-@fault("F14", "nothing is lost: whoever meets the old one connects anew")
+@fault("F14", "nothing is lost: clients of the old primary connect anew")
 def planned_failover(stage: Stage) -> None:
     """Pause writes (CLIENT PAUSE), promote the replica, and let the old primary follow it."""
     old = stage.redis
@@ -118,7 +118,7 @@ def structures_deleted(stage: Stage) -> None:
     Inspector(stage.connection).resync("maps")
 
 
-@fault("F17", "nobody notices", server="redis6", spares_sessions=True)
+@fault("F17", "no process notices", server="redis6", spares_sessions=True)
 def scripts_flushed(stage: Stage) -> None:
     """Send SCRIPT FLUSH twenty times a second."""
     for _ in range(60):
@@ -137,7 +137,7 @@ def memory_full(stage: Stage) -> None:
     stage.run("CONFIG", "SET", "maxmemory", "0")
 
 
-@fault("F19", "who starts refuses it by name; who runs goes on")
+@fault("F19", "a new worker refuses it by name; running workers go on")
 def policy_evicts(stage: Stage) -> None:
     """Let Redis evict what it likes (allkeys-lru), and kill a worker: another one starts."""
     stage.run("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
@@ -156,7 +156,7 @@ def policy_evicts(stage: Stage) -> None:
 
 @fault("F20", "it is waited out", server="redis7")
 def slow_script(stage: Stage) -> None:
-    """Run a script of somebody else for four seconds: Redis says BUSY."""
+    """Run another program's script for four seconds: Redis answers BUSY."""
     spin = "local n = 0 while true do n = n + 1 end"
     stage.run("CONFIG", "SET", "lua-time-limit", "200")
     hurried = stage.connection.with_timeout(0.3)
@@ -176,7 +176,7 @@ def redis_frozen(stage: Stage) -> None:
         stage.connection.execute("DEBUG", "SLEEP", "1.5")
 
 
-@fault("F21", "nothing changes but the errors; all goes on once it is mended", server="redis7")
+@fault("F21", "nothing changes but the errors; all goes on once the types are right again", server="redis7")
 def wrong_types(stage: Stage) -> None:
     """Give structures of both queues a wrong type for a second each."""
     for name in ("ready", "delayed", "processing", "dirty"):

@@ -36,7 +36,7 @@ def worker_killed(stage: Stage) -> None:
     _victim(stage).kill()
 
 
-@fault("F1b", "what it had been told is accepted is there; others go on")
+@fault("F1b", "acknowledged adds are there; others go on")
 def producer_killed(stage: Stage) -> None:
     """Kill a producer (-9) as it adds, four times."""
     for _ in range(4):
@@ -79,7 +79,7 @@ def worker_cut_off(stage: Stage) -> None:
 
 @fault("F7b", "all fence themselves, settle nothing, and begin anew", cuts_off=True)
 def everybody_cut_off(stage: Stage) -> None:
-    """Put everybody into a black hole for one and a half claim durations."""
+    """Put all processes into a black hole for one and a half claim durations."""
     stage.each_gate("hang")
     stage.sleep(1.5 * stage.claim_duration)
     stage.each_gate("pass")
@@ -87,7 +87,7 @@ def everybody_cut_off(stage: Stage) -> None:
 
 @fault("F26", "the same call again has the same effect, once", server="redis7")
 def replies_lost(stage: Stage) -> None:
-    """Lose replies of Redis, again and again: what was asked is done, and nobody knows."""
+    """Lose replies of Redis, again and again: the call took effect, and its caller does not know."""
     until = time.monotonic() + 4.0
     while time.monotonic() < until:
         gate = stage.chance.choice(list(stage.gates.values()))
@@ -109,7 +109,7 @@ def connections_broken(stage: Stage) -> None:
         gate.mode = "pass"
 
 
-@fault("F27", "parked after three deaths; what ran beside it is not")
+@fault("F27", "dead after three crashes; the items that ran beside it are not")
 def poison(stage: Stage) -> None:
     """Add an item that kills each worker that runs it."""
     Queue("jobs", stage.connection).add("poison/one")
@@ -127,7 +127,7 @@ def poison(stage: Stage) -> None:
     inspector.delete("jobs", "poison/one", state="dead")
 
 
-@fault("F44", "who comes behind them runs within two claim durations", spares_sessions=True, untraced=True)
+@fault("F44", "the items behind them run within two claim durations", spares_sessions=True, untraced=True)
 def many_suspects(stage: Stage) -> None:
     """Add 1,300 suspects that each take long, and behind them fifty quick items."""
     queue, inspector = Queue("jobs", stage.connection), Inspector(stage.connection)
