@@ -186,9 +186,9 @@ def shown(title: str) -> Iterator[tuple[str, list[str]]]:
 @pytest.mark.parametrize(
     ("title", "operations", "states"),
     [
-        ("nobody holds it", OPERATIONS, FREE),
-        ("somebody holds it", OPERATIONS, HELD),
-        ("its end", ENDINGS, HELD),
+        ("not claimed", OPERATIONS, FREE),
+        ("claimed", OPERATIONS, HELD),
+        ("end of the claim", ENDINGS, HELD),
     ],
 )
 def test_the_page_says_what_each_operation_makes_of_each_state(

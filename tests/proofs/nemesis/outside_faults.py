@@ -117,7 +117,7 @@ def odd_objects(stage: Stage) -> None:
         stage.surprises.append(f"the leader ended with {leader.status}")
 
 
-@fault("F43", "the leader takes no more memory than the manifests allow", server="redis6")
+@fault("F43", "the leader's memory stays within the limit of the manifests", server="redis6")
 def large_objects(stage: Stage) -> None:
     """Answer a list with 250 ConfigMaps of 1.3 MB each, however many at a time the leader asks for."""
     with stage.long_lease():
