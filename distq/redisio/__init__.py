@@ -1,1 +1,1 @@
-"""Everything that talks to Redis: connections, the layout of a queue, and the scripts that change it."""
+"""All communication with Redis: connections, the layout of a queue, and the scripts that change it."""

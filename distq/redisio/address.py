@@ -1,4 +1,4 @@
-"""Which Redis: the URL and settings as one thing that opens pools and can be named in messages."""
+"""The address of Redis, from the URL and the settings: it opens connections and is shown in messages."""
 
 import contextlib
 import copy
@@ -26,23 +26,23 @@ from distq.redisio.sentinels import Sentinels, following
 DEFAULT_URL = "redis://127.0.0.1:6379/0"
 
 _ASKING = 1.0
-"""Seconds that one Sentinel or node gets to tell where the data is; there are others."""
+"""Seconds that one Sentinel or node gets to answer where the data is; then another is asked."""
 
 
 class Address:
-    """Where Redis is and who we are there; read from the environment at the first use."""
+    """The address of Redis and our login; read from the environment at the first use."""
 
     def __init__(self, url: str | None, settings: Settings | None) -> None:
         self._given = url
         self._given_settings = settings
         self.server_time = 0
         self.runs_by_hash = True
-        """Whether scripts may be called by their hash; else they are sent whole, each time."""
+        """Whether scripts may be called by their hash; otherwise each call sends the source."""
         self.checked: set[str] = set()
-        """The servers that were found fit, by anybody who shares this address."""
+        """The servers that passed the checks, shared by all users of this address."""
 
     def anew(self) -> "Address":
-        """Return the address that the environment has now, or this one where it was given."""
+        """Return the address that the environment has now, or this one if it was given."""
         is_given = self._given is not None or self._given_settings is not None
         return self if is_given else Address(None, None)
 
@@ -53,7 +53,7 @@ class Address:
 
     @cached_property
     def origin(self) -> str:
-        """Return where the URL comes from: ``argument``, ``variable`` or ``unset``."""
+        """Return the origin of the URL: ``argument``, ``variable`` or ``unset``."""
         if self._given is not None:
             return "argument"
         return "unset" if self.settings.redis_url is None else "variable"
@@ -71,12 +71,12 @@ class Address:
 
     @cached_property
     def places(self) -> tuple[Place, ...]:
-        """Return where to ask: the Sentinels, nodes of a cluster, or the one server; none for a socket."""
+        """Return the configured places: Sentinels, nodes of a cluster, or the server; none for a socket."""
         return self.url.places
 
     @cached_property
     def where(self) -> str:
-        """Return host:port, the socket's path, or who knows where the data is."""
+        """Return host:port, the socket's path, or the Sentinels or nodes, for messages."""
         if self._is_primary_elsewhere:
             return f'"{self.url.service}" of Sentinels {shown(self.places)}'
         return shown(self.places) or str(self.options["path"])
@@ -87,7 +87,7 @@ class Address:
 
     @cached_property
     def slots(self) -> SlotMap:
-        """Return which node of the cluster serves which slot."""
+        """Return the map from slots to nodes of the cluster."""
         return SlotMap(self.places, lambda place: self.node(place).connection(_ASKING))
 
     def node(self, place: Place) -> "Address":
@@ -100,12 +100,12 @@ class Address:
 
     @property
     def prefix(self) -> str:
-        """Return what the names of all our keys begin with."""
+        """Return the prefix of all our keys."""
         return self.settings.prefix
 
     @cached_property
     def user(self) -> str:
-        """Return the user that we log in as; Redis calls the one without a name default."""
+        """Return the user of our login; without a name it is Redis' user default."""
         return self._username or "default"
 
     @property
@@ -117,23 +117,23 @@ class Address:
         return Pool(self._maker(self._connection_options(timeout)))
 
     def connection(self, timeout: float, *, database: str | None = None) -> AbstractConnection:
-        """Return one connection, of no pool and not connected yet."""
+        """Return a connection outside of any pool, not connected yet."""
         options = self._connection_options(timeout)
         return self._maker(options if database is None else options | {"db": database})()
 
     def _maker(self, options: dict[str, Any]) -> Callable[[], AbstractConnection]:
-        """Return what makes connections to the server, or to the primary that Sentinels know."""
+        """Return a factory of connections to the server, or to the primary that Sentinels know."""
         connection_class = options.pop("connection_class")
         if self._is_primary_elsewhere:
             connection_class, options["sentinels"] = following(connection_class), self._sentinels
         return partial(connection_class, **options)
 
     def primary(self) -> Place | None:
-        """Return where Sentinels saw the primary last; None where there are none."""
+        """Return the primary that Sentinels named last; None without Sentinels."""
         return self._sentinels.latest() if self._is_primary_elsewhere else None
 
     def distrust(self) -> None:
-        """Ask another Sentinel first, since what the last one called the primary was none."""
+        """Ask another Sentinel first, since the last one named a server that is no primary."""
         if self._is_primary_elsewhere:
             self._sentinels.distrust()
 
@@ -142,7 +142,7 @@ class Address:
         return Sentinels(self.places, self.url.service, self._to_sentinel)
 
     def _to_sentinel(self, place: Place) -> AbstractConnection:
-        """Return a connection to a Sentinel, which has users of its own and no databases."""
+        """Return a connection to a Sentinel; Sentinels have their own users, and no databases."""
         host, port = place
         chosen = self.settings
         login: dict[str, Any] = {
@@ -165,14 +165,14 @@ class Address:
             self.options
             | {
                 "db": str(self.options.get("db") or ""),  # as text: see ``converse``
-                "protocol": 2,  # one shape of replies on all servers
+                "protocol": 2,  # replies have the same form on all servers
                 "maint_notifications_config": MaintNotificationsConfig(enabled=False),  # wants protocol 3
                 "retry": Retry(NoBackoff(), 0),
                 "retry_on_error": [],
                 "socket_timeout": timeout,
                 "socket_connect_timeout": timeout,
-                "decode_responses": False,  # whatever the URL says
-                "driver_info": None,  # CLIENT SETINFO is a right that not everybody has
+                "decode_responses": False,  # even if the URL sets it
+                "driver_info": None,  # CLIENT SETINFO is a right that some users lack
             }
             | ({} if "path" in self.options else {"socket_keepalive": True})
             | self._credentials()
@@ -200,7 +200,7 @@ class Address:
 
 
 def _log_in_and_hear(connection: AbstractConnection) -> None:
-    """Read one answer, and with it the session tickets of TLS, which redis-py takes for an unread one."""
+    """Read one answer, and with it the TLS session tickets: redis-py would take them for an unread reply."""
     connection.on_connect()
     connection.send_command("PING", check_health=False)
     with contextlib.suppress(ResponseError):
@@ -208,7 +208,7 @@ def _log_in_and_hear(connection: AbstractConnection) -> None:
 
 
 class NoPassword(NotConnected):
-    """There is nothing to log in with."""
+    """The password of the login cannot be read."""
 
 
 def _login_by_file(file: Path, username: str | None, variable: str) -> dict[str, Any]:

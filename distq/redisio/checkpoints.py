@@ -1,17 +1,17 @@
-"""Where a stream stands: a version of the API server, and what else its position may say.
+"""The position of a stream: a version of the API server, and the state of a list or large event.
 
-A list, and an event with more keys than a commit takes, are chains of commits of which only the end
-moves the checkpoint: ``<checkpoint>~<leader's nonce>:<commit>``. Whoever finds such a position starts
-the chain over. Once all pages of a list are in, its version follows, ``@<version>``: no write up to there
-brings anything new into the cache any more, since the list would have shown it.
+A list, and an event with more keys than a commit takes, are chains of commits. Only the last one moves the
+checkpoint; the position of the others is ``<checkpoint>~<leader's nonce>:<commit>``. A leader that finds
+such a position starts the chain again. Once all pages of a list are in, its version follows, ``@<version>``:
+then no write up to that version may add an object to the cache, since the list would have contained it.
 """
 
 MARK = "!"
-"""In place of a version: list and enqueue everything."""
+"""In place of a version: list and enqueue all objects."""
 
 
 def checkpoint_of(position: str) -> str:
-    """Return the version that a position resumes from, "" or the mark where there is none."""
+    """Return the version that a position resumes from; "" or the mark if there is none."""
     return position.partition("~")[0]
 
 
@@ -24,5 +24,5 @@ def step_of(position: str, step: str, *, listed: str = "") -> str:
 
 
 def is_listing(position: str) -> bool:
-    """Return whether a list is under way there, or has to begin."""
+    """Return whether a list is under way at this position, or has to begin."""
     return "~" in position or position.startswith(MARK)

@@ -1,7 +1,7 @@
-"""Which node of a cluster serves a key: the slots as the cluster last told them.
+"""The node of a cluster that serves a key: the slots as the cluster last reported them.
 
-Every key of a queue is in one slot (``keys``). A node that does not serve it says who does, MOVED for good
-or ASK for this once; after silence or CLUSTERDOWN the slots are asked for again.
+All keys of a queue are in one slot (``keys``). A node that does not serve it names the one that does: MOVED
+for good, ASK for this once. After silence or CLUSTERDOWN the slots are read again.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,12 +16,12 @@ from distq.redisio.unknown_place import UnknownPlace
 
 
 def slot_of(key: str | bytes) -> int:
-    """Return the slot of a key, by its hash tag where it has one."""
+    """Return the slot of a key, by its hash tag if it has one."""
     return int(key_slot(key.encode() if isinstance(key, str) else key))
 
 
 class SlotMap:
-    """Which primary serves each slot, for a whole process; asked for when it is needed and not known."""
+    """The primary of each slot, for a whole process; read from the cluster when needed and unknown."""
 
     def __init__(
         self, seeds: Sequence[Place], open_connection: Callable[[Place], AbstractConnection]
@@ -32,7 +32,7 @@ class SlotMap:
         self._owners: list[Place | None] | None = None
 
     def owner(self, slot: int) -> Place:
-        """Return where the slot is served; raise redis-py's ClusterDownError where nobody does."""
+        """Return the primary of the slot; raise redis-py's ClusterDownError if it has none."""
         owners = self._owners or self._load()
         found = owners[slot]
         if found is None:
@@ -41,7 +41,7 @@ class SlotMap:
         return found
 
     def known_owner(self, slot: int) -> Place | None:
-        """Return where the slot is served as far as is known, and ask nobody."""
+        """Return the primary of the slot if it is known; ask no node."""
         return self._owners[slot] if self._owners else None
 
     def owners(self) -> Sequence[Place]:
@@ -49,18 +49,18 @@ class SlotMap:
         return sorted({owner for owner in self._owners or self._load() if owner is not None})
 
     def learn(self, slot: int, owner: Place) -> None:
-        """Take over what a node said."""
+        """Note the owner that a node named."""
         if self._owners is not None:
             self._owners[slot] = owner
 
     def doubt(self, silent: Place | None = None) -> None:
-        """Ask again at the next need, and him who gave no answer last."""
+        """Read the slots again when next needed; ask the ``silent`` node last."""
         self._owners = None
         if silent in self._nodes:
             self._nodes = (*(node for node in self._nodes if node != silent), silent)
 
     def _load(self) -> list[Place | None]:
-        """Ask one node after another for the slots."""
+        """Read the slots from the first node that answers."""
         causes: list[str] = []
         refused = False
         for place in dict.fromkeys((*self._nodes, *self._seeds)):
@@ -72,11 +72,11 @@ class SlotMap:
                 answered = isinstance(error, redis.ResponseError)
                 refused = refused or "cluster support disabled" in str(error)
                 text = str(error).rstrip(".")
-                causes.append(f"{shown((place,))} says {text}" if answered else text)
+                causes.append(f"{shown((place,))} answered {text}" if answered else text)
                 continue
             return self._take(place, ranges)
         raise UnknownPlace(
-            f"no node of the cluster {shown(self._seeds)} tells its slots: "
+            f"no node of the cluster {shown(self._seeds)} reports its slots: "
             + "; ".join(dict.fromkeys(causes)),
             refused=refused,
         )

@@ -1,4 +1,4 @@
-"""What a leader changes in one step: the one record of it, for the script and for its specification."""
+"""A commit: the changes that a leader makes in one step, for the script and for its specification."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -24,35 +24,35 @@ class Commit:
     new: str
     """The position afterwards; "" removes the record and the cache."""
     keys: Sequence[str | bytes] = ()
-    """In bytes they are what ``validate_key`` returned."""
+    """Keys as bytes have passed ``validate_key``."""
     priority: int = 0
     keep_pending: bool = False
     """Leave delayed and dead items alone."""
     known: Mapping[str, str] = field(default_factory=dict)
     gone: Sequence[str] = ()
     unrouted: Mapping[bytes, str] = field(default_factory=dict)
-    """Items that become dead, with why: objects that the watch's functions failed on.
+    """Items that become dead, with the reason: objects on which the watch's functions failed.
 
-    Other known and gone objects are dead no longer for that reason.
+    The other known and gone objects are no longer dead for that reason.
     """
     parked_as: str = ""
-    """Comes before the names of objects that are dead."""
+    """Prefix of the names of dead objects."""
     objects: Sequence[CachedObject] = ()
-    """Put into the cache, unless what is there is newer; no name of it is in ``dropped``."""
+    """Objects to put into the cache, unless a newer version is there. No name is also in ``dropped``."""
     dropped: Mapping[str, str] = field(default_factory=dict)
-    """What leaves the cache as of a version, unless what is there is newer."""
+    """Objects, by name, that were deleted as of a version; a newer version in the cache stays."""
     clear_cache: bool = False
     """Empty the cache first."""
     about: Mapping[str, Any] = field(default_factory=dict)
-    """What people and the next leader read of the stream."""
+    """Information about the stream for people and for the next leader."""
     link: str = ""
-    """That of the span that commits, empty where there is none."""
+    """The traceparent of the span that commits, empty without one."""
     epoch: str = ""
     after: str = ""
-    """The batch before this one, "" for the first: so a Redis that lost anything of the stream is noticed."""
+    """The batch before this one, "" for the first: this shows whether Redis lost a commit of the stream."""
     batch: str = ""
     replaces: str = ""
-    """An epoch that may be higher than ours."""
+    """The stored epoch that this commit may replace although it is higher than ours."""
 
     @property
     def is_empty(self) -> bool:
@@ -65,7 +65,7 @@ class Commit:
         return list(dict.fromkeys(keys))
 
     def about_text(self) -> str:
-        """Return ``about`` as the stream's record has it."""
+        """Return ``about`` as stored in the stream's record."""
         return _to_json(self.about)
 
     def inputs(self) -> dict[str, Any]:
@@ -106,7 +106,7 @@ class Commit:
         counts |= {"unrouted": len(self.unrouted)} if self.unrouted else {}
         if sum(counts.values()) > BATCH_LIMIT:
             raise ValueError(f"a commit of {', '.join(f'{count} {what}' for what, count in counts.items())}")
-        # what is dropped has no record, and is no object
+        # dropped objects have no record: their bytes do not count
         size = sum(len(terms) + len(record) for terms, record in cached.values() if record)
         if size > CACHED_BYTES:
             raise ValueError(f"a commit of {size} bytes of cached objects")

@@ -1,8 +1,8 @@
-"""One record in Redis that is replaced only by who has seen it: what an election needs.
+"""A record in Redis that only a process that has read its last version can replace, for elections.
 
     prefix:election:NAME  HASH  version, record
 
-The version is the time of the write in µs, or the last one and 1 where the clock went back.
+The version is the time of the write in µs, or the last version plus 1 if the clock went back.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from distq.redisio.keys import bytes_of, election_key, text_of, validate_key
 
 @dataclass(frozen=True, slots=True)
 class VersionedRecord:
-    """A record and its version; a later version is a longer text, or a greater one of the same length."""
+    """A record and its version; a later version is a longer text, or a greater one of equal length."""
 
     version: str
     record: bytes
@@ -36,12 +36,12 @@ class CompareAndSetRecord:
         return election_key(self._name, prefix=self._connection.prefix)
 
     def load(self, *, timeout: float) -> VersionedRecord | None:
-        """Return the record, None where there is none."""
+        """Return the record, None if there is none."""
         version, record = self._within(timeout).execute("HMGET", self.key, "version", "record")
         return None if version is None else VersionedRecord(text_of(version), record)
 
     def replace(self, seen: str, record: str, *, timeout: float) -> VersionedRecord | None:
-        """Store the record in place of the version seen, "" for none; return None where it is another."""
+        """Replace the version ``seen``, "" for none; return None if the stored version is another one."""
         script = scripts.load("election/write")
         inputs = {"time": self._connection.server_time, "seen": bytes_of(seen), "record": record}
         bound = script.bind(lambda _: self.key, inputs)
@@ -49,12 +49,12 @@ class CompareAndSetRecord:
         return None if version is None else VersionedRecord(text_of(version), record.encode())
 
     def close(self) -> None:
-        """Close the connections of its own."""
+        """Close its own connections."""
         if self._timed is not self._connection:
             self._timed.close()
 
     def _within(self, timeout: float) -> Connection:
-        """Return a connection with this timeout, the last one where it is the same, as it mostly is."""
+        """Return a connection with this timeout; the last one if the timeout is the same, as it mostly is."""
         if timeout != self._timeout:
             self.close()
             self._timed, self._timeout = self._connection.with_timeout(timeout), timeout

@@ -1,9 +1,9 @@
-"""One process's way to Redis: a lazy pool, typed errors, and retries by the class of the error.
+"""One process's connection to Redis: a lazy pool, typed errors, and retries by the class of the error.
 
-redis-py's own retries are off: it repeats a script after a lost reply without
-knowing whether that is safe. Every call of ours is, so it is repeated here, a few
-times within a second, once where the server hangs; longer outages are for the caller,
-who knows what waits.
+redis-py's own retries are off: it would repeat a script after a lost reply without
+knowing whether that is safe. All calls of distq are safe to repeat, so they are repeated
+here: a few times within a second, once if the server hangs. Callers handle longer
+outages, since they know how long their work can wait.
 """
 
 import os
@@ -34,14 +34,14 @@ _PAUSES = (0.0, 0.05, 0.2, 0.5)
 """Seconds before each repetition; the first is at once, since a pooled connection may just be stale."""
 
 _REDIRECTIONS = 5
-"""How often one attempt follows nodes of a cluster that name another one."""
+"""How many redirections between nodes of a cluster one attempt follows."""
 
 
 class Connection:
     """The connections to one Redis or Valkey; lazy, safe for threads and after a fork.
 
-    ``url`` is ``redis://``, ``rediss://`` or ``unix://``, with ``+sentinel`` or ``+cluster`` where the data
-    may move; None takes it from the settings, and these from the environment. The first use checks the
+    ``url`` is ``redis://``, ``rediss://`` or ``unix://``, with ``+sentinel`` or ``+cluster`` for several
+    servers. None takes it from the settings, and those from the environment. The first use checks the
     server's version and eviction policy.
     """
 
@@ -56,7 +56,7 @@ class Connection:
 
     @property
     def server_time(self) -> int:
-        """Tests only: µs that scripts take for the server's TIME; 0 is the server's own clock."""
+        """Tests only: the time, µs, that scripts use instead of the server's; 0 is the server's clock."""
         return self._address.server_time
 
     @server_time.setter
@@ -65,12 +65,12 @@ class Connection:
 
     @property
     def address(self) -> str:
-        """Return host:port, the socket's path, or who knows where the data is, for messages."""
+        """Return host:port, the socket's path, or the Sentinels or nodes, for messages."""
         return self._address.where
 
     @property
     def prefix(self) -> str:
-        """Return what the names of all keys begin with."""
+        """Return the prefix of all keys."""
         return self._address.prefix
 
     @property
@@ -88,15 +88,15 @@ class Connection:
     def execute(self, *command: Argument, near: str | None = None) -> Any:
         """Run one command that may safely run twice; raise RedisUnavailable or RedisRefused.
 
-        ``near`` is a key whose server is meant where the command names none.
+        A command without a key goes to the server of the key ``near``.
         """
         return self._repeat(self._key_of(command) if near is None else near, [command])[0]
 
     def pipeline(self, commands: Sequence[Sequence[Argument]], *, keep_refusals: bool = False) -> list[Any]:
         """Run commands without a transaction, in one round trip to each server that has their keys.
 
-        Raises the first error among the replies. With ``keep_refusals`` what concerns one key, its type or a
-        right to it, stands as a RedisRefused where the reply would.
+        Raises the first error among the replies. With ``keep_refusals`` an error about one key, its type or
+        a missing right to it, is returned as a RedisRefused in place of the reply.
         """
         replies: dict[int, Any] = {}
         for places in self._parts(commands):
@@ -105,11 +105,11 @@ class Connection:
         return [replies[place] for place in range(len(commands))]
 
     def typed(self, replies: list[Any]) -> list[Any]:
-        """Return what a script passed on of its reads, with typed errors for the refusals among them."""
+        """Return the replies of reads that a script ran, with typed errors for the refused ones."""
         return refusals_typed(replies, self._address)
 
     def _together(self, commands: Sequence[Sequence[Argument]], *, keep_refusals: bool) -> list[Any]:
-        """Return the replies of the server that has these keys; of each by itself where some have moved."""
+        """Return the replies of the server of these keys; send each command alone if some keys have moved."""
         keys = [self._key_of(command) for command in commands]
         try:
             follow = len({*map(slot_of, keys)}) == 1
@@ -123,7 +123,7 @@ class Connection:
         ]
 
     def evaluate(self, source: str, sha: str, arguments: Sequence[Argument]) -> Any:
-        """Run a script by its hash; where the server does not have it, load it first or send it whole."""
+        """Run a script by its hash; if the server does not have it, load it first or send its source."""
         return self.evaluate_and(source, sha, arguments)[0]
 
     def evaluate_and(
@@ -144,7 +144,7 @@ class Connection:
             if loadable:
                 self.execute("SCRIPT", "LOAD", source, near=key)
                 return self._repeat(key, [by_hash, *then])
-        except RedisRefused as error:  # who may not load scripts may still send them
+        except RedisRefused as error:  # a user without SCRIPT LOAD may still send the source
             if not _is(error, NoScriptError) and not is_denied(error):
                 raise
         replies = self._repeat(key, [whole, *then])
@@ -154,7 +154,7 @@ class Connection:
     def dedicated(self, near: str | None = None) -> AbstractConnection:
         """Return a connected connection outside of the pool, for a caller that blocks on it.
 
-        It leads to the server that has the key ``near``.
+        It goes to the server of the key ``near``.
         """
         servers, server = self._ready_servers(), None
         try:
@@ -167,9 +167,9 @@ class Connection:
         return connection
 
     def with_timeout(self, timeout: float, *, repeats: bool = False) -> "Connection":
-        """Return a pool to the same server that waits at most ``timeout`` seconds.
+        """Return a Connection to the same server that waits at most ``timeout`` seconds.
 
-        It repeats nothing, or with ``repeats`` what was lost before half of that time had passed.
+        It repeats no call; with ``repeats`` it repeats calls that failed within half of that time.
         """
         other = Connection()
         other._address, other._timeout, other._tired_after = self._address, timeout, timeout / 2
@@ -177,7 +177,7 @@ class Connection:
         return other
 
     def check(self) -> list[str]:
-        """Return what ``distq check`` prints of its servers; each line begins with OK, WARN or FAIL."""
+        """Return the lines of ``distq check`` about its servers; each begins with OK, WARN or FAIL."""
         servers = servers_of(self._address, self._timeout)
         try:
             primaries = servers.all()
@@ -189,7 +189,7 @@ class Connection:
         return [finding for findings in found for finding in findings]
 
     def close(self) -> None:
-        """Close the pooled connections; the next use opens new ones, where the environment leads by then."""
+        """Close the pooled connections; the next use opens new ones, and reads the environment again."""
         with self._lock:
             servers, self._servers = self._servers, None
             self._address = self._address.anew()
@@ -206,7 +206,7 @@ class Connection:
             return self._servers
 
     def _checked(self, servers: Servers, key: str) -> Server:
-        """Return the server of a key, found fit once a process: later ones may come upon a failover."""
+        """Return the server of a key, checked once in a process: a later check may meet a failover."""
         server = servers.of(key)
         checked = self._address.checked
         if server.address.where not in checked:
@@ -217,12 +217,12 @@ class Connection:
         return server
 
     def _greet(self, address: Address, look: Callable[[Callable[..., Any], Address], Reply]) -> Reply:
-        """Look at a server before its first use: sooner tired of silence, and asking for its cause."""
+        """Check a server before its first use: with a shorter timeout, and the cause of an error."""
         timeout = min(self._timeout, diagnosis.SILENCE_TIMEOUT)
         server = OneServer(address, timeout)
 
         def execute(*command: Argument) -> Any:
-            try:  # no connection is stale yet, so a silent server is not asked again
+            try:  # no connection is stale yet, so there is no retry after silence
                 return self._repeat("", [command], servers=server, tired_after=timeout / 2)[0]
             except RedisError as error:
                 raise self._explained(error) from None
@@ -233,17 +233,17 @@ class Connection:
             server.disconnect()
 
     def _explained(self, error: RedisError) -> DistqError:
-        """Return the error with its cause where there is time to ask for it."""
+        """Return the error with its cause, if there is time to find it."""
         return diagnosis.explain(error, self._address) if self._pauses else error
 
     def _key_of(self, command: Sequence[Argument]) -> str:
-        """Return the first key of a command; of one without keys a key whose server is as good as any."""
+        """Return the first key of a command; without keys any server will do."""
         first = command[3:4] if command[0] in ("EVALSHA", "EVAL") else command[1:2]
         key = str(first[0]) if first else ""
         return key if key.startswith(f"{self.prefix}:") else queues_key(self.prefix)
 
     def _parts(self, commands: Sequence[Sequence[Argument]]) -> list[list[int]]:
-        """Return the places of commands that can travel together."""
+        """Return groups of commands, by their places, that can travel together."""
         if not commands or not self.is_cluster:
             return [list(range(len(commands)))] if commands else []
         parts: dict[object, list[int]] = {}
@@ -262,7 +262,7 @@ class Connection:
         follow: bool = True,
         keep_refusals: bool = False,
     ) -> list[Any]:
-        """Try until it succeeds or is refused; not again where it took ``tired_after`` seconds so far."""
+        """Try until it succeeds or is refused; do not try again after ``tired_after`` seconds."""
         pauses, began = iter(self._pauses), time.monotonic()
         tired_after = self._tired_after if tired_after is None else tired_after
         chosen = servers or self._ready_servers()
@@ -283,7 +283,7 @@ class Connection:
 
 
 def _ask(servers: Servers, server: Server, commands: Sequence[Sequence[Argument]], follow: bool) -> list[Any]:
-    """Return the replies of a server, or of the one that it names in its stead."""
+    """Return the replies of a server, or of the server that it redirects to."""
     asking = False
     for _ in range(_REDIRECTIONS):
         try:
@@ -313,7 +313,7 @@ _connections: "weakref.WeakSet[Connection]" = weakref.WeakSet()
 
 
 def _after_fork_in_child() -> None:
-    """Let no lock stay that a thread of the parent held: there is nobody here who would release it."""
+    """Replace all locks: one that a thread of the parent held would never be released here."""
     for connection in list(_connections):
         connection._lock = threading.Lock()  # noqa: SLF001  # this module's own
         connection._servers = None  # noqa: SLF001  # the parent goes on using these connections

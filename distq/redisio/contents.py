@@ -1,6 +1,6 @@
-"""What of the queues cannot be read, for ``distq check``; nothing here writes.
+"""The findings of ``distq check`` about values that cannot be read; this only reads.
 
-It looks at a page of each structure, so that the look is short whatever a queue holds.
+It reads one page of each structure, so that it is quick for queues of any size.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,13 +18,13 @@ from distq.redisio.stream_keys import StreamKeys
 from distq.wording import counted
 
 _FOR_PEOPLE = ("history", "links")
-"""What the queue goes on without."""
+"""Structures that the queue can do without."""
 
 _OF_A_STREAM = ("known", "cache", "terms", "index")
 
 
 def findings(connection: Connection) -> Iterator[str]:
-    """Yield a line for each structure that makes no sense, ``WARN`` or ``FAIL`` first."""
+    """Yield a line for each structure with unreadable content, ``WARN`` or ``FAIL`` first."""
     queues = queues_key(connection.prefix)
     others = [name for name in connection.execute("HKEYS", queues) if not is_queue_name(text_of(name))]
     if others:
@@ -71,11 +71,11 @@ def _of_cache(store: QueueStore, structure: str) -> Iterator[str]:
     odd = [name for name, record in _some(store, structure) if not is_record(record)]
     if odd:
         what = f'{counted(len(odd), "value")} of {store.key(structure)} cannot be read, say "{shown(odd[0])}"'
-        yield f"WARN  {what}. The next event of each mends it."
+        yield f"WARN  {what}. The next event of each fixes it."
 
 
 def _some(store: QueueStore, structure: str) -> Iterator[tuple[bytes, bytes]]:
-    """Yield what a cache has, a few of the largest objects at a time, until it was enough."""
+    """Yield entries of a cache, a few of the largest size at a time, up to the limit."""
     looked = size = 0
     for page in queue_reads.scan(store, structure, count=CACHED_BYTES // CACHED_LIMIT):
         yield from page
@@ -89,7 +89,7 @@ def _of_meta(store: QueueStore) -> Iterator[str]:
     (values,) = store.read(("HMGET", "meta", *names))
     for name, value in zip(names, values, strict=True):
         if value is not None and decode_time(value) is None:
-            yield f"WARN  {name} of {store.key('meta')} is no number. The next turn of a worker mends it."
+            yield f"WARN  {name} of {store.key('meta')} is no number. The next turn of a worker fixes it."
 
 
 def _is_item(item: bytes) -> bool:

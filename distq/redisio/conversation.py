@@ -1,4 +1,4 @@
-"""Commands on one connection, and their replies: all are read, whatever one of them says."""
+"""Commands on one connection, and their replies: all are read, even if some are errors."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,14 +17,14 @@ _NUMBERS = {int, float}
 def converse(
     connection: AbstractConnection, commands: Sequence[Sequence[_Word]], *, asking: bool = False
 ) -> list[Any]:
-    """Send commands and return their replies, a refusal that concerns one key among them.
+    """Send commands and return their replies; a refusal about one key is returned as a reply.
 
-    ``asking`` is for a node that is about to get their slot.
+    ``asking`` is for a node that is about to take over their slot.
     """
     prefixed = [part for command in commands for part in (("ASKING",), command)] if asking else commands
     try:
         packed = list(map(_packed, prefixed))
-    except UnicodeEncodeError as error:  # half of a surrogate pair, as an argument that is no UTF-8 becomes
+    except UnicodeEncodeError as error:  # half of a surrogate pair, which is a byte that is no UTF-8
         raise redis.DataError(f"{error.object!r:.80} is no text that UTF-8 can hold") from None
     connection.send_packed_command(packed)
     replies: list[Any] = []
@@ -55,8 +55,8 @@ def converse(
 
 
 def _packed(command: Sequence[_Word]) -> bytes:
-    """Return a command as it is sent: by hiredis itself, for redis-py looks at each word on its way there."""
-    # where a signal's handler raises while hiredis packs a number, as on Ctrl-C, the process crashes
+    """Return the bytes of a command, packed by hiredis directly: redis-py would check each word before."""
+    # give hiredis no numbers: if a signal handler raises while it packs one, the process crashes
     words = tuple([repr(word) if type(word) in _NUMBERS else word for word in command])
     packed: bytes = pack_command(words)  # type: ignore[arg-type]  # its stub knows tuples of one word alone
     return packed

@@ -1,7 +1,7 @@
-"""Why the first use of an address failed, found by asking what answers there.
+"""Finds why the first use of an address failed, by one more connection to it.
 
-Silence and a closed connection have several causes that look alike to redis-py. One more connection
-tells them apart, so that the message names the cause; passwords are not sent.
+Silence and a closed connection have several causes that look the same to redis-py. One more connection
+distinguishes them, so that the message names the cause; it sends no password.
 """
 
 import contextlib
@@ -17,22 +17,20 @@ from distq.redisio.address import Address
 from distq.redisio.redis_url import shown
 
 SILENCE_TIMEOUT = 3.0
-"""Seconds until a server that accepts a connection and says nothing is reported at the first use."""
+"""Seconds until the first use reports a server that accepts a connection and does not answer."""
 
 _PROBE = 1.0
-"""Seconds that each question here may take."""
+"""Seconds that each test here may take."""
 
 _NO_SUCH_DATABASE = ("DB index is out of range", "SELECT is not allowed in cluster mode")
 
 
 def explain(error: RedisError, address: Address) -> DistqError:
-    """Return the error with its cause where that can be found, else the error itself."""
+    """Return an error that names the cause if it can be found, otherwise the error itself."""
     raised = str(error.__context__)
     if any(words in raised for words in _NO_SUCH_DATABASE):
         return _no_such_database(address, raised)
-    if (
-        "unknown command" in raised and "SELECT" in raised
-    ):  # of all there is, only a Sentinel has no databases
+    if "unknown command" in raised and "SELECT" in raised:  # only a Sentinel has no SELECT
         return ConfigError(a_sentinel(address))
     if not isinstance(error, RedisUnavailable) or "path" in address.options:
         return error
@@ -41,14 +39,15 @@ def explain(error: RedisError, address: Address) -> DistqError:
     encrypted = issubclass(address.options["connection_class"], SSLConnection)
     if encrypted and _speaks_plainly(address):
         return ConfigError(f"no TLS at {place}: that port answers without it. Use redis{kind}:// there.")
-    silent = isinstance(error.__context__, redis.TimeoutError)  # which who waits for TLS is not
+    # a server that waits for TLS closes the connection instead
+    silent = isinstance(error.__context__, redis.TimeoutError)
     if not encrypted and not silent and _speaks_tls(address):
         return ConfigError(f"TLS only at {place}: that port takes nothing else. Use rediss{kind}:// there.")
     return error
 
 
 def a_sentinel(address: Address) -> str:
-    """Return what to say of a Sentinel, where a Redis is wanted."""
+    """Return the message for a Sentinel at the address of a Redis."""
     return (
         f"Redis at {address.where} is a Sentinel: it keeps no data. "
         "Give the address of the primary that it watches, or redis+sentinel://host:port/service."
@@ -65,7 +64,7 @@ def _no_such_database(address: Address, raised: str) -> ConfigError:
 
 
 def _database_count(address: Address) -> int | None:
-    """Return how many databases the server has; None where it does not say so to us."""
+    """Return how many databases the server has; None if our user may not read that."""
     connection = address.connection(_PROBE, database="")
     try:
         connection.connect()
@@ -86,7 +85,7 @@ def _speaks_plainly(address: Address) -> bool:
 
 
 def _speaks_tls(address: Address) -> bool:
-    """Return whether the port takes part in a TLS handshake, whoever it is."""
+    """Return whether the port completes a TLS handshake, with any certificate."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE  # nothing is sent

@@ -1,9 +1,9 @@
-"""How often something took how long, as one word: ``b12e3`` is 12 times 1 to 2 ms and 3 times 8 to 16 ms.
+"""A histogram of durations as one word: ``b12e3`` is 12 durations of 1 to 2 ms and 3 of 8 to 16 ms.
 
-A letter is a range of durations, and the number behind it how many fell there: ``a`` is less than 1 ms, each
-letter after it ends at twice as long as the one before, and ``z`` has no end: 4.7 hours and more. Nothing at
-all is ``-``. So a process says with a heartbeat how long items waited and were held
-(``lua/include/count_settled.lua``), and a sample keeps it, in a few bytes and exact to a factor of two.
+A letter is a range of durations, and the number after it the count of that range. ``a`` is less than 1 ms;
+each next letter ends at twice the duration of the one before; ``z`` has no end: 4.7 hours and more. An empty
+one is ``-``. So a heartbeat reports how long items waited and were held (``lua/include/count_settled.lua``),
+and a sample keeps it, in a few bytes and exact to a factor of two.
 """
 
 import re
@@ -14,7 +14,7 @@ from typing import Self
 
 NOTHING = "-"
 WORD = rb"[a-z0-9-]{1,900}"
-"""What may stand there, as a pattern; what makes no sense in it counts nothing."""
+"""The pattern of a word; parts that cannot be read count nothing."""
 
 _LAST = len(ascii_lowercase) - 1
 _COUNT = re.compile(rb"([a-z])(\d{1,16})")
@@ -30,13 +30,13 @@ class Durations:
 
     @classmethod
     def parse(cls, word: bytes) -> Self:
-        """Read a word; of what cannot be read nothing is counted."""
+        """Read a word; parts that cannot be read count nothing."""
         counts = {letter.decode(): int(count) for letter, count in _COUNT.findall(word)}
         return cls([counts.get(letter, 0) for letter in ascii_lowercase])
 
     def note(self, milliseconds: Iterable[int]) -> None:
-        """Count some more; what is below 0, since a clock was set back, counts as 0."""
-        for each, times in Counter(milliseconds).items():  # a busy worker's are few
+        """Count durations; one below 0, from a clock that was set back, counts as 0."""
+        for each, times in Counter(milliseconds).items():  # a busy worker has few different ones
             self._counts[min(max(0, each).bit_length(), _LAST)] += times
 
     def __add__(self, other: "Durations") -> "Durations":
@@ -47,10 +47,10 @@ class Durations:
         return "".join(f"{letter}{count}" for letter, count in counted if count) or NOTHING
 
     def quantile(self, share: float) -> float | None:
-        """Return how long that share took at most, seconds; None where there is nothing.
+        """Return the duration, in seconds, that this share did not exceed; None if nothing was counted.
 
-        Within a range durations are taken to lie evenly, as by Prometheus' ``histogram_quantile``; what is
-        longer than all ranges counts as 4.7 hours.
+        Durations are assumed to be spread evenly within a range, as in Prometheus' ``histogram_quantile``;
+        one in the last range counts as 4.7 hours.
         """
         wanted = share * sum(self._counts)
         below = 0

@@ -1,6 +1,6 @@
-"""Which logins to the dashboard were ended before their cookies end: of all its replicas, in Redis.
+"""Logins to the dashboard that were ended before their cookies expire; in Redis, for all its replicas.
 
-prefix:ended_login:ID  STRING, which expires when no copy of the cookie is good any more
+prefix:ended_login:ID  STRING, which expires with the cookie
 """
 
 from distq.redisio.connection import Connection
@@ -8,13 +8,13 @@ from distq.redisio.keys import ended_login_key
 
 
 class EndedLogins:
-    """The logins that somebody ended; each look is one command. Raises RedisError."""
+    """The ended logins; each check is one command. Raises RedisError."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def add(self, login: str, *, seconds: int) -> None:
-        """Remember for so long that a login was ended."""
+        """Remember an ended login for so many seconds."""
         self._connection.execute("SETEX", self._key(login), seconds, "1")
 
     def __contains__(self, login: str) -> bool:

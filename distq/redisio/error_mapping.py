@@ -1,4 +1,4 @@
-"""Maps what redis-py raises to distq's errors, by what the server did: nothing, or refused."""
+"""Maps redis-py's errors to distq's: the server did not answer, or it refused."""
 
 import re
 import ssl
@@ -16,7 +16,7 @@ from distq.redisio.unknown_place import UnknownPlace
 _COMES_BACK = re.compile(
     "LOADING|BUSY|READONLY|NOREPLICAS|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|MISCONF|UNBLOCKED|is loading the data"
 )
-"""Answers of a server that did nothing and may do it soon, where scripts or redis-py pass them on as text."""
+"""Answers of a server that did nothing and may do it soon; scripts and redis-py pass them on as text."""
 
 _KINDS_THAT_COME_BACK = (
     exceptions.BusyLoadingError,
@@ -27,10 +27,10 @@ _KINDS_THAT_COME_BACK = (
 )
 
 _DENIED = re.compile("NOPERM|ACL failure in script|The user executing the script can't")
-"""What a server says whose user may not do something, be it within a script."""
+"""Answers to a user who lacks a right, also within a script."""
 
 _MISSING = re.compile("(?i)unknown (?:sub)?command|command not allowed|is not supported")
-"""What a server says that does without a command, as some that others run do."""
+"""Answers of a server that lacks a command, as some managed services do."""
 
 _SCRIPT = re.compile(r" script: (?:\w+, )?on @user_script:\d+\.?$")
 
@@ -40,7 +40,7 @@ _REFUSED_USER = (exceptions.AuthenticationError, exceptions.AuthenticationWrongN
 
 
 def typed_error(error: Exception, address: Address) -> RedisError:
-    """Return the typed error for what redis-py raised: what failed, why, and what to do."""
+    """Return the typed error for one of redis-py's: it names the failure, its cause, and a remedy."""
     text = _one_line(error)
     if isinstance(error, UnknownPlace):
         return _unknown_place(text, error, address)
@@ -93,12 +93,12 @@ def _unknown_place(text: str, error: UnknownPlace, address: Address) -> RedisErr
 
 
 def concerns_one_key(error: BaseException | None) -> bool:
-    """Return whether a server refused a command for the key that it names: its type, or a right to it."""
+    """Return whether a server refused a command because of its key: its type, or a missing right to it."""
     return isinstance(error, exceptions.NoPermissionError) or "WRONGTYPE" in str(error)
 
 
 def refusals_typed(replies: Sequence[Any], address: Address) -> list[Any]:
-    """Return the replies of a server, with typed errors for the refusals among them."""
+    """Return the replies of a server, with typed errors for the refused ones."""
     return [
         _with_context(typed_error(reply, address), reply) if isinstance(reply, redis.ResponseError) else reply
         for reply in replies
@@ -106,18 +106,18 @@ def refusals_typed(replies: Sequence[Any], address: Address) -> list[Any]:
 
 
 def _with_context(error: RedisError, cause: Exception) -> RedisError:
-    error.__context__ = cause  # as where it is raised: redis-py's own
+    error.__context__ = cause  # as if it had been raised: redis-py's own
     return error
 
 
 def is_denied(error: RedisError) -> bool:
-    """Return whether our user, or a server that does without the command, refuses it for good."""
+    """Return whether it is refused for good: our user lacks the right, or the server lacks the command."""
     text = str(error.__context__)
     return isinstance(error.__context__, exceptions.NoPermissionError) or bool(_MISSING.search(text))
 
 
 def is_read_only(error: Exception) -> bool:
-    """Return whether a replica answered, to which only a primary's clients should be connected."""
+    """Return whether a replica answered in place of the primary."""
     return isinstance(error, exceptions.ReadOnlyError) or (
         isinstance(error, redis.ResponseError) and "READONLY" in str(error)
     )
@@ -134,9 +134,9 @@ def _unreachable(error: Exception, address: Address) -> str:
 
 
 def _cause(error: BaseException) -> str:
-    """Return the shortest true words: those of the operating system where it has some."""
+    """Return the shortest correct cause: the operating system's words if it has some."""
     if isinstance(error, exceptions.InvalidResponse):
-        return "what answers there is no Redis"
+        return "the server there is no Redis"
     inner: BaseException | None = error
     while inner is not None:
         if isinstance(inner, ssl.SSLCertVerificationError):
@@ -144,7 +144,7 @@ def _cause(error: BaseException) -> str:
         if isinstance(inner, OSError) and inner.strerror and not isinstance(inner, BlockingIOError):
             return inner.strerror.lower()
         inner = inner.__cause__ or inner.__context__
-    if "reading" in str(error):  # it timed out, or came upon an empty socket: BlockingIOError
+    if "reading" in str(error):  # it timed out, or found an empty socket: BlockingIOError
         return "connected, but no answer"
     if isinstance(error, redis.TimeoutError):
         return "no answer in time"
@@ -152,5 +152,5 @@ def _cause(error: BaseException) -> str:
 
 
 def _one_line(error: BaseException) -> str:
-    """Return the server's words, without its remarks on the script that it ran."""
+    """Return the server's message, without its remarks on the script."""
     return _SCRIPT.sub("", " ".join(str(error).split())).rstrip(".")

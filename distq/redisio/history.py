@@ -1,18 +1,18 @@
 """The history of a queue: its numbers every ten seconds for a day, and every five minutes for a week more.
 
-Whichever heartbeat or commit finds that nobody has in these ten seconds notes a sample
-(``lua/include/sample.lua``). ``history`` is a hash of
+The first heartbeat or commit of each ten seconds notes a sample (``lua/include/sample.lua``). ``history`` is
+a hash of
 
-    10s N, 5m N  a chunk of samples: its number since 1970, then a line for each sample. N is that number by
-                 the length of the ring, so that a chunk takes the place of the one that went out of date.
+    10s N, 5m N  a chunk of samples: its number since 1970, then a line for each sample. N is that number
+                 modulo the length of the ring, so that a chunk replaces the one that is out of date.
     last         when the last sample was noted, in seconds since the epoch
-    totals       how many reconciles succeeded and failed, by all sessions that ever were
+    totals       how many reconciles succeeded and failed, in all sessions so far
     10s durations, 5m durations
                  how long items waited and were held since that ring's last sample: two words of ``durations``
 
 A line is ``at ready delayed processing dirty dead failing workers waits paused done failed waiting working``:
 seconds since the epoch, counts, how many ms the longest waiting item has waited or ``-``, 1 while the queue
-is paused, the totals then, and the durations since the line before.
+is paused, the totals at that time, and the durations since the line before.
 """
 
 import re
@@ -30,7 +30,7 @@ _LINE = re.compile(rb" ".join([_NUMBER] * 8 + [rb"(?:\d{1,16}|-)"] + [_NUMBER] *
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """Chunks of as many samples, a sample each ``period`` seconds; only as many chunks are kept."""
+    """A ring of ``chunks`` chunks of ``samples`` samples, one each ``period`` seconds."""
 
     name: str
     period: int
@@ -38,7 +38,7 @@ class Ring:
     chunks: int
 
     def numbers(self, since: float, until: float) -> range:
-        """Return the numbers of the chunks of that time that may be there still."""
+        """Return the numbers of the chunks of that time that may still be stored."""
         seconds = self.period * self.samples
         last = int(until // seconds)
         return range(max(int(since // seconds), last - self.chunks + 1), last + 1)
@@ -49,7 +49,7 @@ class Ring:
 
 
 _MISSED = 3
-"""Periods without a sample, of which one at most is missing while anything runs."""
+"""Periods without a sample that count as a gap; at most one is missing while any process runs."""
 
 FINE = Ring("10s", 10, 30, 289)
 COARSE = Ring("5m", 300, 12, 193)
@@ -57,9 +57,9 @@ COARSE = Ring("5m", 300, 12, 193)
 
 @dataclass(frozen=True, slots=True)
 class StoredSample:
-    """A queue in numbers at one moment, in seconds since the epoch; ``waited_ms`` of who waited longest.
+    """A queue in numbers at one moment, in seconds since the epoch. ``waited_ms``: of its longest waiting item.
 
-    ``waiting`` and ``working`` are of what was claimed and settled since the sample before.
+    ``waiting`` and ``working`` are the durations of items claimed and settled since the sample before.
     """
 
     at: int
@@ -81,11 +81,11 @@ class StoredSample:
 
 
 def samples(store: QueueStore, since: float, until: float, *, every: float) -> Read[list[StoredSample]]:
-    """Return the samples between two moments, in their order, ``every`` so many seconds at the most.
+    """Return the samples between two moments, in their order, at most one for ``every`` seconds.
 
-    Of what is older than a day there is one in five minutes.
+    For times older than a day there is one in five minutes.
     """
-    # which of the fine samples are left only Redis knows; the coarse ones of that time are among them
+    # only Redis knows which fine samples are left; read the coarse ones of the whole time as well
     rings = [COARSE, FINE] if every < COARSE.period else [COARSE]
     wanted = [(ring, number) for ring in rings for number in ring.numbers(since, until)]
     (chunks,) = yield store.commands(("HMGET", "history", *(ring.field(number) for ring, number in wanted)))
@@ -94,7 +94,7 @@ def samples(store: QueueStore, since: float, until: float, *, every: float) -> R
         read[ring] |= {sample.at: sample for sample in _parse(chunk, number) if since <= sample.at <= until}
     found = read[COARSE] | read[FINE]
     if (first := min(read[FINE], default=None)) in read[COARSE]:
-        found[first] = read[COARSE][first]  # whose durations begin where the coarse one before it ends
+        found[first] = read[COARSE][first]  # its durations begin at the end of the coarse one before
     thinned = _thinned([found[at] for at in sorted(found)], every)
     for place, (before, sample) in enumerate(pairwise(thinned), 1):
         ring = FINE if before.at in read[FINE] else COARSE
@@ -104,7 +104,7 @@ def samples(store: QueueStore, since: float, until: float, *, every: float) -> R
 
 
 def _parse(chunk: bytes | None, number: int) -> Iterator[StoredSample]:
-    """Yield the samples of a chunk; none of one that went out of date, nor of what cannot be read."""
+    """Yield the samples of a chunk; none if it is out of date, and none for a line that cannot be read."""
     first, *lines = (chunk or b"").split(b"\n")
     if first != b"%d" % number:
         return
@@ -117,7 +117,7 @@ def _parse(chunk: bytes | None, number: int) -> Iterator[StoredSample]:
 
 
 def _thinned(found: Sequence[StoredSample], every: float) -> list[StoredSample]:
-    """Return the first sample of each ``every`` seconds, with the durations of those left out before it."""
+    """Return the first sample of each ``every`` seconds, with the durations of the skipped ones before it."""
     thinned: list[StoredSample] = []
     waiting, working, slot = Durations(), Durations(), -1.0
     for sample in found:

@@ -1,31 +1,31 @@
-"""The layout of a queue in Redis, and what may name a queue and an item.
+"""The layout of a queue in Redis, and the valid names of queues and items.
 
 All keys of a queue are named ``prefix:{name}:...``. They share the hash tag ``{name}``, so that it lives in
-one cluster slot. The prefix is ``distq`` unless the settings say another; no key is outside of it.
+one cluster slot. The prefix is ``distq`` unless it is configured; all keys have it.
 
     ready       ZSET  item -> order; the queue. Disjoint from suspects, processing and delayed.
-    suspects    ZSET  item -> order: what is ready, too, and is to be claimed alone. Disjoint as ready is.
+    suspects    ZSET  item -> order: ready items that are claimed alone. Disjoint as ready is.
     dirty       ZSET  item -> order: added again while claimed. A subset of processing.
     processing  ZSET  item -> session number. The same members as claims.
     claims      HASH  item -> "session fence order"
     delayed     ZSET  item -> due time and priority. Disjoint from ready and dirty.
     failures    HASH  item -> "count crashes failed_at reason text"; of live or dead items only
-    dead        ZSET  item -> parked at, µs, and 2**52 where time may mend why. Nothing trims it.
+    dead        ZSET  item -> dead since, µs, plus 2**52 if waiting may help. Nothing trims it.
     sessions    ZSET  session number -> deadline on the claim clock
     workers     HASH  session number -> JSON, gone with the session
     streams     HASH  stream -> "epoch position batch JSON"
-    known:S     HASH  object -> what was last handed over of it by the stream S
-    cache:S     HASH  object -> version and bytes of it, where the stream S is cached
-    terms:S     HASH  object -> version of it, and the terms that find it, or "gone"
-    index:S     ZSET  "term NUL object", all of score 0: what finds it in cache:S
+    known:S     HASH  object -> its state that the stream S handed over last
+    cache:S     HASH  object -> its version and bytes, if the stream S is cached
+    terms:S     HASH  object -> its version, and its terms in the index, or "gone"
+    index:S     ZSET  "term NUL object", all of score 0: finds objects in cache:S
     meta        HASH  layout, clocks, paused, catching_up, cover, emptying, buckets, session records, trace
     history     HASH  the queue in numbers, every ten seconds and every five minutes; see ``history``
-    links       ZSET  "first traceparent" -> last: which stamps a span gave to what it made pending
-    wake        LIST  at most one token, which wakes a sleeper; it owns nothing
-    trace       STREAM  what each script did, while somebody wants to know; see ``trace``
+    links       ZSET  "first traceparent" -> last: the stamps that a span gave to items it made pending
+    wake        LIST  at most one token, which wakes a sleeper; a lost one only costs time
+    trace       STREAM  the calls of the scripts, while a trace is on; see ``trace``
 
-``prefix:queues`` beside them is a HASH of the queues that exist, ``prefix:election:NAME`` one for each
-election in Redis, ``prefix:ended_login:ID`` a STRING for each login to the dashboard that somebody ended.
+Besides, ``prefix:queues`` is a HASH of the existing queues, ``prefix:election:NAME`` a HASH for each
+election in Redis, and ``prefix:ended_login:ID`` a STRING for each ended login to the dashboard.
 """
 
 import re
@@ -54,7 +54,7 @@ def queue_key(queue: str, name: str, *, prefix: str = Settings.prefix) -> str:
 
 
 def queues_key(prefix: str) -> str:
-    """Return the Redis key of the hash of queues that exist."""
+    """Return the Redis key of the hash of existing queues."""
     return f"{prefix}:queues"
 
 
@@ -64,12 +64,12 @@ def election_key(name: str, *, prefix: str) -> str:
 
 
 def ended_login_key(login: str, *, prefix: str) -> str:
-    """Return the Redis key that says that a login to the dashboard was ended."""
+    """Return the Redis key of an ended login to the dashboard."""
     return f"{prefix}:ended_login:{login}"
 
 
 def type_of(key: str) -> str:
-    """Return the type of a key of ours, in Redis' words."""
+    """Return the Redis type that a key of ours has."""
     structure = key.partition("}:")[2].partition(":")[0]
     return "zset" if structure in _SORTED_SETS else _OTHER_TYPES.get(structure, "hash")
 
@@ -80,7 +80,7 @@ def is_queue_name(name: str) -> bool:
 
 
 def validate_queue_name(name: str) -> str:
-    """Return the name; raise InvalidQueueName for one that could not be a key, a file or a label."""
+    """Return the name; raise InvalidQueueName unless it can be a key, a file name and a label."""
     if not isinstance(name, str) or not is_queue_name(name):
         raise InvalidQueueName(
             f"bad queue name {name!r:.80}. Use 1 to 63 letters, digits, dots, dashes and underscores, "
@@ -106,12 +106,12 @@ def validate_key(key: str) -> bytes:
     return encoded
 
 
-# Somebody else than distq may have written items that are no keys. A worker sets them aside; people read and
-# name them with their odd bytes as escapes, ``caf\xe9``.
+# Other programs may have written items that are no valid keys. A worker makes them dead. People read and name
+# them with the invalid bytes as escapes, ``caf\xe9``.
 
 
 def text_of(item: bytes) -> str:
-    """Return an item as text that ``bytes_of`` turns back, whatever it is."""
+    """Return any item as text, which ``bytes_of`` turns back."""
     return item.decode(errors="surrogateescape")
 
 
@@ -121,17 +121,17 @@ def texts_of(items: Sequence[bytes]) -> list[str]:
 
 
 def bytes_of(text: str) -> bytes:
-    """Return the item that ``text_of`` made text."""
+    """Return the item of a text that ``text_of`` returned."""
     return text.encode(errors="surrogateescape")
 
 
 def is_key(text: str, length: int) -> bool:
-    """Return whether ``validate_key`` would accept what ``text_of`` made of so many bytes."""
+    """Return whether ``validate_key`` would accept a text that ``text_of`` made of ``length`` bytes."""
     return 0 < length <= KEY_BYTES and not _NO_KEY.search(text)
 
 
 def are_keys(texts: Sequence[str], items: Sequence[bytes]) -> bool:
-    """Return whether ``is_key`` holds for all, by one look at all of them where it does."""
+    """Return whether ``is_key`` holds for all; one check of all texts together if it does."""
     lengths = list(map(len, items))
     if not 0 < min(lengths) <= max(lengths) <= KEY_BYTES:
         return False
@@ -140,7 +140,7 @@ def are_keys(texts: Sequence[str], items: Sequence[bytes]) -> bool:
 
 
 def shown(item: bytes) -> str:
-    """Return an item as people see it: a key as it is, of anything else the odd bytes as escapes."""
+    """Return an item as people see it: a valid key unchanged, otherwise with invalid bytes as escapes."""
     text = text_of(item)
     if not _NO_KEY.search(text):
         return text
@@ -148,7 +148,7 @@ def shown(item: bytes) -> str:
 
 
 def named(text: str) -> list[bytes]:
-    """Return the items that people name so: what is no key and is shown so, and the key; raise InvalidKey."""
+    """Return the items of this name: the invalid item that is shown so, and the key; raise InvalidKey."""
     item = validate_key(text)
     odd = _ESCAPE.sub(lambda escape: bytes.fromhex(escape[1].decode()), item)
     return [item] if is_key(text_of(odd), len(odd)) else [odd, item]

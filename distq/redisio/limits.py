@@ -1,7 +1,7 @@
-"""How much one step takes; each limit is here alone, and the documentation quotes it.
+"""The limits of one step. Each is defined only here; the documentation quotes it.
 
-Redis does nothing else while a script runs, so most of them bound a script to a few milliseconds; the others
-bound the memory of a process. A test goes beyond each; the marker ``bound`` says which.
+Redis does nothing else while a script runs, so most limits bound a script to a few milliseconds; the others
+bound the memory of a process. For each a test exceeds it, with the marker ``bound``.
 """
 
 KEY_BYTES = 1024
@@ -14,16 +14,16 @@ COSTLY_LIMIT = 50
 """Settlements other than successes of a turn: each costs as much as ten successes."""
 
 BATCH_LIMIT = 1000
-"""Items of an add; keys, known, gone, parked and cached objects of a commit together; objects of a page."""
+"""Items of an add; keys, known, gone, unrouted and cached objects of a commit together; objects of a page."""
 
 PAGE_SIZE = 500
-"""Objects of a page of a list that the API server answers, as in client-go's pager."""
+"""Objects of a page of a list from the API server, as in client-go's pager."""
 
 LIST_BYTES = 8 * 1024 * 1024
 """Bytes of such a page; a page of one object may have more."""
 
 CACHED_LIMIT = 256 * 1024
-"""Bytes of an object that the cache holds; of a larger one it holds only that it is there."""
+"""Bytes of an object in the cache; of a larger one the cache holds only the name and version."""
 
 CACHED_BYTES = 1024 * 1024
 """Bytes of the cached objects of a commit; about as many are in a page that is read."""
@@ -32,13 +32,13 @@ OLD_OBJECTS = 25
 """Cached objects that a stream reads together, to compare them with newer ones: 6 MiB at most."""
 
 INDEX_VALUES = 1000
-"""Values that an object may have for one index; an object with more is parked."""
+"""Values that an object may have for one index; an object with more is dead."""
 
 TERMS_LIMIT = 64 * 1024
-"""Bytes of what finds the cached objects of a commit, before and after it; one object may have more."""
+"""Bytes of the index terms of a commit's cached objects, before and after it; one object may have more."""
 
 REPAIR_LIMIT = 500
-"""Items that a script requeues, deletes or parks, or forgives a crash."""
+"""Items that a script requeues, deletes or parks, or whose crashes it takes back."""
 
 SCAN_LIMIT = 500
 """Members, or entries of a trace, that are read at a time."""
@@ -56,13 +56,13 @@ TRACEBACK_BYTES = 4096
 """Bytes of its traceback: the last ones."""
 
 REASON_BYTES = 256
-"""Bytes of why somebody parked an item."""
+"""Bytes of an operator's reason for parking an item."""
 
 TRACE_ENTRIES = 10_000
 """Entries that a trace keeps, unless its caller wants more."""
 
 TRACE_ENTRY_BYTES = 16 * 1024
-"""Bytes of an entry; of a larger one its size alone is kept."""
+"""Bytes of an entry; of a larger one only its size is kept."""
 
 TRACE_BYTES = 16 * 1024 * 1024
 """Bytes of all entries."""

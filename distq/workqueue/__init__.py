@@ -1,4 +1,4 @@
-"""The queue: what it promises is in the package's docstring, how it is kept in ``redisio/lua``."""
+"""The queue. The package's docstring lists its promises; the scripts in ``redisio/lua`` keep them."""
 
 from distq.workqueue.interface import Request, Result, WorkQueue
 from distq.workqueue.memory import MemoryQueue

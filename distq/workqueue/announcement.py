@@ -1,4 +1,4 @@
-"""Waiting for what other threads announce, by a clock that may be a test's."""
+"""Waiting for announcements of other threads, by a clock that a test may replace."""
 
 import math
 import os
@@ -10,14 +10,14 @@ from distq.clock import Clock
 
 
 class Announcement:
-    """Wakes all who wait for a predicate: first change what it reads, then ``announce``."""
+    """Wakes all threads that wait for a predicate: first change the state it reads, then ``announce``."""
 
     def __init__(self) -> None:
         self._begin()
         _announcements.add(self)
 
     def _begin(self) -> None:
-        """Start from nothing; in the child of a fork, too, where a thread of the parent may hold the lock."""
+        """Start from nothing; also in the child of a fork: a thread of the parent may have held the lock."""
         self._lock = threading.Lock()
         self._waiting: list[threading.Event] = []
 
@@ -37,7 +37,7 @@ class Announcement:
                 self._waiting.remove(changed)
 
     def announce(self) -> None:
-        """Let all who wait check their predicates again."""
+        """Let all waiting threads check their predicates again."""
         with self._lock:
             for changed in self._waiting:
                 changed.set()

@@ -1,4 +1,4 @@
-"""What calls of a handle may be given; anything else is refused with its remedy, and changes nothing."""
+"""Checks of the arguments of a handle. A bad one is refused with a remedy, and changes nothing."""
 
 import math
 import sys
@@ -12,19 +12,19 @@ from distq.workqueue.rate_limiters import is_number, is_whole
 
 
 def require_fleet_concurrency(limit: int | None) -> None:
-    """Raise ConfigError for a bound of all handles' claims that is none."""
+    """Raise ConfigError unless the limit is None or a whole number, 0 or more."""
     if limit is not None and not (is_whole(limit) and limit >= 0):
         raise ConfigError(f"bad fleet_concurrency {limit!r:.80}. Give 0 or more, or None.")
 
 
 def require_timeout(timeout: float | None) -> None:
-    """Raise ConfigError for what is no number of seconds; below 0 is as 0, and infinity as None."""
+    """Raise ConfigError unless it is None or a number of seconds; below 0 counts as 0, infinity as None."""
     if timeout is not None and not (is_number(timeout) and _fits_a_float(timeout)):
         raise ConfigError(f"bad timeout {timeout!r:.80}. Give seconds, or None for ever.")
 
 
 def require_turn(settlements: Sequence[Settlement], want: int) -> None:
-    """Raise ConfigError for what a turn cannot carry, ValueError for too much of it."""
+    """Raise ConfigError for an argument of a wrong type, ValueError for more than a turn can carry."""
     for settlement in settlements if _has_odd(settlements) else ():
         if not isinstance(settlement, Settlement):
             raise ConfigError(f"bad settlement {settlement!r:.80}. Give a Settlement of a Request.")
@@ -41,7 +41,10 @@ def require_turn(settlements: Sequence[Settlement], want: int) -> None:
 
 
 def _has_odd(settlements: Sequence[Settlement]) -> bool:
-    """Return whether anything here is not what it is to be, by a look at types: a worker makes them all."""
+    """Return whether any part has an unexpected type.
+
+    Only types are compared, a set at a time, since nearly always a worker made all of them.
+    """
     if not {*map(type, settlements)} <= {Settlement}:
         return True
     requests, outcomes = (
@@ -55,5 +58,5 @@ _OUTCOMES = set(get_args(Outcome))
 
 
 def _fits_a_float(number: float) -> bool:
-    """Return whether one may reckon with it: some whole numbers are beyond all floats but infinity."""
+    """Return whether it can be used in float arithmetic: some whole numbers exceed every finite float."""
     return abs(number) <= sys.float_info.max or abs(number) == math.inf

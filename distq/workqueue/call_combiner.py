@@ -1,4 +1,4 @@
-"""Call combining: what threads ask for while a turn is under way travels together in the next one."""
+"""Call combining: calls that threads make while a turn is under way travel together in the next one."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -12,18 +12,18 @@ from distq.workqueue.interface import Turn
 
 @dataclass(eq=False)
 class PendingCall:
-    """What one thread wants of the next turn; in the end ``turn`` is what it got, or ``error`` why not."""
+    """One thread's part of the next turn. At its end exactly one of ``turn`` and ``error`` is set."""
 
     entries: Sequence[Entry]
     want: int
     ahead: int = 0
-    """How many claims its caller will want next, which the same turn may bring."""
+    """How many claims its caller will want next; the same turn may bring them."""
     thread: int = field(default_factory=threading.get_ident)
     turn: Turn | None = None
     error: RedisError | None = None
 
     def result(self) -> Turn:
-        """Return what it got, once it was answered."""
+        """Return the answer or raise the error, once there is one."""
         if self.error is not None:
             raise self.error
         assert self.turn is not None  # noqa: S101  # an answer is one of the two
@@ -31,12 +31,12 @@ class PendingCall:
 
     @property
     def is_answered(self) -> bool:
-        """Return whether a turn carried it to its end."""
+        """Return whether a turn has answered it."""
         return self.turn is not None or self.error is not None
 
 
 class CallCombiner:
-    """Lets one thread at a time make a turn, for itself and for those that wait behind it.
+    """Lets one thread at a time make a turn, for itself and for the threads that wait behind it.
 
     ``make_turn`` receives the calls that it must answer. ``turn_lock`` is held meanwhile.
     """
@@ -50,10 +50,10 @@ class CallCombiner:
         self._make_turn = make_turn
         self._under_way: list[PendingCall] = []
         self._waiting: list[PendingCall] = []
-        """Those under way that no turn has taken: only a turn takes them, under its lock."""
+        """The calls under way that no turn has taken yet. Only a turn removes them, under its lock."""
 
     def call(self, entries: Sequence[Entry], want: int, ahead: int = 0) -> Turn:
-        """Return what a turn, of this thread or of another, brought for this call."""
+        """Return the part of a turn, made by this thread or another, that belongs to this call."""
         call = PendingCall(entries, want, ahead)
         self._under_way.append(call)
         try:
@@ -70,7 +70,7 @@ class CallCombiner:
         return [call.thread for call in self._under_way.copy() if call.want]
 
     def _take(self, own: PendingCall) -> list[PendingCall]:
-        """Take this thread's call, and of those behind it as many as the same turn carries."""
+        """Take this thread's call, and as many of the calls behind it as the same turn can carry."""
         self._waiting.remove(own)
         taken, entries, want = [own], len(own.entries), own.want + own.ahead
         for call in self._waiting.copy():

@@ -1,4 +1,4 @@
-"""How the end of a claim reaches its handler: an Event for each request, one deadline for all of a time."""
+"""How the end of a claim reaches its handler: one Event for each request, one deadline for many claims."""
 
 import math
 import threading
@@ -11,42 +11,42 @@ _beginning = threading.RLock()
 
 
 class ClaimPeriod:
-    """The time in which claims are surely their session's own; it ends once, for all claims made in it."""
+    """The time in which claims certainly belong to their session. It ends once, for all claims made in it."""
 
     __slots__ = ("_clock", "ends_at", "is_ended")
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK, ends_at: float = math.inf) -> None:
         self._clock = clock
         self.ends_at = ends_at
-        """By the monotonic clock; heartbeats move it."""
+        """A time of the monotonic clock; each answered heartbeat moves it forward."""
         self.is_ended = False
-        """Never False again: moving the end brings back no claim that a thread found over."""
+        """Once True it stays True: a later ``ends_at`` revives no claim that a thread has seen as ended."""
 
     def is_over(self) -> bool:
-        """Return whether others may soon have the claims."""
+        """Return whether another session may soon get the claims."""
         if not self.is_ended and self._clock.monotonic() >= self.ends_at:
             self.is_ended = True
         return self.is_ended
 
     def was_over(self, now: float) -> bool:
-        """Return the same for a moment that the caller read from this clock: it costs a comparison."""
+        """Return the same for a time that the caller has read from this clock; it costs one comparison."""
         if now >= self.ends_at:
             self.is_ended = True
         return self.is_ended
 
 
 class LazyEvent(threading.Event):
-    """A ``threading.Event`` that is made when somebody first waits for it or sets it.
+    """A ``threading.Event`` that creates its locks only when a thread first waits for it or sets it.
 
-    Most requests need none, and an Event's locks cost more than all else of a claim.
+    Most requests need no event, and its locks cost more than all other parts of a claim.
     """
 
     def __init__(self) -> None:
-        """Put it off."""
+        """Create no locks yet."""
 
     def __getattr__(self, name: str) -> Any:
-        """Become an Event; asked only for what is not there, so once."""
-        if name.startswith("__"):  # as the copy module asks
+        """Become an Event. Python calls this only for missing attributes, so this happens once."""
+        if name.startswith("__"):  # the copy module looks for such ones
             raise AttributeError(name)
         with _beginning:
             if not self.__dict__:
@@ -57,23 +57,23 @@ class LazyEvent(threading.Event):
             raise AttributeError(name) from None
 
     def is_set(self) -> bool:
-        """Return whether it was set."""
+        """Return whether it was set; one without locks was not."""
         return bool(self.__dict__) and super().is_set()
 
 
 class Cancelled(LazyEvent):
-    """``Request.cancelled`` of a claim that lives in a period.
+    """``Request.cancelled`` of a claim made in a period.
 
-    After the deadline, or a freeze, it is set before any thread could do that.
+    It reads as set from the deadline on, even where no thread has run since then, as after a freeze.
     """
 
-    __slots__ = ("_period",)  # outside of what makes it an Event
+    __slots__ = ("_period",)  # not in __dict__, whose content shows whether the Event exists
 
     def __init__(self, period: ClaimPeriod) -> None:
         self._period = period
 
     def is_set(self) -> bool:
-        """Return whether the claim ended, or may have; then it stays so."""
+        """Return whether the claim has ended, or may have; once True it stays True."""
         if self.__dict__ and super().is_set():
             return True
         if not self._period.is_over():

@@ -1,10 +1,10 @@
-"""What a session holds: requests that were handed out, and claims that no caller has yet."""
+"""The claims of a session: requests that were handed out, and claims that no caller has yet."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
 from distq.redisio.limits import TURN_LIMIT
-from distq.workqueue.engine import Entry, RateLimitedAdd, SetAside
+from distq.workqueue.engine import Entry, RateLimitedAdd, Unreadable
 from distq.workqueue.interface import REFUSED, Disposition, Request, Settlement, Turn
 from distq.workqueue.turns import UNKNOWN, TurnReply
 from distq.workqueue.worker import Worker
@@ -12,14 +12,14 @@ from distq.workqueue.worker import Worker
 _logger = logging.getLogger("distq.queue")
 
 _RESULTS_LIMIT = 4 * TURN_LIMIT
-"""Results that are kept; the oldest go."""
+"""How many results are kept; the oldest are dropped."""
 _NO_RESULT = None, REFUSED
 
 
 class ClaimLedger:
     """The claims of one session, by key.
 
-    Changed between turns or by the thread that makes one; only ``cancel_all`` may be called at any time.
+    Only the thread that holds the turn lock may change it; ``cancel_all`` may be called at any time.
     """
 
     def __init__(self, name: str, *, on_cancel: Callable[[Request], None], on_drained: Callable[[], None]):
@@ -28,26 +28,28 @@ class ClaimLedger:
         self._on_drained = on_drained
         self.held: dict[str, Request] = {}
         self._spare: dict[str, Request] = {}
-        """Of those held: claims that no caller has. The next one that wants any gets them.
+        """The held claims that no caller has. Always a part of ``held``.
 
-        Also without a turn, from any thread: so whoever needs one takes it out by ``pop``, and has it alone.
+        The next caller gets them, in any thread and without a turn: ``pop`` gives each to one thread alone.
         """
         self._answered: list[tuple[Sequence[Entry], Sequence[Disposition]]] = []
-        """What turns did with entries, until the calls fetch it that asked; most do at once."""
+        """Dispositions by turn, until the call that sent the entries fetches them; most do at once."""
         self.results: dict[int, tuple[Entry | None, Disposition]] = {}
-        """The same by entry, of turns whose calls ended with an error: they may ask again."""
+        """The same by entry, for calls that ended with an error: the caller may repeat them."""
         self._cancelled: dict[str, int] = {}
-        """Fences of what was cancelled here, and what the server may have still, by key."""
+        """Fences, by key, of claims that were cancelled here and that the server may still have."""
         self._promoted = self._revived = 0
         self._holds_suspect = False
+        """Whether the one claim is a suspect, which is processed alone."""
         self._empties = False
+        """Whether the session claims nothing until it holds nothing, to claim a suspect then."""
 
-    # A turn comes and goes
+    # Turns
 
     def sendable(self, entries: Sequence[Entry]) -> Sequence[Entry]:
-        """Return what a turn may carry: the first entry of each claim that is held, and adds not done yet.
+        """Return the entries that a turn may carry: one for each held claim, and adds not done yet.
 
-        Where that is all, it is the same object.
+        If that is all of them, it is the same object.
         """
         held, sent, settled = self.held, list[Entry](), set[str]()
         for entry in entries:
@@ -65,7 +67,7 @@ class ClaimLedger:
         return entries if len(sent) == len(entries) else sent
 
     def record(self, entries: Sequence[Entry], reply: TurnReply, worker: Worker, *, asked: bool) -> None:
-        """Note what a turn did, which ``asked`` for claims or not; what it claimed is spare until taken."""
+        """Record a turn, which ``asked`` for claims or not; its claims are spare until a call takes them."""
         was_draining = self.draining
         held = self.held
         for entry in entries:
@@ -74,11 +76,11 @@ class ClaimLedger:
         if self._cancelled:
             self._forget_cancelled(entries)
         worker.count(entries, reply)
-        if entries and not isinstance(entries[0], SetAside):  # which no call sent
+        if entries and not isinstance(entries[0], Unreadable):  # no call sent it
             self._answered.append((entries, reply.dispositions))
         took_suspect = reply.alone and bool(reply.requests)
         self._holds_suspect = took_suspect or (self._holds_suspect and bool(self.held))
-        if asked:  # each such reply says anew whether this session empties itself for a suspect
+        if asked:  # each such reply shows whether this session empties itself for a suspect
             self._empties = reply.alone and not took_suspect
         claimed = {request.key: request for request in reply.requests}
         self.held.update(claimed)
@@ -91,7 +93,7 @@ class ClaimLedger:
             self._on_drained()
 
     def _forget_cancelled(self, entries: Sequence[Entry]) -> None:
-        """Note that the server has the claims no longer that these end, or refused them."""
+        """Note that the server does not have these claims any longer: the turn ended or refused them."""
         for entry in entries:
             if not isinstance(entry, RateLimitedAdd) and (
                 self._cancelled.get(entry.request.key) == entry.request.fence
@@ -99,17 +101,17 @@ class ClaimLedger:
                 del self._cancelled[entry.request.key]
 
     def _leave_unheld(self, claimed: Mapping[str, Request]) -> None:
-        """Hand out none of these that ``cancel_all``, in another thread, cancelled while they were noted."""
+        """Hand out no claim that ``cancel_all`` cancelled, in another thread, during ``record``."""
         for key, request in claimed.items():
             if self.held.get(key) is not request:
                 self._spare.pop(key, None)
 
     def doubt(self, entries: Sequence[Entry]) -> None:
-        """Note that nobody will ever know what became of these."""
+        """Note that the result of these entries will never be known."""
         self._answered.append((entries, [UNKNOWN] * len(entries)))
 
     def take_results(self, entries: Sequence[Entry]) -> Sequence[Disposition]:
-        """Return what became of each entry, once; refused where nothing is known of it."""
+        """Return the disposition of each entry, once; ``refused`` where there is none."""
         if not entries:
             return ()
         if len(self._answered) == 1 and self._answered[0][0] is entries:
@@ -118,7 +120,7 @@ class ClaimLedger:
         return [self.results.pop(_asked_by(entry), _NO_RESULT)[1] for entry in entries]
 
     def all_results(self) -> dict[int, tuple[Entry | None, Disposition]]:
-        """Return what became of entries whose calls have not fetched it."""
+        """Return the results that no call has fetched."""
         self._sort_answers()
         return self.results
 
@@ -133,7 +135,7 @@ class ClaimLedger:
                 del self.results[oldest]
 
     def n_spare(self) -> int:
-        """Return how many of those held no caller has."""
+        """Return how many held claims no caller has."""
         return len(self._spare)
 
     def spare_fences(self) -> set[int]:
@@ -141,19 +143,19 @@ class ClaimLedger:
         return {request.fence for request in list(self._spare.values())}
 
     def leave_cancelled(self) -> None:
-        """Hand out no claim whose deadline was missed: the heartbeat is about to cancel all that is held."""
+        """Drop spare claims past their deadline: the heartbeat is about to cancel all held claims."""
         for key, request in list(self._spare.items()):
             if request.cancelled.is_set():
                 self._spare.pop(key, None)
 
     def take(self, want: int) -> list[Request]:
-        """Hand out up to so many of the spare requests, in their order."""
+        """Hand out up to ``want`` spare requests, in their order."""
         spare = self._spare
         taken = [spare.pop(key, None) for key in list(spare)[:want]]
         return [request for request in taken if request is not None]
 
     def take_back(self, entries: Sequence[Entry], turn: Turn) -> None:
-        """Note that the caller has gone for which this turn was."""
+        """Take back a turn whose caller was interrupted: its claims are spare, its results are kept."""
         if entries:
             self._answered.append((entries, turn.dispositions))
         self._spare.update({each.key: each for each in turn.requests if self.held.get(each.key) is each})
@@ -161,7 +163,7 @@ class ClaimLedger:
         self._revived += turn.revived
 
     def take_spare(self) -> list[Request]:
-        """Hold no longer what is spare, and return it to be released; no caller ever had it."""
+        """Stop holding the spare requests and return them, to be released; no caller ever had them."""
         spare = self.take(len(self._spare))
         for request in spare:
             self.held.pop(request.key, None)
@@ -169,7 +171,7 @@ class ClaimLedger:
         return spare
 
     def take_promoted(self) -> tuple[int, int]:
-        """Return how many items became pending since this was called last, and how many were dead of them."""
+        """Return how many items became pending since the last call, and how many of them were dead."""
         promoted, self._promoted, self._revived = (self._promoted, self._revived), 0, 0
         return promoted
 
@@ -177,40 +179,40 @@ class ClaimLedger:
 
     @property
     def draining(self) -> bool:
-        """Return whether nothing is claimed until nothing is held: beside a suspect, or to claim one."""
-        return (self._holds_suspect or self._empties) and bool(self.held)  # it may be cancelled meanwhile
+        """Return whether the session waits until it holds nothing: it holds a suspect, or will claim one."""
+        return (self._holds_suspect or self._empties) and bool(self.held)  # they may be cancelled meanwhile
 
     def may_claim(self, entries: Sequence[Entry]) -> bool:
-        """Return whether a turn with these entries may ask for claims: not beside a suspect that stays held.
+        """Return whether a turn with these entries may ask for claims; not while a suspect stays held.
 
-        Who only empties itself goes on asking: Redis decides in each turn whether it still has to.
+        A session that only empties itself may ask: Redis decides in each turn whether it still has to.
         """
         if not self._holds_suspect:
             return True
         return self.held.keys() <= {entry.request.key for entry in entries if isinstance(entry, Settlement)}
 
-    # Claims that end otherwise
+    # Claims that end without a settlement
 
     def cancel_all(self, why: str) -> list[Request]:
-        """Cancel all requests and return them: from here on nothing of them is settled.
+        """Cancel all requests and return them; from then on they cannot be settled.
 
-        All are set before anything else is done: another thread may open a session meanwhile, and move the
-        deadline that kept the last of them from beginning.
+        All events are set before anything else happens. Another thread may open a session meanwhile, which
+        moves the deadline, and a handler that has not begun would begin.
         """
         for request in list(self.held.values()):
             request.cancelled.set()
         held, self.held = self.held, {}
         self._spare.clear()
-        cancelled = list(held.values())  # a turn under way may still change what was ours
+        cancelled = list(held.values())  # a turn under way may still change ``held``
         self._cancelled |= {request.key: request.fence for request in cancelled}
         for request in cancelled:
             self._cancel(request, why)
         return cancelled
 
     def lose(self) -> dict[str, int]:
-        """Give up all claims, since the server no longer has the session; return their fences, by key.
+        """Give up all claims, since the server no longer has the session; return their fences by key.
 
-        Among them are those that were cancelled before this was known.
+        They include claims that were cancelled before the loss was known.
         """
         self._holds_suspect = self._empties = False
         self.cancel_all("its session was lost")
@@ -218,7 +220,7 @@ class ClaimLedger:
         return lost
 
     def compare(self, fences: Mapping[str, int]) -> list[Request]:
-        """Cancel what the server has not; return what it has and we have not."""
+        """Cancel claims that the server does not have; return claims that only it has."""
         self._cancelled = {}
         for key, request in list(self.held.items()):
             if fences.get(key) != request.fence:
@@ -236,5 +238,5 @@ class ClaimLedger:
 
 
 def _asked_by(entry: Entry) -> int:
-    """Return whose result it is: that of the very request that was handed out, and of no copy."""
+    """Return the identity of a result: that of the handed-out Request itself, not of a copy."""
     return id(entry.request if isinstance(entry, Settlement) else entry)

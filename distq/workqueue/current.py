@@ -1,4 +1,4 @@
-"""Which request this thread or task reconciles: for log lines, and for what is called far below a handler."""
+"""The request that this thread or task reconciles: for log lines, and for code far below a handler."""
 
 import logging
 from contextvars import ContextVar
@@ -9,24 +9,23 @@ _current: ContextVar[tuple[str, Request] | None] = ContextVar("distq_current_req
 
 
 def enter(queue: str, request: Request) -> None:
-    """Let the request of this queue be what this thread or task, and tasks that it starts, reconcile."""
+    """Note that this thread or task, and tasks that it starts, reconcile this request of the queue."""
     _current.set((queue, request))
 
 
 def current_request() -> Request | None:
     """Return the request that is being reconciled here, None outside of a Controller's reconcile function.
 
-    It is that of the thread or task; tasks and ``asyncio.to_thread`` take it along, threads that a handler
-    starts itself do not.
+    Tasks and ``asyncio.to_thread`` inherit it; threads that a handler starts itself do not.
     """
     return reconciling[1] if (reconciling := _current.get()) else None
 
 
 class RequestFilter(logging.Filter):
-    """Gives log records of a reconcile, whoever writes them, ``queue``, ``key``, ``attempt`` and ``fence``.
+    """Adds ``queue``, ``key``, ``attempt`` and ``fence`` to all log records of a reconcile, of any logger.
 
-    For a ``logging.Handler`` of one's own: ``handler.addFilter(RequestFilter())``. It drops nothing. Records
-    from elsewhere lack these, and what the caller gave as ``extra`` stays.
+    For your own ``logging.Handler``: ``handler.addFilter(RequestFilter())``. It drops no record. Records
+    from outside a reconcile get no such fields, and fields given as ``extra`` stay.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:

@@ -1,6 +1,6 @@
-"""What a handle needs of where its queue lives: an engine for all handles, and its own session with it.
+"""The interface between a handle and the place of its queue: an engine, and the handle's session with it.
 
-Redis and memory each have an engine; arguments, limits, waiting for items and drains are the handle's.
+Redis and memory each have an engine. The handle does the rest: arguments, limits, waiting and drains.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ from distq.workqueue.rate_limiters import (
 
 @dataclass(frozen=True, slots=True)
 class RateLimitedAdd:
-    """Count a failure of a key that nobody needs to hold, and delay it (client-go AddRateLimited)."""
+    """Count a failure of a key, claimed or not, and delay it (client-go AddRateLimited)."""
 
     key: str
     attempt: int
@@ -29,23 +29,24 @@ class RateLimitedAdd:
 
 
 @dataclass(frozen=True, slots=True)
-class SetAside:
-    """End the claim of what its worker cannot read, a key that is none or a failure record: it is dead."""
+class Unreadable:
+    """End the claim of an item whose key or failure record cannot be read: it becomes dead."""
 
     request: Request
     outcome: ClassVar[None] = None
 
 
-Entry = Settlement | RateLimitedAdd | SetAside
+Entry = Settlement | RateLimitedAdd | Unreadable
 """What a turn carries."""
 
 
 @dataclass
 class TurnSettings:
-    """What each turn of a handle carries about failures and the fleet, and what the handle claims for.
+    """The settings of a handle that each turn carries, and its callbacks.
 
-    ``wants_links``: whether claims come with the spans that made their items pending. ``on_closed`` is called
-    once a session in Redis was closed, in the thread that found that it holds nothing any longer.
+    ``wants_links``: whether claims come with the spans that made their items pending. ``purpose`` describes
+    the program that the handle claims for. ``on_closed`` is called after a session in Redis was closed, in
+    the thread that closed it.
     """
 
     options: QueueOptions = field(default_factory=QueueOptions)
@@ -53,7 +54,7 @@ class TurnSettings:
     wants_links: bool = False
     purpose: Callable[[], Purpose] | None = None
     on_limiter_error: Callable[[], None] = lambda: None
-    on_set_aside: Callable[[int], None] = lambda _: None
+    on_unreadable: Callable[[int], None] = lambda _: None
     on_closed: Callable[[], None] = lambda: None
 
     def inputs(self) -> dict[str, str | int]:
@@ -69,47 +70,47 @@ class TurnSettings:
 
     @property
     def revive_after(self) -> int | None:
-        """Return after how many µs a dead item is revived, None for never."""
+        """Return the µs after which a dead item is revived, None for never."""
         seconds = self.options.revive_dead_after
         return None if seconds is None else microseconds(seconds)
 
     def limiter_of(self, failure: Failure) -> str:
-        """Return the limiter of one failure, after asking a custom one."""
+        """Return the limiter of one failure; this calls a custom one."""
         return program_of(self.options.limiter, failure, self.on_limiter_error)
 
     def own_limiter(self, failure: Failure, delay: float | None) -> str:
-        """Return the limiter of one failure where it is not the queue's."""
+        """Return the limiter of one failure, empty if it is the queue's."""
         if delay is not None:
             return fixed(delay)
         program = self.limiter_of(failure)
         return "" if program == self._program() else program
 
     def _program(self) -> str:
-        """Return the limiter of all failures, empty where a custom one is asked for each."""
+        """Return the limiter of all failures, empty if a custom one decides each."""
         limiter = self.options.limiter
         return limiter.program() if isinstance(limiter, ScriptedRateLimiter) else ""
 
 
 class HandleSession(Protocol):
-    """What one handle holds of a queue. The first turn opens it, ``close`` ends it, the next opens another.
+    """One handle's claims in a queue. The first turn opens it, ``close`` ends it, the next opens another.
 
-    Safe for threads. When it is lost, each request is cancelled and nothing of it is settled.
+    Safe for threads. When it is lost, each of its requests is cancelled and can no longer be settled.
     """
 
     def turn(self, entries: Sequence[Entry], want: int, ahead: int = 0) -> Turn:
         """Settle and claim in one step; see ``TurnQueue.turn``.
 
-        It may claim so many items ``ahead`` for the next call of any thread that wants some.
+        It may claim up to ``ahead`` more items, for the next call of any thread.
         """
 
     def take_spare(self) -> Request | None:
         """Return an item that was claimed ahead, None where there is none."""
 
     def release_spare(self) -> None:
-        """Give back what was claimed ahead, unless another thread makes a turn just now."""
+        """Release items that were claimed ahead, unless another thread makes a turn just now."""
 
     def take_back(self, entries: Sequence[Entry], turn: Turn) -> None:
-        """Release what a turn brought for a caller that has gone."""
+        """Release the claims of a turn whose caller was interrupted."""
 
     def wait(self, seconds: float, at_most: float | None = None) -> None:
         """Sleep until there may be work or ``interrupt`` is called, at most ``at_most`` seconds.
@@ -121,41 +122,41 @@ class HandleSession(Protocol):
         """End the running waits, or the next one, at once."""
 
     def stop(self) -> None:
-        """Claim nothing from now on, and end all waits; close the session as soon as nothing is held.
+        """Claim nothing from now on and end all waits; close the session as soon as it holds nothing.
 
         It waits for no turn.
         """
 
     def announce_stop(self) -> None:
-        """Say that the process was told to stop, so that its end is no crash of what it holds."""
+        """Announce that the process is stopping, so that its end counts as no crash of its items."""
 
     def held(self) -> Sequence[Request]:
         """Return the requests that it holds."""
 
     def claiming(self) -> Sequence[int]:
-        """Return the threads whose turns may yet bring a claim, by ``threading.get_ident``."""
+        """Return the threads whose turns may still bring a claim, by ``threading.get_ident``."""
 
     @property
     def worker_name(self) -> str:
-        """Return the name under which people see it, empty where they cannot."""
+        """Return the name that ``distq workers`` shows, empty for a queue in memory."""
 
     def is_kept_alive(self) -> bool:
-        """Return whether its claims are kept alive, if that is needed."""
+        """Return whether its claims are kept alive; True if they need no heartbeat."""
 
     def close(self) -> None:
-        """Release what it holds and end it."""
+        """Release its claims and end it."""
 
 
 class Engine(Protocol):
-    """Where the items of one queue are; they belong to all its handles. Keys come validated, as bytes."""
+    """The items of one queue, shared by all its handles. Callers pass validated keys, as bytes."""
 
     def add(
         self, keys: Sequence[bytes], *, priority: int, delay: int, max_length: int | None, link: str = ""
     ) -> tuple[int, int]:
         """Make up to 1000 keys pending, now or after ``delay`` µs.
 
-        ``link`` is that of the span that does so, kept with what is pending now. Return how many were not
-        pending before, and how many found a place.
+        ``link`` refers to the span that adds them; it is kept for items pending now. Return how many were
+        not pending before, and how many fitted.
         """
 
     def forget(self, key: bytes) -> None:

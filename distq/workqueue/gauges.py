@@ -1,8 +1,7 @@
-"""What a queue holds, for all its processes together, read from Redis when somebody asks for its metrics.
+"""The gauges of a whole queue, read from Redis at each scrape.
 
-So one process of a fleet is enough to report it: the leader, or whoever watches over the queue. It costs
-five round trips, one more where objects are cached, up to six more where priorities turn up, and one for each
-thousand items that are held.
+One process of a fleet is enough to report them, such as the leader. A scrape costs five round trips, one more
+if objects are cached, up to six more when new priorities appear, and one for each thousand claimed items.
 """
 
 import threading
@@ -39,15 +38,15 @@ from distq.redisio.round_trips import Read, gather, run
 T = TypeVar("T")
 
 LEVELS = 25
-"""Priorities with a label of their own, as by controller-runtime; the others share one label."""
+"""How many priorities get their own label, as in controller-runtime; the others share one label."""
 
 EXCEEDED = "exceeded_cardinality_limit"
 UNKNOWN = ""
-"""The priority of due items beyond the first ``PAGE``: nobody promotes them, which is what matters then."""
+"""The priority of due items after the first ``PAGE``: so many mean that no worker promotes them."""
 
 PAGE = 1000
 TIMEOUT = 1.0
-"""Seconds until a read of the gauges gives up; a scrape waits for it."""
+"""Seconds after which a read of the gauges gives up; a scrape waits for it."""
 
 
 class Handle(Protocol):
@@ -59,7 +58,7 @@ class Handle(Protocol):
 
     @property
     def connection(self) -> Connection:
-        """Return the way to Redis."""
+        """Return the connection to Redis."""
 
     @property
     def shutting_down(self) -> bool:
@@ -69,7 +68,7 @@ class Handle(Protocol):
 class QueueGauges:
     """Reads a queue's gauges: ``metrics.expose(QueueGauges(queue))``.
 
-    Without an answer it reports that alone, and nothing once the handle is shut down.
+    If Redis does not answer it reports only that. Once the handle is shut down it reports nothing.
     """
 
     def __init__(self, queue: Handle) -> None:
@@ -119,7 +118,7 @@ class QueueGauges:
         return cached
 
     def _pending(self, counts: Counts) -> tuple[dict[int | str, int], int | None]:
-        """Return how many items are pending at each priority, and since when (µs) the first of them is."""
+        """Return how many items are pending at each priority, and since when (µs) the oldest is."""
         self._learn(priority for priority, _ in counts.first_due)
         levels = self._levels()
         if _total(levels) < counts.ready + counts.dirty and len(self._priorities) < LEVELS:
@@ -140,7 +139,7 @@ class QueueGauges:
         return self._run(queue_reads.levels(self._store, self._priorities))
 
     def _learn(self, priorities: Iterable[int]) -> None:
-        """Give these a label of their own from now on, while there are any left."""
+        """Give these priorities their own labels from now on, as long as labels are left."""
         for priority in priorities:
             if len(self._priorities) == LEVELS:
                 return
@@ -150,7 +149,7 @@ class QueueGauges:
         """Return the fences of all claims, the µs at which they began."""
         batches = queue_reads.scan(self._store, "claims", count=PAGE)
         fences = {item: ClaimRecord.parse(text).fence for batch in batches for item, text in batch}
-        return filter(None, fences.values())  # each once, though a scan may repeat
+        return filter(None, fences.values())  # each once, although a scan may repeat some
 
     def _run(self, read: Read[T]) -> T:
         return run(self._store.connection, read)

@@ -1,4 +1,4 @@
-"""The handle of a queue: what is client-go's and ours, wherever the queue lives."""
+"""The handle of a queue: client-go's methods and distq's own, on any engine."""
 
 import logging
 import threading
@@ -45,17 +45,17 @@ _OUTAGE_PAUSE = 1.0
 
 @short_tracebacks
 class QueueHandle:
-    """One process's way to a queue, on some engine; ``Queue`` and ``MemoryQueue`` are the two there are."""
+    """One process's handle of a queue, on any engine: the base of ``Queue`` and ``MemoryQueue``."""
 
     def __init__(self, name: str, engine: Engine, options: QueueOptions) -> None:
         self.name = validate_queue_name(name)
         self.on_cancel: Callable[[Request], None] | None = None
         self._changed = Announcement()
-        """Made when claims ended, and by each shutdown."""
+        """Announced when claims have ended, and by each shutdown."""
         self._settings = TurnSettings(
             options,
             on_limiter_error=self._count_limiter_error,
-            on_set_aside=self._count_set_aside,
+            on_unreadable=self._count_unreadable,
             on_closed=self._changed.announce,
         )
         self._clock = options.clock
@@ -67,7 +67,7 @@ class QueueHandle:
             self.set_span_provider(options.spans)
         self._unanswered = UnansweredAdd()
         self._listening = Counter[int]()
-        """How many loops of ``listen`` each thread is in, by its number."""
+        """How many loops of ``listen`` each thread is in, by its ident."""
         self._shutting_down = False
         self._shut_downs = 0
         self._use(engine)
@@ -79,7 +79,7 @@ class QueueHandle:
             self._session.stop()
 
     def set_metrics_provider(self, metrics: MetricsProvider) -> None:
-        """Report to this provider what the handle does from now on, unless the handle has one."""
+        """Report metrics to this provider from now on, unless the handle has one."""
         if self._recorder is None:
             self._recorder = Recorder(metrics, self.name)
 
@@ -90,12 +90,12 @@ class QueueHandle:
             self._settings.wants_links = True
 
     def measure(self, metrics: MetricsProvider) -> None:
-        """Do what ``set_metrics_provider`` does, under its old name, for one version."""
+        """Call ``set_metrics_provider``; the old name stays for one version."""
         warnings.warn("measure is set_metrics_provider now.", DeprecationWarning, stacklevel=2)
         self.set_metrics_provider(metrics)
 
     def tell(self, spans: SpanProvider) -> None:
-        """Do what ``set_span_provider`` does, under its old name, for one version."""
+        """Call ``set_span_provider``; the old name stays for one version."""
         warnings.warn("tell is set_span_provider now.", DeprecationWarning, stacklevel=2)
         self.set_span_provider(spans)
 
@@ -104,8 +104,8 @@ class QueueHandle:
     def add(self, *keys: str, priority: int = 0, after: float | None = None) -> int:
         """Make keys pending, now or ``after`` seconds; return how many were not pending before.
 
-        Higher ``priority`` (-900..900) goes first. More than 1000 keys go in several steps. Adding is
-        always accepted, by a handle that was shut down, too: the queue is everybody's. Raises
+        Higher ``priority`` (-900..900) goes first. More than 1000 keys are added in several steps. A handle
+        that was shut down still adds: other handles go on with the queue. Raises
         InvalidKey, InvalidPriority, QueueFull, NotReplicated, and InvalidDelay unless ``after`` is finite,
         0 or more; more than ten years counts as ten years. Source: client-go util/workqueue Add, AddAfter.
         """
@@ -143,9 +143,9 @@ class QueueHandle:
     def add_rate_limited(self, key: str) -> None:
         """Count a failure of the key and make it pending after the limiter's delay.
 
-        It parks nothing, whatever ``max_retries`` is. After RedisUnavailable call it again: as the next call
-        of the same thread, within the claim duration, it is the same failure and counts once. Source:
-        client-go util/workqueue AddRateLimited.
+        The item never becomes dead by this, whatever ``max_retries`` is. After RedisUnavailable call it
+        again: as the next call of the same thread, within the claim duration, it is the same failure and
+        counts once. Source: client-go util/workqueue AddRateLimited.
         """
         item = validate_key(key)
         entry = self._unanswered.take(key, self._clock.monotonic(), self.claim_duration)
@@ -213,9 +213,9 @@ class QueueHandle:
     def listen(self) -> Iterator[Request]:
         """Yield claimed items until the handle is shut down; outages of Redis are waited out.
 
-        In Redis, the step by which this thread settles an item claims the next one for it, unless there is a
-        ``fleet_concurrency``. When the loop ends that is given back; while its thread does other things for
-        longer, within three seconds.
+        In Redis, the step that settles an item also claims the next one for this thread, unless there is a
+        ``fleet_concurrency``. That claim is released when the loop ends, and within three seconds if the
+        thread does not come back for it.
         """
         thread = threading.get_ident()
         self._listening[thread] += 1
@@ -233,23 +233,23 @@ class QueueHandle:
             run_apart(self._session.release_spare)
 
     def done(self, request: Request) -> bool:
-        """End the claim; return False where it had ended before, and nothing changed.
+        """End the claim; return False if it had ended before: then nothing changed.
 
-        A failure record stays while something of the item is pending, so that ``add_rate_limited``
+        A failure record stays while the item is pending again, so that ``add_rate_limited``
         and then ``done`` backs off. Source: client-go util/workqueue Done.
         """
         return self._settle(request, Done())
 
     def settle(self, request: Request, outcome: Result | BaseException | None = None) -> bool:
-        """End the claim with what the reconcile function returned or raised; return False as ``done``.
+        """End the claim with the reconcile function's result or error; return False as ``done``.
 
         After RedisUnavailable call it again, with the same Request, until it is answered. Raises Unanswered
-        where that came too late: the session is gone, and with it whether it had been settled.
+        if that came too late: the session is gone, and its record of settlements with it.
         """
         return self._settle(request, outcome_of(outcome))
 
     def release(self, request: Request) -> bool:
-        """Put the item back to where it stood, without a failure; return False as ``done``."""
+        """Put the item back in its old place, without a failure; return False as ``done``."""
         return self._settle(request, Release())
 
     def _settle(self, request: Request, outcome: Outcome) -> bool:
@@ -258,8 +258,8 @@ class QueueHandle:
         (disposition,) = self._make_turn([Settlement(request, outcome)], 0, ahead).dispositions
         if disposition.kind == "unknown":
             raise Unanswered(
-                f"queue {self.name}: nobody knows whether {request.key} was settled: Redis did not answer, "
-                "and has no such session by now. If it was not, it runs again."
+                f"queue {self.name}: unknown whether {request.key} was settled: Redis did not answer, "
+                "and no longer has the session. If it was not, it runs again."
             )
         return disposition.kind != "refused"
 
@@ -271,10 +271,10 @@ class QueueHandle:
         return self._shutting_down
 
     def shut_down(self) -> None:
-        """End get and listen of this handle at once, and its running drains; others go on.
+        """End get, listen and running drains of this handle at once; other handles go on.
 
-        It waits for no turn under way, so a signal's handler may call it. Source: client-go util/workqueue
-        ShutDown; what waits is left to the other handles.
+        It waits for no turn under way, so a signal handler may call it. Source: client-go util/workqueue
+        ShutDown; unlike there, pending items stay for the other handles.
         """
         run_apart(self._shut_down)
 
@@ -285,8 +285,8 @@ class QueueHandle:
     def shut_down_with_drain(self, timeout: float | None = None) -> bool:
         """Shut down, then wait for this handle's claims; return whether all ended within ``timeout`` seconds.
 
-        Once it has returned True nothing of this handle begins. A later ``shut_down`` ends the waiting. In
-        the midst of a turn, as in a limiter of one's own, it returns False at once: that turn goes on only
+        Once it has returned True this handle claims nothing more. A later ``shut_down`` ends the waiting.
+        Called within a turn, as by a custom limiter, it returns False at once: that turn can only go on
         afterwards. Source: client-go util/workqueue ShutDownWithDrain.
         """
         require_timeout(timeout)
@@ -303,7 +303,7 @@ class QueueHandle:
         )
 
     def _is_drained(self) -> bool:
-        return not self._session.claiming() and not self._session.held()  # in this order: what came is held
+        return not self._session.claiming() and not self._session.held()  # in this order: a claim moves on
 
     def _stop_claiming(self) -> None:
         self._shutting_down = True
@@ -314,7 +314,7 @@ class QueueHandle:
 
     @property
     def options(self) -> QueueOptions:
-        """Return what this handle was told about the queue."""
+        """Return this handle's options."""
         return self._settings.options
 
     @property
@@ -329,7 +329,7 @@ class QueueHandle:
 
     @property
     def purpose(self) -> Callable[[], Purpose] | None:
-        """What this handle claims for; in Redis it looks what others do before it claims."""
+        """The program this handle claims for; in Redis it checks the other programs before it claims."""
         return self._settings.purpose
 
     @purpose.setter
@@ -352,16 +352,16 @@ class QueueHandle:
 
     @property
     def revive_dead_after(self) -> float | None:
-        """Return after how many seconds this handle revives what failures parked; None for never."""
+        """Return the seconds after which this handle revives failed dead items; None for never."""
         return self.options.revive_dead_after
 
     @property
     def worker(self) -> str:
-        """Return the name under which people see this handle (``distq workers``); empty where they cannot."""
+        """Return the name that ``distq workers`` shows for this handle; empty for a queue in memory."""
         return self._session.worker_name
 
     def is_kept_alive(self) -> bool:
-        """Return whether this handle's claims are kept alive, if it needs that."""
+        """Return whether this handle's claims are kept alive; True if they need no heartbeat."""
         return self._session.is_kept_alive()
 
     def turn(self, settlements: Sequence[Settlement], want: int) -> Turn:
@@ -402,7 +402,7 @@ class QueueHandle:
         run_apart(partial(self._session.wait, seconds), interrupt=self._session.interrupt)
 
     def announce_stop(self) -> None:
-        """Say that this process was told to stop: if it is killed before it is done, that is no crash."""
+        """Announce that this process is stopping: if it is killed before its end, that counts as no crash."""
         self._session.announce_stop()
 
     def interrupt(self) -> None:
@@ -410,7 +410,7 @@ class QueueHandle:
         run_apart(self._session.interrupt)
 
     def close(self) -> None:
-        """Release what this handle still holds and end its session; the next use opens another."""
+        """Release this handle's claims and end its session; the next use opens another."""
         run_apart(self._session.close)
 
     def _note_accepted(self, added: int, accepted: int, *, delayed: bool) -> None:
@@ -421,9 +421,9 @@ class QueueHandle:
         if self._recorder is not None:
             self._recorder.limiter_failed()
 
-    def _count_set_aside(self, items: int) -> None:
+    def _count_unreadable(self, items: int) -> None:
         if self._recorder is not None:
-            self._recorder.set_aside(items)
+            self._recorder.unreadable(items)
 
     def _cancelled(self, request: Request) -> None:
         if self._recorder is not None:

@@ -1,4 +1,4 @@
-"""Keeps a session alive from a thread of its own, and fences the process from another when that fails."""
+"""Keeps a session alive from its own thread; a second thread cancels the claims when that fails."""
 
 import logging
 import math
@@ -20,38 +20,39 @@ _logger = logging.getLogger("distq.queue")
 
 
 NEWS_INTERVAL = 1.5
-"""Seconds between heartbeats while the counts of the worker change, so that people see them move."""
+"""Seconds between heartbeats while the counts of the worker change, so that ``distq workers`` is current."""
 
 
 class HeartbeatSession(Protocol):
-    """What a heartbeat asks of the session that it keeps alive."""
+    """The part of a session that its heartbeat uses."""
 
     store: QueueStore
     claim_duration: float
     clock: Clock
     max_clock_step: int
     turns: int
+    """Counts the begins and ends of turns: odd while one is under way."""
     deadline: ClaimDeadline
     worker: Worker
 
     @property
     def id(self) -> str:
-        """Return its name in Redis, empty while there is none."""
+        """Return the session's name in Redis, empty while there is none."""
 
     def held(self) -> Sequence[Request]:
-        """Return the requests that it holds."""
+        """Return the held requests."""
 
     def turn(self, entries: Sequence[Entry], want: int) -> Turn:
         """Settle and claim."""
 
     def knows(self, turn: str) -> bool:
-        """Return whether what Redis has as its last turn is the last one, or one in doubt."""
+        """Return whether the last turn that Redis has is the last one here, or one in doubt."""
 
     def spare_fences(self) -> set[int]:
-        """Return the fences of those that no caller has."""
+        """Return the fences of the spare requests, which no caller has."""
 
     def release_spare(self) -> None:
-        """Give these back."""
+        """Release the spare requests."""
 
     def cancel_held(self, why: str) -> None:
         """Cancel all requests."""
@@ -64,12 +65,12 @@ class HeartbeatSession(Protocol):
 
 
 class Heartbeat:
-    """Beats for a session at a third of its claim duration, at most 10 s apart, and sooner where it works.
+    """Beats for a session every third of its claim duration, at most 10 s apart, and sooner while it works.
 
-    Its connection is its own, with a timeout of a sixth of the claim duration and without repetitions, so
-    that two beats may fail before the deadline. A beat may block for longer (in the look-up of a name,
-    say), so another thread watches the deadline, and fences the process.
-    A session that was dropped without being closed is left to lapse.
+    It has its own connection, with a timeout of a sixth of the claim duration and without repetitions, so
+    that two beats may fail before the deadline. A beat may block for longer, for instance in a DNS look-up.
+    So another thread watches the deadline, and cancels the claims once it has passed.
+    A session that was dropped without being closed lapses.
     """
 
     def __init__(self, session: HeartbeatSession) -> None:
@@ -79,18 +80,20 @@ class Heartbeat:
         self._store = session.store.over(self._connection)
         self._stopped = threading.Event()
         self._threads: list[threading.Thread] = []
-        """That which beats, and that which watches the deadline."""
+        """The thread that watches the deadline, and the thread that beats."""
         self._surplus = False
+        """Whether the server had more claims than this process at the last beat."""
         self._spare: set[int] = set()
-        """The fences of what was claimed ahead and not wanted yet, when it looked last."""
+        """The fences of the spare claims at the last look."""
         self._give_back_at = math.inf
-        """When what was cancelled too late may run elsewhere, as far as the server still has it here."""
+        """When to release cancelled claims that the server still has: by then their handlers have ended."""
         self._clock = session.clock
         self._looks_at = math.inf
+        """When the thread that watches the deadline wakes next."""
         self._was_late = 0.0
 
     def begin(self) -> None:
-        """Beat from now on, unless it does."""
+        """Start the threads unless they run."""
         self._looks_at, self._was_late = self._clock.monotonic() + NEWS_INTERVAL, 0.0
         if not self._threads:
             self._threads = [self._start("deadline", self._watch), self._start("heartbeat", self._run)]
@@ -101,7 +104,7 @@ class Heartbeat:
         return thread
 
     def is_alive(self) -> bool:
-        """Return whether it beats, or need not."""
+        """Return whether its threads run, or were stopped."""
         return self._stopped.is_set() or all(thread.is_alive() for thread in self._threads)
 
     def stop(self) -> None:
@@ -130,7 +133,7 @@ class Heartbeat:
         self._connection.close()
 
     def release_unwanted(self, session: HeartbeatSession) -> None:
-        """Give back what a loop claimed ahead and has not come for since the last look: it may never come."""
+        """Release claims ahead that their loop has not fetched since the last look: it may never."""
         spare = session.spare_fences()
         if spare & self._spare:
             session.release_spare()
@@ -139,8 +142,8 @@ class Heartbeat:
     def _until_next(self, session: HeartbeatSession, *, good: bool) -> float:
         """Return the seconds from one heartbeat to the next.
 
-        After a failure that is soon: one period may have passed, Redis counts one of the outage when it is
-        back, and so a third of the claim duration is left.
+        After a failure it is short: one period may have passed before it, and Redis counts at most one more
+        for the outage once it is back. So a third of the claim duration is left.
         """
         if not good:
             return min(self._period / 4, 1.0)
@@ -148,14 +151,14 @@ class Heartbeat:
         return min(self._period, max(until_give_back, 0.1))
 
     def stood_still(self) -> float:
-        """Return for how many seconds nothing of this process ran, at the longest since the last good beat.
+        """Return the longest time, in seconds, for which this process did not run since the last good beat.
 
-        It is how late the thread came at most, or is, that watches the deadline and else only waits.
+        It is the largest delay of the thread that watches the deadline, since that thread only waits.
         """
         return max(self._was_late, self._clock.monotonic() - self._looks_at)
 
     def _watch(self) -> None:
-        pause = NEWS_INTERVAL  # at most, since waits do not count the time for which a machine is suspended
+        pause = NEWS_INTERVAL  # no longer: a wait does not count the time of a suspended machine
         while not self._stopped.wait(pause):
             self._was_late = self.stood_still()
             session = self._session()
@@ -168,7 +171,7 @@ class Heartbeat:
             del session
 
     def fence_if_late(self, session: HeartbeatSession) -> None:
-        """Cancel all that is held once its deadline is over; soon others may have it."""
+        """Cancel all held requests once the deadline has passed; soon other sessions may have them."""
         if session.deadline.take_missed():
             ended_at = session.clock.monotonic() + session.deadline.cancel_time
             if session.held():
@@ -191,7 +194,7 @@ class Heartbeat:
         if reply == b"LOST":
             if session.id == identity:
                 session.cancel_held("its session lapsed")
-            session.turn([], 0)  # which finds it lost, and says that what it held did not crash it
+            session.turn([], 0)  # it finds the session lost, and takes back the crashes of its items
             return False
         if session.id == identity:
             session.deadline.extend(sent_at)
@@ -200,8 +203,10 @@ class Heartbeat:
         claims, turn = reply
         undisturbed = turns % 2 == 0 and session.turns == turns and session.id == identity
         if undisturbed and not session.knows(turn.decode()):
-            session.turn([], 0)  # Redis went back, and as many claims are not the same ones: a turn finds out
-        if (at := self._give_back_at) < math.inf:  # a busy session is never undisturbed
+            session.turn(
+                [], 0
+            )  # Redis went back: the count may match, but the claims differ; a turn compares
+        if (at := self._give_back_at) < math.inf:  # also during turns: a busy session always has one
             if session.clock.monotonic() >= at:
                 self._give_back(session, at)
         elif undisturbed:
@@ -209,14 +214,14 @@ class Heartbeat:
         return True
 
     def _give_back(self, session: HeartbeatSession, at: float) -> None:
-        """Release what was cancelled and is still counted for us: its handlers had their time to end."""
+        """Release cancelled claims that the server still has here: their handlers had time to end."""
         session.recount()
-        if self._give_back_at == at:  # or more was cancelled meanwhile
+        if self._give_back_at == at:  # otherwise more claims were cancelled meanwhile
             self._give_back_at = math.inf
         session.interrupt()
 
     def _compare(self, session: HeartbeatSession, claims: int) -> None:
-        """Act on claims missing at once, on a surplus when it stays: its turn may just be unanswered."""
+        """Act on missing claims at once, on surplus ones at the second beat: a reply may be on its way."""
         held = len(session.held())
         surplus = claims > held
         if claims < held or (surplus and self._surplus):

@@ -1,8 +1,8 @@
-"""The words that a queue speaks: Request, Result, the WorkQueue protocol, and the turn at its core.
+"""The types of a queue: Request, Result, the WorkQueue protocol, and the turn at its core.
 
-``WorkQueue`` is what users and controllers see. ``TurnQueue`` adds the one private
-operation from which claiming and settling are made: a *turn* settles claims and takes
-new ones in a single step, so that no crash falls between the two.
+``WorkQueue`` is for users and controllers. ``TurnQueue`` adds the one private operation
+behind claiming and settling: a *turn* settles claims and takes new ones in a single step,
+so that no crash can come between the two.
 """
 
 import threading
@@ -23,11 +23,11 @@ from distq.workqueue.rate_limiters import validate_delay
 class Request:
     """A claimed key (controller-runtime ``reconcile.Request``).
 
-    ``attempt`` counts from 1 and grows with each failure; ``fence`` grows with each claim of
-    the queue; ``enqueued_at`` is the moment since which the item was pending, seconds since the
-    epoch by the server's clock. ``cancelled`` is set when the claim is no longer ours: stop then.
-    ``link`` is the W3C traceparent of the span that made the item pending, where a handle that tells
-    spans knows it.
+    ``attempt`` counts from 1 and grows with each failure. ``fence`` grows with each turn of the queue: of
+    two claims of a key the later one has the higher fence. ``enqueued_at`` is when the item became pending,
+    seconds since the epoch by the server's clock. ``cancelled`` is set once this process has lost the claim:
+    stop then. ``link`` is the W3C traceparent of the span that made the item pending, if the handle has a
+    SpanProvider and the span is known.
     """
 
     key: str
@@ -40,36 +40,37 @@ class Request:
 
     @property
     def namespace(self) -> str | None:
-        """Return the part of the key before its first slash; None where there is none."""
+        """Return the part of the key before its first slash; None if it has no slash."""
         namespace, slash, _ = self.key.partition("/")
         return namespace if slash else None
 
     @property
     def name(self) -> str:
-        """Return the part of the key after its first slash, or all of it."""
+        """Return the part of the key after its first slash, or the whole key."""
         namespace, slash, name = self.key.partition("/")
         return name if slash else namespace
 
-    if not TYPE_CHECKING:  # or a type checker would take any name for an attribute
+    if not TYPE_CHECKING:  # else a type checker takes any name for an attribute
 
         def __getattr__(self, name: str) -> Any:
-            """Make what a claim needs only where someone asks for it: its event."""
+            """Create the claim's event when it is first read: most claims need none."""
             period = self.__dict__.get("_period")
             if name != "cancelled" or period is None:
                 raise AttributeError(f"Request has no {name}", name=name, obj=self)
-            return self.__dict__.setdefault("cancelled", Cancelled(period))  # one of those that threads make
+            # threads that race get the same one
+            return self.__dict__.setdefault("cancelled", Cancelled(period))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Make the event, so that a copy has the same one and learns of the claim's end, too."""
+        """Create the event, so that a copy shares it and learns of the claim's end."""
         return {**vars(self), "cancelled": self.cancelled}
 
 
 def claimed_requests(
     items: Iterable[tuple[str, int, int, float, str]], fence: int, period: ClaimPeriod
 ) -> list[Request]:
-    """Return the Requests of what one turn claimed: (key, attempt, priority, enqueued_at, link) of each.
+    """Return the Requests of one turn's claims, each given as (key, attempt, priority, enqueued_at, link).
 
-    It fills them as their ``__init__`` would, at a third of the cost.
+    It sets the fields directly, at a third of the cost of ``__init__``.
     """
     new, fill, requests = Request.__new__, object.__setattr__, list[Request]()
     for key, attempt, priority, since, link in items:
@@ -92,14 +93,14 @@ def claimed_requests(
 
 
 def waited(request: Request) -> float:
-    """Return how long the item was pending before it was claimed, seconds; all by the server's clock."""
+    """Return how many seconds the item was pending before its claim, by the server's clock."""
     return max(0.0, request.fence / 1e6 - (request.enqueued_at or 0.0))
 
 
 def is_cancelled(request: Request, now: float) -> bool:
-    """Return what ``request.cancelled.is_set()`` does, for a moment that the queue's clock just showed.
+    """Return ``request.cancelled.is_set()``, given the time that the queue's clock just showed.
 
-    It makes no event where none was asked for.
+    It creates no event.
     """
     made = request.__dict__
     if (event := made.get("cancelled")) is not None:
@@ -115,7 +116,7 @@ class Success:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """End the claim; the failure record stays while something is pending, so that it backs off."""
+    """End the claim; the failure record stays while the item is pending, so that it backs off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +133,7 @@ class Retry:
 
     @property
     def text(self) -> str:
-        """Return what is remembered of the failure: the error on the first line, the traceback after it."""
+        """Return the text of the failure record: the error on the first line, then the traceback."""
         return f"{self.error}\n{self.traceback}" if self.traceback else self.error
 
 
@@ -147,7 +148,7 @@ class After:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Put the item back where it stood, without a failure."""
+    """Put the item back in its old place, without a failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +161,7 @@ class Park:
 
     @property
     def text(self) -> str:
-        """Return what is remembered of the failure: the error on the first line, the traceback after it."""
+        """Return the text of the failure record: the error on the first line, then the traceback."""
         return f"{self.error}\n{self.traceback}" if self.traceback else self.error
 
 
@@ -172,9 +173,9 @@ SUCCESS = Success()
 
 @dataclass(slots=True)
 class Settlement:
-    """The end of one claim, and how it ended; ``took`` is how long it was worked on, seconds, for the log.
+    """The end of one claim, with its outcome; ``took`` is the handler's time in seconds, for the log.
 
-    Each item needs one, and a frozen one would cost three times as much.
+    Not frozen: each item needs one, and a frozen one would cost three times as much.
     """
 
     request: Request
@@ -184,16 +185,15 @@ class Settlement:
 
 @dataclass(frozen=True, slots=True)
 class Disposition:
-    """What became of a settled item.
+    """The state of an item after its settlement.
 
     ``refused``: the claim had ended before, nothing changed. ``ended``: nothing is pending.
-    ``pending``: it stands in the queue again. ``delayed``: it comes back at ``due``, seconds since
-    the epoch by the server's clock. ``parked``: it is among the dead. Of Success and Done
-    it is ``ended`` or ``refused``. ``unknown``: Redis never answered, and forgot the session
-    meanwhile.
+    ``pending``: it is in the queue again. ``delayed``: it comes back at ``due``, seconds since
+    the epoch by the server's clock. ``dead``: it gets no attempt by itself. ``unknown``: Redis never
+    answered, and has dropped the session meanwhile. A Success is ``ended`` or ``refused``.
     """
 
-    kind: Literal["refused", "ended", "pending", "delayed", "parked", "unknown"]
+    kind: Literal["refused", "ended", "pending", "delayed", "dead", "unknown"]
     due: float | None = None
 
 
@@ -201,18 +201,18 @@ ENDED, REFUSED = Disposition("ended"), Disposition("refused")
 
 
 def all_ended(dispositions: Sequence[Disposition]) -> bool:
-    """Return whether nothing of these items is pending and none was refused, as nearly always."""
+    """Return whether all these dispositions are ``ended``, as they nearly always are."""
     return dispositions.count(ENDED) == len(dispositions)
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What a turn did: the new claims, a disposition for each settlement in order, and how long to wait.
+    """The result of a turn: the new claims, a disposition for each settlement in order, and a wait.
 
-    ``wait`` is in seconds: how long a consumer that wants more may sleep unless it is woken.
-    ``promoted`` counts the items that became pending: delayed ones, what came back without a delay, and
-    dead ones, which ``revived`` counts alone. ``fence`` is when it was, µs by the server's clock, and the
-    fence of what it claimed; 0 where no turn was made.
+    ``wait`` is how many seconds a consumer that wants more may sleep unless it is woken. ``promoted`` counts
+    the items that became pending: delayed ones that are due, items that came back without a delay, and dead
+    ones that were revived; ``revived`` counts only the last. ``fence`` is the time of the turn, µs by the
+    server's clock, and the fence of all its claims; 0 if no turn was made.
     """
 
     requests: Sequence[Request]
@@ -225,12 +225,12 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a reconcile function may return (controller-runtime ``reconcile.Result``).
+    """The return value of a reconcile function (controller-runtime ``reconcile.Result``).
 
-    ``requeue_after`` seconds, 0 or more, at most ten years; ``priority`` (-900..900) goes with it and is kept
-    when None. The failures are forgotten, but with ``keep_failures``: then the next failure backs off
-    further (client-go: AddAfter without Forget). Raises InvalidDelay, InvalidPriority, and ValueError for
-    a priority or ``keep_failures`` alone.
+    ``requeue_after`` is in seconds, 0 or more, at most ten years; ``priority`` (-900..900) goes with it, None
+    keeps the item's. The failures are forgotten unless ``keep_failures`` is set: then the next failure backs
+    off further (client-go: AddAfter without Forget). Raises InvalidDelay, InvalidPriority, and ValueError for
+    a priority or ``keep_failures`` without ``requeue_after``.
     """
 
     requeue_after: float | None = None
@@ -298,13 +298,13 @@ class WorkQueue(Protocol):
         """Yield claimed items until the handle is shut down."""
 
     def done(self, request: Request) -> bool:
-        """End the claim (client-go ``Done``); return False where it had ended before."""
+        """End the claim (client-go ``Done``); return False if it had ended before."""
 
     def settle(self, request: Request, outcome: Result | BaseException | None = None) -> bool:
-        """End the claim with what the reconcile function returned or raised."""
+        """End the claim with the reconcile function's result or error."""
 
     def release(self, request: Request) -> bool:
-        """Put a claimed item back to the front, without a failure."""
+        """Put a claimed item back in its old place, without a failure."""
 
     def shut_down(self) -> None:
         """End get and listen of this handle at once (client-go ``ShutDown``)."""
@@ -315,7 +315,7 @@ class WorkQueue(Protocol):
 
 @runtime_checkable
 class TurnQueue(WorkQueue, Protocol):
-    """What a controller's dispatcher needs of a queue; made of turns alone."""
+    """The queue as a controller's dispatcher uses it: by turns."""
 
     on_cancel: Callable[[Request], None] | None
     """Called with each request whose claim ended before it was settled, from a thread of the queue."""
@@ -334,9 +334,9 @@ class TurnQueue(WorkQueue, Protocol):
     def turn(self, settlements: Sequence[Settlement], want: int) -> Turn:
         """Settle claims and take up to ``want`` new ones, in one step.
 
-        At most 250 each way. Of more than 50 settlements that are no successes some go before, in steps
-        of their own, since one step would keep Redis for too long. Raises RedisUnavailable while there is
-        no answer: call again with the same settlements; nothing happens twice.
+        At most 250 each way. If more than 50 settlements are no successes, some are sent before in steps of
+        their own, since one step would block Redis for too long. Raises RedisUnavailable while Redis does
+        not answer: call again with the same settlements; nothing happens twice.
         """
 
     def wait(self, seconds: float) -> None:
@@ -347,23 +347,23 @@ class TurnQueue(WorkQueue, Protocol):
 
     @property
     def revive_dead_after(self) -> float | None:
-        """Return after how many seconds this handle revives what failures parked; None for never."""
+        """Return the seconds after which this handle revives failed dead items; None for never."""
 
     @property
     def worker(self) -> str:
-        """Return the name under which people see this handle (``distq workers``); empty where they cannot."""
+        """Return the name that ``distq workers`` shows for this handle; empty for a queue in memory."""
 
     def is_kept_alive(self) -> bool:
-        """Return whether this handle's claims are kept alive, if it needs that."""
+        """Return whether this handle's claims are kept alive; True if they need no heartbeat."""
 
     def announce_stop(self) -> None:
-        """Say that this process was told to stop: if it is killed before it is done, that is no crash."""
+        """Announce that this process is stopping: if it is killed before its end, that counts as no crash."""
 
     def set_metrics_provider(self, metrics: MetricsProvider) -> None:
-        """Report to this provider what the handle does from now on, unless the handle has one."""
+        """Report metrics to this provider from now on, unless the handle has one."""
 
     def set_span_provider(self, spans: SpanProvider) -> None:
         """Trace adds and claims with this provider from now on, unless the handle has one."""
 
     def close(self) -> None:
-        """Release what this handle still holds and end its session."""
+        """Release this handle's claims and end its session."""

@@ -1,4 +1,4 @@
-"""What a process says of sessions that it lost: it lives, so nothing that they held crashed it."""
+"""The sessions that a live process lost: none of their items crashed it, so Redis takes the crashes back."""
 
 import logging
 from collections.abc import Mapping
@@ -11,21 +11,21 @@ _logger = logging.getLogger("distq.queue")
 
 
 class LostSessions:
-    """The lost sessions of one handle, until Redis took back what it had counted against their items.
+    """The lost sessions of one handle, until Redis has taken back the crashes of their items.
 
-    They lapsed while the process stood still or was cut off. One that died says nothing: that is a crash.
+    They lapsed while the process was frozen or cut off. A dead process reports nothing: its crashes stay.
     """
 
     def __init__(self) -> None:
         self._fences: dict[str, Mapping[str, int]] = {}
-        """The fences of what each held, by key."""
+        """For each session the fences of its claims, by key."""
 
     def add(self, session: str, fences: Mapping[str, int]) -> None:
         """Note a session that was lost with these claims."""
         self._fences[session] = fences
 
     def forgive(self, store: QueueStore) -> None:
-        """Let Redis take back what it counted; what fails is tried again by the next call."""
+        """Let Redis take back the crashes; after an error the next call tries again."""
         try:
             for session, fences in list(self._fences.items()):
                 claims = list(fences.items())
@@ -34,4 +34,4 @@ class LostSessions:
                     store.run("forgive", session=session, held=[part for claim in some for part in claim])
                 del self._fences[session]
         except RedisError as error:
-            _logger.warning("queue %s: what its lost session held counts as crashed: %s", store.name, error)
+            _logger.warning("queue %s: the items of its lost session count as crashed: %s", store.name, error)

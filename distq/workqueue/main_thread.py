@@ -1,8 +1,8 @@
-"""Calls that no signal's handler interrupts: what changes a session never runs in the main thread.
+"""Calls that no signal handler interrupts: code that changes a session never runs in the main thread.
 
-Python runs the handlers of signals in the main thread alone, between any two of its steps; what they
-raise, KeyboardInterrupt among it, ends whatever runs there. So the main thread lets a helper thread make such
-a call, and waits. The other threads make it themselves.
+Python runs signal handlers only in the main thread, between any two of its steps. An exception that they
+raise, such as KeyboardInterrupt, ends the code that runs there. So the main thread lets a helper thread make
+such a call, and waits. Other threads make it themselves.
 """
 
 import _thread
@@ -14,7 +14,7 @@ from queue import SimpleQueue
 from typing import Any, Generic, ParamSpec, TypeVar
 
 _LOOK_EVERY = 0.25
-"""Seconds after which a signal is noticed that came in the moment before the main thread fell asleep."""
+"""Seconds after which a signal is noticed that came just before the main thread fell asleep."""
 
 Answer = TypeVar("Answer")
 Arguments = ParamSpec("Arguments")
@@ -26,10 +26,10 @@ def run_apart(
     undo: Callable[[Answer], object] = lambda _: None,
     interrupt: Callable[[], object] = lambda: None,
 ) -> Answer:
-    """Call the function where no handler of a signal interrupts it; return its answer, or raise its error.
+    """Call the function in a thread that no signal handler interrupts; return its answer or raise its error.
 
-    Where the caller is interrupted meanwhile, the function goes on: ``is_given_up`` is true for it from
-    then on, ``interrupt`` is to end what it waits for, and ``undo`` receives its answer.
+    If the caller is interrupted meanwhile, the function goes on: from then on ``is_given_up`` is true for it,
+    ``interrupt`` is called to end its waits, and ``undo`` receives its answer.
     """
     if threading.get_ident() != threading.main_thread().ident:
         return function()
@@ -71,10 +71,10 @@ class _CallApart(Generic[Answer]):
         self._ended = threading.Lock()
         self._ended.acquire()
         self._open = [self]
-        """Taken out by the helper that has the answer, or by the caller that leaves: by the first of them."""
+        """Holds this call until the helper has the answer or the caller leaves: the first takes it out."""
 
     def make(self) -> None:
-        """Make it, in a helper."""
+        """Make the call; this runs in a helper."""
         try:
             answer = self._function()
         except BaseException as error:  # noqa: BLE001 - wait raises it
@@ -92,7 +92,7 @@ class _CallApart(Generic[Answer]):
         """Return the answer, or raise the error."""
         while not self._ended.acquire(timeout=_LOOK_EVERY):
             pass
-        error, self._error = self._error, None  # whose traceback leads back here: no cycle keeps what it held
+        error, self._error = self._error, None  # its traceback refers to this frame: avoid a cycle
         if error is not None:
             try:
                 raise error
@@ -101,7 +101,7 @@ class _CallApart(Generic[Answer]):
         return self._answer[0]
 
     def leave(self, interrupt: Callable[[], object]) -> None:
-        """Go without the answer, unless it ended with an error."""
+        """Leave without the answer, unless the call ended with an error."""
         if self._has_failed:
             return
         self.is_left = True
@@ -128,7 +128,7 @@ class _OfThread(threading.local):
 
 _of_thread = _OfThread()
 _free: list["SimpleQueue[_CallApart[Any]]"] = []
-"""The helpers that wait for a call. Two never get the same: a signal cannot come in the midst of ``pop``."""
+"""The helpers that wait for a call. No two calls get the same one: no signal handler runs within ``pop``."""
 
 
 def _start(call: "_CallApart[Any]") -> None:
@@ -137,7 +137,7 @@ def _start(call: "_CallApart[Any]") -> None:
     except IndexError:
         calls = SimpleQueue()
         try:
-            _thread.start_new_thread(_help, (calls,))  # threading's start is none that may be interrupted
+            _thread.start_new_thread(_help, (calls,))  # a signal may interrupt Thread.start half-way
         except RuntimeError:  # the interpreter shuts down
             call.make()
             call.end()

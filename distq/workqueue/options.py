@@ -1,4 +1,4 @@
-"""What a queue can be told, in one place: each option with its default, what it accepts, and the remedy."""
+"""The options of a queue, in one place: each with its default, its check, and the remedy for a bad value."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
@@ -56,20 +56,20 @@ def _a(kind: type) -> Callable[[Any], bool]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueOptions:
-    """What one handle was told about its queue. Raises ConfigError for what cannot work."""
+    """The options of one handle. Raises ConfigError for a value that cannot work."""
 
     rate_limiter: RateLimiter | None = None
-    """Delays what fails; None is client-go's, 5 ms, doubled up to 1000 s."""
+    """Delays failed items; None is client-go's: 5 ms, doubled up to 1000 s."""
 
     max_retries: int | None = _option(None, _none_or(_whole_from(0)), "Give 0 or more, or None for ever.")
-    """After so many failures the next one parks the item."""
+    """How many failures are retried; after the next one the item is dead. None retries for ever."""
 
     revive_dead_after: float | None = _option(
         None,
         _none_or(lambda value: is_delay(value) and value > 0),
         "Give seconds, more than 0, or None for never.",
     )
-    """Seconds after which an item that failures or crashes parked gets another attempt."""
+    """Seconds after which an item that failures or crashes made dead gets another attempt."""
 
     claim_duration: float = _option(
         30.0,
@@ -79,22 +79,22 @@ class QueueOptions:
     """Seconds of silence after which a process loses its claims."""
 
     max_length: int | None = _option(None, _none_or(_whole_from(1)), "Give 1 or more, or None.")
-    """Producers get QueueFull beyond so many items ready, dirty or delayed."""
+    """How many items may be ready, dirty or delayed; producers get QueueFull beyond that."""
 
     wait_replicas: int = _option(0, _whole_from(0), "Give how many, 0 to wait for none.")
-    """So many replicas of Redis have what an add added before it returns."""
+    """How many replicas of Redis must have the added items before an add returns."""
 
     wait_timeout: float = _option(
         1.0,
         lambda value: is_delay(value) and 0 < value <= LONGEST_REPLICA_WAIT,
         f"Give seconds, more than 0, {LONGEST_REPLICA_WAIT:g} at most.",
     )
-    """Seconds that the replicas get for it."""
+    """Seconds that an add waits for the replicas."""
 
     metrics: MetricsProvider | None = _option(
         None, _none_or(_a(MetricsProvider)), "Give a MetricsProvider, or None."
     )
-    """Receives what the handle does."""
+    """Receives the metrics of the handle."""
 
     spans: SpanProvider | None = _option(
         None, _none_or(_a(SpanProvider)), "Give a SpanProvider as OpenTelemetrySpans(), or None."
@@ -102,7 +102,7 @@ class QueueOptions:
     """Traces adds and claims."""
 
     clock: Clock = _option(SYSTEM_CLOCK, _a(Clock), "Give a Clock.")
-    """The time of this process's waits and deadlines; delays in Redis follow the server's."""
+    """The clock of this process's waits and deadlines; delays in Redis follow the server's clock."""
 
     def __post_init__(self) -> None:
         validate_rate_limiter(self.limiter)
@@ -113,5 +113,5 @@ class QueueOptions:
 
     @property
     def limiter(self) -> RateLimiter:
-        """Return the limiter of what fails."""
+        """Return the limiter of failed items."""
         return _DEFAULT_LIMITER if self.rate_limiter is None else self.rate_limiter

@@ -1,4 +1,4 @@
-"""What happens to an item after a reconcile: the one place that decides it."""
+"""The outcome of a reconcile, decided in this one place."""
 
 import asyncio
 import traceback
@@ -11,16 +11,16 @@ from distq.workqueue.interface import After, Outcome, Park, Release, Result, Ret
 from distq.workqueue.rate_limiters import invalid_delay, is_delay
 
 READ_CHARACTERS = 16_384
-"""How much of a message is looked at: one of many MB costs no time."""
+"""How much of an error's message is read, so that one of many MB costs no time."""
 
 
 def outcome_of(result: Result | BaseException | None, *, interruptible: bool = True) -> Outcome:
-    """Return the outcome of what a reconcile function returned or raised.
+    """Return the outcome for a reconcile function's result or error.
 
-    What interrupts a program is no failure of the item that it held. Code that is not ``interruptible``,
-    since signals go elsewhere, raised SystemExit and its like by itself: that is a failure as any other.
+    An interrupt of the program is no failure of its item. In a thread that no signal reaches, which is not
+    ``interruptible``, the handler itself raised SystemExit or the like: that is a failure like any other.
     Source: controller-runtime internal/controller reconcileHandler; unlike there, a failure may
-    name its delay (RetryAfter).
+    set its own delay (RetryAfter).
     """
     match result:
         case None | Result(requeue_after=None):
@@ -50,7 +50,7 @@ def error_text(error: BaseException) -> str:
 
 
 def traceback_text(error: BaseException) -> str:
-    """Return the last 4 KiB of the traceback, empty where neither the error nor its cause was raised."""
+    """Return the last 4 KiB of the traceback, empty if neither the error nor its cause was raised."""
     if error.__traceback__ is None and error.__cause__ is None:
         return ""
     text = "".join(traceback.format_exception(error))
@@ -58,13 +58,13 @@ def traceback_text(error: BaseException) -> str:
 
 
 def stack_text(stack: traceback.StackSummary) -> str:
-    """Return the last 4 KiB of where a thread is, written as a traceback."""
+    """Return the last 4 KiB of a thread's stack, written as a traceback."""
     text = f"Traceback (most recent call last):\n{''.join(stack.format())}"
     return _printable(text[-TRACEBACK_BYTES:], TRACEBACK_BYTES, last=True)
 
 
 def message_of(error: BaseException) -> str:
-    """Return what an error says of itself, where its class does not fail on that."""
+    """Return the text of an error; a fixed one if the error's class fails to give it."""
     try:
         return str(error)
     except BaseException:  # noqa: BLE001 - raised by the error's own class, which may call sys.exit

@@ -14,14 +14,15 @@ from distq.workqueue.redis_session import RedisSession
 class Queue(QueueHandle):
     """A handle of a queue in Redis: deduplicated, prioritised, delayed, rate-limited, shared by processes.
 
-    ``redis`` is a Connection, a URL, or None for the process's shared one. ``max_retries`` failures
-    park an item, None never does. ``revive_dead_after`` seconds after failures or crashes parked it, it gets
-    another attempt; None is never. A process that is silent for ``claim_duration`` seconds loses its claims;
-    keep it well above the pauses of your processes, and the same in all of them. Producers get
-    QueueFull beyond ``max_length`` items ready, dirty or delayed. With ``wait_replicas`` an ``add`` or
-    ``add_after`` that returns is on as many replicas of Redis, or raises NotReplicated after
-    ``wait_timeout`` seconds (Redis WAIT). ``metrics`` receives what this handle does, ``spans`` its
-    adds, and claims link to who made their items pending. Safe for threads, and after a fork.
+    ``redis`` is a Connection, a URL, or None for the process's shared one. An item that fails more than
+    ``max_retries`` times is dead; None retries for ever. ``revive_dead_after`` seconds after failures or
+    crashes made it dead, it gets another attempt; None is never. A process that is silent for
+    ``claim_duration`` seconds loses its claims; keep it well above the pauses of your processes, and the same
+    in all of them. Producers get QueueFull beyond ``max_length`` items ready, dirty or delayed. With
+    ``wait_replicas``, ``add`` and ``add_after`` return once so many replicas of Redis have the items, or
+    raise NotReplicated after ``wait_timeout`` seconds (Redis WAIT). ``metrics`` receives this handle's
+    metrics, ``spans`` its adds; claims then link to the spans that made their items pending. Safe for
+    threads, and after a fork.
     """
 
     _session: RedisSession
@@ -39,13 +40,13 @@ class Queue(QueueHandle):
 
     @property
     def connection(self) -> Connection:
-        """Return the way to Redis that this queue uses."""
+        """Return the connection to Redis."""
         return self._connection
 
     def bind(self, connection: Connection) -> None:
-        """Use this connection from now on, unless the queue was made with one of its own.
+        """Use this connection from now on, unless the queue was created with its own.
 
-        What the handle still holds elsewhere is released, or lapses where Redis does not answer.
+        Claims over the old connection are released, or lapse if Redis does not answer.
         """
         if self._owns_connection or connection is self._connection:
             return

@@ -1,8 +1,8 @@
-"""Ownership of a queue: which program works on it, since two would take each other's keys in silence.
+"""Ownership of a queue: two different programs on one queue would silently take each other's keys.
 
-All say in Redis what they are for, their purpose, before they look at what others say. Of two that differ
-the later one claims nothing and keeps no place: its session ends, and another one looks anew. It gives up
-once the other has shown that it lives; what is left of one that died lapses.
+Each program writes its purpose to Redis before it reads those of the others. Of two programs that differ,
+the later one claims nothing: its session ends, and a new session looks again. It gives up once the other has
+shown a sign of life; the session of a dead one lapses.
 """
 
 import logging
@@ -23,27 +23,27 @@ LOOK_EVERY = 1.0
 """Seconds between looks while another program may work on the queue."""
 
 _SILENCE = 30.0
-"""Seconds without a sign of life after which nobody lives: heartbeats are 10 s apart at most."""
+"""Seconds without a sign of life after which a participant is gone: heartbeats are at most 10 s apart."""
 
 _LONGEST_GAP = 5.0
-"""Seconds between two looks that count as silence at most: in an outage of Redis nobody can give a sign."""
+"""The most seconds between two looks that count as silence: in an outage of Redis no sign can arrive."""
 
 _WARN_EVERY = 60.0
-"""Seconds between warnings while one that had worked before waits."""
+"""Seconds between warnings while a program that has worked before waits."""
 
 _logger = logging.getLogger("distq.queue")
 
 _READ_ANEW = 60.0
-"""Seconds after which a cluster's authorities are read anew."""
+"""Seconds after which a cluster's authorities are read again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Purpose:
-    """What a handle claims for, as its session describes it to others.
+    """The program that a handle claims for, as its session describes it to others.
 
-    ``resource`` is that of the Controller's For. ``cluster`` has a fingerprint of each certificate that
-    vouches for its API server, and nothing where they are unknown. ``lease`` is empty where its process
-    competes for none. ``lease`` and ``watches`` may differ from one release to the next.
+    ``resource`` is that of the Controller's For. ``cluster`` holds a fingerprint of each certificate
+    authority of its API server; empty if they are unknown. ``lease`` is empty if the process competes for
+    none. ``lease`` and ``watches`` may differ from one release to the next.
     """
 
     resource: str
@@ -53,25 +53,25 @@ class Purpose:
 
     @classmethod
     def parse(cls, about: Any) -> Self | None:
-        """Read it from a description; None where that says nothing, as those of 0.1.0, or nothing legible."""
-        said = about.get("purpose") if isinstance(about, dict) else None
-        if not isinstance(said, dict) or not isinstance(said.get("resource"), str):
+        """Read it from a description; None if that has no readable purpose, as in 0.1.0."""
+        fields = about.get("purpose") if isinstance(about, dict) else None
+        if not isinstance(fields, dict) or not isinstance(fields.get("resource"), str):
             return None
         cluster, watches = (
-            tuple(map(str, said.get(name) or ())) if isinstance(said.get(name), list) else ()
+            tuple(map(str, fields.get(name) or ())) if isinstance(fields.get(name), list) else ()
             for name in ("cluster", "watches")
         )
-        return cls(said["resource"], cluster, str(said.get("lease") or ""), watches)
+        return cls(fields["resource"], cluster, str(fields.get("lease") or ""), watches)
 
     def about(self) -> dict[str, Any]:
-        """Return what a description says of it."""
+        """Return its part of a description."""
         return {"purpose": asdict(self)}
 
     def differs_from(self, other: Self) -> bool:
-        """Return whether keys of the one mean nothing to the other; what is unknown is no difference.
+        """Return whether one's keys have no meaning for the other; an unknown field is no difference.
 
-        Neither is another version of the resource. One authority in common is the same cluster: while one is
-        replaced by another there are both.
+        Nor is another version of the resource. One common authority means the same cluster: during a
+        replacement the cluster has both.
         """
         return self.group_kind != other.group_kind or (
             bool(self.cluster and other.cluster) and not {*self.cluster} & {*other.cluster}
@@ -79,7 +79,7 @@ class Purpose:
 
     @property
     def group_kind(self) -> tuple[str, str]:
-        """Return what stays the same in all versions of the resource."""
+        """Return the part that all versions of the resource share."""
         api_version, _, kind = self.resource.rpartition("/")
         return api_version.rpartition("/")[0], kind
 
@@ -89,7 +89,7 @@ class Purpose:
 
 
 class PresentPurpose:
-    """A purpose whose cluster is looked at now and then: its authorities may be replaced meanwhile."""
+    """A purpose that reads the cluster's authorities again now and then: they may be replaced."""
 
     def __init__(
         self, purpose: Purpose, authorities: Callable[[], Sequence[str]], clock: Clock = SYSTEM_CLOCK
@@ -100,7 +100,7 @@ class PresentPurpose:
         self._read_at = clock.monotonic()
 
     def __call__(self) -> Purpose:
-        """Return it as of a minute ago at most."""
+        """Return the purpose, at most a minute old."""
         now = self._clock.monotonic()
         if now - self._read_at >= _READ_ANEW:
             self._read_at = now
@@ -110,7 +110,7 @@ class PresentPurpose:
 
 @dataclass(frozen=True, slots=True)
 class Participant:
-    """Who works on a queue, for what, and a sign of life: each heartbeat or commit gives another."""
+    """A worker or leader on a queue, with its purpose. Its ``sign`` changes with each heartbeat or commit."""
 
     who: str
     purpose: Purpose
@@ -118,7 +118,7 @@ class Participant:
 
 
 class QueueOwnership:
-    """Lets one handle, or one informer, work on a queue once it has looked which others do."""
+    """Lets one handle or informer work on a queue once it has checked the others on it."""
 
     def __init__(self, store: QueueStore, clock: Clock) -> None:
         self._store = store
@@ -127,24 +127,26 @@ class QueueOwnership:
         """The session that may claim."""
         self._has_worked = False
         self._first_seen: dict[str, Participant] = {}
+        """The rivals as they were when first seen; empty if this program may work."""
         self._silence = self._looked_at = self._warned_at = 0.0
         self._mentioned = False
 
     @property
     def waits(self) -> bool:
-        """Return whether others stand in the way, as far as the last look showed."""
+        """Return whether the last look found rivals."""
         return bool(self._first_seen)
 
     def allows(self, session: str, purpose: Purpose) -> bool:
-        """Return whether this session may claim; it looks only until it does. Raises as ``look``."""
+        """Return whether this session may claim; once it may, no look follows. Raises as ``look``."""
         if self._allowed != session and self.look(purpose, before=int(session.partition("-")[0])):
             self._allowed = session
         return self._allowed == session
 
     def look(self, purpose: Purpose, *, before: int | None = None) -> bool:
-        """Return whether nobody works on the queue for something else, who began ``before`` that session.
+        """Return whether no participant, of those that began ``before`` that session, has another purpose.
 
-        Raises QueueTaken where one lives who does, unless this one has worked before: then it waits.
+        Raises QueueTaken if such a rival shows a sign of life, unless this program has worked before: then
+        it waits.
         """
         others = dict(self._participants(before))
         rivals = {name: other for name, other in others.items() if other.purpose.differs_from(purpose)}
@@ -163,13 +165,13 @@ class QueueOwnership:
         return True
 
     def _face(self, rivals: Mapping[str, Participant], purpose: Purpose, now: float) -> None:
-        """Warn of rivals, and raise QueueTaken for one that lives."""
+        """Warn of rivals; raise QueueTaken if one shows a sign of life."""
         first = self._first_seen
         living = [each for name, each in rivals.items() if name in first and each.sign != first[name].sign]
         self._first_seen = dict(rivals) | {name: first[name] for name in rivals if name in first}
         if living and not self._has_worked:
             raise QueueTaken(_taken(self._store.name, living[0], purpose))
-        if living:  # it may stay for long; count its silence from here
+        if living:  # it may stay for long: count its silence from here
             self._first_seen, self._silence = dict(rivals), 0.0
         if now - self._warned_at >= _WARN_EVERY:
             self._warned_at = now
@@ -181,7 +183,7 @@ class QueueOwnership:
             )
 
     def _mention(self, others: Mapping[str, Participant], purpose: Purpose) -> None:
-        """Warn once of one that has the same purpose and is another program all the same, or release."""
+        """Warn once of a participant with the same purpose but another Lease or other watches."""
         for other in others.values():
             theirs = other.purpose
             other_lease = bool(theirs.lease and purpose.lease) and theirs.lease != purpose.lease
@@ -199,7 +201,7 @@ class QueueOwnership:
             )
 
     def _participants(self, before: int | None) -> Iterator[tuple[str, Participant]]:
-        """Yield who says what it is for: sessions, and leaders that feed the queue."""
+        """Yield the participants with a purpose: sessions, and leaders that feed the queue."""
         connection = self._store.connection
         reads: list[Read[Any]] = [queue_reads.worker_records(self._store), queue_reads.streams(self._store)]
         workers, streams = run(connection, gather(reads))
@@ -229,7 +231,7 @@ class QueueOwnerships:
         ]
 
     def may_feed(self) -> bool:
-        """Look whether the queues may be fed. Raises QueueTaken, RedisError."""
+        """Return whether no rival is on the queues. Raises QueueTaken, RedisError."""
         return all(ownership.look(purpose()) for purpose, ownership in self._of_each)
 
 
@@ -242,9 +244,9 @@ def _named(participant: Participant) -> tuple[str, Purpose]:
 
 
 def _differences(purpose: Purpose, *, lease: bool, watches: bool) -> str:
-    said = [f"the Lease {purpose.lease:.80}"] if lease else []
-    said += [f"watches {', '.join(purpose.watches):.200}"] if watches else []
-    return " and ".join(said)
+    parts = [f"the Lease {purpose.lease:.80}"] if lease else []
+    parts += [f"watches {', '.join(purpose.watches):.200}"] if watches else []
+    return " and ".join(parts)
 
 
 def _taken(queue: str, other: Participant, purpose: Purpose) -> str:

@@ -1,7 +1,7 @@
-"""How long a failing item waits. A limiter is a specification that the queue's scripts evaluate.
+"""The rate limiters: how long a failed item waits. The queue's scripts evaluate them.
 
-So the counts and token buckets that it needs belong to the queue and not to a process.
-``program`` writes it in the postfix notation of ``redisio/lua/include/limiter.lua``, times in µs.
+So their counts and token buckets belong to the queue, not to a process. ``program`` writes a limiter in the
+postfix notation of ``redisio/lua/include/limiter.lua``, times in µs.
 """
 
 import inspect
@@ -17,7 +17,7 @@ from distq.errors import ConfigError, InvalidDelay
 _logger = logging.getLogger("distq.queue")
 
 TEN_YEARS = 315_576_000.0
-"""Seconds; longer delays count as this, whoever asks for them."""
+"""Seconds; all longer delays count as this."""
 
 
 class ScriptedRateLimiter(ABC):
@@ -30,9 +30,9 @@ class ScriptedRateLimiter(ABC):
 
 @dataclass(frozen=True)
 class Failure:
-    """What a custom limiter decides by: the key, its failures with this one, and the error.
+    """The input of a custom limiter: the key, the number of its failures with this one, and the error.
 
-    ``add_rate_limited`` knows of no error: it is None then.
+    The error is None for ``add_rate_limited``.
     """
 
     key: str
@@ -85,7 +85,7 @@ class BucketRateLimiter(ScriptedRateLimiter):
 
     The debt has no bound: of 10,000 failures at 10 a second the last waits 16 minutes. Handles with the
     same qps and burst share one bucket. An infinite qps delays nothing; qps 0 lets ``burst`` items
-    through and no more. Raises ConfigError for a burst of 0, which lets nothing through, ever.
+    through, then no more. Raises ConfigError for a burst of 0, which would let no item through.
     Source: client-go util/workqueue BucketRateLimiter, golang.org/x/time/rate Reserve.
     """
 
@@ -173,10 +173,10 @@ def _takes_one(function: object) -> bool:
 
 
 def program_of(limiter: RateLimiter, failure: Failure, on_error: Callable[[], None] = lambda: None) -> str:
-    """Return what the scripts evaluate for a failure, after asking a custom limiter.
+    """Return the limiter program for a failure; a custom limiter is called for it.
 
     An error with ``retry_after`` seconds (errors.TooManyRequests) waits at least as long. ``on_error``
-    is called where a custom limiter raised or answered what is no delay.
+    is called if a custom limiter raised or returned no delay.
     """
     if isinstance(limiter, ScriptedRateLimiter):
         program = limiter.program()
@@ -191,7 +191,7 @@ def _asked_for(error: BaseException | None) -> float | None:
         seconds = getattr(error, "retry_after", None)
     except Exception:  # noqa: BLE001 - raised by the error's own class
         return None
-    return seconds if is_number(seconds) else None  # not ours: what is past or for ever is bounded
+    return seconds if is_number(seconds) else None  # from any error class: microseconds() bounds it
 
 
 def _custom_program(limiter: CustomRateLimiter, failure: Failure, on_error: Callable[[], None]) -> str:
@@ -217,7 +217,7 @@ def fixed(delay: float) -> str:
 
 
 def is_delay(delay: object) -> TypeGuard[float]:
-    """Return whether somebody may ask for it: a finite number of seconds, 0 or more."""
+    """Return whether it is a finite number of seconds, 0 or more."""
     return is_number(delay) and 0 <= delay < math.inf
 
 
@@ -229,7 +229,7 @@ def is_number(number: object) -> TypeGuard[float]:
 
 
 def is_whole(number: object) -> TypeGuard[int]:
-    """Return whether it is a whole number, which no bool is."""
+    """Return whether it is a whole number; a bool is none."""
     return isinstance(number, int) and not isinstance(number, bool)
 
 
@@ -241,15 +241,15 @@ def validate_delay(delay: float, what: str = "delay") -> float:
 
 
 def invalid_delay(delay: object, what: str) -> InvalidDelay:
-    """Return the error for what is no delay."""
+    """Return the error for a value that is no delay."""
     return InvalidDelay(f"bad {what} {delay!r:.80}. Give a finite number of seconds, 0 or more.")
 
 
 def microseconds(delay: float) -> int:
-    """Return whole µs, none or from one to ten years; of infinity ten years, too."""
+    """Return whole µs: 0 for no delay, otherwise 1 or more, at most ten years."""
     if delay <= 0:
         return 0
-    return max(1, round(min(delay, TEN_YEARS) * 1_000_000))  # or the least back-off were none at all
+    return max(1, round(min(delay, TEN_YEARS) * 1_000_000))  # a tiny delay must not become none
 
 
 def _check(limiter: object, *numbers: float) -> None:

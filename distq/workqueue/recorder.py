@@ -1,7 +1,7 @@
-"""Reports to a metrics provider what one handle of a queue does, a turn at a time.
+"""Reports the metrics of one handle of a queue, a turn at a time.
 
-Nothing is kept of an item: since when it was pending is in its score, when it was claimed in its fence, and
-when it was settled in that of the turn, all by the server's clock.
+It keeps no state for an item. The score holds when it became pending, its fence when it was claimed, and the
+turn's fence when it was settled, all by the server's clock.
 """
 
 from collections import Counter
@@ -47,19 +47,19 @@ class Recorder:
             provider.observe(histogram, self._both, ())
 
     def accepted(self, new: int, fitted: int, *, delayed: bool) -> None:
-        """Count what ``add`` took: an item that comes later is an add once it is promoted."""
+        """Count the items that ``add`` took; a delayed one counts as an add once it is promoted."""
         if delayed:
             self._count(RETRIES, fitted)
         else:
             self._count(ADDS, new)
 
     def backed_off(self, turn: Turn) -> None:
-        """Count what ``add_rate_limited`` took, by a turn of its own."""
+        """Count the item that ``add_rate_limited`` took, in a turn of its own."""
         self._count(RETRIES, sum(disposition.kind != "refused" for disposition in turn.dispositions))
         self._count(ADDS, turn.promoted)
 
     def turned(self, settlements: Sequence[Settlement], turn: Turn) -> None:
-        """Record all that a turn did."""
+        """Record a turn."""
         if settlements:
             self._settled(settlements, turn)
         if turn.requests:
@@ -73,11 +73,11 @@ class Recorder:
         self._provider.count(CANCELLED, self._name, 1)
 
     def limiter_failed(self) -> None:
-        """Count a custom rate limiter's answer that was none."""
+        """Count an error of a custom rate limiter."""
         self._provider.count(LIMITER_ERRORS, self._name, 1)
 
-    def set_aside(self, items: int) -> None:
-        """Count items that cannot be read."""
+    def unreadable(self, items: int) -> None:
+        """Count items that are dead since they cannot be read."""
         self._provider.count(UNREADABLE, self._name, items)
 
     def _settled(self, settlements: Sequence[Settlement], turn: Turn) -> None:

@@ -1,7 +1,7 @@
 """The life of one queue handle's session in Redis: opened, kept alive, lost, closed.
 
-Turns of a session go one at a time, so that a lost reply can be asked for again; what threads ask
-meanwhile travels together in the next one. All claims live and die with the session.
+A session makes one turn at a time, so that a lost reply can be asked for again. Calls of other threads
+meanwhile travel together in the next turn. All claims of a session end with it.
 """
 
 import atexit
@@ -37,14 +37,14 @@ _RESTING_WAIT = 1.0
 """Seconds between turns of a handle that holds a suspect, empties itself for one, or needs a heartbeat."""
 
 CLOSING_TIME = 1.0
-"""Seconds that Redis gets to answer when a session is closed; without an answer it lapses."""
+"""Seconds that Redis gets to answer when a session is closed; without an answer the session lapses."""
 
 _EXIT_TIME = 0.3
-"""Seconds that the end of a process waits for turns of other threads; where Redis answers they take ms."""
+"""Seconds that the end of a process waits for turns of other threads; they take ms while Redis answers."""
 
 
 class RedisSession:
-    """All that one process holds of one queue; safe for threads and forks. See ``HandleSession``."""
+    """All claims of one handle in Redis; safe for threads and forks. See ``HandleSession``."""
 
     def __init__(
         self,
@@ -64,14 +64,14 @@ class RedisSession:
         _sessions.add(self)
 
     def _begin(self) -> None:
-        """Start from nothing; in the child of a fork, too, since what the parent held is the parent's."""
+        """Start from nothing; also in the child of a fork: the claims stay with the parent."""
         self._turn_lock = threading.Lock()
         self._combiner = CallCombiner(self._turn_lock, self._make_turn)
         self._waits = WaitCoordinator(self.store)
         self._forget()
 
     def _forget(self, old: ClaimLedger | None = None) -> None:
-        """Hold nothing, and have no session; an ``old`` ledger's results stay for those who ask again."""
+        """Hold nothing and have no session; the results of an ``old`` ledger stay for repeated calls."""
         worker, ownership, lost = (
             Worker(self._settings),
             QueueOwnership(self.store, self.clock),
@@ -97,6 +97,7 @@ class RedisSession:
         self.worker, self._ownership, self._lost = worker, ownership, lost
         self.deadline, self._ledger, self._client = deadline, ledger, client
         self._refusal: QueueTaken | None = None
+        """Set once another program works on the queue: from then on calls that want claims raise it."""
         self.turns = 0
         """Counts the begins and ends of turns: odd while one is under way."""
         self._heartbeat: Heartbeat | None = None
@@ -106,10 +107,10 @@ class RedisSession:
         """Return the session's name in Redis, empty while there is none."""
         return self._client.session
 
-    # What its handle asks
+    # For its handle
 
     def turn(self, entries: Sequence[Entry], want: int, ahead: int = 0) -> Turn:
-        """Settle and claim, together with what other threads ask; see ``TurnQueue.turn``."""
+        """Settle and claim, together with the calls of other threads; see ``TurnQueue.turn``."""
         try:
             turn = self._combiner.call(entries, want, ahead)
         finally:
@@ -120,7 +121,7 @@ class RedisSession:
         return turn
 
     def take_spare(self) -> Request | None:
-        """Return what was claimed ahead, if anything, without a turn and without waiting for one."""
+        """Return a request that was claimed ahead, if any, without a turn and without waiting for one."""
         if self._stopped or self.deadline.is_over():
             return None
         for request in self._ledger.take(1):
@@ -129,7 +130,7 @@ class RedisSession:
         return None
 
     def take_back(self, entries: Sequence[Entry], turn: Turn) -> None:
-        """Release what a turn brought for a caller that has gone, and keep what became of its entries."""
+        """Release the claims of a turn whose caller was interrupted; keep the results of its entries."""
         with self._turn_lock:
             self._ledger.take_back(entries, turn)
             self._release_spare()
@@ -139,7 +140,7 @@ class RedisSession:
     def wait(self, seconds: float, at_most: float | None = None) -> None:
         """Sleep until there may be work, at most ``at_most`` seconds.
 
-        One thread sleeps on Redis for all, for ``seconds`` at most; the others until it is their turn to.
+        One thread sleeps on Redis for all, for ``seconds`` at most; the others wait until they take over.
         """
         for_work = not (self._ledger.draining or self._ownership.waits)
         try:
@@ -153,13 +154,13 @@ class RedisSession:
         self._waits.interrupt()
 
     def stop(self) -> None:
-        """Claim nothing from now on, end all waits, and close the session as soon as nothing is held."""
+        """Claim nothing from now on, end all waits, and close the session as soon as it holds nothing."""
         self._stopped = True
         self._waits.end()
         self._close_when_idle()
 
     def announce_stop(self) -> None:
-        """Let the next heartbeat say that the process was told to stop; it comes within two seconds."""
+        """Announce with the next heartbeat, within two seconds, that the process is stopping."""
         self.worker.stopping = True
 
     def held(self) -> Sequence[Request]:
@@ -167,33 +168,33 @@ class RedisSession:
         return list(self._ledger.held.values())
 
     def claiming(self) -> Sequence[int]:
-        """Return the threads whose turns may yet bring a claim."""
+        """Return the threads whose turns may still bring a claim."""
         return self._combiner.claiming()
 
     @property
     def worker_name(self) -> str:
-        """Return the name that ``workers`` has for this session."""
+        """Return the name of this session's worker record."""
         return self.worker.name
 
     def is_kept_alive(self) -> bool:
-        """Return whether the thread that keeps the claims alive runs, if one is needed."""
+        """Return whether the threads that keep the claims alive run; True if none is needed."""
         return self._heartbeat is None or self._heartbeat.is_alive()
 
     def close(self, turn_time: float = CLOSING_TIME) -> None:
-        """Release what is held and end the session; the next turn would open another.
+        """Release all claims and end the session; the next turn would open another.
 
-        Raises RedisUnavailable where Redis does not answer, the turn under way within ``turn_time`` seconds.
+        Raises RedisUnavailable if Redis does not answer; a turn under way gets ``turn_time`` seconds.
         """
         if self._turn_hangs(turn_time):
             after = duration(self.claim_duration)
             raise RedisUnavailable(
-                f"not closed: a turn waits for Redis. What it holds comes back in {after}."
+                f"not closed: a turn waits for Redis. The claimed items come back in {after}."
             )
         with self._turn_lock:
             self._close()
 
     def _turn_hangs(self, seconds: float) -> bool:
-        """Return whether one turn has been under way for so long, while this waited for its end."""
+        """Wait for the end of the turn under way; return whether it takes longer than ``seconds``."""
         turns, until = self.turns, time.monotonic() + seconds
         while self._turn_lock.locked() and self.turns == turns:
             if time.monotonic() >= until:
@@ -201,22 +202,22 @@ class RedisSession:
             time.sleep(0.001)
         return False
 
-    # What its heartbeat asks
+    # For its heartbeat
 
     def knows(self, turn: str) -> bool:
-        """Return whether what Redis has as this session's last turn is the last one, or one in doubt."""
+        """Return whether the last turn that Redis has is the last one here, or one in doubt."""
         return self._client.knows(turn)
 
     def cancel_held(self, why: str) -> None:
-        """Cancel all requests, at once: from here on nothing of them is settled."""
+        """Cancel all requests at once; from then on they cannot be settled."""
         self._ledger.cancel_all(why)
         self.interrupt()
 
     def recount(self) -> None:
-        """Compare our claims with the server's: cancel what is gone there, release what is unknown here."""
+        """Compare the claims with the server's: cancel those gone there, release those unknown here."""
         with self._turn_lock:
             self._client.resolve_doubt()
-            self._ledger.take_spare()  # released below, as the server has it and no call does
+            self._ledger.take_spare()  # the server has them and no caller, so they are released below
             self._client.release(self._ledger.compare(self._fences()))
         if self._stopped:
             self._close_when_idle()
@@ -231,7 +232,7 @@ class RedisSession:
             for item, text in zip(items, claims, strict=True)
         }
 
-    # One turn for all who ask
+    # One turn for all waiting calls
 
     def _make_turn(self, calls: Sequence[PendingCall]) -> None:
         self.turns += 1
@@ -248,7 +249,7 @@ class RedisSession:
             self.turns += 1
 
     def _answer(self, calls: Sequence[PendingCall]) -> None:
-        """Settle what the calls settle, claim what they want beyond what is spare, and answer them all."""
+        """Settle the entries of all calls, claim the items they lack beyond the spare ones, and answer."""
         ledger, client = self._ledger, self._client
         client.resolve_doubt()
         ledger.leave_cancelled()
@@ -277,7 +278,7 @@ class RedisSession:
         calls: Sequence[PendingCall],
         wait: float,
     ) -> None:
-        """Answer each call with its part."""
+        """Answer each call with its part of the results."""
         fence = self._client.fence
         for call in calls:
             own, requests = requests[: call.want], requests[call.want :]
@@ -285,10 +286,10 @@ class RedisSession:
             call.turn = Turn(own, results, wait, *self._ledger.take_promoted(), fence)
 
     def release_spare(self) -> None:
-        """Give back what was claimed ahead, unless another thread makes a turn just now.
+        """Release items that were claimed ahead, unless another thread makes a turn just now.
 
-        That thread may want it, and a heartbeat gives back what stays. A loop that ends calls this, also when
-        the garbage collector ends it, in the midst of anything: so it waits for no lock.
+        That thread may take them, and a heartbeat releases the rest. The end of a ``listen`` loop calls this,
+        also from the garbage collector, which may run at any point: so it waits for no lock.
         """
         if not self._ledger.n_spare() or not self._turn_lock.acquire(blocking=False):
             return
@@ -296,15 +297,15 @@ class RedisSession:
             self._release_spare()
         finally:
             self._turn_lock.release()
-        if self._stopped:  # a stop that came meanwhile left it to this
+        if self._stopped:  # a stop during this left the closing to it
             self._close_when_idle()
 
     def spare_fences(self) -> set[int]:
-        """Return the fences of what was claimed ahead."""
+        """Return the fences of the spare requests."""
         return self._ledger.spare_fences()
 
     def _release_spare(self) -> None:
-        """Put back what no caller has; where Redis gives no answer a heartbeat does it later."""
+        """Release the spare claims; if Redis does not answer a heartbeat does it later."""
         try:
             self._client.resolve_doubt()
             self._client.release(self._ledger.take_spare())
@@ -331,7 +332,7 @@ class RedisSession:
         return session.decode()
 
     def _may_claim(self) -> bool:
-        """Return whether the open session may claim: not before it has looked who else works on the queue."""
+        """Return whether the open session may claim: only after it has checked the others on the queue."""
         if self._settings.purpose is None:
             return True
         try:
@@ -347,7 +348,7 @@ class RedisSession:
         if fences and stood_still > self.claim_duration / 3:
             _logger.warning(
                 "queue %s: this process did not run for %s or more (a handler held the interpreter, or it "
-                "was frozen); others were given its %s: no crash of theirs",
+                "was frozen); its session lapsed, and its %s went to other workers without a crash",
                 self.store.name,
                 duration(stood_still),
                 counted(len(fences), "item"),
@@ -360,14 +361,14 @@ class RedisSession:
         self.interrupt()
 
     def _compare(self) -> Sequence[Request]:
-        """Cancel what a Redis that went back does not have; return what it has that is unknown here."""
+        """Redis went back to an older state: cancel claims gone there, return those unknown here."""
         _logger.warning("queue %s: Redis went back, comparing the claims", self.store.name)
         return self._ledger.compare(self._fences())
 
     def _close_when_idle(self) -> None:
-        """Close the session unless somebody here holds a claim.
+        """Close the session unless a caller holds a claim.
 
-        Once it has stopped each turn calls this at its end, so this waits for none that is under way.
+        After ``stop`` each turn calls this at its end, so this need not wait for a turn under way.
         """
         if not self._turn_lock.acquire(blocking=False):
             return
@@ -388,13 +389,13 @@ class RedisSession:
         try:
             store = self._client.store = self.store.over(hurried)
             self._client.resolve_doubt()
-            held += self._ledger.cancel_all(why)  # what the turn in doubt brought
+            held += self._ledger.cancel_all(why)  # claims of the turn in doubt
             self._client.release(spare + held)
             worker = self.worker.describe(self.clock)
             if self.id and not store.run("close", session=self.id, worker=worker):
                 self._lost.add(self.id, self._ledger.lose())
                 self._lost.forgive(store)
-        finally:  # without an answer it lapses
+        finally:  # without an answer the session lapses
             hurried.close()
             if self._heartbeat is not None:
                 self._heartbeat.stop()
@@ -413,13 +414,13 @@ def _after_fork_in_child() -> None:
 
 
 def _close_all() -> None:
-    """Give back what a process holds at its normal end, so that nobody has to wait for it to lapse."""
+    """Release a process's claims at its normal end, so that no item waits for a session to lapse."""
     until = time.monotonic() + CLOSING_TIME
     for session in list(_sessions):
         try:
             if session.id and time.monotonic() > until:
                 raise RedisUnavailable("no time is left, since Redis did not answer.")
-            session.stop()  # its threads may still run
+            session.stop()  # so that threads which still run claim nothing more
             if session.id:
                 session.close(_EXIT_TIME)
         except DistqError as error:
@@ -427,7 +428,7 @@ def _close_all() -> None:
 
 
 def _left_to_lapse(session: RedisSession, why: DistqError) -> None:
-    _logger.warning("queue %s: its session is left to lapse: %s", session.store.name, why)
+    _logger.warning("queue %s: session not closed, it will lapse: %s", session.store.name, why)
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)

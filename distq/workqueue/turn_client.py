@@ -11,13 +11,13 @@ from distq.redisio.limits import COSTLY_LIMIT
 from distq.redisio.queue_store import QueueStore
 from distq.workqueue.claim_deadline import ClaimDeadline
 from distq.workqueue.claim_ledger import ClaimLedger
-from distq.workqueue.engine import Entry, SetAside, TurnSettings
+from distq.workqueue.engine import Entry, TurnSettings, Unreadable
 from distq.workqueue.interface import Release, Request, Settlement
 from distq.workqueue.turns import Encoded, TurnReply, decode, encode, parts
 from distq.workqueue.worker import Worker
 
 _NO_TURN = "- -"
-"""What the script calls the last turn of a session that had none."""
+"""The script's text for the last turn of a session that has made none."""
 
 _logger = logging.getLogger("distq.queue")
 
@@ -34,11 +34,10 @@ class SentTurn:
 class TurnClient:
     """Makes the turns of one session, one at a time, and records them in its ledger.
 
-    ``open_session`` returns the name of a new session, ``describe`` what its process says of itself, and
-    ``may_claim`` whether what is open may claim;
-    ``on_lost`` is called with its name once Redis has it no longer. ``on_went_back`` is called once Redis
-    shows an older turn of it than the last: it compares the claims, and returns what is unknown here, to be
-    released.
+    ``open_session`` returns the name of a new session, ``describe`` the description of its process, and
+    ``may_claim`` whether the open session may claim. ``on_lost`` is called with the session's name once Redis
+    no longer has it. ``on_went_back`` is called once Redis shows an older turn than the last: it compares the
+    claims and returns those unknown here, to be released.
     """
 
     def __init__(
@@ -68,15 +67,18 @@ class TurnClient:
         self._on_lost = on_lost
         self._on_went_back = on_went_back
         self.session = ""
+        """The session's name in Redis, empty while there is none."""
         self.op = 0
+        """The number of the session's last turn; each turn has the next one."""
         self.fence = 0
-        """When the last turn was that was answered, µs by the server's clock."""
+        """The time of the last answered turn, µs by the server's clock."""
         self._last_turn = _NO_TURN
-        """The last one that was answered, by number and fence: each turn says after which it comes."""
+        """The last answered turn, by number and fence. Each turn names it, so that Redis notices a gap."""
         self._in_doubt: SentTurn | None = None
+        """The turn without a reply; no other turn is sent before its reply is known."""
 
     def send(self, entries: Sequence[Entry], want: int) -> float:
-        """Make a turn, or several where one would keep the server for too long; the last one claims.
+        """Make a turn, or several if one would block the server for too long; the last one claims.
 
         Return how many seconds a consumer that wants more may sleep.
         """
@@ -86,13 +88,13 @@ class TurnClient:
         return self._send_part(last, want)
 
     def resolve_doubt(self) -> None:
-        """Ask again for a reply that was lost; its results are there for those who come back for them."""
+        """Ask again for a lost reply; its results are kept for repeated calls."""
         doubted = self._in_doubt
         if doubted is not None and self._run(doubted) is None and not self.session:
             self._ledger.doubt(_settlements(doubted.entries))
 
     def give_up(self) -> None:
-        """End without Redis: what a turn in doubt did is never known."""
+        """End without Redis: the result of a turn in doubt stays unknown."""
         if self._in_doubt is not None:
             self._ledger.doubt(_settlements(self._in_doubt.entries))
             self._in_doubt = None
@@ -100,7 +102,7 @@ class TurnClient:
     def knows(self, turn: str) -> bool:
         """Return whether the session's last turn in Redis, by number and fence, is the last one here.
 
-        One in doubt may be that, too.
+        The turn in doubt counts as well.
         """
         doubted = self._in_doubt
         return turn == self._last_turn or (
@@ -108,7 +110,7 @@ class TurnClient:
         )
 
     def release(self, requests: Sequence[Request]) -> None:
-        """Put the items of requests back, if there is a session; this is no answer to who settles them."""
+        """Release requests, if there is a session; callers that settle them still get ``refused``."""
         if requests and self.session:
             copies = [Request(request.key, fence=request.fence) for request in requests]
             entries = [Settlement(copy, Release()) for copy in copies]
@@ -119,7 +121,7 @@ class TurnClient:
         """End the session, which holds nothing; the next turn opens another."""
         session, self.session = self.session, ""
         if session:
-            with suppress(RedisError):  # then it lapses
+            with suppress(RedisError):  # then the session lapses
                 self.store.run("close", session=session, worker=self._describe())
 
     def _send_part(self, entries: Sequence[Entry], want: int) -> float:
@@ -128,7 +130,7 @@ class TurnClient:
         reply = self._run(self._numbered(entries, want if want and self._may_claim() else 0))
         if reply is not None:
             return reply.wait
-        # what needs no claim goes on, in the next session where this one was lost, and what is held still
+        # send the adds, and settlements of claims still held, again: in a new session if this one was lost
         left = self._ledger.sendable(entries)
         return self._send_part(left, want) if want or left else 0.0
 
@@ -146,7 +148,7 @@ class TurnClient:
         return SentTurn(entries, encoded, inputs)
 
     def _run(self, sent: SentTurn) -> TurnReply | None:
-        """Run the script; return None where nothing happened, since the session was lost or Redis went back.
+        """Run the script; return None if nothing changed since the session was lost or Redis went back.
 
         Without a reply the turn is in doubt.
         """
@@ -170,22 +172,25 @@ class TurnClient:
         reply = decode(answer, encoded, self._deadline.period())
         self._ledger.record(sent.entries, reply, self._worker, asked=bool(sent.inputs["want"]))
         self._last_turn, self.fence = f"{sent.inputs['op']} {reply.fence}", reply.fence
-        self._in_doubt = None  # last: where anything before it fails, the turn stays in doubt
-        self._set_aside(reply.unreadable)
+        self._in_doubt = None  # last: if anything before fails, the turn stays in doubt
+        self._end_unreadable(reply.unreadable)
         return reply
 
     def _go_back(self, turn: str) -> None:
-        """Go on from an older turn, as Redis does; an error before that leaves it to the next turn."""
+        """Go on from the older turn that Redis has; after an error the next turn tries again."""
         unknown = self._on_went_back()
         self._last_turn = turn
         self.release(unknown)
 
-    def _set_aside(self, requests: Sequence[Request]) -> None:
-        """End claims that nobody can be given; where that fails the heartbeat releases them."""
+    def _end_unreadable(self, requests: Sequence[Request]) -> None:
+        """Make unreadable items dead, since no handler can take them.
+
+        After an error the heartbeat releases them.
+        """
         for start in range(0, len(requests), COSTLY_LIMIT):
-            entries = [SetAside(request) for request in requests[start : start + COSTLY_LIMIT]]
+            entries = [Unreadable(request) for request in requests[start : start + COSTLY_LIMIT]]
             if self._run(self._numbered(entries, 0)) is None:
-                return  # they are still what they were, and whoever claims them next sets them aside
+                return  # the items are unchanged: the next worker that claims them makes them dead
             for entry in entries:
                 _logger.error(
                     'queue %s: "%s" is dead: its key or its failure record cannot be read. '
@@ -194,9 +199,9 @@ class TurnClient:
                     shown(bytes_of(entry.request.key)),
                     self.store.name,
                 )
-            self._settings.on_set_aside(len(entries))
+            self._settings.on_unreadable(len(entries))
 
 
 def _settlements(entries: Sequence[Entry]) -> list[Entry]:
-    """Return the settlements; a failure that is counted without a claim is asked for anew."""
+    """Return the settlements; the caller of ``add_rate_limited`` repeats its call instead."""
     return [entry for entry in entries if isinstance(entry, Settlement)]

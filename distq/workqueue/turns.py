@@ -1,6 +1,6 @@
-"""How a turn travels: settlements into the script's inputs, its reply into claims and dispositions.
+"""The encoding of a turn: settlements to the script's inputs, its reply to claims and dispositions.
 
-All is done by columns, since a worker that is busy pays it for each item.
+It works column by column, since a busy worker pays this cost for each item.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from distq.redisio.records import FailureRecord
 from distq.redisio.scores import decode_orders
 from distq.spans import link_of
 from distq.workqueue.cancellation import ClaimPeriod
-from distq.workqueue.engine import Entry, RateLimitedAdd, SetAside, TurnSettings
+from distq.workqueue.engine import Entry, RateLimitedAdd, TurnSettings, Unreadable
 from distq.workqueue.interface import (
     ENDED,
     REFUSED,
@@ -31,14 +31,14 @@ from distq.workqueue.interface import (
 )
 from distq.workqueue.rate_limiters import Failure, fixed
 
-PENDING, PARKED, UNKNOWN = Disposition("pending"), Disposition("parked"), Disposition("unknown")
+PENDING, DEAD, UNKNOWN = Disposition("pending"), Disposition("dead"), Disposition("unknown")
 
 
 @dataclass(frozen=True)
 class Encoded:
     """A turn's settlements as the script takes them: the successes first, since they are many and cheap.
 
-    ``others`` are the places of the rest among the entries, None where there is none.
+    ``others`` are the places of the other outcomes among the entries, None if all are successes.
     """
 
     n_ok: int
@@ -60,7 +60,7 @@ def encode(entries: Sequence[Entry], settings: TurnSettings) -> Encoded:
 
 
 def parts(entries: Sequence[Entry]) -> list[Sequence[Entry]]:
-    """Part what one script would take too long for; the last part, with the successes, claims."""
+    """Divide entries that would take one script too long; the last part has the successes, and claims."""
     others = _others(entries)
     if len(others) <= COSTLY_LIMIT:
         return [entries]
@@ -72,12 +72,12 @@ def parts(entries: Sequence[Entry]) -> list[Sequence[Entry]]:
 
 
 def _others(entries: Sequence[Entry]) -> list[int]:
-    """Return the places of what is no success."""
+    """Return the places of entries that are no successes."""
     return [place for place, entry in enumerate(entries) if entry.outcome.__class__ is not Success]
 
 
 def _successes(entries: Sequence[Entry]) -> list[str | bytes | int]:
-    """Return item and fence of each; fences as texts, since those of a turn are one number."""
+    """Return item and fence of each; all claims of a turn have one fence, so its text is made once."""
     texts = dict[int, str]()
     flat: list[str | bytes | int] = []
     for entry in entries:
@@ -93,8 +93,8 @@ def _other(entry: Entry, settings: TurnSettings) -> tuple[str | bytes | int, ...
         limiter = settings.own_limiter(Failure(entry.key, entry.attempt, None), None)
         return entry.key, "", "limit", limiter, 0, ""
     request = entry.request
-    item = bytes_of(request.key)  # which may be no key
-    if isinstance(entry, SetAside):
+    item = bytes_of(request.key)  # not validate_key: an unreadable item may be no valid key
+    if isinstance(entry, Unreadable):
         return item, request.fence, "unreadable", "", "", ""
     return item, request.fence, *_outcome(request, entry.outcome, settings)
 
@@ -117,13 +117,13 @@ def _outcome(request: Request, outcome: Outcome, settings: TurnSettings) -> tupl
 
 @dataclass(frozen=True)
 class TurnReply:
-    """What the script replied; dispositions in the order of the entries, ``wait`` in seconds.
+    """The script's reply; dispositions in the order of the entries, ``wait`` in seconds.
 
-    ``fence`` is when the turn was, µs by the server's clock, and the fence of all that it claimed.
-    ``alone``: the one request is a suspect, ask for nothing until it ended; without a request: the session
-    empties itself for a suspect, ask again. ``promoted``: how many items became pending now,
-    ``revived``: how many of them were dead.
-    ``unreadable`` are claims that nobody can be given, since the key or the failure record makes no sense.
+    ``fence`` is the time of the turn, µs by the server's clock, and the fence of all its claims.
+    ``alone`` with a request: it is a suspect, so claim nothing until it has ended; without a request: the
+    session empties itself for a suspect, so ask again. ``promoted`` counts the items that became pending,
+    ``revived`` how many of them were dead. ``unreadable`` are claims whose key or failure record cannot be
+    read; no handler gets them.
     """
 
     fence: int
@@ -137,7 +137,7 @@ class TurnReply:
 
 
 def decode(reply: Sequence[Any], encoded: Encoded, period: ClaimPeriod) -> TurnReply:
-    """Read the script's reply; what it claimed is claimed in this period."""
+    """Read the script's reply; its claims belong to this period."""
     fence, wait, alone, refusals, others, popped, records, promoted, revived, *links = reply
     dispositions = _dispositions(encoded, refusals, others or ())
     made_at = int(fence)
@@ -157,8 +157,8 @@ def _dispositions(encoded: Encoded, refusals: bytes, others: Sequence[bytes]) ->
 
 
 def _disposition(text: bytes) -> Disposition:
-    if text == b"parked":
-        return PARKED
+    if text == b"parked":  # the script's word
+        return DEAD
     return PENDING if text == b"pending" else Disposition("delayed", int(text) / 1000)
 
 
@@ -169,7 +169,7 @@ def _requests(
     links: Sequence[bytes] | None,
     period: ClaimPeriod,
 ) -> tuple[list[Request], list[Request]]:
-    """Return what was claimed, and of it apart what cannot be read."""
+    """Return the claims that can be read, and those that cannot."""
     if not popped:
         return [], []
     items = popped[::2]

@@ -1,4 +1,4 @@
-"""Which call a thread repeats: its last one, where Redis gave no answer to it."""
+"""Recognises a repeated call: the last one of the thread, if Redis did not answer it."""
 
 import threading
 
@@ -6,10 +6,10 @@ from distq.workqueue.engine import RateLimitedAdd
 
 
 class UnansweredAdd(threading.local):
-    """This thread's last call of a handle, if that was an ``add_rate_limited`` without an answer.
+    """This thread's last call of a handle, if it was an ``add_rate_limited`` without an answer.
 
-    Nothing in a repetition says that it is one. So it counts as one from the same thread, for the same key,
-    as its very next call, and soon; what comes otherwise is another failure.
+    A repetition looks like a new call. So a call counts as one if it comes from the same thread, for the same
+    key, as its very next call, and soon. Any other call is another failure.
     """
 
     _entry: RateLimitedAdd | None = None
@@ -20,7 +20,7 @@ class UnansweredAdd(threading.local):
         self._entry, self._since = entry, now
 
     def take(self, key: str, now: float, within: float) -> RateLimitedAdd | None:
-        """Return the call that one for this key repeats, None where it is a new one; and forget it."""
+        """Return and forget the call that a call for this key repeats; None if it is a new one."""
         entry, self._entry = self._entry, None
         repeats = entry is not None and entry.key == key and now - self._since <= within
         return entry if repeats else None

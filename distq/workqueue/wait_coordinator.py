@@ -1,4 +1,4 @@
-"""How the threads of one handle wait: one sleeps on Redis for all, the others until they are to be next."""
+"""Waiting of the threads of one handle: one sleeps on Redis for all, the others wait to take over."""
 
 import math
 import threading
@@ -16,20 +16,20 @@ class WaitCoordinator:
         self._changed = threading.Condition()
         self._sleeper: Sleeper | None = None
         self._is_asleep = False
-        """Whether one sleeps for all."""
+        """Whether a thread sleeps on Redis for all."""
         self._wake_at = math.inf
-        """When the next turn is due at the latest; what any thread's last turn said counts for all."""
+        """The latest time of the next turn: the earliest that any thread's last turn returned."""
         self._waiting = 0
         self._interrupts = 0
         self._interrupted = False
-        """Whether the last interrupt has ended no wait yet."""
+        """Whether the last interrupt has not ended a wait yet; then it ends the next one."""
         self._ended = False
 
     def wait(self, seconds: float, at_most: float | None, *, for_work: bool) -> None:
-        """Wait until there may be work, an interrupt, or until ``at_most`` seconds went by.
+        """Wait until there may be work, an interrupt comes, or ``at_most`` seconds went by.
 
-        The handle makes a turn after ``seconds`` at the latest, by one thread for all. Without
-        ``for_work`` tokens are left to other processes.
+        After ``seconds`` at the latest one thread wakes and makes a turn for all. Without ``for_work`` other
+        processes get the wake tokens.
         """
         leaves_at = math.inf if at_most is None else time.monotonic() + at_most
         with self._changed:
@@ -41,8 +41,8 @@ class WaitCoordinator:
             if not (self._is_over(interrupts) or self._is_asleep):
                 sleeper = self._fall_asleep(seconds)
         try:
-            if sleeper is not None:  # an interrupt finds it from here on
-                # for all, no longer than any thread's last turn said
+            if sleeper is not None:  # from here on an interrupt finds it
+                # for all threads: no longer than any thread's last turn returned
                 sleeper.sleep(lambda: min(self._wake_at, leaves_at), listen=for_work)
         finally:
             with self._changed:
@@ -93,7 +93,7 @@ class WaitCoordinator:
         return self._sleeper
 
     def _leave(self, leaves_at: float, *, was_asleep: bool) -> None:
-        """Let another sleep for all, if this one did."""
+        """Let another thread sleep for all, if this one did."""
         self._waiting -= 1
         if was_asleep:
             self._is_asleep = False

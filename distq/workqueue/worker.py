@@ -1,4 +1,4 @@
-"""How a session's process describes itself to people, with each heartbeat."""
+"""The description of a worker for people, sent with each heartbeat."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from distq.workqueue.interface import Disposition, Park, Release, Retry, Settlem
 from distq.workqueue.turns import TurnReply
 
 _HALF_LIFE = 2.0
-"""Seconds in which the rate shown comes half as close to that since the last heartbeat."""
+"""Seconds after which the shown rate has moved half-way to the rate since the last heartbeat."""
 
 try:
     VERSION = version("distq")
@@ -24,9 +24,9 @@ except PackageNotFoundError:  # run from a copy of the source
 
 
 class Worker:
-    """Counts what a session claims and settles, and writes it down, with what the session's handle is for.
+    """Counts a session's claims and settlements, and describes them together with its handle's purpose.
 
-    Times are the server's: an item became pending, was claimed and was settled by one clock.
+    Durations of items come from one clock, the server's.
     """
 
     def __init__(self, settings: TurnSettings) -> None:
@@ -38,7 +38,7 @@ class Worker:
         self.waiting = Durations()
         self.working = Durations()
         self.stopping = False
-        self._said_stopping = False
+        self._reported_stopping = False
         self._since: float | None = None
         self._rates = (0.0, 0.0)  # done and failed, a second
         self._last: tuple[float, int, int] | None = None
@@ -51,12 +51,12 @@ class Worker:
         }
 
     def count(self, entries: Sequence[Entry], reply: TurnReply) -> None:
-        """Count what a turn settled, as done, failed or refused, and how long the items were held.
+        """Count a turn's settlements as done, failed or refused, with how long the items were held.
 
-        Items that it put back are none of these. Of what it claimed count how long the items were pending.
+        Released items count as none of these. For its claims count how long the items were pending.
         """
         settled, failed = cast("Sequence[Settlement]", entries), 0
-        if not all_ended(reply.dispositions):  # by which all are settlements, and none failed
+        if not all_ended(reply.dispositions):  # otherwise all are settlements, and none failed
             settled = self._worked_on(entries, reply.dispositions)
             failed = sum(isinstance(entry.outcome, Retry | Park) for entry in settled)
         self.failed += failed
@@ -65,7 +65,7 @@ class Worker:
         self.waiting.note([int(waited(request) * 1000) for request in reply.requests])
 
     def _worked_on(self, entries: Sequence[Entry], dispositions: Sequence[Disposition]) -> list[Settlement]:
-        """Count the refused; return what was neither refused nor put back."""
+        """Count the refused settlements; return those neither refused nor released."""
         worked_on = []
         for entry, disposition in zip(entries, dispositions, strict=True):
             if not isinstance(entry, Settlement):
@@ -77,12 +77,14 @@ class Worker:
         return worked_on
 
     def has_news(self) -> bool:
-        """Return whether the counts, or the rates, are others than those described last, or it stops."""
-        if self.stopping and not self._said_stopping:
+        """Return whether the last description is out of date: counts or rates changed, or it is stopping."""
+        if self.stopping and not self._reported_stopping:
             return True
         if self._last is None:
             return False
-        return (self.done, self.failed) != self._last[1:] or max(self._rates) >= 0.005  # 0.00 is shown
+        return (self.done, self.failed) != self._last[1:] or max(
+            self._rates
+        ) >= 0.005  # less is shown as 0.00
 
     def describe(self, clock: Clock) -> str:
         """Return the description as JSON; times are seconds since the epoch by this machine's clock."""
@@ -94,12 +96,12 @@ class Worker:
         done_per_second, failed_per_second = (round(rate, 2) for rate in self._rates)
         rates = {"done_per_second": done_per_second, "failed_per_second": failed_per_second}
         purpose = self._settings.purpose
-        said = purpose().about() if purpose else {}
-        self._said_stopping = self.stopping
+        handle = purpose().about() if purpose else {}
+        self._reported_stopping = self.stopping
         if (revive_dead_after := self._settings.options.revive_dead_after) is not None:
-            said["revive_dead_after"] = revive_dead_after
+            handle["revive_dead_after"] = revive_dead_after
         state = {"stopping": True} if self.stopping else {}  # expire_sessions.lua looks for this text
-        return json.dumps(self._about | counts | durations | times | rates | said | state)
+        return json.dumps(self._about | counts | durations | times | rates | handle | state)
 
     def _follow_rates(self, now: float) -> None:
         if self._last is not None and now > self._last[0]:

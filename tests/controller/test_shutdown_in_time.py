@@ -305,7 +305,7 @@ def test_a_program_of_ones_own_ends_while_redis_hangs(
     tmp_path: Path,
     ending: str,
 ) -> None:
-    """Asleep in ``listen`` and with a claim: its session is left to lapse, and that is said."""
+    """Asleep in ``listen`` and with a claim: its session will lapse, and that is logged."""
     beginning, _, end = ending.partition("; ")
     (tmp_path / "listener.py").write_text(LISTENER.replace("BEGINNING", beginning).replace("END", end))
     Queue("foos", connection).add("web")
@@ -315,4 +315,4 @@ def test_a_program_of_ones_own_ends_while_redis_hangs(
     with frozen(redis_server):
         program.signal(signal.SIGTERM)
         assert program.status() == (1 if end != "pass" else 0)
-    assert ("no Redis at" if end != "pass" else "left to lapse") in program.said()
+    assert ("no Redis at" if end != "pass" else "it will lapse") in program.said()

@@ -31,7 +31,7 @@ class TestTerminalError:
 
     def test_it_parks_at_once_with_its_reason(self, queue: Queue, inspector: Inspector) -> None:
         """Whatever the bound on retries is."""
-        assert fail(queue, "a", raised(TerminalError("no such image"))).kind == "parked"
+        assert fail(queue, "a", raised(TerminalError("no such image"))).kind == "dead"
         item = item_of(inspector, "a")
         assert (item.state, item.failures, item.reason) == ("dead", 1, "terminal")
         assert item.last_error == "TerminalError: no such image"
@@ -44,7 +44,7 @@ class TestTerminalError:
         class NoSuchImage(TerminalError):
             pass
 
-        assert fail(queue, "a", NoSuchImage("web:9")).kind == "parked"
+        assert fail(queue, "a", NoSuchImage("web:9")).kind == "dead"
         assert item_of(inspector, "a").last_error == "NoSuchImage: web:9"
 
     def test_its_record_stays_until_success(self, queue: Queue, inspector: Inspector) -> None:

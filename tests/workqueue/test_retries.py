@@ -43,7 +43,7 @@ class TestMaxRetries:
         for attempt in range(1, most + 1):
             assert fail(queue, "a", ValueError(f"attempt {attempt}")).kind == "delayed"
             server_time.advance(1)
-        assert fail(queue, "a", raised(ValueError("the last"))).kind == "parked"
+        assert fail(queue, "a", raised(ValueError("the last"))).kind == "dead"
         item = item_of(inspector, "a")
         assert (item.state, item.failures, item.reason) == ("dead", most + 1, "retries")
         assert item.last_error == "ValueError: the last"
@@ -62,7 +62,7 @@ class TestMaxRetries:
         """RetryAfter says when, not how often."""
         queue = make_queue(max_retries=1)
         assert back_off(queue, "a", RetryAfter(60)) == 60
-        assert fail(queue, "a", RetryAfter(60)).kind == "parked"
+        assert fail(queue, "a", RetryAfter(60)).kind == "dead"
 
     def test_coming_back_later_is_no_retry(self, make_queue: Make) -> None:
         """requeue_after forgets the failures, however often it is returned."""
@@ -92,7 +92,7 @@ class TestMaxRetries:
         request = queue.get(0)
         assert (request.attempt, request.priority) == (3, 3)
         assert queue.release(request)
-        assert fail(queue, "a").kind == "parked"
+        assert fail(queue, "a").kind == "dead"
 
     def test_a_newer_event_is_served_before_an_item_is_given_up(self, make_queue: Make) -> None:
         """What failed was the old state; the next failure parks."""
@@ -128,7 +128,7 @@ class TestMaxRetries:
         patient, strict = make_queue(), make_queue(max_retries=2)
         for _ in range(5):
             assert fail(patient, "a").kind == "delayed"
-        assert fail(strict, "a").kind == "parked"
+        assert fail(strict, "a").kind == "dead"
 
     def test_a_failure_that_was_resent_parks_once(
         self, redis_server: EmbeddedValkey, inspector: Inspector
@@ -163,7 +163,7 @@ class TestRevival:
         """Park an item after two failures, with a bound of one retry."""
         queue = make_queue(max_retries=1)
         fail(queue, "a", raised(ValueError("first")))
-        assert fail(queue, "a", raised(ValueError("second"))).kind == "parked"
+        assert fail(queue, "a", raised(ValueError("second"))).kind == "dead"
         return queue
 
     @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ class TestEverywhere:
     ) -> None:
         """Not a moment sooner, with its failures; it is parked again at the next, and comes back again."""
         queue = make_queue(max_retries=0, revive_dead_after=AFTER)
-        assert fail(queue, "a").kind == "parked"
+        assert fail(queue, "a").kind == "dead"
         for failures in (1, 2):
             server_time.advance(AFTER - 1e-6)
             assert nothing_to_claim(queue)
@@ -49,7 +49,7 @@ class TestEverywhere:
     ) -> None:
         """No time mends a TerminalError; a change of the object may."""
         queue = make_queue(revive_dead_after=AFTER)
-        assert fail(queue, "a", TerminalError("never")).kind == "parked"
+        assert fail(queue, "a", TerminalError("never")).kind == "dead"
         server_time.advance(10 * AFTER)
         assert nothing_to_claim(queue)
         queue.add("a")

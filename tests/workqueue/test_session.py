@@ -137,7 +137,7 @@ def test_what_nobody_can_know_is_not_called_refused(
         unheard.lost = 1
         with pytest.raises(RedisUnavailable):
             queue.close()
-    with pytest.raises(Unanswered, match="nobody knows whether a was settled"):
+    with pytest.raises(Unanswered, match="unknown whether a was settled"):
         queue.settle(request)
     queue.close()
 

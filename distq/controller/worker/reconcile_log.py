@@ -64,7 +64,7 @@ def _next(name: str, queue: TurnQueue, settlement: Settlement, disposition: Disp
             return f"next in {duration(disposition.due - time.time())}"
         case "pending":
             return "next as soon as a slot is free"
-        case "parked":
+        case "dead":
             after = queue.revive_dead_after if isinstance(settlement.outcome, Retry) else None
             until = "until it changes" if after is None else f"for {duration(after)}, or until it changes"
             return f"parked {until}: distq requeue {name} {shlex.quote(settlement.request.key)}"

@@ -1,8 +1,8 @@
-"""The queue without Redis: its specification in plain Python, and a handle to use it by.
+"""The queue without Redis: its specification in plain Python, and a handle that uses it.
 
-``state`` and what it is made of say what each operation of the scripts means; random tests hold
-Redis to it. ``MemoryQueue`` is that state in one process, for tests and for programs that need no
-other process. It is made to be read: operations look at all items.
+``state`` and its parts specify each operation of the scripts; random tests compare Redis with them.
+``MemoryQueue`` is that state in one process, for tests and for programs of one process. The code is written
+to be read, not to be fast: its operations go through all items.
 """
 
 from distq.workqueue.memory.queue import MemoryQueue

@@ -1,8 +1,8 @@
-"""How a handle's words become those of the specification, and back."""
+"""Translates a handle's types to those of the specification, and back."""
 
 from collections.abc import Callable, Sequence
 
-from distq.workqueue.engine import Entry, RateLimitedAdd, SetAside
+from distq.workqueue.engine import Entry, RateLimitedAdd, Unreadable
 from distq.workqueue.interface import (
     After,
     Disposition,
@@ -19,17 +19,17 @@ from distq.workqueue.rate_limiters import Failure, fixed
 _BY_PLACE = {
     "ended": Disposition("ended"),
     "pending": Disposition("pending"),
-    "parked": Disposition("parked"),
+    "parked": Disposition("dead"),
 }
 REFUSED = Disposition("refused")
 
 
 def ending_of(entry: Entry, limiter_of: Callable[[Failure], str]) -> Ending:
-    """Return how the claim ends, with the limiter of this failure."""
+    """Return the end of the claim, with the limiter of this failure."""
     if isinstance(entry, RateLimitedAdd):
         return Ending(entry.key, 0, "limit", limiter_of(Failure(entry.key, entry.attempt, None)))
     key, fence = entry.request.key, entry.request.fence
-    if isinstance(entry, SetAside):
+    if isinstance(entry, Unreadable):
         return Ending(key, fence, "unreadable")
     outcome = entry.outcome
     match outcome:
@@ -62,7 +62,7 @@ def dispositions_of(endings: Sequence[Ending], answer: Answer) -> list[Dispositi
 
 
 def requests_of(answer: Answer) -> list[Request]:
-    """Return what was claimed."""
+    """Return the claimed requests."""
     links = answer.links or [""] * len(answer.claimed)
     return [
         Request(

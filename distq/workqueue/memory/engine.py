@@ -1,4 +1,4 @@
-"""The engine of queues in this process: the specification's state, used by handles as one in Redis is."""
+"""The engine of queues in this process: handles use the specification's state as they use Redis."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -22,11 +22,11 @@ class MemoryEngine:
         self.clock = clock
         self.lock = threading.RLock()
         self.changes = 0
-        """Counts what may have made an item claimable."""
+        """Counts the changes that may have made an item claimable."""
         self.changed = Announcement()
 
     def session(self, settings: TurnSettings, on_cancel: Callable[[Request], None]) -> MemorySession:
-        """Return a session for one handle; it lapses by ``abandon`` only, whatever the claim duration."""
+        """Return a session for one handle; only ``abandon`` lets it lapse, no claim duration does."""
         return MemorySession(self, settings, on_cancel)
 
     def now(self) -> int:
@@ -34,7 +34,7 @@ class MemoryEngine:
         return round(self.clock.now() * 1_000_000)
 
     def note_change(self) -> None:
-        """Wake all who wait, and who has not seen this yet when it begins to."""
+        """Wake all waiting threads; a thread that waits next and has not seen this change returns at once."""
         with self.lock:
             self.changes += 1
         self.changed.announce()

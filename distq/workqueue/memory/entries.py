@@ -1,4 +1,4 @@
-"""The words in which the specification of the queue is written.
+"""The types in which the specification of the queue is written.
 
 Times are µs by the queue's clock. An item has at most one pending entry, for now or for later, and at
 most one claim, each independent of the other.
@@ -26,14 +26,14 @@ class Later(NamedTuple):
 
 
 class Dead(NamedTuple):
-    """Parked at ``since``, µs; ``time_may_mend`` why: too many failures, or crashes."""
+    """Dead since ``since``, µs; ``time_may_mend``: waiting may help, after too many failures or crashes."""
 
     since: int
     time_may_mend: bool = False
 
 
 class Claim(NamedTuple):
-    """A session's hold on an item, and where it stood before."""
+    """A session's hold on an item, and the item's place before."""
 
     session: int
     fence: int
@@ -41,7 +41,7 @@ class Claim(NamedTuple):
 
 
 class Link(NamedTuple):
-    """The span that gave the stamps from ``first`` to ``last`` to what it made pending."""
+    """The span that made items pending, with the stamps from ``first`` to ``last``."""
 
     first: int
     last: int
@@ -50,7 +50,7 @@ class Link(NamedTuple):
 
 @dataclass(frozen=True)
 class FailureHistory:
-    """What is remembered of an item that failed; ``reason``: why it is dead, or was until it fails again.
+    """The failure record of an item; ``reason``: why it is dead, or last was; "-" after the next failure.
 
     ``crashes`` are the fences of the claims whose sessions lapsed, oldest first.
     """
@@ -64,9 +64,9 @@ class FailureHistory:
 
 @dataclass
 class Session:
-    """Who may hold claims, until ``deadline`` on the claim clock.
+    """A holder of claims, until ``deadline`` on the claim clock.
 
-    ``op``, ``fence``, ``alone`` and ``refused`` are what its last turn answered.
+    ``op``, ``fence``, ``alone`` and ``refused`` belong to the answer of its last turn.
     """
 
     nonce: str
@@ -86,14 +86,14 @@ class Session:
 
 
 class Emptying(NamedTuple):
-    """The session that is to claim suspects, and since when it empties itself or holds its last one."""
+    """The session that claims suspects, and since when it empties itself or holds its last suspect."""
 
     session: int
     since: int
 
 
 class Policy(NamedTuple):
-    """What a handle says with each turn; ``limiter`` as the scripts write it."""
+    """The settings that a handle sends with each turn; ``limiter`` in the scripts' notation."""
 
     limiter: str
     max_retries: int | None = None
@@ -105,8 +105,8 @@ class Policy(NamedTuple):
 class Ending(NamedTuple):
     """How a claim ends: success, done, retry, after, keep, release, park.
 
-    keep: as after, but the failures are kept. limit counts a failure without a claim. unreadable: its
-    worker cannot read the item, which is set aside.
+    keep: as after, but the failures are kept. limit counts a failure without a claim. unreadable: the
+    worker cannot read the item, so it is dead.
     """
 
     item: Item
@@ -119,12 +119,12 @@ class Ending(NamedTuple):
 
 @dataclass(frozen=True)
 class Answer:
-    """What a turn returns: ``refused`` endings by their number from 1, a disposition of each other.
+    """The answer of a turn: ``refused`` endings by their number from 1, a disposition for each non-success.
 
-    ``alone``: a suspect was claimed, or the session is to claim no more until it
-    holds nothing and can claim one; ``promoted``: how many items became pending, since their delay ended or
-    they came back without one, or they were ``revived``. ``links`` are the spans that made the claimed items
-    pending, '' where none is known, of a turn that asks for them.
+    ``alone``: a suspect was claimed, or the session may claim no more until it holds nothing and can claim
+    one. ``promoted`` counts the items that became pending, since their delay ended, they came back without
+    one, or they were ``revived``. ``links`` are the spans that made the claimed items pending, '' if unknown;
+    empty unless the turn asks for them.
     """
 
     fence: int
@@ -139,13 +139,13 @@ class Answer:
 
 
 class WentBack(NamedTuple):
-    """What a turn returns instead that comes after another turn than ``last_turn``, the session's last."""
+    """The answer to a turn that names another predecessor than ``last_turn``, the session's last one."""
 
     last_turn: str
 
 
 class Stream(NamedTuple):
-    """How far a watched resource was handed over."""
+    """The position of a watched resource's stream."""
 
     epoch: str
     position: str

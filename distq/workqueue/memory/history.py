@@ -1,4 +1,4 @@
-"""The queue in numbers every ten seconds, as heartbeats and commits note it for people to look back."""
+"""The history of a queue: its numbers every ten seconds, noted by heartbeats and commits."""
 
 import re
 from collections import Counter
@@ -9,7 +9,7 @@ Durations = Counter[str]
 """How many durations fell into each range, by its letter."""
 
 _LEVELS = 10
-"""Through how many priorities it looks for who waits longest."""
+"""How many priorities, from the highest, it searches for the longest waiting item."""
 
 
 _RINGS = {"10s": (10, 30, 289), "5m": (300, 12, 193)}
@@ -17,9 +17,9 @@ _RINGS = {"10s": (10, 30, 289), "5m": (300, 12, 193)}
 
 
 class History:
-    """Samples by ring, place and chunk, and how many reconciles ever succeeded and failed.
+    """Samples by ring, place and chunk, and the total of reconciles that succeeded and failed.
 
-    ``durations`` is for how long items waited and were held since a ring's last sample.
+    ``durations`` counts, for each ring, how long items waited and were held since its last sample.
     """
 
     def __init__(self) -> None:
@@ -28,16 +28,16 @@ class History:
         self.durations = {ring: (Durations(), Durations()) for ring in _RINGS}
         self.chunks: dict[tuple[str, int], tuple[int, list[Line]]] = {}
 
-    def count_settled(self, said: str, says: str) -> None:
-        """Count what a session settled between two descriptions of its process, and how long that took."""
-        self.done += _more("done", said, says)
-        self.failed += _more("failed", said, says)
+    def count_settled(self, before: str, after: str) -> None:
+        """Count a session's settlements between two descriptions of its worker, with their durations."""
+        self.done += _more("done", before, after)
+        self.failed += _more("failed", before, after)
         for waiting, working in self.durations.values():
-            waiting.update(_longer("waiting", said, says))
-            working.update(_longer("working", said, says))
+            waiting.update(_longer("waiting", before, after))
+            working.update(_longer("working", before, after))
 
     def sample(self, now: int, numbers: Callable[[], Line]) -> None:
-        """Note the queue unless somebody has in these ten seconds."""
+        """Note a sample unless there is one of these ten seconds."""
         at = now // 1_000_000
         if self.last is not None and self.last // 10 == at // 10:
             return
@@ -54,7 +54,7 @@ class History:
 
 
 def waits_since(parts: Sequence[dict[int, int]], due: int | None) -> int | None:
-    """Return since when the longest waits of the highest levels of each part, or of what is due."""
+    """Return since when the first item waits, of the highest levels of each part and of the due ones."""
     since = [levels[priority] for levels in parts for priority in sorted(levels, reverse=True)[:_LEVELS]]
     return min([*since, *([] if due is None else [due])], default=None)
 
@@ -65,15 +65,15 @@ def word_of(durations: Durations) -> str:
 
 
 def durations_of(word: str) -> Durations:
-    """Return what a word of durations says."""
+    """Return the durations that a word holds."""
     return Durations({letter: int(count) for letter, count in re.findall(r"([a-z])(\d+)", word)})
 
 
-def _more(name: str, said: str, says: str) -> int:
-    before, after = (re.search(rf'"{name}": (\d+)', text) for text in (said, says))
-    return max(0, int(after[1]) - int(before[1])) if before and after else 0
+def _more(name: str, before: str, after: str) -> int:
+    old, new = (re.search(rf'"{name}": (\d+)', text) for text in (before, after))
+    return max(0, int(new[1]) - int(old[1])) if old and new else 0
 
 
-def _longer(name: str, said: str, says: str) -> Durations:
-    before, after = (re.search(rf'"{name}": "([^"]*)"', text) for text in (said, says))
-    return durations_of(after[1]) - durations_of(before[1]) if before and after else Durations()
+def _longer(name: str, before: str, after: str) -> Durations:
+    old, new = (re.search(rf'"{name}": "([^"]*)"', text) for text in (before, after))
+    return durations_of(new[1]) - durations_of(old[1]) if old and new else Durations()

@@ -1,4 +1,4 @@
-"""What becomes of items: how adds merge, where they stand, what is remembered of their failures."""
+"""The items of a queue: how adds merge, the order of items, and their failure records."""
 
 import bisect
 import heapq
@@ -11,14 +11,14 @@ from distq.workqueue.memory.entries import Claim, Dead, FailureHistory, Item, La
 _PROMOTED_AT_ONCE = 100
 
 _CRASHES_COUNT_FOR = 72 * 3600 * 1_000_000
-"""How long a crash counts, µs, from when its claim began: a fence is that time."""
+"""How long a crash counts, µs, from the begin of its claim; its fence is that time."""
 
 _CRASHES_KEPT = 10
 
 _LINKS_KEPT = 10_000
 
 _SET_APART_AT_LEAST = 250
-"""How many suspects a turn sets apart that finds so many among the others."""
+"""A turn stops moving suspects apart once it has moved so many."""
 
 _SUSPECTS_LOOKED_AT = 100
 
@@ -27,7 +27,7 @@ class Items:
     """All items of one queue.
 
     ``stamp`` grows with each add, session and turn, and is never behind the clock: orders, session
-    numbers and fences are stamps. ``suspects`` are what is ready and waits apart from the others.
+    numbers and fences are stamps. ``suspects`` are ready items that wait apart from the others.
     """
 
     def __init__(self) -> None:
@@ -44,14 +44,14 @@ class Items:
     def add(
         self, now: int, items: Sequence[Item], priority: int, max_length: int | None, link: str = ""
     ) -> tuple[int, int]:
-        """Make items pending now; return how many were not, and how many fitted."""
+        """Make items pending now; return how many were not before, and how many fitted."""
         fitted = self._fitting(items, max_length)
         return self.enqueue(now, fitted, priority, link=link) if fitted else 0, len(fitted)
 
     def add_after(
         self, now: int, items: Sequence[Item], priority: int, delay: int, max_length: int | None
     ) -> tuple[int, int]:
-        """Make items pending later; return how many were not pending, and how many fitted."""
+        """Make items pending later; return how many were not before, and how many fitted."""
         fitted = self._fitting(items, max_length)
         if not fitted:
             return 0, 0
@@ -63,7 +63,7 @@ class Items:
         return new, len(fitted)
 
     def _fitting(self, items: Sequence[Item], max_length: int | None) -> Sequence[Item]:
-        """Return the items before the first that does not fit; what is pending takes no more."""
+        """Return the items before the first that does not fit; pending items take no more room."""
         if max_length is None:
             return items
         free = max_length - len(self.pending)
@@ -77,11 +77,11 @@ class Items:
     def enqueue(
         self, now: int, items: Sequence[Item], priority: int, *, keep_pending: bool = False, link: str = ""
     ) -> int:
-        """Make items pending now, in their order; return how many were not.
+        """Make items pending now, in their order; return how many were not before.
 
-        That supersedes a delay, whose higher priority stays, and revives the dead; with
-        ``keep_pending`` what is delayed or dead stays so. What is due was pending before, noticed or
-        not: it keeps its place unless it is raised. ``link`` is the span that does so.
+        That supersedes a delay, whose higher priority stays, and revives dead items. With ``keep_pending``
+        delayed and dead items stay so. A due item is pending since it was due, promoted or not: it keeps its
+        place unless its priority is raised. ``link`` is the span that adds the items.
         """
         before = self.stamp = max(self.stamp, now - 1)
         new = 0
@@ -102,9 +102,9 @@ class Items:
         return new
 
     def link_of(self, stood: Now) -> str:
-        """Return the span that made an item pending which stands so; '' where none is known.
+        """Return the span that made pending the item at this place; '' if unknown.
 
-        A full ms is no stamp of an add: a delay ended then, or the time among the dead.
+        A time of whole ms is no stamp of an add: a delay ended then, or the item was revived.
         """
         place = bisect.bisect_left(self.links, stood.since, key=lambda link: link.last)
         if stood.since % 1000 == 0 or place == len(self.links) or self.links[place].first > stood.since:
@@ -118,10 +118,10 @@ class Items:
         return Now(max(priority, before.priority), before.due_ms * 1000 if was_due else self.stamp)
 
     def defer(self, now: int, item: Item, due: float, priority: int) -> None:
-        """Make an item pending at ``due``, in ms rounded up; what is pending now can only be raised.
+        """Make an item pending at ``due``, in ms rounded up; an item pending now can only be raised.
 
-        Of several delays the earliest wins, and the highest priority. What is due is pending now,
-        noticed or not: a raise moves it to the end of its new level.
+        Of several delays the earliest wins, and the highest priority. A due item is pending now,
+        promoted or not: a raise moves it to the end of its new level.
         """
         entry = self.pending.get(item)
         if isinstance(entry, Now):
@@ -147,7 +147,7 @@ class Items:
     # Consumers
 
     def ready(self, want: int) -> list[Item]:
-        """Return the first items that anybody may claim: higher priority first, then who waits longest."""
+        """Return the first items that are no suspects: higher priority first, then the longest waiting."""
         waiting = (
             item
             for item, entry in self.pending.items()
@@ -156,13 +156,13 @@ class Items:
         return heapq.nsmallest(want, waiting, key=lambda item: (self.place(item), item))
 
     def place(self, item: Item) -> tuple[int, int]:
-        """Return what orders items that are pending now: the lower comes first."""
+        """Return the sort key of an item that is pending now: the lower comes first."""
         entry = self.pending[item]
         assert isinstance(entry, Now)  # noqa: S101  # callers ask for no other
         return -entry.priority, entry.since
 
     def promote(self, now: int, want: int) -> int:
-        """Make pending what is due, as of the time when it was, some at a time; return how many."""
+        """Make due items pending, as of their due times, some at a time; return how many."""
         due = sorted(
             (entry.due_ms, -entry.priority, item)
             for item, entry in self.pending.items()
@@ -174,14 +174,14 @@ class Items:
         return len(promoted)
 
     def revive(self, now: int, after: int) -> int:
-        """Make pending what was parked so long ago, if time may mend why, some at a time; return how many.
+        """Make some of the items pending that were dead for ``after`` µs and may recover; return how many.
 
-        It is pending as of then, to the ms, and its failures are kept: it gets one attempt.
+        They are pending as of then, to the ms. Their failures are kept: they get one attempt.
         """
         due = sorted(
-            (parked.since, item)
-            for item, parked in self.dead.items()
-            if parked.time_may_mend and parked.since + after <= now
+            (dead.since, item)
+            for item, dead in self.dead.items()
+            if dead.time_may_mend and dead.since + after <= now
         )
         revived = due[:_PROMOTED_AT_ONCE]
         for since, item in revived:
@@ -193,16 +193,16 @@ class Items:
         """Return when the next delay ends, or an item is revived, µs."""
         due = [entry.due_ms * 1000 for entry in self.pending.values() if isinstance(entry, Later)]
         if revive_after is not None:
-            due += [parked.since + revive_after for parked in self.dead.values() if parked.time_may_mend]
+            due += [dead.since + revive_after for dead in self.dead.values() if dead.time_may_mend]
         return min(due, default=None)
 
     def due(self, now: int) -> int | None:
-        """Return since when the first delayed item is due, µs; None where none is."""
+        """Return since when the first delayed item is due, µs; None if none is."""
         due = self.next_due()
         return due if due is not None and due // 1000 <= now // 1000 else None
 
     def levels(self, *, of_suspects: bool = False) -> dict[int, int]:
-        """Return since when the first ready item of each priority waits, µs; those apart by themselves."""
+        """Return since when the first ready item of each priority waits, µs; of suspects or of the others."""
         found: dict[int, int] = {}
         for item, entry in self.pending.items():
             if isinstance(entry, Now) and item not in self.claims and (item in self.suspects) == of_suspects:
@@ -210,11 +210,11 @@ class Items:
         return found
 
     def held_by(self, session: int) -> list[Item]:
-        """Return what a session holds, sorted."""
+        """Return the items that a session holds, sorted."""
         return sorted(item for item, claim in self.claims.items() if claim.session == session)
 
     def put_back(self, item: Item, stood: Now) -> None:
-        """Stand again where it stood, or better; being pending now supersedes a delay."""
+        """Give an item its old place, or a better one it got since; being pending now supersedes a delay."""
         entry = self.pending.get(item)
         newer = [entry] if isinstance(entry, Now) else []
         self.pending[item] = min([stood, *newer], key=lambda now: (-now.priority, now.since))
@@ -222,7 +222,7 @@ class Items:
     # Suspects
 
     def set_apart(self, now: int, want: int) -> list[Item]:
-        """Return what is ready and no suspect, so many at most; set the suspects apart that it meets."""
+        """Return up to ``want`` ready items that are no suspects; move suspects found on the way apart."""
         others: list[Item] = []
         met = 0
         while found := self.ready(max(want - len(others), met) + len(others))[len(others) :]:
@@ -239,26 +239,26 @@ class Items:
         return sorted(self.suspects, key=lambda item: (self.place(item), item))
 
     def look_at_some_suspects(self, now: int) -> None:
-        """Let go of those that are no suspects any more, among a hundred in a row; by chance of which."""
+        """Check a hundred suspects in a row, from a random place; cleared ones wait with the others again."""
         suspects = self.suspects_in_order()
         first = now % len(suspects) if len(suspects) > _SUSPECTS_LOOKED_AT else 0
         self.look_again(suspects[first : first + _SUSPECTS_LOOKED_AT], now)
 
     def look_again(self, items: Sequence[Item], now: int) -> None:
-        """Let go of what is no suspect any more: it waits with the others."""
+        """Let items that are no longer suspects wait with the others again."""
         self.suspects.difference_update([item for item in items if not self.is_suspect(item, now)])
 
     # Failures
 
     def count_failure(self, item: Item, now: int, text: str) -> int:
-        """Count a failure; return how many there are. Who says nothing about why leaves the last text."""
+        """Count a failure; return how many there are. Without a text the last one stays."""
         before = self.failures.get(item, FailureHistory())
-        last = "" if before.reason == "parked" else before.text  # no error, but the words of who parked it
+        last = "" if before.reason == "parked" else before.text  # then it is an operator's text, no error
         self._remember(item, FailureHistory(before.count + 1, before.crashes, now, text=text or last))
         return before.count + 1
 
     def crash(self, item: Item, now: int, fence: int) -> bool:
-        """Count a crash of who held it by this claim; return whether that parked the item."""
+        """Count a crash of the holder of this claim; return whether the item is dead by that."""
         failure = self.failures.get(item, FailureHistory())
         crashes = (*_recent(failure.crashes, now), fence)[-_CRASHES_KEPT:]
         self._remember(item, replace(failure, crashes=crashes))
@@ -270,7 +270,7 @@ class Items:
     def forgive(self, now: int, held: Sequence[tuple[Item, int]]) -> int:
         """Take back the crashes that were counted for claims, by item and fence; return how many there were.
 
-        What had been parked for one becomes pending.
+        An item that was dead by such a crash becomes pending.
         """
         forgiven, revived = 0, list[Item]()
         for item, fence in held:
@@ -291,12 +291,12 @@ class Items:
         return forgiven
 
     def first_line_of_failure(self, item: Item) -> FailureHistory | None:
-        """Return what who claims an item sees of its failures: no traceback."""
+        """Return the failure record that comes with a claim: without the traceback."""
         failure = self.failures.get(item)
         return failure and _without_traceback(failure)
 
     def _remember(self, item: Item, failure: FailureHistory) -> None:
-        """Keep the record; of a suspect that lives its first line, since scripts look at hundreds."""
+        """Store the record; of a live suspect without its traceback, since scripts read hundreds of them."""
         if len(failure.crashes) >= 2 and failure.reason == "-":
             failure = _without_traceback(failure)
         self.failures[item] = failure
@@ -312,17 +312,17 @@ class Items:
         self.failures[item] = replace(failure, failed_at=now, reason=reason, text=text)
 
     def can_be_parked(self, item: Item) -> bool:
-        """Return whether an item would come back by itself, and nobody holds it."""
+        """Return whether an item would come back by itself, and no session holds it."""
         would_be_revived = item in self.dead and self.dead[item].time_may_mend
         return (item in self.pending or would_be_revived) and item not in self.claims
 
-    def set_aside(self, item: Item, now: int) -> None:
-        """Move what cannot be read to the dead, with its failures, unless something newer is pending."""
+    def end_unreadable(self, item: Item, now: int) -> None:
+        """Make an item dead that cannot be read, with its failures, unless it is pending again."""
         if item not in self.pending:
             self.park(item, now, "unreadable", self.failures.get(item, FailureHistory()).text)
 
     def is_unmapped(self, item: Item) -> bool:
-        """Return whether it is a dead object that a watch could not map."""
+        """Return whether it is dead as an object that a watch could not map."""
         return item in self.dead and self.failures[item].reason == "unmapped"
 
     def forget(self, now: int, items: Sequence[Item]) -> int:

@@ -1,4 +1,4 @@
-"""What limiters say, and the buckets that they take from (``rate_limiters`` has their meaning)."""
+"""Evaluates limiters and keeps their token buckets (``rate_limiters`` documents them)."""
 
 import math
 
@@ -12,7 +12,7 @@ class Buckets:
         self.tokens: dict[tuple[float, float], tuple[float, int]] = {}
 
     def delay(self, program: str, count: int, now: int) -> float:
-        """Return the µs that a limiter says for the ``count``-th failure; every bucket in it is charged."""
+        """Return a limiter's delay for the ``count``-th failure, µs; every bucket in it is charged."""
         stack: list[float] = []
         words = iter(program.split())
         for word in words:

@@ -1,4 +1,4 @@
-"""What one handle of a memory queue holds, and the turns by which claims come and go."""
+"""The session of one handle of a memory queue, and its turns."""
 
 import logging
 import math
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 _logger = logging.getLogger("distq.queue")
 
 _POLL = 1.0
-"""Seconds between turns of who waits: the clock may have been set, or a suspect may have ended."""
+"""Seconds between turns of a waiting thread: the clock may have been set, or a suspect may have ended."""
 
 _MAX_CLOCK_STEP = 10_000_000
-"""How far one turn moves the claim clock, µs; nobody's claims end by it here."""
+"""How far one turn moves the claim clock, µs; here no claim ends by it."""
 
 
 class MemorySession:
@@ -45,7 +45,7 @@ class MemorySession:
         self._thread = threading.local()
 
     def turn(self, entries: Sequence[Entry], want: int, ahead: int = 0) -> Turn:
-        """Settle and claim; see ``TurnQueue.turn``. Nothing is claimed ahead, since no way is saved by it."""
+        """Settle and claim; see ``TurnQueue.turn``. Nothing is claimed ahead: it would save no round trip."""
         del ahead
         with self._engine.lock:
             self._in_turn = True
@@ -79,7 +79,7 @@ class MemorySession:
         return Turn(requests, results, wait, answer.promoted, answer.revived, answer.fence)
 
     def _send(self, endings: Sequence[Ending], want: int) -> Answer:
-        """Make a turn, in a new session where there is none."""
+        """Make a turn, in a new session if there is none."""
         state, now = self._engine.state, self._engine.now()
         if self._number is None:
             self._number = state.sessions.open(
@@ -108,7 +108,7 @@ class MemorySession:
         return answer
 
     def _wait_time(self) -> float:
-        """Return how many seconds it is until something is due, at most until the next poll."""
+        """Return the seconds until the next item is due, at most until the next poll."""
         now, due = self._engine.now(), self._engine.state.items.next_due(self._settings.revive_after)
         return min(_POLL, (due - now) / 1e6) if due is not None and due > now else _POLL
 
@@ -124,7 +124,7 @@ class MemorySession:
         """Do nothing: it claims nothing ahead."""
 
     def take_back(self, entries: Sequence[Entry], turn: Turn) -> None:
-        """Release what a turn brought for a caller that has gone."""
+        """Release the claims of a turn whose caller was interrupted."""
         del entries
         with self._engine.lock:
             held = [request for request in turn.requests if self._holds(request)]
@@ -138,7 +138,7 @@ class MemorySession:
                 self._close_if_idle()
 
     def announce_stop(self) -> None:
-        """Do nothing: this process is all that there is."""
+        """Do nothing: no other process uses this queue."""
 
     def held(self) -> Sequence[Request]:
         """Return the requests that this handle holds."""
@@ -151,11 +151,11 @@ class MemorySession:
 
     @property
     def worker_name(self) -> str:
-        """Return nothing: nobody lists who works on a queue in memory."""
+        """Return "": ``distq workers`` does not list queues in memory."""
         return ""
 
     def is_kept_alive(self) -> bool:
-        """Return True: nothing needs to keep it alive."""
+        """Return True: claims in memory need no heartbeat."""
         return True
 
     # Waiting
@@ -190,14 +190,14 @@ class MemorySession:
     # The end
 
     def stop(self) -> None:
-        """Claim nothing from now on, end all waits, and close the session as soon as nothing is held."""
+        """Claim nothing from now on, end all waits, and close the session as soon as it holds nothing."""
         with self._engine.lock:
             self._stopped = True
             self._close_if_idle()
             self._engine.note_change()
 
     def close(self) -> None:
-        """Release what is held and end the session."""
+        """Release all claims and end the session."""
         with self._engine.lock:
             held = self._cancel_held("its session is closed")
             if held:
@@ -206,13 +206,13 @@ class MemorySession:
         self.interrupt()
 
     def _close_if_idle(self) -> None:
-        """End the session unless something is held, or may be by the turn that this is called in."""
+        """End the session unless it holds a claim, or this is called within a turn that may bring one."""
         if self._number is not None and not self._held and not self._in_turn:
             self._engine.state.sessions.close(self._number, "")
             self._number = None
 
     def abandon(self) -> None:
-        """Let the session lapse, with what it holds."""
+        """Let the session lapse, with its claims."""
         with self._engine.lock:
             self._cancel_held("its session lapsed")
             if self._number is not None:
@@ -221,7 +221,7 @@ class MemorySession:
             self._engine.note_change()
 
     def _cancel_held(self, why: str) -> list[Request]:
-        """Cancel all requests, at once: from here on nothing of them is settled; return them."""
+        """Cancel all requests at once and return them; from then on they cannot be settled."""
         held, self._held, self._holds_suspect = list(self._held.values()), {}, False
         for request in held:
             self._cancel(request, why)

@@ -1,4 +1,4 @@
-"""A queue in this process, used as one in Redis is: for tests, and as the words of the specification."""
+"""A queue in this process with the interface of one in Redis: for tests, and to run the specification."""
 
 from dataclasses import replace
 from typing import Unpack
@@ -13,11 +13,11 @@ from distq.workqueue.options import QueueKeywords, QueueOptions
 
 
 class MemoryQueue(QueueHandle):
-    """A handle of a queue in this process, which does what ``Queue`` does without Redis.
+    """A handle of a queue in this process; it behaves as ``Queue`` does, without Redis.
 
-    Its items are its own, or those of the handle that it ``shares`` with, as if both were in
-    processes of their own. Delays follow ``clock``, that of the first handle. Handles live until
-    they are closed or ``abandon`` what they hold. Other arguments are those of ``Queue``.
+    It has its own items, or those of the handle that it ``shares`` with, as if each were in its own process.
+    Delays follow ``clock``, the first handle's. Handles keep their claims until they are closed or call
+    ``abandon``. Other arguments are those of ``Queue``.
     Safe for threads, not for forks.
     """
 
@@ -42,9 +42,9 @@ class MemoryQueue(QueueHandle):
         super().__init__(name, engine, replace(options, clock=engine.clock))
 
     def abandon(self) -> None:
-        """Lose what this handle holds, as if its process had died and the claim duration were over.
+        """Lose this handle's claims, as if its process had died and the claim duration were over.
 
-        That counts as a crash of each item if another handle is in use. The requests are cancelled, and
-        to settle them is refused.
+        That counts as a crash of each item if another handle is in use. The requests are cancelled; their
+        settlements are refused.
         """
         run_apart(self._session.abandon)

@@ -1,4 +1,4 @@
-"""Who may hold claims, the clock by which they lapse, and what happens to what they held."""
+"""The sessions that hold claims, the clock by which they lapse, and the return of their items."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from distq.workqueue.memory.history import History
 from distq.workqueue.memory.items import Items
 
 STOPPING = '"stopping": true'
-"""In what a session says of its worker: the process was told to stop, so its end is no crash."""
+"""Part of a worker's description: the process is stopping, so its end is no crash."""
 
 _BETWEEN_STEPS = 100_000
 _TAKEN_BACK_AT_ONCE = 100
@@ -16,8 +16,8 @@ _TAKEN_BACK_AT_ONCE = 100
 class Sessions:
     """The sessions of one queue, by number.
 
-    ``clock`` is the claim clock: it advances only while somebody calls, at most ``max_clock_step`` µs each
-    time, so that neither silence nor a step of the server's clock expires anybody.
+    ``clock`` is the claim clock: it advances only with calls, at most ``max_clock_step`` µs each
+    time, so that neither silence nor a step of the server's clock expires a session.
     """
 
     def __init__(self, items: Items, history: History) -> None:
@@ -37,7 +37,7 @@ class Sessions:
     def heartbeat(
         self, now: int, number: int, nonce: str, worker: str, *, claim_duration: float, max_clock_step: int
     ) -> tuple[int, str] | None:
-        """Keep a session alive; return how many claims it has, and its last turn, None where it is lost."""
+        """Keep a session alive; return the number of its claims and its last turn, None if it is lost."""
         self.advance_clock(now, max_clock_step)
         session = self.live(number, nonce)
         if session is None:
@@ -47,7 +47,7 @@ class Sessions:
         return len(self._items.held_by(number)), session.last_turn
 
     def close(self, number: int, nonce: str, worker: str = "") -> int:
-        """End a session, described for the last time; what it holds is taken back without a crash."""
+        """End a session with its last description; its items are taken back without a crash."""
         session = self.live(number, nonce)
         if session is None:
             return 0
@@ -58,9 +58,9 @@ class Sessions:
         return 1
 
     def forgive(self, number: int, now: int, held: Sequence[tuple[Item, int]]) -> int:
-        """Take back what was counted against items that a session held when it lapsed; return how much.
+        """Take back the crashes of items that a session held when it lapsed; return how many.
 
-        What it still holds is put back without a crash. Who asks lives, so nothing crashed it.
+        Items that it still holds are put back without a crash. The caller lives, so no item crashed it.
         """
         session = self.all.get(number)
         if session is not None and session.ended:
@@ -68,12 +68,12 @@ class Sessions:
         return self._items.forgive(now, held)
 
     def live(self, number: int, nonce: str) -> Session | None:
-        """Return the session unless it ended or another bears its number."""
+        """Return the session unless it ended or its number belongs to another."""
         session = self.all.get(number)
         return session if session and session.nonce == nonce and not session.ended else None
 
     def advance_clock(self, now: int, max_clock_step: int) -> None:
-        """Advance the claim clock, ten times a second at most, and take back what lapsed sessions held."""
+        """Advance the claim clock, at most ten times a second, and take back the items of lapsed sessions."""
         if self.seen is not None:
             if 0 <= now - self.seen < _BETWEEN_STEPS:
                 return
@@ -88,18 +88,18 @@ class Sessions:
             self._items.look_at_some_suspects(now)
 
     def lapse(self, number: int, now: int) -> None:
-        """Let a session lapse at once, whatever the claim clock says."""
+        """Let a session lapse at once."""
         if number in self.all:
             self.all[number].deadline = 0
             self._take_back(number, len(self._items.claims) + 1, now)
 
     def _take_back(self, number: int, at_most: int, now: int) -> int:
-        """Put back up to ``at_most`` items of a lapsed session, which ends with its last; return how many."""
+        """Put back up to ``at_most`` items of a lapsed session; return how many. It ends with its last."""
         session = self.all[number]
         if not session.ended:
             session.ended, session.crashed = True, STOPPING not in session.worker
         if not any(each.deadline > self.clock for each in self.all.values()):
-            session.crashed = False  # it is no crash when everybody was away
+            session.crashed = False  # if all sessions lapsed, Redis was away: no crash
         items = self._items.held_by(number)[:at_most]
         for item in items:
             claim = self._items.claims.pop(item)

@@ -1,4 +1,4 @@
-"""All of one queue, as its scripts in ``redisio/lua`` keep it in Redis: turns, and what people do to it."""
+"""The state of one queue, as the scripts in ``redisio/lua`` keep it: turns, and operations of people."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -37,10 +37,10 @@ class QueueState:
         self.streams = Streams(self.items)
         self.paused: int | None = None
         self.catching_up: tuple[str, int] | None = None
-        """The epoch of the leader whose watches catch up, and until when turns wait for them at most."""
+        """The epoch of the leader whose watches catch up, and until when turns wait for them."""
         self.emptying: Emptying | None = None
         self._added = 0
-        """What the endings of a turn made pending without a delay."""
+        """How many items the endings of a turn made pending without a delay."""
 
     # Turns
 
@@ -57,10 +57,10 @@ class QueueState:
         policy: Policy,
         max_clock_step: int,
     ) -> Answer | WentBack | None:
-        """End claims and take new ones; None where the session is lost. A resent turn changes nothing.
+        """End claims and take new ones; None if the session is lost. A resent turn changes nothing.
 
-        Nor does one that comes ``after`` another turn, by number and fence, than the session's last: whoever
-        keeps the queue went back since then.
+        Nor does a turn whose ``after`` is not the session's last turn, by number and fence: the store of the
+        queue went back to an older state since then.
         """
         session = self.sessions.live(number, nonce)
         if session is not None and session.op == op:
@@ -95,7 +95,7 @@ class QueueState:
     def _answered_before(
         self, number: int, session: Session, endings: Sequence[Ending], policy: Policy
     ) -> Answer:
-        """Answer from what stands: nothing happens twice."""
+        """Answer from the current state: nothing happens twice."""
         held = self.items.held_by(number)
         names = [item for item in held if self.items.claims[item].fence == session.fence]
         return self._answer(session, self._dispositions(endings), names, policy)
@@ -111,7 +111,7 @@ class QueueState:
         )
 
     def _dispositions(self, endings: Sequence[Ending]) -> list[str]:
-        """Return where items stand whose claim ended in no success: due time in ms, parked or pending."""
+        """Return where each item is whose claim ended without success: due time in ms, parked or pending."""
         return [
             str(entry.due_ms)
             if isinstance(entry := self.items.pending.get(item), Later)
@@ -126,17 +126,17 @@ class QueueState:
         names, alone = self._choose(now, number, want) if items.failures else (items.ready(want), False)
         for item in names:
             stood = items.pending.pop(item)
-            assert isinstance(stood, Now)  # noqa: S101  # what is ready is
+            assert isinstance(stood, Now)  # noqa: S101  # ready items are
             items.claims[item] = Claim(number, fence, stood)
             items.suspects.discard(item)
         return names, alone
 
     def _choose(self, now: int, number: int, want: int) -> tuple[list[Item], bool]:
-        """Choose what to claim where anything failed, and whether a suspect is the reason.
+        """Choose the items to claim where any failed; return also whether a suspect decided it.
 
         One session at a time empties itself for suspects: it claims nothing until it holds nothing, then
-        the suspects one by one. It begins once the first suspect comes before all other items. The others
-        claim these; one of them that holds nothing, and finds nothing else, claims a suspect, too.
+        the suspects one by one. It begins once the first suspect comes before all other items. Other sessions
+        claim the other items; one that holds nothing, and finds no other item, also claims a suspect.
         """
         items = self.items
         ours = self._empties(now, number)
@@ -163,7 +163,7 @@ class QueueState:
         )
 
     def _may_empty(self, now: int, number: int) -> bool:
-        """Whether nobody else empties itself in time; who did not must leave it to others for as long."""
+        """Return whether this session may: no other does so in time, and this one was not too slow lately."""
         if self.emptying is None:
             return True
         took = now - self.emptying.since
@@ -175,7 +175,7 @@ class QueueState:
     # How a claim ends
 
     def _end(self, now: int, number: int, ending: Ending, policy: Policy) -> bool:
-        """End one claim; return False where it is refused, since it had ended before."""
+        """End one claim; return False if it had ended before: then it is refused."""
         items, item, outcome = self.items, ending.item, ending.outcome
         if outcome == "limit":
             count = items.count_failure(item, now, ending.text)
@@ -190,7 +190,7 @@ class QueueState:
         if outcome == "release":
             items.put_back(item, claim.stood)
         elif outcome == "unreadable":
-            items.set_aside(item, now)
+            items.end_unreadable(item, now)
         elif outcome == "done":
             if item not in items.pending:
                 items.failures.pop(item, None)
@@ -205,7 +205,7 @@ class QueueState:
         return True
 
     def _fail(self, now: int, ending: Ending, priority: int, policy: Policy) -> None:
-        """Count a failure, and back off or park; what is pending anew has a try of its own."""
+        """Count a failure; back off or become dead. An item that is pending again gets an attempt anyway."""
         items, item = self.items, ending.item
         count = items.count_failure(item, now, ending.text)
         if ending.outcome == "park" or (policy.max_retries is not None and count > policy.max_retries):
@@ -217,33 +217,33 @@ class QueueState:
         self._come_back(now, ending, priority, policy, count)
 
     def _come_back(self, now: int, ending: Ending, priority: int, policy: Policy, count: int) -> None:
-        """Make the item pending after the limiter's delay; without one that is an add."""
+        """Make the item pending after the limiter's delay; a delay of 0 is an add."""
         delay = self.buckets.delay(ending.limiter or policy.limiter, count, now)
         if delay > 0:
             self.items.defer(now, ending.item, now + delay, priority)
         else:
             self._added += self.items.enqueue(now, [ending.item], priority)
 
-    # What is noted for people
+    # Notes for people
 
     def heartbeat(
         self, now: int, number: int, nonce: str, worker: str, *, claim_duration: float, max_clock_step: int
     ) -> tuple[int, str] | None:
         """Keep a session alive, see ``Sessions.heartbeat``, and note the queue in its history."""
-        told = self.sessions.heartbeat(
+        reply = self.sessions.heartbeat(
             now, number, nonce, worker, claim_duration=claim_duration, max_clock_step=max_clock_step
         )
-        if told is not None:
+        if reply is not None:
             self.history.sample(now, lambda: self._numbers(now))
-        return told
+        return reply
 
     def commit(self, now: int, stream: str, commit: Commit) -> list[str | int]:
         """Commit a batch, see ``Streams.commit``, and note the queue in its history."""
         stored = self.streams.all.get(stream)
-        told = self.streams.commit(now, stream, commit)
-        if told[0] == "OK" and not (stored and stored.batch == commit.batch):
+        reply = self.streams.commit(now, stream, commit)
+        if reply[0] == "OK" and not (stored and stored.batch == commit.batch):
             self.history.sample(now, lambda: self._numbers(now))
-        return told
+        return reply
 
     def _numbers(self, now: int) -> Line:
         states = ("ready", "delayed", "processing", "dirty", "dead")
@@ -255,29 +255,29 @@ class QueueState:
         waited: int | str = "-" if since is None else max(0, (now - since) // 1000)
         return (*counts, len(self.items.failures), workers, waited, int(self.paused is not None))
 
-    # What people do
+    # Operations of people
 
     def pause(self, now: int) -> int:
-        """Stop claims and promotion; all else goes on. Return 0 where it was paused."""
+        """Stop claims and promotion; all else goes on. Return 0 if it was paused before."""
         changed = self.paused is None
         if changed:
             self.paused = now
         return int(changed)
 
     def resume(self) -> int:
-        """Let claims go on; return 0 where it was not paused."""
+        """Let claims go on; return 0 if it was not paused."""
         changed, self.paused = self.paused is not None, None
         return int(changed)
 
     def catch_up(self, now: int, epoch: str, timeout: int) -> int:
-        """Stop claims until this leader's watches caught up, or the time is over; 0 under a later one."""
+        """Stop claims until this leader's watches caught up, at most ``timeout`` µs; 0 for an older epoch."""
         if self.catching_up and self._is_held_back(now) and int(epoch) < int(self.catching_up[0]):
             return 0
         self.catching_up = epoch, now + timeout
         return 1
 
     def caught_up(self, epoch: str) -> int:
-        """Let claims go on; 0 where this leader stopped none."""
+        """Let claims go on; 0 if this leader did not stop them."""
         if self.catching_up is None or self.catching_up[0] != epoch:
             return 0
         self.catching_up = None
@@ -287,9 +287,9 @@ class QueueState:
         return self.catching_up is not None and now < self.catching_up[1]
 
     def park(self, now: int, reason: str, names: Sequence[Item]) -> int:
-        """Move what waits, now or later, and nobody holds to the dead; return how many items changed.
+        """Make pending items dead that no session holds; return how many items changed.
 
-        What time would revive is dead already, and stays so from now on.
+        Dead items that time would revive stay dead from now on.
         """
         parked = [each for each in names if self.items.can_be_parked(each)]
         for item in parked:
@@ -302,7 +302,7 @@ class QueueState:
         """Drop delay, failure record and death; return how many items changed.
 
         Those that were delayed or dead become pending now, in their order, the delayed before the dead.
-        What a watch could not map stays dead: its name is no key.
+        An object that a watch could not map stays dead: its name is no key.
         """
         items = self.items
         chosen = [each for each in names if self._is_in(each, state) and not items.is_unmapped(each)]
@@ -317,7 +317,7 @@ class QueueState:
         return len({*delayed, *dead, *failed})
 
     def delete(self, state: str, names: Sequence[Item]) -> int:
-        """Drop what is pending or dead; return how many items changed."""
+        """Drop pending and dead items; return how many items changed."""
         items, changed = self.items, 0
         for item in [each for each in names if self._is_in(each, state)]:
             if item in items.pending or item in items.dead:

@@ -1,4 +1,4 @@
-"""How the leader hands over batches: keys and its position in the watch, together or not at all."""
+"""The leader's commits: keys and its position in the watch, together or not at all."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,7 +9,7 @@ from distq.workqueue.memory.items import Items
 
 
 class Streams:
-    """The streams that feed one queue, and what is known of the objects of one of them."""
+    """The streams that feed one queue, and the known objects of one of them."""
 
     def __init__(self, items: Items) -> None:
         self._items = items
@@ -19,9 +19,9 @@ class Streams:
     def commit(self, now: int, stream: str, commit: Commit) -> list[str | int]:
         """Add a batch and move a stream from one position to the next, or do nothing.
 
-        Returns OK and how many items were not pending, FENCED and the epoch stored, or MISMATCH and
-        the position. An epoch of the past is fenced; the batch before this one must be the last.
-        What is unrouted is parked, and what was parked so of other known and gone objects is not any more.
+        Returns OK and how many items were not pending, FENCED and the stored epoch, or MISMATCH and
+        the position. An older epoch is fenced; the batch before this one must be the last.
+        Unrouted objects become dead. The other known and gone objects are no longer dead for that reason.
         """
         stored = self.all.get(stream)
         if stored is not None:
@@ -49,14 +49,14 @@ class Streams:
         return ["OK", added]
 
     def _unpark(self, names: Sequence[Item], reason: str) -> None:
-        """Let go of what the watch's functions had failed on."""
+        """Drop dead objects on which the watch's functions had failed."""
         items = self._items
         for item in names:
             if item in items.dead and items.failures[item].reason == reason:
                 del items.dead[item], items.failures[item]
 
     def _park(self, now: int, unrouted: Mapping[Item, str], reason: str) -> list[Item]:
-        """Park objects; return those that are pending or held, which get a try of their own instead."""
+        """Make objects dead; return those that are pending or held: they get an attempt instead."""
         items, tried = self._items, []
         for item, text in unrouted.items():
             if item in items.pending or item in items.claims:

@@ -85,7 +85,7 @@ def test_garbage_records_of_items_keep_nothing_from_being_processed(
 @pytest.mark.parametrize(
     "structure", ["ready", "suspects", "dirty", "processing", "delayed", "dead", "sessions"]
 )
-def test_members_that_are_no_keys_are_set_aside(live: LiveQueue, structure: str) -> None:
+def test_members_that_are_no_keys_are_dead(live: LiveQueue, structure: str) -> None:
     """They end no worker, and nothing else suffers."""
     live.plant_scores(structure, MEMBERS, ["1"] * len(MEMBERS))
     _work_off(live)
@@ -162,7 +162,7 @@ def test_a_structure_of_a_wrong_type_is_named_and_the_rest_is_whole(live: LiveQu
     live.expect_all(ALL, but_errors=True)
 
 
-def test_only_what_was_set_aside_is_called_dead(
+def test_only_unreadable_items_are_called_dead(
     connection: Connection, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the session is lost before that, or Redis went back, nothing is, and nobody is told so."""
@@ -176,7 +176,7 @@ def test_only_what_was_set_aside_is_called_dead(
         return reply
 
     queue = Queue(NAME, connection)
-    queue._settings.on_set_aside = counted.append
+    queue._settings.on_unreadable = counted.append
     queue.add("a")
     connection.execute("ZADD", queue_key(NAME, "ready"), 1, b"\xff")
     with monkeypatch.context() as patch:
