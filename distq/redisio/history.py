@@ -57,7 +57,7 @@ COARSE = Ring("5m", 300, 12, 193)
 
 @dataclass(frozen=True, slots=True)
 class StoredSample:
-    """A queue in numbers at one moment, in seconds since the epoch. ``waited_ms``: of its longest waiting item.
+    """A queue in numbers at one moment, in seconds since the epoch. ``waited_ms``: of its oldest item.
 
     ``waiting`` and ``working`` are the durations of items claimed and settled since the sample before.
     """

@@ -41,7 +41,7 @@ class CommandLine:
         )
 
     def start(self, *arguments: str, **settings: str) -> "subprocess.Popen[str]":
-        """Start it and return; whoever asked for it ends it."""
+        """Start it and return; the caller ends it."""
         return subprocess.Popen(
             [sys.executable, "-m", "distq", *arguments],
             cwd=self.folder,

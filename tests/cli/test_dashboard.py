@@ -15,7 +15,7 @@ from werkzeug.security import check_password_hash
 
 from distq.cli.program import main
 from tests.cli.conftest import CommandLine
-from tests.dashboard.test_users import NOBODYS, file_of
+from tests.dashboard.test_users import UNMATCHED_HASH, file_of
 
 
 def test_the_dashboard_serves_until_it_is_stopped(distq: CommandLine) -> None:
@@ -79,7 +79,7 @@ def test_a_role_has_its_old_name_for_a_while(distq: CommandLine) -> None:
 
 def test_with_a_login_any_address_is_bound(distq: CommandLine, tmp_path: Path) -> None:
     """Who may repair is in the file, and who signs its logins in another; neither is shown."""
-    users = file_of(tmp_path, f"ada:operator:{NOBODYS}")
+    users = file_of(tmp_path, f"ada:operator:{UNMATCHED_HASH}")
     (tmp_path / "secret").write_text("sixteen bytes or more\n")
     choices = ["--users", str(users), "--secret", str(tmp_path / "secret"), "--allowed-host", "Distq.Example"]
     process = distq.start("dashboard", "--bind", "0.0.0.0:0", *choices)

@@ -30,7 +30,7 @@ print("nothing lost")
 
 @pytest.mark.timeout(240)
 def test_nothing_is_lost_though_leader_and_worker_are_killed(distq: CommandLine) -> None:
-    """A small run: exit 0, the last line is the summary, and both kills are told."""
+    """A small run: exit 0, the last line is the summary, and both kills are reported."""
     done = distq("demo", "--objects", "60", "--duration", "10", "--json")
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0, done.stdout + done.stderr
@@ -45,7 +45,7 @@ def test_nothing_is_lost_though_leader_and_worker_are_killed(distq: CommandLine)
 def test_an_interrupted_demo_leaves_no_process_behind(
     distq: CommandLine, number: signal.Signals, status: int, tmp_path: Path
 ) -> None:
-    """Whoever ends it early finds nothing running and no files afterwards."""
+    """A user who ends it early finds nothing running and no files afterwards."""
     process = distq.start("demo", "--duration", "60", "--json", TMPDIR=str(tmp_path))
     assert process.stdout is not None
     assert json.loads(process.stdout.readline())["leader"]

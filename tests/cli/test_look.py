@@ -147,7 +147,7 @@ def test_a_queue_that_cannot_be_read_hides_no_other(
     done = distq("workers")
     assert done.stdout.splitlines()[1].split()[1] == "foos"
     assert (done.returncode, done.stderr) == (1, said)
-    assert distq("leader").stderr == said  # and not that nobody led
+    assert distq("leader").stderr == said  # and not that no process led
     for command in (["items", "bars"], ["workers", "bars"]):
         assert distq(*command).stderr.startswith("distq: cannot read bars: Redis at ")
     foos.close()
@@ -232,9 +232,9 @@ def test_a_leader_tells_since_when_and_what_it_failed_on(distq: CommandLine, red
         ("-", "-"),
     ]
     fails, healed, old = [json.loads(line) for line in distq("leader", "--json").stdout.splitlines()]
-    told = ("leader_since", "last_error", "last_error_at", "failing_since")
-    assert [old[name] for name in told] == [None] * 4
-    assert all(fails[name] for name in told)
+    fields = ("leader_since", "last_error", "last_error_at", "failing_since")
+    assert [old[name] for name in fields] == [None] * 4
+    assert all(fails[name] for name in fields)
     assert healed["failing_since"] is None
     assert healed["last_error_at"].endswith("Z")
 
@@ -391,7 +391,7 @@ def test_a_queue_without_a_history_says_so(distq: CommandLine, redis: Connection
 
 
 def test_a_history_in_letters_where_the_terminal_has_no_blocks(distq: CommandLine, redis: Connection) -> None:
-    """Nobody is shown a traceback."""
+    """No user gets a traceback."""
     queue = Queue("foos", redis)
     queue.add("a")
     now = int(redis.now())
@@ -404,7 +404,7 @@ def test_a_history_in_letters_where_the_terminal_has_no_blocks(distq: CommandLin
 def test_all_items_of_a_long_queue_are_shown_as_they_are_read(
     distq: CommandLine, redis: Connection, how: list[str]
 ) -> None:
-    """Each once, under one header, and as JSON lines; nobody has to know how many there are."""
+    """Each once, under one header, and as JSON lines; no limit has to be chosen."""
     queue, keys = Queue("many", redis), [f"key-{number:04}" for number in range(1203)]
     queue.add(*keys[:1000])
     queue.add(*keys[1000:], priority=-1)

@@ -265,7 +265,7 @@ def test_containers_run_commands_that_distq_knows(monkeypatch: pytest.MonkeyPatc
 
 
 def test_settings_become_the_pods_and_secrets_do_not() -> None:
-    """What is not the default is a variable; Redis' settings stay in a Secret, whoever knows them here."""
+    """What is not the default is a variable; Redis' settings stay in a Secret, though they are known here."""
     url = {
         "DISTQ_REDIS_URL": "redis://:hush@db/0",
         "DISTQ_REDIS_PASSWORD": "hush",
@@ -289,7 +289,7 @@ def test_settings_become_the_pods_and_secrets_do_not() -> None:
 
 
 def test_workers_are_scaled_by_what_waits() -> None:
-    """A HorizontalPodAutoscaler or KEDA looks at each queue's depth; where a number is given nobody does."""
+    """A HorizontalPodAutoscaler or KEDA looks at each queue's depth; a given number has neither."""
     (autoscaler,) = of_kind(printed("backups"), "HorizontalPodAutoscaler")
     (metric,) = autoscaler["spec"]["metrics"]
     assert metric["external"]["metric"] == {
@@ -309,7 +309,7 @@ def test_workers_are_scaled_by_what_waits() -> None:
     assert of_kind(objects, "HorizontalPodAutoscaler") == []
 
 
-def test_policies_let_pods_speak_with_redis_and_nobody_with_the_dashboard() -> None:
+def test_policies_let_pods_reach_redis_and_no_pod_reach_the_dashboard() -> None:
     """A Redis of its own is asked by the installation's pods alone, which select what the policies name."""
     policies = {
         each["metadata"]["labels"]["app.kubernetes.io/component"]: each["spec"]

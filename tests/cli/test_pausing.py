@@ -53,30 +53,30 @@ def test_pause_and_resume_answer_programs(distq: CommandLine, queue: Queue) -> N
 
 
 def test_pause_can_wait_until_nothing_is_in_progress(distq: CommandLine, queue: Queue) -> None:
-    """It tells on stderr how many are left, and ends when the last one is settled."""
+    """It prints on stderr how many are left, and ends when the last one is settled."""
     request = queue.get()
     process = distq.start("pause", "foos", "--wait")
     assert process.stderr is not None
     assert process.stderr.readline() == "paused; 1 in progress\n"
     assert queue.settle(request)
-    said, told = process.communicate(timeout=30)
-    assert (process.returncode, said) == (0, "paused\n")
-    assert told.endswith("paused; 0 in progress\n")
+    stdout, stderr = process.communicate(timeout=30)
+    assert (process.returncode, stdout) == (0, "paused\n")
+    assert stderr.endswith("paused; 0 in progress\n")
     queue.close()
 
 
 def test_ctrl_c_ends_the_wait_and_not_the_pause(distq: CommandLine, queue: Queue, redis: Connection) -> None:
-    """Who does not want to wait any longer reads that the queue stays paused, and how to end that."""
+    """A user who stops waiting reads that the queue stays paused, and how to end that."""
     queue.get()
     process = distq.start("pause", "foos", "--wait")
     assert process.stderr is not None
     assert process.stderr.readline() == "paused; 1 in progress\n"
     process.send_signal(signal.SIGINT)
-    said, told = process.communicate(timeout=30)
+    stdout, stderr = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert said == ""
-    assert "foos stays paused until: distq resume foos" in told
-    assert "Traceback" not in told
+    assert stdout == ""
+    assert "foos stays paused until: distq resume foos" in stderr
+    assert "Traceback" not in stderr
     assert Inspector(redis).queues("foos")[0].paused
     queue.close()
 
@@ -88,9 +88,9 @@ def test_a_resume_ends_the_wait(distq: CommandLine, queue: Queue) -> None:
     assert process.stderr is not None
     assert process.stderr.readline() == "paused; 1 in progress\n"
     assert distq("resume", "foos").returncode == 0
-    _, told = process.communicate(timeout=30)
+    _, stderr = process.communicate(timeout=30)
     assert process.returncode == 1
-    assert told.endswith("distq: foos was resumed meanwhile: 1 in progress.\n")
+    assert stderr.endswith("distq: foos was resumed meanwhile: 1 in progress.\n")
     queue.close()
 
 

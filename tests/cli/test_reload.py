@@ -128,7 +128,7 @@ def test_the_new_code_goes_on_with_the_work(developer: Developer, redis: Connect
 
 
 def test_an_error_in_a_module_is_shown_and_the_next_change_tries_again(developer: Developer) -> None:
-    """Whoever saves half a line saves again."""
+    """A module with an error is loaded once a later save corrects it."""
     with developer.running() as process:
         developer.wait_for_version(1)
         developer.edit("VERSION = = 2")
@@ -212,5 +212,5 @@ def test_a_pod_is_warned(developer: Developer) -> None:
 
 
 def test_help_says_for_what_it_is(distq: CommandLine) -> None:
-    """Nobody takes it for a way to deploy."""
+    """It is no way to deploy, and the help says so."""
     assert "For development only." in " ".join(distq("run", "--help").stdout.split())

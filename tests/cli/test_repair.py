@@ -80,7 +80,7 @@ def test_more_than_ten_years_is_said_to_be_ten_years(distq: CommandLine, redis: 
 
 
 def test_named_items_are_requeued_at_once(distq: CommandLine, foos: Queue, redis: Connection) -> None:
-    """Whoever types the key means it."""
+    """A key that was typed needs no confirmation."""
     assert json.loads(distq("requeue", "foos", "prod/a", "later/1", "--json").stdout) == {"requeued": 2}
     assert {item.key for item in Inspector(redis).items("foos", state="ready")} == {"prod/a", "later/1"}
     foos.close()
@@ -181,8 +181,8 @@ def test_either_keys_or_a_state(distq: CommandLine, foos: Queue) -> None:
     foos.close()
 
 
-def test_parked_items_wait_with_their_reason(distq: CommandLine, foos: Queue) -> None:
-    """Whoever looks later reads why; a requeue takes them back."""
+def test_items_that_an_operator_made_dead_show_their_reason(distq: CommandLine, foos: Queue) -> None:
+    """Later commands show why; a requeue takes them back."""
     foos.add("ready")
     done = distq("park", "foos", "ready", "later/1", "--reason", "waits for INC-7", "--json")
     assert json.loads(done.stdout) == {"parked": 2}
@@ -205,7 +205,7 @@ def test_parked_items_wait_with_their_reason(distq: CommandLine, foos: Queue) ->
     foos.close()
 
 
-def test_what_would_be_revived_is_parked(distq: CommandLine, redis: Connection) -> None:
+def test_items_that_would_be_revived_can_be_parked(distq: CommandLine, redis: Connection) -> None:
     """By its key, or with all the dead, of which the others stay as they are."""
     queue = Queue("foos", redis, max_retries=0, revive_dead_after=900.0)
     queue.add("a", "b", "c")
@@ -220,7 +220,7 @@ def test_what_would_be_revived_is_parked(distq: CommandLine, redis: Connection) 
     queue.close()
 
 
-def test_held_items_are_not_parked(distq: CommandLine, redis: Connection) -> None:
+def test_items_in_progress_cannot_be_parked(distq: CommandLine, redis: Connection) -> None:
     """Their workers have them; one such key, an unknown one, or a bad reason, and nothing is changed."""
     queue = Queue("foos", redis)
     queue.add("held", "ready")
@@ -277,7 +277,7 @@ def _alive(redis: Connection) -> dict[str, object]:
 
 
 @pytest.mark.first_contact(12)
-def test_a_resync_says_that_nobody_leads(distq: CommandLine, foos: Queue, redis: Connection) -> None:
+def test_a_resync_reports_that_no_process_leads(distq: CommandLine, foos: Queue, redis: Connection) -> None:
     """It is remembered for the next leader, but nothing happens before."""
     _stream(redis, "", "7", "b1", seen=redis.now() - 100, lease=15.0)
     done = distq("resync", "foos", "--yes")
@@ -285,8 +285,8 @@ def test_a_resync_says_that_nobody_leads(distq: CommandLine, foos: Queue, redis:
     assert re.fullmatch(
         r"no leader for 1m\d+s: the resync begins when an informer of foos leads\n", done.stderr
     )
-    told = json.loads(distq("resync", "foos", "--yes", "--json").stdout)
-    assert told["gone_since"].endswith("Z")
+    report = json.loads(distq("resync", "foos", "--yes", "--json").stdout)
+    assert report["gone_since"].endswith("Z")
 
 
 @pytest.mark.first_contact(12)
@@ -302,8 +302,8 @@ def test_a_resync_can_be_followed_to_its_end(distq: CommandLine, foos: Queue, re
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(0.5)
     _stream(redis, "b2", "8", "b3", **_alive(redis))
-    said, told = process.communicate(timeout=30)
-    assert (process.returncode, said, told) == (0, "resynced 1\n", "1 of 1 listed\n")
+    stdout, stderr = process.communicate(timeout=30)
+    assert (process.returncode, stdout, stderr) == (0, "resynced 1\n", "1 of 1 listed\n")
 
 
 def test_a_resync_is_not_followed_for_ever(distq: CommandLine, foos: Queue, redis: Connection) -> None:
@@ -316,9 +316,9 @@ def test_a_resync_is_not_followed_for_ever(distq: CommandLine, foos: Queue, redi
     assert process.stderr is not None
     assert process.stderr.readline() == "0 of 1 listed\n"
     process.send_signal(signal.SIGINT)
-    said, told = process.communicate(timeout=30)
-    assert (process.returncode, said) == (130, "")
-    assert "not waiting any more; the resync goes on\n" in told
+    stdout, stderr = process.communicate(timeout=30)
+    assert (process.returncode, stdout) == (130, "")
+    assert "not waiting any more; the resync goes on\n" in stderr
 
 
 def test_work_on_many_items_shows_how_far_it_is(distq: CommandLine, redis: Connection) -> None:

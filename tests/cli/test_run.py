@@ -125,7 +125,7 @@ def test_run_feeds_and_works_in_one_process(distq: CommandLine, redis: Connectio
 
 
 def test_check_tells_what_is_wrong(distq: CommandLine, redis: Connection, tmp_path: Path) -> None:
-    """All findings are told; exit 1 when one is a FAIL."""
+    """All findings are printed; exit 1 when one is a FAIL."""
     distq.module("foos", WATCHER.replace("v1/ConfigMap", "example.com/v1/Foo"))
     distq.module("maps", WATCHER)
     done = distq("check")
@@ -149,7 +149,7 @@ def test_check_tells_what_is_wrong(distq: CommandLine, redis: Connection, tmp_pa
 def test_check_asks_for_what_informers_need(
     distq: CommandLine, redis: Connection, api_server: ApiServer, namespace: str, tmp_path: Path
 ) -> None:
-    """A Role in the watched namespace will do, and who may not write the Lease hears that nobody can lead."""
+    """A Role in the watched namespace will do; without write access to the Lease no process can lead."""
     del redis  # the one that is checked
     if not isinstance(api_server, RealApiServer):
         pytest.skip("the emulated server lets everybody do everything")
@@ -200,7 +200,7 @@ def test_a_program_that_calls_a_command_lives_on(monkeypatch: pytest.MonkeyPatch
     assert not ended
 
 
-def test_spans_are_told_only_where_a_tracer_provider_was_set() -> None:
+def test_spans_are_recorded_only_where_a_tracer_provider_was_set() -> None:
     """That the API is there, since redis-py imports it, asks for nothing."""
     program = (
         "from distq.cli.run import _spans; first = _spans()\n"

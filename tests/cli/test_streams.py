@@ -65,11 +65,11 @@ def test_a_closed_stdout_prints_nothing(distq: CommandLine, foos: Queue, command
 
 @pytest.mark.parametrize("stderr", ["/dev/full", "&-"])
 def test_an_error_that_cannot_be_said_keeps_its_status(distq: CommandLine, stderr: str) -> None:
-    """A usage error is 2, whoever reads."""
+    """A usage error is 2, also where stderr is full or closed."""
     assert _in_shell(distq, f"distq nonsense 2>{stderr}").returncode == 2
 
 
-def test_a_worker_whose_output_nobody_reads_works(distq: CommandLine, redis: Connection, foos: Queue) -> None:
+def test_a_worker_whose_output_is_not_read_works(distq: CommandLine, redis: Connection, foos: Queue) -> None:
     """It says what it runs on stderr; that its reader has left is no reason to end."""
     distq.module("foos", WORKER)
     reader, writer = os.pipe()

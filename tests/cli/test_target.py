@@ -51,7 +51,7 @@ def test_the_working_directory_wins(distq: CommandLine, redis: Connection) -> No
     assert _done(distq) == ["thumbs cat"]
 
 
-def test_wrong_names_are_told(distq: CommandLine) -> None:
+def test_wrong_names_are_reported(distq: CommandLine) -> None:
     """Each wrong target has its one line."""
     distq.module("foos", "x = 1\n")
     for target, message in {

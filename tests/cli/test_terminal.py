@@ -50,7 +50,7 @@ def completions(distq: CommandLine, line: str, **environment: str) -> list[str]:
 def test_no_key_is_offered_or_named_that_a_shell_would_run(
     distq: CommandLine, foos: Queue, redis: Connection
 ) -> None:
-    """Whoever may add keys gets nothing run by the TAB, or the copied remedy, of who repairs."""
+    """No key runs a command through the TAB, or the copied remedy, of an operator."""
     hostile = ["prod/$(reboot)", "prod/`id`", "prod/a;id", "--state", "prod/a b"]
     Queue("foos", redis).add(*hostile)
     assert sorted(completions(distq, "distq items foos prod/")) == ["prod/api", "prod/web"]
@@ -139,7 +139,7 @@ def test_colour_is_for_terminals_that_want_it(
     assert ("\x1b[31mprod/web" in window.raw) == coloured
 
 
-def test_a_state_is_parked_at_once(distq: CommandLine, redis: Connection) -> None:
+def test_all_items_of_a_state_are_parked_at_once(distq: CommandLine, redis: Connection) -> None:
     """As it is requeued and deleted: all of it, or what matches."""
     queue = Queue("foos", redis)
     queue.add("prod/web", "prod/api", "test/web")

@@ -21,7 +21,7 @@ def queue(redis: Connection) -> Iterator[Queue]:
     queue.close()
 
 
-def test_the_story_of_an_item_is_told(distq: CommandLine, queue: Queue) -> None:
+def test_the_timeline_of_an_item_is_shown(distq: CommandLine, queue: Queue) -> None:
     """Added, claimed by whom, failed with what, due again: a line each."""
     done = distq("trace", "on", "foos", "--for", "10m")
     assert (done.stdout, done.stderr) == ("", "foos is traced for 10m0s more\n")

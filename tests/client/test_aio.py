@@ -53,7 +53,7 @@ class HeldClient(Client):
         return await self.aio.get("v1/ConfigMap", "default/absent")
 
 
-def test_ctrl_c_while_a_call_is_submitted_blocks_nobody() -> None:
+def test_ctrl_c_while_a_call_is_submitted_blocks_no_other_call() -> None:
     """Wherever it comes as the lock is taken, others submit their calls, and these run."""
     threads = call_threads.CallThreads(1)
 
@@ -88,7 +88,7 @@ async def until(condition: Any, what: str) -> None:
 
 
 def test_all_calls_about_objects_can_be_awaited() -> None:
-    """A new one of the Client is forgotten by nobody."""
+    """Each new call of the Client needs a coroutine here."""
     public = {name for name in dir(Client) if not name.startswith("_")}
     awaited = {name for name in dir(AsyncClient) if not name.startswith("_")}
     assert awaited - {"aclose"} == public - NOT_AWAITED
@@ -157,7 +157,7 @@ def test_so_many_calls_run_at_a_time_and_no_more(held: HeldClient) -> None:
 
 
 def test_a_cancelled_call_ends_at_once(held: HeldClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that waits for a thread is never sent; one that was sent goes on, and nobody gets its answer."""
+    """One that waits for a thread is never sent; one that was sent goes on, and its answer is dropped."""
     monkeypatch.setattr(aio, "THREADS", 1)
 
     async def play() -> None:
@@ -221,7 +221,7 @@ def test_closing_waits_and_ends_the_threads(held: HeldClient) -> None:
 def test_threads_end_when_nothing_is_called(
     client: Client, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A client that nobody closes leaves none behind; the next call starts one."""
+    """A client that is never closed leaves none behind; the next call starts one."""
     monkeypatch.setattr(call_threads, "IDLE_SECONDS", 0.01)
     before = set(threading.enumerate())
 

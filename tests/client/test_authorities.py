@@ -1,4 +1,4 @@
-"""Two clusters are told apart by who vouches for their API servers, without asking them."""
+"""Two clusters are distinguished by the authorities of their API servers, without asking them."""
 
 import base64
 import os
@@ -15,7 +15,7 @@ from tests.support.api_servers import write_kubeconfig
 from tests.support.parts import program
 
 SERVER = "https://127.0.0.1:1"
-"""Nobody listens there: whoever asks it fails."""
+"""No server listens there: each request fails."""
 
 
 @pytest.fixture(scope="module")
@@ -37,22 +37,22 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def fingerprint(path: Path) -> str:
     """Return what openssl prints of a certificate, in our letters."""
-    told = subprocess.run(
+    printed = subprocess.run(
         ["openssl", "x509", "-in", str(path), "-noout", "-fingerprint", "-sha256"],
         check=True,
         capture_output=True,
         text=True,
     ).stdout
-    return told.partition("=")[2].replace(":", "").lower()[:12]
+    return printed.partition("=")[2].replace(":", "").lower()[:12]
 
 
 def found(folder: Path, **cluster: Any) -> tuple[str, ...]:
-    """Return what a kubeconfig with this cluster tells; its user's plugin would fail the test."""
+    """Return the authorities of a kubeconfig with this cluster; its user's plugin would fail the test."""
     plugin = exec_plugin(folder, f"open({str(folder / 'asked')!r}, 'w')")
     write_kubeconfig(folder / "kubeconfig", cluster={"server": SERVER, **cluster}, user=plugin)
-    told = Client(folder / "kubeconfig").authorities()
+    authorities = Client(folder / "kubeconfig").authorities()
     assert not (folder / "asked").exists()
-    return told
+    return authorities
 
 
 def test_a_certificate_is_its_fingerprint(folder: Path) -> None:
@@ -68,8 +68,8 @@ def test_a_bundle_is_all_its_certificates(folder: Path) -> None:
     """So that the old one, both, and the new one are one cluster from step to step; text between is none."""
     old, new = folder / "old.crt", folder / "new.crt"
     (folder / "both.crt").write_text(f"# old\n{old.read_text()}\n# new\n{new.read_text()}{old.read_text()}")
-    told = found(folder, **{"certificate-authority": "both.crt"})
-    assert told == tuple(sorted((fingerprint(old), fingerprint(new))))
+    authorities = found(folder, **{"certificate-authority": "both.crt"})
+    assert authorities == tuple(sorted((fingerprint(old), fingerprint(new))))
 
 
 def test_a_bundle_of_the_publics_authorities_tells_nothing(folder: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_bundle_of_the_publics_authorities_tells_nothing(folder: Path) -> None
     ],
 )
 def test_what_is_unknown_tells_nothing(cluster: dict[str, Any], folder: Path) -> None:
-    """Without TLS or an authority of its own, or with a file that whoever uses it complains about."""
+    """Without TLS or an authority of its own, or with a file that a request complains about."""
     assert found(folder, **cluster) == ()
 
 

@@ -54,7 +54,7 @@ def test_modify_writes_nothing_where_nothing_changed(recording: RecordingClient,
 
 
 def test_modify_keeps_what_others_wrote_in_between(client: Client, namespace: str) -> None:
-    """On a Conflict the object is read and changed again, so nobody's write is lost."""
+    """On a Conflict the object is read and changed again, so no other writer's change is lost."""
     client.create(config_map(namespace, "web", color="red"))
     calls: list[Object] = []
 
@@ -111,7 +111,7 @@ def test_modify_writes_a_status_apart(client: Client, widgets: str, namespace: s
     assert client.get(widgets, f"{namespace}/web") == stored
 
 
-def test_a_status_that_was_left_out_is_told(client: Client, widgets: str, namespace: str) -> None:
+def test_a_status_that_was_left_out_is_reported(client: Client, widgets: str, namespace: str) -> None:
     """The API server drops the status of a write that is not of the status: it is refused before."""
     created = client.create(widget(widgets, namespace, size=1))
 
@@ -127,7 +127,7 @@ def test_a_status_that_was_left_out_is_told(client: Client, widgets: str, namesp
 
 
 async def change_later(obj: Object) -> None:
-    """Change nothing, since nobody awaits it."""
+    """Change nothing, since it is never awaited."""
     await asyncio.sleep(0)
 
 
@@ -142,7 +142,7 @@ def unlock(obj: Object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         (lambda obj: {**obj, "data": {}}, "it returned dict"),
         (change_later, "it returned coroutine"),
@@ -151,14 +151,14 @@ def unlock(obj: Object) -> None:
     ],
 )
 def test_a_change_that_would_be_lost_is_refused(
-    recording: RecordingClient, namespace: str, change: Any, told: str
+    recording: RecordingClient, namespace: str, change: Any, message: str
 ) -> None:
     """A function that returns its change, or makes another object, is a ConfigError; nothing is written."""
     recording.create(config_map(namespace, "web", color="red"))
     recording.requests.clear()
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=message):
         recording.modify(CONFIG_MAP, f"{namespace}/web", change)
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=message):
         recording.create_or_update(config_map(namespace, "web"), change)
     assert recording.writes == []
 

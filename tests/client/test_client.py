@@ -151,17 +151,17 @@ def start_list(client: Client) -> Iterator[Object]:
     return listing
 
 
-def wait_until_refused(kind: type[ApiError], act: Callable[[], object], told: str = "") -> None:
-    """Repeat until the server, which needs its time, answers with this error, told so."""
+def wait_until_refused(kind: type[ApiError], act: Callable[[], object], message: str = "") -> None:
+    """Repeat until the server, which needs its time, answers with this error and message."""
 
     def is_refused() -> bool:
         try:
             act()
         except kind as error:
-            return told in str(error)
+            return message in str(error)
         return False
 
-    eventually(is_refused, f"{kind.__name__} {told}", timeout=60)
+    eventually(is_refused, f"{kind.__name__} {message}", timeout=60)
 
 
 def test_create_refuses_what_exists(client: Client, namespace: str) -> None:
@@ -354,7 +354,7 @@ def test_names_are_quoted_in_paths(client: Client, namespace: str) -> None:
 
 
 def test_cluster_id_is_the_uid_of_kube_system(client: Client) -> None:
-    """The cluster is told from others by what nobody deletes."""
+    """The cluster is distinguished from others by an object that is never deleted."""
     kube_system = client.get("v1/Namespace", "kube-system")
     assert kube_system is not None
     assert client.cluster_id() == kube_system["metadata"]["uid"]

@@ -175,7 +175,7 @@ print(json.dumps({{"apiVersion": version, "kind": "ExecCredential", "status": st
 
 
 def test_exec_plugin_that_fails_is_named(tmp_path: Path) -> None:
-    """A plugin that fails is a ConfigError, not a request of nobody."""
+    """A plugin that fails is a ConfigError, not a request without a user."""
     user = exec_plugin(tmp_path, "import sys; sys.exit(3)")
     write_kubeconfig(tmp_path / "kubeconfig", cluster={"server": "http://127.0.0.1:1"}, user=user)
     with pytest.raises(ConfigError, match=r"no credentials: the exec plugin .*Run it to see why\."):
@@ -204,7 +204,7 @@ time.sleep(600)
 
 
 def is_running(process: str) -> bool:
-    """Return whether it lives; one that nobody has waited for yet does not."""
+    """Return whether it lives; a zombie process does not."""
     try:
         return Path("/proc", process, "stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -252,7 +252,7 @@ def test_exec_plugin_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_wrong_token_stays_out_of_messages(server: RealApiServer, tmp_path: Path) -> None:
-    """A refused token is not told."""
+    """A refused token is not shown."""
     write_kubeconfig(tmp_path / "kubeconfig", cluster=cluster_of(server), user={"token": SECRET})
     with pytest.raises(ApiError) as caught:
         Client(tmp_path / "kubeconfig").request("GET", "/api")
@@ -260,7 +260,9 @@ def test_wrong_token_stays_out_of_messages(server: RealApiServer, tmp_path: Path
     assert SECRET not in str(caught.value)
 
 
-def test_token_of_strange_characters_is_refused_untold(server: RealApiServer, tmp_path: Path) -> None:
+def test_a_token_of_strange_characters_is_refused_and_not_shown(
+    server: RealApiServer, tmp_path: Path
+) -> None:
     """A token that cannot be sent is an ApiError that does not show it."""
     for token in (f"{SECRET}\nmore", f"{SECRET}é"):
         write_kubeconfig(tmp_path / "kubeconfig", cluster=cluster_of(server), user={"token": token})
@@ -356,7 +358,7 @@ def test_no_cluster_is_one_line_with_a_remedy() -> None:
 
 
 @pytest.mark.usefixtures("no_cluster")
-def test_pod_without_service_account_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pod_without_a_service_account_gets_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a pod without a mounted token the message is about the token."""
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
@@ -418,7 +420,7 @@ def test_broken_kubeconfig_is_named_without_its_secrets(tmp_path: Path, content:
 @pytest.mark.parametrize(
     "server_url", ["127.0.0.1:6443", "https://", "http://127.0.0.1:9999999", "ftp://a", ""]
 )
-def test_bad_server_is_told(tmp_path: Path, server_url: str) -> None:
+def test_a_bad_server_address_gets_an_error(tmp_path: Path, server_url: str) -> None:
     """A server that is no URL of HTTP is found before anything is sent."""
     write_kubeconfig(tmp_path / "kubeconfig", cluster={"server": server_url}, user={})
     with pytest.raises(ConfigError, match=r"broken kubeconfig .*server"):

@@ -93,7 +93,7 @@ def test_delete_gives_a_pod_its_time(client: Client, namespace: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"propagation": "background"}, r"bad propagation 'background'\. Give one of Background, Foreground"),
         ({"propagation": None}, "bad propagation None"),
@@ -103,10 +103,10 @@ def test_delete_gives_a_pod_its_time(client: Client, namespace: str) -> None:
     ],
 )
 def test_delete_refuses_what_it_cannot_ask(
-    client: Client, namespace: str, options: dict[str, Any], told: str
+    client: Client, namespace: str, options: dict[str, Any], message: str
 ) -> None:
     """A wrong option is a ConfigError, and the object stays."""
     created = client.create(config_map(namespace, "web"))
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=message):
         client.delete(CONFIG_MAP, f"{namespace}/web", **options)
     assert client.get(CONFIG_MAP, f"{namespace}/web") == created

@@ -173,7 +173,7 @@ class TestNoCost:
     def test_they_are_sent_in_their_order_once_the_api_server_answers(
         self, scene: Scene, proxied: Client, proxy: TcpProxy, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Meanwhile they wait, and nobody for them."""
+        """Meanwhile they wait, and no caller waits for them."""
         monkeypatch.setattr(recorder, "RETRY_DELAY", 0.01)
         monkeypatch.setattr(recorder, "TRIES", 1_000_000)
         proxied.get("v1/Namespace", scene.namespace)  # connected
@@ -234,7 +234,7 @@ class TestNoCost:
         assert drops("refused") == 3
         assert caplog.text.count("an event was dropped") == 1
 
-    def test_who_may_not_record_events_is_told_how_to(
+    def test_a_forbidden_event_is_logged_with_the_rule_that_allows_it(
         self, scene: Scene, tmp_path: Path, drops: Count, caplog: pytest.LogCaptureFixture
     ) -> None:
         """That is no trouble: a line at INFO, and the work goes on."""
@@ -317,7 +317,7 @@ class TestFinding:
         assert event["involvedObject"]["uid"] == scene.about["metadata"]["uid"]
 
     def test_there_is_no_event_about_what_is_gone(self, scene: Scene, drops: Count) -> None:
-        """Nobody would look for it."""
+        """It would not be found."""
         scene.client.event(lambda: scene.find("none"), "Synced", "well")
         assert scene.client.flush_events(IN_TIME)
         assert scene.events() == []
@@ -441,7 +441,7 @@ def test_a_server_that_asks_for_patience_gets_it(scene: Scene, clock: FakeClock)
     assert [event["reason"] for event in sent] == ["Synced"]
 
 
-def test_ctrl_c_while_an_event_is_recorded_blocks_nobody() -> None:
+def test_ctrl_c_while_an_event_is_recorded_blocks_no_other_event() -> None:
     """Wherever it comes as the lock is taken, others record, and the end of the process waits for none."""
     recording = EventRecorder(Client(), "tests")
 

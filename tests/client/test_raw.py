@@ -155,7 +155,7 @@ def test_silent_stream_ends_at_its_read_timeout(proxy: TcpProxy, proxied: Client
 def test_get_outlives_a_connection_that_broke_while_idle(
     proxy: TcpProxy, proxied: Client, namespace: str
 ) -> None:
-    """Old connections of the pool are nobody's business: the GET goes over a new one."""
+    """Old connections of the pool cause no error: the GET goes over a new one."""
     query = watching(resourceVersion=version_now(proxied, namespace))
     with ExitStack() as streams:
         for _ in range(5):
@@ -210,7 +210,7 @@ def test_timeout_of_a_call_is_kept(proxy: TcpProxy, proxied: Client, namespace: 
 
 
 def test_unknown_host_is_named(tmp_path: Path) -> None:
-    """A host that does not exist is told in one line that names the kubeconfig."""
+    """A host that does not exist is an error of one line that names the kubeconfig."""
     kubeconfig = tmp_path / "kubeconfig"
     write_kubeconfig(kubeconfig, cluster={"server": "http://no-such-host.invalid:6443"}, user={})
     with pytest.raises(
@@ -219,8 +219,8 @@ def test_unknown_host_is_named(tmp_path: Path) -> None:
         Client(kubeconfig).request("GET", "/version")
 
 
-def test_untrusted_certificate_is_told(api_server: ApiServer, tmp_path: Path) -> None:
-    """A server whose certificate is of nobody's we trust is refused with that cause."""
+def test_an_untrusted_certificate_is_named_as_the_cause(api_server: ApiServer, tmp_path: Path) -> None:
+    """A server whose certificate is of an unknown authority is refused with that cause."""
     if api_server.kind == "emulator":
         pytest.skip("the emulated server speaks no TLS")
     kubeconfig = tmp_path / "kubeconfig"
@@ -317,7 +317,7 @@ def test_retry_after_in_the_body_is_read(tmp_path: Path) -> None:
     assert caught.value.retry_after == 4.0
 
 
-def test_answers_of_others_than_api_servers_are_told(tmp_path: Path) -> None:
+def test_answers_of_other_servers_than_api_servers_are_named_as_such(tmp_path: Path) -> None:
     """HTML, redirects and broken JSON give one line each, never a decoding error."""
     with answering(502, b"<html>\n<h1>Bad\nGateway</h1>") as server:
         with pytest.raises(ApiError, match="502 <html> <h1>Bad Gateway</h1>") as caught:

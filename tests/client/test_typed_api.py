@@ -86,7 +86,7 @@ def test_it_follows_the_client_to_another_cluster(monkeypatch: pytest.MonkeyPatc
             assert found.metadata.name == name
 
 
-def test_no_answer_is_told_as_the_client_tells_it(proxied: Client, proxy: TcpProxy) -> None:
+def test_a_missing_answer_gets_the_error_of_the_client(proxied: Client, proxy: TcpProxy) -> None:
     """A server that is silent for the Client's timeout is an ApiError of status 0, and not a hang."""
     core = CoreV1Api(proxied.api_client())
     assert core.read_namespace("default")

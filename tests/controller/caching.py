@@ -35,9 +35,9 @@ def by_first_letter(obj: Object) -> list[str]:
 
 
 def cached(scene: Scene, **options: Any) -> For:
-    """Return a watch of the scene's ConfigMaps that is cached, by color unless told."""
-    told = {"namespaces": [scene.namespace], "indexers": {"color": by_color}, **options}
-    return For(CONFIG_MAPS, cached=True, **told)
+    """Return a watch of the scene's ConfigMaps that is cached, by color unless given otherwise."""
+    chosen = {"namespaces": [scene.namespace], "indexers": {"color": by_color}, **options}
+    return For(CONFIG_MAPS, cached=True, **chosen)
 
 
 def caches(scene: Scene, watch: For | None = None, *, timeout: float = 30.0) -> Caches:

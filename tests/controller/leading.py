@@ -79,7 +79,7 @@ class Leader:
     def _run(self) -> None:
         try:
             self.stream.run(self.stopped)
-        except BaseException as error:  # noqa: BLE001 - told to the test
+        except BaseException as error:  # noqa: BLE001 - the test looks at it
             self.error = error
 
 
@@ -103,7 +103,7 @@ class Scene:
         connection: Connection | None = None,
         **config: Any,
     ) -> Leader:
-        """Return a leader of one watch, ConfigMaps of the namespace unless told."""
+        """Return a leader of one watch, ConfigMaps of the namespace unless given."""
         watch = watch or For("v1/ConfigMap")
         client = client or RecordingClient(self.kubeconfig)
         if self._expired:

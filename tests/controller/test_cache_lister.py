@@ -195,7 +195,7 @@ def test_what_is_too_large_is_read_from_the_api_server(scene: Scene) -> None:
 
 @EMULATED
 def test_who_waits_in_vain_learns_why(scene: Scene) -> None:
-    """Nobody ever led, who led is gone, it is watched or cached otherwise: each says what to do."""
+    """No leader yet, none any longer, watched or cached otherwise: each error says what to do."""
     create(scene, "a")
     reader = lister(scene, timeout=0.2)
     with pytest.raises(
@@ -396,7 +396,7 @@ def test_a_mapping_function_sees_the_object_that_it_is_called_with(scene: Scene)
 
 @EMULATED
 def test_watches_that_wait_for_each_other_go_on(scene: Scene) -> None:
-    """Each maps through the other's cache: one of them sees what is there, and nobody waits for ever."""
+    """Each maps through the other's cache: one of them sees what is there, and none waits for ever."""
     owned: dict[str, str] = {}
 
     def through(resource: str) -> Callable[[Object], list[str]]:

@@ -96,7 +96,7 @@ def test_a_new_leader_of_the_same_settings_lists_nothing(scene: Scene) -> None:
     create(scene, "a", "b")
     with scene.leading(cached(scene)):
         pass
-    assert names(lister(scene).list()) == {"a", "b"}  # nobody leads, and it is whole all the same
+    assert names(lister(scene).list()) == {"a", "b"}  # no process leads, and it is whole all the same
     delete(scene, "b")
     change(scene, "a")
     scene.take()
@@ -226,7 +226,7 @@ def test_a_restored_cluster_fills_the_cache_anew(scene: Scene) -> None:
 
 
 def test_a_resync_by_hand_fills_the_cache_anew(scene: Scene) -> None:
-    """Readers wait for its list: until then nobody knows what the stream has passed."""
+    """Readers wait for its list: until then it is unknown what the stream has passed."""
     create(scene, "a")
     with scene.leading(cached(scene)):
         pass
@@ -436,7 +436,7 @@ def words_of(obj: Object) -> list[str]:
 
 
 @pytest.mark.bound("INDEX_VALUES")
-def test_an_object_of_too_many_index_values_is_parked_and_the_next_one_cached(scene: Scene) -> None:
+def test_an_object_of_too_many_index_values_is_dead_and_the_next_one_cached(scene: Scene) -> None:
     """The bound is by number: a thousand values are found, one more is said to be too many."""
     client = scene.leader().client
     for name, number in {"a": INDEX_VALUES + 1, "b": INDEX_VALUES}.items():

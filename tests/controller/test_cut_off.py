@@ -1,4 +1,4 @@
-"""Workers that cannot reach Redis, or are frozen: nobody else runs what they still run; in real processes."""
+"""Workers that cannot reach Redis, or are frozen: no other runs what they still run; in real processes."""
 
 import os
 import signal

@@ -275,7 +275,7 @@ def test_a_terminal_error_parks_and_a_new_event_revives(connection: Connection, 
 
 
 def test_what_reconcile_may_not_return_is_a_failure(connection: Connection) -> None:
-    """A wrong answer is told as an error of the item, and retried."""
+    """A wrong answer is logged as an error of the item, and retried."""
     answers: list[Any] = ["done", None]
     queue = Queue("foos", connection)
     queue.add("default/web")
@@ -353,7 +353,7 @@ def test_a_failed_reconcile_is_one_line(connection: Connection, caplog: pytest.L
         (TerminalError("never"), "until it changes"),
     ],
 )
-def test_the_line_says_what_brings_back_what_is_parked(
+def test_the_line_says_how_a_dead_item_comes_back(
     connection: Connection, caplog: pytest.LogCaptureFixture, error: Exception, until: str
 ) -> None:
     """The time after which this worker revives it, where time may mend why; a change or a person always."""

@@ -47,7 +47,7 @@ def test_an_async_handler_past_the_timeout_is_cancelled_and_fails(
 def test_a_plain_handler_past_the_timeout_keeps_its_claim_and_fails_when_it_returns(
     connection: Connection, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody else may run the item meanwhile; it is told to stop, and warned of each minute."""
+    """No other worker may run the item meanwhile; it is cancelled, and a warning is logged each minute."""
     monkeypatch.setattr(executors, "WARN_EVERY", 0.05)
     attempts: list[int] = []
     go = threading.Event()
@@ -69,7 +69,7 @@ def test_a_plain_handler_past_the_timeout_keeps_its_claim_and_fails_when_it_retu
     assert "attempt 1 failed: TimeoutError: 50 ms" in caplog.text
 
 
-def test_a_handler_that_begins_late_is_told_to_stop_all_the_same(
+def test_a_handler_that_begins_late_is_cancelled_all_the_same(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A thread may take up a request after the dispatcher has looked for the last time before it sleeps."""
@@ -79,18 +79,18 @@ def test_a_handler_that_begins_late_is_told_to_stop_all_the_same(
         threading.Timer(0.2, submit, (executor, requests)).start()
 
     monkeypatch.setattr(executors.ThreadExecutor, "submit", submit_late)
-    told: list[bool] = []
+    cancelled: list[bool] = []
     queue = Queue("foos", connection)
     queue.add("default/web")
     controller = Controller(
         queue,
-        lambda request: told.append(request.cancelled.wait(20)),
+        lambda request: cancelled.append(request.cancelled.wait(20)),
         concurrency=1,
         reconciliation_timeout=0.05,
     )
     with running(controller):
-        eventually(lambda: told)
-    assert told[0]
+        eventually(lambda: cancelled)
+    assert cancelled[0]
 
 
 def test_a_lost_claim_cancels_its_async_handler_and_settles_nothing(connection: Connection) -> None:
@@ -239,7 +239,7 @@ async def forget_to_await(request: Request) -> Any:
 
 
 @pytest.mark.parametrize("reconcile", [lambda request: do_nothing(request), forget_to_await])  # noqa: PLW0108
-def test_a_coroutine_that_nobody_awaits_ends_the_worker_and_its_item_waits(
+def test_a_coroutine_that_is_never_awaited_ends_the_worker_and_its_item_waits(
     connection: Connection, reconcile: Any
 ) -> None:
     """It would be so for each item: the first one is enough, and no failure of any."""
@@ -328,13 +328,13 @@ class TestStop:
     def test_past_the_grace_period_handlers_are_cancelled_and_their_items_released(
         self, connection: Connection
     ) -> None:
-        """An async handler is cancelled, a plain one told; no item waits for its claim to lapse."""
-        started, told, cancelled = threading.Semaphore(0), threading.Event(), threading.Event()
+        """An async handler is cancelled, a plain one asked to stop; no item waits for its claim to lapse."""
+        started, stopped, cancelled = threading.Semaphore(0), threading.Event(), threading.Event()
 
         def plain(request: Request) -> None:
             started.release()
             request.cancelled.wait(20)
-            told.set()
+            stopped.set()
 
         async def asynchronous(request: Request) -> None:
             started.release()
@@ -351,7 +351,7 @@ class TestStop:
                 assert not dispatcher.stop(0.05)
         assert cancelled.is_set()
         assert left_over(connection, "async") == {"ready": 1}
-        assert told.is_set()
+        assert stopped.is_set()
         assert left_over(connection, "plain") == {}
 
     def test_a_handler_that_never_ends_does_not_hold_the_process(self, connection: Connection) -> None:

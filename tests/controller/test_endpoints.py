@@ -19,7 +19,7 @@ Serve = Callable[..., Endpoints]
 
 @pytest.fixture
 def serve() -> Iterator[Serve]:
-    """Serve probes without problems, and no metrics, unless told."""
+    """Serve probes without problems, and no metrics, unless given."""
     with ExitStack() as stack:
 
         def start(address: str = "127.0.0.1:0", **pages: object) -> Endpoints:
@@ -46,7 +46,7 @@ def test_probes_answer_with_their_problems(serve: Serve) -> None:
 
 
 def test_other_requests_are_refused(serve: Serve) -> None:
-    """Other paths, other methods, and metrics that nobody keeps."""
+    """Other paths, other methods, and metrics without a provider."""
     endpoints = serve()
     assert get(endpoints, "/")[0] == 404
     assert get(endpoints, "/healthz/x")[0] == 404
@@ -56,7 +56,7 @@ def test_other_requests_are_refused(serve: Serve) -> None:
     assert "distq[metrics]" in why
 
 
-def test_a_client_that_says_nothing_holds_up_nobody(serve: Serve) -> None:
+def test_a_silent_client_holds_up_no_other_client(serve: Serve) -> None:
     """Each connection has a thread of its own."""
     endpoints = serve()
     host, _, port = endpoints.url.removeprefix("http://").partition(":")
@@ -118,7 +118,7 @@ def test_slow_clients_do_not_keep_the_kubelet_waiting(serve: Serve) -> None:
 
 
 def test_clients_that_do_not_read_make_room_too(serve: Serve) -> None:
-    """An answer that nobody takes holds up nobody else."""
+    """An answer that is not read holds up no other."""
 
     def endless(environ: object, start_response: Callable[..., object]) -> list[bytes]:
         start_response("200 OK", [])

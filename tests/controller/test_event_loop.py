@@ -47,7 +47,7 @@ def test_two_controllers_of_one_process_share_a_loop() -> None:
 
 
 def test_a_process_of_plain_functions_has_no_loop() -> None:
-    """Nothing runs that nobody needs."""
+    """No loop runs without need."""
     before, seen = loop_threads(), threading.Event()
     queue = MemoryQueue("foos")
     manager = Manager([Controller(queue, lambda _: seen.set())], settings=Settings())

@@ -65,7 +65,7 @@ def test_a_failed_reconcile_is_a_warning_about_its_object(sandbox: Sandbox) -> N
     assert {event["type"] for event in events} == {"Warning"}
 
 
-def test_nobody_gets_them_unasked(sandbox: Sandbox) -> None:
+def test_events_are_recorded_only_where_asked_for(sandbox: Sandbox) -> None:
     """Failures are in the log and in the queue anyway."""
     sandbox.run_until_idle(
         failing(ValueError("no port"), failure_events=False), on_failure="retry", timeout=IN_TIME
@@ -122,11 +122,11 @@ def test_a_run_counts_what_the_process_drops(sandbox: Sandbox) -> None:
 
     controller.reconcile = reconcile
     manager.run()
-    told = {
+    dropped = {
         labels: number for (metric, labels), number in metrics.counters.items() if metric is EVENTS_DROPPED
     }
-    assert told.pop(("invalid",)) >= 1
-    assert told == {("full",): 0, ("filtered",): 0, ("refused",): 0, ("unanswered",): 0}
+    assert dropped.pop(("invalid",)) >= 1
+    assert dropped == {("full",): 0, ("filtered",): 0, ("refused",): 0, ("unanswered",): 0}
     counted = metrics.counters[EVENTS_DROPPED, ("invalid",)]
     sandbox.client.event({}, "Synced", "after the run")
     assert metrics.counters[EVENTS_DROPPED, ("invalid",)] == counted

@@ -217,7 +217,7 @@ def test_one_predicate_needs_no_list() -> None:
     assert For("v1/Pod", predicates=generation_changed) == For("v1/Pod", predicates=[generation_changed])
 
 
-def test_keys_that_nobody_could_enqueue_are_refused() -> None:
+def test_keys_that_cannot_be_enqueued_are_refused() -> None:
     """A mapping function of the wrong arguments, or an async one, would stop its stream for ever."""
     with pytest.raises(
         ConfigError, match=r"bad keys of Watches\(v1/Pod\): two_arguments: missing .* Give a plain"

@@ -153,7 +153,7 @@ def test_on_stop_runs_after_what_ended_the_process_and_does_not_hide_it(
         raise OSError("cannot flush")
 
     async def nothing() -> None:
-        """Be a coroutine that nobody awaits."""
+        """Be a coroutine that is never awaited."""
 
     with pytest.raises(ConfigError, match="returned a coroutine"):
         manager(lambda _: nothing(), "a", on_stop=hook(kind, fail)).run()

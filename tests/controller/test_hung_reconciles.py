@@ -50,7 +50,7 @@ def hanging() -> Iterator[Hanging]:
 def test_reconciles_that_hang_in_all_slots_make_a_process_unready_and_then_unhealthy(
     connection: Connection, hanging: Hanging, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only a restart helps; but they are told to stop first, and may heed it."""
+    """Only a restart helps; but they are cancelled first, and may heed it."""
     queue = Queue("foos", connection)
     queue.add("hang1")
     controller = Controller(queue, hanging, concurrency=2, reconciliation_timeout=0.05)

@@ -1,4 +1,4 @@
-"""Informers that reach the API server and not Redis: another one leads, or nobody does; in real processes."""
+"""Informers that reach the API server and not Redis: another one leads, or none does; in real processes."""
 
 import subprocess
 from collections.abc import Iterator
@@ -117,7 +117,7 @@ def test_a_leader_that_alone_reaches_no_redis_leaves_the_lease_to_another(
     assert other.lives()
 
 
-def test_while_nobody_reaches_redis_nobody_leads_and_then_one_does(
+def test_no_process_leads_while_none_reaches_redis_and_then_one_does(
     informers: list[Informer], scene: Scene
 ) -> None:
     """The lease is not handed round, and what happened meanwhile comes when Redis is back."""

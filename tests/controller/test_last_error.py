@@ -42,7 +42,9 @@ class TestInARecord:
         leader.stop()
         assert leader.error is None
 
-    def test_what_redis_refused_is_told_afterwards(self, scene: Scene, redis_server: EmbeddedValkey) -> None:
+    def test_what_redis_refused_is_reported_afterwards(
+        self, scene: Scene, redis_server: EmbeddedValkey
+    ) -> None:
         """While it lasts nothing can be written there; then people learn that it was, and is over."""
         with TcpProxy(("127.0.0.1", redis_server.port)) as proxy:
             connection = Connection(f"redis://127.0.0.1:{proxy.port}")
@@ -135,7 +137,7 @@ class TestAlone:
         assert last.about(float) == {"error": "three", "error_at": 30, "failing_since": 30}
 
     @pytest.mark.parametrize(
-        ("error", "told"),
+        ("error", "shown_error"),
         [
             (
                 ApiError("no answer from https://bob:pass@10.0.0.1:6443/a: refused"),
@@ -158,8 +160,8 @@ class TestAlone:
             (ApiError("see http://a/b:http://c/d?e=f"), "see http://a/b:http://c/d?…"),
         ],
     )
-    def test_it_is_one_bounded_line_without_secrets(self, error: Exception, told: str) -> None:
-        """It travels with each commit, and whoever may look at Redis reads it."""
+    def test_it_is_one_bounded_line_without_secrets(self, error: Exception, shown_error: str) -> None:
+        """It travels with each commit, and all who may look at Redis read it."""
         last = LastError(FakeClock())
         last.failed(error)
-        assert last.about(float)["error"] == told
+        assert last.about(float)["error"] == shown_error

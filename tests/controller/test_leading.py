@@ -32,7 +32,7 @@ def wait_for_the_end(_: StreamSource, stop: threading.Event) -> None:
 def test_a_stream_does_not_outlive_a_term_in_which_another_could_not_start(
     connection: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As where there are no more threads: the lease is free again, and the reason is told."""
+    """As where there are no more threads: the lease is free again, and the reason is logged."""
     start = threading.Thread.start
     started: list[threading.Thread] = []
 
@@ -90,7 +90,7 @@ def test_a_leader_that_stops_is_shown_as_gone_at_once(connection: Connection, tm
 def test_who_withdrew_says_that_redis_is_away(
     connection: Connection, redis_server: EmbeddedValkey, tmp_path: Path
 ) -> None:
-    """Perhaps nobody leads, whose metrics would tell; it is not ready, and leads again by itself."""
+    """Perhaps no leader reports it in its metrics; the process is not ready, and leads again by itself."""
     failures: list[BaseException] = []
     away = REDIS_UP, ("foos",), 0.0
     with EmulatedApiServer() as server, TcpProxy(("127.0.0.1", redis_server.port)) as proxy:

@@ -90,7 +90,7 @@ def settings(namespace: str) -> Settings:
 
 
 def holder(client: Client, namespace: str) -> str:
-    """Return who holds the Lease; "" when nobody does."""
+    """Return the holder of the Lease; "" without one."""
     lease = client.get(LEASE, f"{namespace}/distq-test")
     return (lease["spec"].get("holderIdentity") or "") if lease else ""
 
@@ -197,7 +197,7 @@ class TestEndToEnd:
         assert left_over(connection, "foos") == {}
         assert holder(client, namespace) == "rival"
 
-    def test_losing_the_lease_to_silence_is_told_once(
+    def test_losing_the_lease_to_silence_is_logged_once(
         self,
         proxied: Client,
         proxy: TcpProxy,
@@ -490,7 +490,7 @@ class TestSignals:
     def test_past_the_grace_period_it_leaves_and_the_item_is_free_at_once(
         self, start: Callable[..., Any], connection: Connection
     ) -> None:
-        """A handler that does not end does not keep the process; nobody waits for its claim to lapse."""
+        """A handler that does not end does not keep the process; no worker waits for its claim to lapse."""
         process = start("60", grace=0.2)
         process.send_signal(signal.SIGTERM)
         output, _ = process.communicate(timeout=20)
@@ -501,7 +501,7 @@ class TestSignals:
     def test_a_second_signal_ends_the_grace_period(
         self, start: Callable[..., Any], connection: Connection
     ) -> None:
-        """Whoever asks twice does not want to wait."""
+        """A second request to stop does not wait."""
         process = start("60", grace=600)
         process.send_signal(signal.SIGTERM)
         assert process.stdout.readline().startswith("SIGTERM: no new work")
@@ -557,7 +557,7 @@ def test_a_cause_that_both_sides_meet_is_reported_once(caplog: pytest.LogCapture
     ]
 
 
-def test_another_cause_that_nobody_foresaw_is_told_with_its_traceback(
+def test_an_unforeseen_cause_is_logged_with_its_traceback(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Only typed errors say in one line what happened."""

@@ -15,7 +15,7 @@ from distq.workqueue.interface import TurnQueue
 from distq.workqueue.queue import Queue
 from tests.support.eventually import eventually
 
-NO_REDIS = "redis://127.0.0.1:1"  # nobody listens there
+NO_REDIS = "redis://127.0.0.1:1"  # no server listens there
 
 
 def run_until(controller: Controller, done: Callable[[], bool]) -> None:
@@ -58,7 +58,7 @@ EXPECTED = [
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["threads", "async"])
 def test_a_controller_works_a_memory_queue_off_without_redis(is_async: bool) -> None:
-    """Successes, back-off, results and parking: all of it happens, and nothing is left but the dead."""
+    """Successes, back-off, results and terminal errors: all happen, and nothing is left but the dead."""
     work = Work()
 
     async def reconcile(request: Request) -> Result | None:

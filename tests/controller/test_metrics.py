@@ -134,7 +134,7 @@ def test_a_reconcile_past_its_timeout_is_counted_as_such(connection: Connection,
     assert metrics.counters[RECONCILE_ERRORS, ("foos",)] == 1
 
 
-def test_workers_that_run_are_told(connection: Connection) -> None:
+def test_running_workers_are_reported(connection: Connection) -> None:
     """How many handlers may run and how many do, while they do; what did not start is no reconcile."""
     go, metrics = threading.Event(), RecordedMetrics()
     queue = Queue("foos", connection)
@@ -186,7 +186,7 @@ class TestManager:
     pytestmark = one_redis
 
     def test_a_manager_measures_its_queues_and_ends_its_gauges(self, connection: Connection) -> None:
-        """Queues without a provider get its; after the end nobody reads gauges."""
+        """Queues without a provider get its; after the end its gauges are not read."""
         metrics, own = RecordedMetrics(), RecordedMetrics()
         bars = Queue("bars", connection, metrics=own)
         controllers = [Controller("foos", lambda _: None), Controller(bars, lambda _: None)]

@@ -1,4 +1,4 @@
-"""Predicates compare with the whole old object where the watch is cached, whoever leads."""
+"""Predicates compare with the whole old object where the watch is cached, also after a change of leader."""
 
 from typing import Any
 
@@ -168,7 +168,7 @@ def test_replayed_events_are_compared_with_what_redis_went_back_to(scene: Scene)
 
 
 def test_what_a_list_brings_is_not_compared(scene: Scene) -> None:
-    """After 410 nobody knows which changes were missed, though the cache has an own write of that time."""
+    """After 410 it is unknown which changes were missed, though the cache has an own write of that time."""
     paint(scene, "a", color="red")
     with scene.leading(comparing(scene)):
         assert handed_over(scene) == {"a"}

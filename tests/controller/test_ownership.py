@@ -102,7 +102,7 @@ def test_an_object_is_owned_by_its_controller_alone() -> None:
 
 
 def test_an_owner_without_a_uid_owns_nothing() -> None:
-    """It was never created: to ask is a mistake, and told as one."""
+    """It was never created: to ask is a mistake, and an error."""
     foo = thing("Foo", "web")
     del foo["metadata"]["uid"]
     with pytest.raises(ConfigError, match="bad owner: it has no uid"):

@@ -1,4 +1,4 @@
-"""What becomes of an object that a predicate or mapping function fails on: parked, found, tried again."""
+"""What becomes of an object that a predicate or mapping function fails on: dead, found, tried again."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -60,7 +60,7 @@ def bare(scene: Scene, name: str) -> None:
 
 
 @ON_ALL_SERVERS
-def test_an_object_that_a_predicate_fails_on_is_parked_and_stops_no_other(scene: Scene) -> None:
+def test_an_object_that_a_predicate_fails_on_is_dead_and_stops_no_other(scene: Scene) -> None:
     """It is dead under its own key, with the traceback; what follows it is enqueued."""
     with scene.leading(For(CONFIG_MAPS, predicates=has_targets)) as leader:
         bare(scene, "bad")
@@ -74,7 +74,7 @@ def test_an_object_that_a_predicate_fails_on_is_parked_and_stops_no_other(scene:
 
 
 @ON_ALL_SERVERS
-def test_a_parked_object_is_tried_again_when_it_changes(scene: Scene) -> None:
+def test_a_dead_object_is_tried_again_when_it_changes(scene: Scene) -> None:
     """Where its functions work then, nothing of it is dead any more, also if it is filtered."""
     with scene.leading(For(CONFIG_MAPS, predicates=has_targets)):
         for name in ("passes", "filtered"):
@@ -88,7 +88,7 @@ def test_a_parked_object_is_tried_again_when_it_changes(scene: Scene) -> None:
 
 
 @ON_ALL_SERVERS
-def test_an_object_that_cannot_be_mapped_is_parked_under_a_name_of_its_own(scene: Scene) -> None:
+def test_an_object_that_cannot_be_mapped_is_dead_under_a_name_of_its_own(scene: Scene) -> None:
     """An item of the same key is left alone; a requeue keeps it, and a change that can be mapped ends it."""
     store = QueueStore(scene.connection, QUEUE)
     with scene.leading(Watches(CONFIG_MAPS, targets)):
@@ -132,7 +132,9 @@ def test_what_an_object_meant_before_it_failed_is_not_forgotten(scene: Scene) ->
 
 @ON_ALL_SERVERS
 @pytest.mark.parametrize("watch", [For(CONFIG_MAPS, predicates=has_targets), Watches(CONFIG_MAPS, targets)])
-def test_a_deletion_ends_what_is_parked_though_the_function_fails(scene: Scene, watch: For | Watches) -> None:
+def test_a_deletion_removes_the_dead_item_though_the_function_fails(
+    scene: Scene, watch: For | Watches
+) -> None:
     """It is the object's last event: its own key is reconciled, and what could not be mapped is let go."""
     own = {scene.key("bad"): 0} if isinstance(watch, For) else {}
     with scene.leading(watch) as leader:
@@ -144,7 +146,7 @@ def test_a_deletion_ends_what_is_parked_though_the_function_fails(scene: Scene, 
 
 
 @ON_ALL_SERVERS
-def test_a_resync_lets_go_of_parked_objects_that_are_no_more(scene: Scene) -> None:
+def test_a_resync_removes_dead_objects_that_no_longer_exist(scene: Scene) -> None:
     """An older distq left them behind at their deletion, unknown, so that no event and no list named them."""
     with scene.leading(Watches(CONFIG_MAPS, targets)):
         bare(scene, "there")
@@ -172,7 +174,7 @@ def test_a_pending_object_that_fails_keeps_its_try(scene: Scene) -> None:
 
 
 @ON_ALL_SERVERS
-def test_a_list_tries_parked_objects_again(scene: Scene) -> None:
+def test_a_list_tries_dead_objects_again(scene: Scene) -> None:
     """They count as not handed over: once the function is mended, a leader that lists hands them over."""
     bare(scene, "bad")
     with scene.leading(For(CONFIG_MAPS, predicates=has_targets)):
@@ -212,10 +214,10 @@ def test_an_outage_parks_nothing(scene: Scene, outage: Exception) -> None:
 @pytest.mark.parametrize(
     "spec_of", [lambda old: old["data"], lambda old: old.get("data")], ids=["index", "get"]
 )
-def test_a_predicate_that_reads_more_of_the_old_object_than_is_kept_is_told(
+def test_a_predicate_that_reads_more_of_the_old_object_than_is_kept_is_reported(
     scene: Scene, spec_of: Callable[[Object], Any]
 ) -> None:
-    """What is missing always would filter nothing, or everything, and nobody would see it."""
+    """What is missing always would filter nothing, or everything, unseen."""
     differs = Predicate(
         lambda event: None if event.old is None else spec_of(event.old) != event.object["data"], compares=True
     )
@@ -235,7 +237,7 @@ def test_a_predicate_that_reads_more_of_the_old_object_than_is_kept_is_told(
 def test_a_thousand_bad_objects_are_one_line_of_the_log(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """All are parked and counted; one is told in full, the others in number, a minute later at least."""
+    """All are dead and counted; one is logged in full, the others in number, a minute later at least."""
     caplog.set_level(logging.ERROR, failure_log.__name__)
     client, metrics = scene.leader().client, RecordedMetrics()
     for number in range(1000):
@@ -244,10 +246,10 @@ def test_a_thousand_bad_objects_are_one_line_of_the_log(
         assert leader.stream.failures == 1000
         assert metrics.counters[STREAM_FAILURES, (QUEUE, CONFIG_MAPS)] == 1000
     assert Inspector(scene.connection).count(QUEUE, state="dead") == 1000
-    told = [record for record in caplog.records if record.name == failure_log.__name__]
-    assert len(told) == 1
-    assert told[0].exc_info is not None
-    assert f'See "distq items {QUEUE} --state dead".' in told[0].getMessage()
+    logged = [record for record in caplog.records if record.name == failure_log.__name__]
+    assert len(logged) == 1
+    assert logged[0].exc_info is not None
+    assert f'See "distq items {QUEUE} --state dead".' in logged[0].getMessage()
 
 
 @pytest.mark.parametrize("wrong", ["skip", "", None, True])

@@ -172,11 +172,11 @@ def test_metadata_that_is_not_kept_cannot_be_compared(path: str) -> None:
         ("status.phase.x.y", 'leads into a str. Compare it whole: changed("status.phase")'),
     ],
 )
-def test_a_path_into_a_list_is_told_by_the_first_object(path: str, message: str) -> None:
-    """Nothing stands there, so it would filter all updates."""
-    with pytest.raises(ConfigError) as told:
+def test_a_path_into_a_list_is_refused_at_the_first_object(path: str, message: str) -> None:
+    """There is no such path, so it would filter all updates."""
+    with pytest.raises(ConfigError) as refused:
         changed(path)(update_of())
-    assert message in str(told.value)
+    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize(

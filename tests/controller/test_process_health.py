@@ -40,7 +40,7 @@ def ended_thread() -> threading.Thread:
 
 
 def test_a_dispatcher_that_ended_is_a_reason_to_start_again(connection: Connection) -> None:
-    """Not before it started, nor once it was told to stop."""
+    """Not before it started, nor once it is stopping."""
     dispatcher = Dispatcher(Controller(Queue("foos", connection), lambda _: None))
     whole = health(connection, dispatcher)
     assert whole.health() == []
@@ -125,14 +125,14 @@ def test_a_silent_redis_is_waited_for_by_all_queues_at_once() -> None:
         url = f"redis://127.0.0.1:{silent.getsockname()[1]}"
         queues = [Queue(name, Connection(url)) for name in ("foos", "bars")]
         whole = ProcessHealth(connection=None, dispatchers=[], candidate=None, queues=queues)
-        told: list[Sample] = []
-        look = threading.Thread(target=lambda: told.extend(whole.gauges()))
+        samples: list[Sample] = []
+        look = threading.Thread(target=lambda: samples.extend(whole.gauges()))
         look.start()
         first, second = silent.accept()[0], silent.accept()[0]
         with first, second:
             assert _is_open(first)
             look.join(20)
-    assert [(metric.name, labels, value) for metric, labels, value in told] == [
+    assert [(metric.name, labels, value) for metric, labels, value in samples] == [
         ("distq_redis_up", ("foos",), 0.0),
         ("distq_redis_up", ("bars",), 0.0),
     ]

@@ -36,7 +36,7 @@ def behind(proxy: TcpProxy, connection: Connection) -> Iterator[Connection]:
 def test_silence_counts_from_the_first_look_that_failed_until_one_is_answered(
     proxy: TcpProxy, behind: Connection, mode: str
 ) -> None:
-    """However Redis is silent; time in which nobody looked, as of a frozen process, does not count."""
+    """However Redis is silent; time without a look, as of a frozen process, does not count."""
     clock = FakeClock()
     reach = RedisHealthProbe([Queue("foos", behind), Queue("bars", behind)], clock)
     reach.look()

@@ -101,7 +101,7 @@ def test_a_resync_mends_what_the_known_set_missed(scene: Scene) -> None:
 
 
 def test_a_resync_that_a_leader_left_begins_anew(scene: Scene) -> None:
-    """Only a whole one counts, whoever made it; and then it is everybody's."""
+    """Only a whole one counts, of any leader; and then it counts for all."""
     create(scene, *"abcde")
     clock = FakeClock()
     with leading(scene, clock):

@@ -81,7 +81,7 @@ def synced(client: Client, key: str) -> tuple[str, str] | None:
 
 @pytest.mark.usefixtures("running")
 def test_a_foo_owns_a_deployment_that_follows_it(client: Client, namespace: str) -> None:
-    """It is created with the Foo as its controller, scaled with it, made again when deleted, and told of."""
+    """It is created with the Foo as its controller, scaled with it and created again, and has an event."""
     key = f"{namespace}/example-foo"
     owner = client.create(foo(namespace))
     eventually(lambda: client.get(DEPLOYMENT, key))

@@ -150,7 +150,7 @@ def test_a_busy_worker_ends_with_its_grace_period_while_redis_hangs(
 def test_a_second_signal_ends_a_worker_while_redis_hangs(
     program: Program, redis_server: EmbeddedValkey, connection: Connection
 ) -> None:
-    """Whoever asks twice waits neither for the reconciles nor for Redis."""
+    """A second request to stop waits neither for the reconciles nor for Redis."""
     Queue("foos", connection).add("600")
     program.start("-m", "distq", "worker", "foos", "--grace-period", "600")
     eventually(lambda: "started" in program.said())

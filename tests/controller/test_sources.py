@@ -251,7 +251,7 @@ def test_every_outlives_its_function(scene: Scene) -> None:
     thread.join(10)
 
 
-def test_every_leaves_parked_items_alone(scene: Scene) -> None:
+def test_every_leaves_dead_items_alone(scene: Scene) -> None:
     """They stay so until their object changes, or somebody requeues them; a plain add revives them."""
     clock, queue, store = FakeClock(), Queue(QUEUE, scene.connection), QueueStore(scene.connection, QUEUE)
     for key in ("parked", "alive"):
@@ -273,7 +273,7 @@ def test_every_leaves_parked_items_alone(scene: Scene) -> None:
 
 
 def test_every_refuses_a_text_for_a_list(scene: Scene) -> None:
-    """Its letters would be enqueued, and nobody would hear of it."""
+    """Its letters would be enqueued, without an error."""
     clock = FakeClock()
     period = PeriodicSource(
         Every(60, lambda: "abc"), Queue(QUEUE, scene.connection), config(scene, clock=clock)

@@ -23,8 +23,8 @@ from tests.controller.test_manager import managing
 from tests.support.api_servers import ApiServer
 from tests.support.dispatchers import running
 from tests.support.eventually import eventually
+from tests.support.recorded_spans import RecordedSpans, id_of, links_of
 from tests.support.samples import config_map
-from tests.support.told_spans import Told, id_of, links_of
 
 AT = 1_795_000_000_000_001
 """Beside a full ms, at which an item would be linked to nothing."""
@@ -36,7 +36,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from distq import Connection, Controller, Manager, Queue
 from distq.opentelemetry import OpenTelemetrySpans
-from tests.support.told_spans import id_of, links_of
+from tests.support.recorded_spans import id_of, links_of
 kept, provider = InMemorySpanExporter(), TracerProvider()
 provider.add_span_processor(SimpleSpanProcessor(kept))
 spans, tracer = OpenTelemetrySpans(provider), provider.get_tracer("mine")
@@ -64,20 +64,20 @@ print(json.dumps(links_of(named("reconcile foos"))))
 
 
 @pytest.fixture
-def tell() -> Iterator[Callable[..., Told]]:
+def record() -> Iterator[Callable[..., RecordedSpans]]:
     """Give a function that makes providers, one for each side."""
-    made: list[Told] = []
+    made: list[RecordedSpans] = []
 
-    def make(*arguments: Any) -> Told:
-        made.append(Told(*arguments))
+    def make(*arguments: Any) -> RecordedSpans:
+        made.append(RecordedSpans(*arguments))
         return made[-1]
 
     yield make
-    for told in made:
-        told.provider.shutdown()
+    for recorded in made:
+        recorded.provider.shutdown()
 
 
-Tell = Callable[..., Told]
+Record = Callable[..., RecordedSpans]
 
 
 def test_a_workers_reconcile_links_to_a_producers_add(
@@ -97,19 +97,19 @@ def test_a_workers_reconcile_links_to_a_producers_add(
 
 @ON_ALL_SERVERS
 def test_a_reconcile_links_to_the_commit_of_the_informer(
-    connection: Connection, api_server: ApiServer, namespace: str, tell: Tell
+    connection: Connection, api_server: ApiServer, namespace: str, record: Record
 ) -> None:
-    """The list's and an event's commit, told by one process, and the reconciles told by another."""
+    """The list's and an event's commit, recorded by one process, and the reconciles recorded by another."""
     client = api_server.client()
     for name in ("a", "b", "c"):
         client.create(config_map(namespace, name))
     settings = Settings(lease_name="distq-test", lease_namespace=namespace)
-    leads, works = tell(), tell()
+    leads, works = record(), record()
 
-    def manager(told: Told) -> Manager:
+    def manager(recorded: RecordedSpans) -> Manager:
         watch = For("v1/ConfigMap", namespaces=[namespace])
         controllers = [Controller("foos", lambda _: None, watches=[watch])]
-        return Manager(controllers, redis=connection, client=client, settings=settings, spans=told.spans)
+        return Manager(controllers, redis=connection, client=client, settings=settings, spans=recorded.spans)
 
     with managing(manager(leads), workers=False), managing(manager(works), informer=False):
         eventually(lambda: len(keys(works)) >= 3)
@@ -121,14 +121,14 @@ def test_a_reconcile_links_to_the_commit_of_the_informer(
     assert len([found for found in links if found]) >= len(links) - 1  # at a full ms there is none
 
 
-def keys(told: Told) -> set[Any]:
+def keys(recorded: RecordedSpans) -> set[Any]:
     """Return what was reconciled."""
-    return {each["distq.key"] for each in told.attributes("reconcile foos")}
+    return {each["distq.key"] for each in recorded.attributes("reconcile foos")}
 
 
-def test_what_a_reconcile_adds_is_its_child_and_is_linked(connection: Connection, tell: Tell) -> None:
+def test_what_a_reconcile_adds_is_its_child_and_is_linked(connection: Connection, record: Record) -> None:
     """Whatever queue it adds to, whose handle needs no spans of its own."""
-    told = tell()
+    recorded = record()
     other = Queue("others", connection)
     connection.server_time = AT
     queue = Queue("foos", connection)
@@ -137,23 +137,23 @@ def test_what_a_reconcile_adds_is_its_child_and_is_linked(connection: Connection
     def reconcile(_: Request) -> None:
         other.add("b", "c")
 
-    with running(Controller(queue, reconcile), spans=told.spans):
-        eventually(lambda: told.named("reconcile foos"))
-    with running(Controller(other, lambda _: None), spans=told.spans):
-        eventually(lambda: len(told.named("reconcile others")) == 2)
-    (add,), (first,) = told.named("add others"), told.named("reconcile foos")
+    with running(Controller(queue, reconcile), spans=recorded.spans):
+        eventually(lambda: recorded.named("reconcile foos"))
+    with running(Controller(other, lambda _: None), spans=recorded.spans):
+        eventually(lambda: len(recorded.named("reconcile others")) == 2)
+    (add,), (first,) = recorded.named("add others"), recorded.named("reconcile foos")
     assert add.parent is not None
     assert id_of(add.parent) == id_of(first.context)
-    assert first.links == ()  # nobody told of that add
-    linked = [links_of(span) for span in told.named("reconcile others")]
-    assert linked == [told.ids("add others")] * 2
-    assert all(span.parent is None for span in told.named("reconcile others"))
-    assert told.attributes("add others")[0]["messaging.batch.message_count"] == 2
+    assert first.links == ()  # that add was not recorded
+    linked = [links_of(span) for span in recorded.named("reconcile others")]
+    assert linked == [recorded.ids("add others")] * 2
+    assert all(span.parent is None for span in recorded.named("reconcile others"))
+    assert recorded.attributes("add others")[0]["messaging.batch.message_count"] == 2
 
 
-def test_what_a_sampler_drops_is_linked_to_nothing(connection: Connection, tell: Tell) -> None:
-    """A link to a span that nobody will find would only take room."""
-    queue = Queue("foos", connection, spans=tell(ALWAYS_OFF).spans)
+def test_what_a_sampler_drops_is_linked_to_nothing(connection: Connection, record: Record) -> None:
+    """A link to a span that was dropped would only take room."""
+    queue = Queue("foos", connection, spans=record(ALWAYS_OFF).spans)
     connection.server_time = AT
     queue.add("a")
     assert connection.execute("EXISTS", queue_key("foos", "links")) == 0
@@ -162,9 +162,9 @@ def test_what_a_sampler_drops_is_linked_to_nothing(connection: Connection, tell:
 @pytest.mark.parametrize(
     "link", ["", "garbage", f"00-{0:032x}-{1:016x}-01", f"ff-{1:032x}-{1:016x}-01", "0" * 9000]
 )
-def test_a_link_that_is_none_is_no_link(tell: Tell, link: str) -> None:
+def test_a_link_that_is_none_is_no_link(record: Record, link: str) -> None:
     """Who gives one by hand gets a span all the same."""
-    told = tell()
-    told.spans.begin("x", "consumer", {}, link=link).end()
-    (span,) = told.named("x")
+    recorded = record()
+    recorded.spans.begin("x", "consumer", {}, link=link).end()
+    (span,) = recorded.named("x")
     assert span.links == ()

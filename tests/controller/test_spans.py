@@ -36,18 +36,18 @@ from tests.controller.test_manager import managing
 from tests.support.api_servers import ApiServer
 from tests.support.dispatchers import running
 from tests.support.eventually import eventually
+from tests.support.recorded_spans import RecordedSpans
 from tests.support.samples import config_map
-from tests.support.told_spans import Told
 
 on_one_redis = pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True)
 
 
 @pytest.fixture
-def told() -> Iterator[Told]:
+def recorded() -> Iterator[RecordedSpans]:
     """Give an empty provider."""
-    told = Told()
-    yield told
-    told.provider.shutdown()
+    recorded = RecordedSpans()
+    yield recorded
+    recorded.provider.shutdown()
 
 
 def is_within(child: ReadableSpan, parent: ReadableSpan) -> bool:
@@ -57,14 +57,16 @@ def is_within(child: ReadableSpan, parent: ReadableSpan) -> bool:
 
 
 def reconciled(
-    told: Told, queue: Queue, reconcile: Callable[[Request], Any], count: int, **options: Any
+    recorded: RecordedSpans, queue: Queue, reconcile: Callable[[Request], Any], count: int, **options: Any
 ) -> None:
-    """Run a controller until so many reconciles were told."""
-    with running(Controller(queue, reconcile, **options), spans=told.spans):
-        eventually(lambda: len(told.named("reconcile foos")) >= count)
+    """Run a controller until so many reconciles were recorded."""
+    with running(Controller(queue, reconcile, **options), spans=recorded.spans):
+        eventually(lambda: len(recorded.named("reconcile foos")) >= count)
 
 
-def test_a_reconcile_is_a_trace_that_says_which_and_how_it_ended(connection: Connection, told: Told) -> None:
+def test_a_reconcile_is_a_trace_that_says_which_and_how_it_ended(
+    connection: Connection, recorded: RecordedSpans
+) -> None:
     """Queue, key, attempt, priority, fence, how long it waited, and the outcome, of each attempt."""
     queue = Queue("foos", connection)
     queue.add("prod/web", priority=5)
@@ -74,8 +76,8 @@ def test_a_reconcile_is_a_trace_that_says_which_and_how_it_ended(connection: Con
         seen.append(request)
         return Result(requeue_after=0) if len(seen) == 1 else None
 
-    reconciled(told, queue, reconcile, 2)
-    first, second = told.attributes("reconcile foos")
+    reconciled(recorded, queue, reconcile, 2)
+    first, second = recorded.attributes("reconcile foos")
     assert [each["distq.outcome"] for each in (first, second)] == ["after", "success"]
     assert first.pop("distq.waited") >= 0
     assert first == {
@@ -89,7 +91,7 @@ def test_a_reconcile_is_a_trace_that_says_which_and_how_it_ended(connection: Con
         "distq.fence": seen[0].fence,
         "distq.outcome": "after",
     }
-    both = told.named("reconcile foos")
+    both = recorded.named("reconcile foos")
     assert [(span.kind, span.parent, span.status.status_code) for span in both] == (
         [(SpanKind.CONSUMER, None, StatusCode.UNSET)] * 2
     )
@@ -99,7 +101,7 @@ def test_a_reconcile_is_a_trace_that_says_which_and_how_it_ended(connection: Con
 @on_one_redis
 @pytest.mark.parametrize("error", [ValueError("no such zone"), TerminalError("no such zone")])
 def test_a_failure_is_recorded_with_its_traceback(
-    connection: Connection, told: Told, error: Exception
+    connection: Connection, recorded: RecordedSpans, error: Exception
 ) -> None:
     """The span has the error's type and text, and where it was raised, as Redis remembers it."""
     queue = Queue("foos", connection)
@@ -108,8 +110,8 @@ def test_a_failure_is_recorded_with_its_traceback(
     def reconcile(_: Request) -> None:
         raise error
 
-    reconciled(told, queue, reconcile, 1)
-    span = told.named("reconcile foos")[0]
+    reconciled(recorded, queue, reconcile, 1)
+    span = recorded.named("reconcile foos")[0]
     assert span.attributes is not None
     kind = "ValueError" if isinstance(error, ValueError) else "distq.errors.TerminalError"
     assert span.attributes["distq.outcome"] == ("retry" if isinstance(error, ValueError) else "park")
@@ -123,7 +125,9 @@ def test_a_failure_is_recorded_with_its_traceback(
 
 
 @on_one_redis
-def test_an_error_that_cannot_be_shown_is_told_all_the_same(connection: Connection, told: Told) -> None:
+def test_an_error_that_cannot_be_shown_is_recorded_all_the_same(
+    connection: Connection, recorded: RecordedSpans
+) -> None:
     """Nothing that a handler raises keeps its slot or its span."""
 
     class Shy(Exception):
@@ -135,12 +139,12 @@ def test_an_error_that_cannot_be_shown_is_told_all_the_same(connection: Connecti
 
     queue = Queue("foos", connection)
     queue.add("a")
-    reconciled(told, queue, reconcile, 1)
-    assert told.named("reconcile foos")[0].status.status_code is StatusCode.ERROR
+    reconciled(recorded, queue, reconcile, 1)
+    assert recorded.named("reconcile foos")[0].status.status_code is StatusCode.ERROR
 
 
 @on_one_redis
-def test_a_timeout_is_an_error(connection: Connection, told: Told) -> None:
+def test_a_timeout_is_an_error(connection: Connection, recorded: RecordedSpans) -> None:
     """What is cancelled at its reconciliation_timeout failed, whatever the coroutine saw."""
     queue = Queue("foos", connection)
     queue.add("a")
@@ -148,14 +152,14 @@ def test_a_timeout_is_an_error(connection: Connection, told: Told) -> None:
     async def reconcile(_: Request) -> None:
         await asyncio.Event().wait()
 
-    reconciled(told, queue, reconcile, 1, reconciliation_timeout=0.05)
-    (attributes,) = told.attributes("reconcile foos")[:1]
+    reconciled(recorded, queue, reconcile, 1, reconciliation_timeout=0.05)
+    (attributes,) = recorded.attributes("reconcile foos")[:1]
     assert (attributes["distq.outcome"], attributes["error.type"]) == ("retry", "TimeoutError")
 
 
 @on_one_redis
-def test_a_lost_claim_is_cancelled(connection: Connection, told: Told) -> None:
-    """A reconcile whose request was taken by max_hold meanwhile is told when it returns, in its thread."""
+def test_a_lost_claim_is_cancelled(connection: Connection, recorded: RecordedSpans) -> None:
+    """A reconcile whose request max_hold took meanwhile is recorded when it returns, in its thread."""
     queue = Queue("foos", connection)
     queue.add("a")
     go_on = threading.Event()
@@ -165,57 +169,57 @@ def test_a_lost_claim_is_cancelled(connection: Connection, told: Told) -> None:
         go_on.wait(30)
 
     controller = Controller(queue, reconcile, concurrency=2, reconciliation_timeout=0.02, max_hold=0.05)
-    with running(controller, spans=told.spans):
+    with running(controller, spans=recorded.spans):
         eventually(lambda: queue.num_requeues("a") == 1)
-        assert told.named("reconcile foos") == []
+        assert recorded.named("reconcile foos") == []
         go_on.set()
-        eventually(lambda: told.named("reconcile foos"))
-    assert told.attributes("reconcile foos")[0]["distq.outcome"] == "cancelled"
+        eventually(lambda: recorded.named("reconcile foos"))
+    assert recorded.attributes("reconcile foos")[0]["distq.outcome"] == "cancelled"
 
 
 @on_one_redis
-def test_reconciles_side_by_side_keep_apart(connection: Connection, told: Told) -> None:
+def test_reconciles_side_by_side_keep_apart(connection: Connection, recorded: RecordedSpans) -> None:
     """Each handler's own spans are its reconcile's, in threads and in tasks; each reconcile is a root."""
     together = threading.Barrier(2)
 
     def plain(request: Request) -> None:
         together.wait(30)
-        with told.tracer.start_as_current_span(f"inner {request.key}"):
+        with recorded.tracer.start_as_current_span(f"inner {request.key}"):
             together.wait(30)
 
     met = list[asyncio.Event]()
 
     async def coroutine(request: Request) -> None:
         met.append(asyncio.Event())
-        with told.tracer.start_as_current_span(f"inner {request.key}"):
+        with recorded.tracer.start_as_current_span(f"inner {request.key}"):
             if len(met) % 2:
                 await met[-1].wait()
             else:
                 met[-2].set()
-            await asyncio.to_thread(told.tracer.start_span(f"thread {request.key}").end)
+            await asyncio.to_thread(recorded.tracer.start_span(f"thread {request.key}").end)
 
     handlers: dict[str, Any] = {"plain": plain, "coroutine": coroutine}
     for name, reconcile in handlers.items():
         queue = Queue(name, connection)
         queue.add("a", "b", "c", "d")
         controller = Controller(queue, reconcile, concurrency=2)
-        with running(controller, spans=told.spans):
-            eventually(lambda name=name: len(told.named(f"reconcile {name}")) == 4)  # type: ignore[misc]  # bound now
-        parents = {span.attributes["distq.key"]: span for span in told.named(f"reconcile {name}")}  # type: ignore[index]  # they have some
+        with running(controller, spans=recorded.spans):
+            eventually(lambda name=name: len(recorded.named(f"reconcile {name}")) == 4)  # type: ignore[misc]  # bound now
+        parents = {span.attributes["distq.key"]: span for span in recorded.named(f"reconcile {name}")}  # type: ignore[index]  # they have some
         assert all(span.parent is None for span in parents.values())
         for key, parent in parents.items():
-            inner = told.named(f"inner {key}")[-1]
+            inner = recorded.named(f"inner {key}")[-1]
             assert is_within(inner, parent)
             if name == "coroutine":
-                assert is_within(told.named(f"thread {key}")[-1], inner)
+                assert is_within(recorded.named(f"thread {key}")[-1], inner)
 
 
 @on_one_redis
 @pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
 def test_a_clients_requests_are_children_of_the_reconcile(
-    connection: Connection, api_server: ApiServer, namespace: str, told: Told, is_async: bool
+    connection: Connection, api_server: ApiServer, namespace: str, recorded: RecordedSpans, is_async: bool
 ) -> None:
-    """Method, URL, server and status; what is refused is an error; outside of reconciles nothing is told."""
+    """Method, URL, server and status; a refusal is an error; outside of reconciles nothing is recorded."""
     client = api_server.client()
     client.create(config_map(namespace, "web"))
 
@@ -229,10 +233,10 @@ def test_a_clients_requests_are_children_of_the_reconcile(
 
     queue = Queue("foos", connection)
     queue.add(f"{namespace}/web")
-    reconciled(told, queue, coroutine if is_async else plain, 1)
+    reconciled(recorded, queue, coroutine if is_async else plain, 1)
     client.get("v1/ConfigMap", f"{namespace}/web")
-    (parent,) = told.named("reconcile foos")
-    found, absent = told.named("GET")
+    (parent,) = recorded.named("reconcile foos")
+    found, absent = recorded.named("GET")
     for span, name, status in ((found, "web", 200), (absent, "absent", 404)):
         assert is_within(span, parent)
         assert span.kind is SpanKind.CLIENT
@@ -244,7 +248,7 @@ def test_a_clients_requests_are_children_of_the_reconcile(
         assert attributes.get("error.type") == (None if status == 200 else "404")
 
 
-def test_a_server_may_go_on_with_the_trace(told: Told) -> None:
+def test_a_server_may_go_on_with_the_trace(recorded: RecordedSpans) -> None:
     """A request has the W3C header of its own span, beside its credentials."""
     sent = dict[str, str]()
 
@@ -253,11 +257,11 @@ def test_a_server_may_go_on_with_the_trace(told: Told) -> None:
         return HTTPResponse(status=200)
 
     def ask() -> None:
-        spans.enter(told.spans)
+        spans.enter(recorded.spans)
         within_span(send, "GET", "https://[::1]/api", {"Authorization": "Bearer secret"})
 
     copy_context().run(ask)
-    (span,) = told.named("GET")
+    (span,) = recorded.named("GET")
     assert sent.pop("Authorization") == "Bearer secret"
     context = span.get_span_context()
     assert context is not None
@@ -268,7 +272,9 @@ def test_a_server_may_go_on_with_the_trace(told: Told) -> None:
 
 
 @on_one_redis
-def test_a_request_without_an_answer_is_an_error(connection: Connection, told: Told, tmp_path: Path) -> None:
+def test_a_request_without_an_answer_is_an_error(
+    connection: Connection, recorded: RecordedSpans, tmp_path: Path
+) -> None:
     """Each try is a span: the kind of the error is all there is to tell."""
     kubeconfig = tmp_path / "kubeconfig"
     config = {"clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}], "users": []}
@@ -277,32 +283,32 @@ def test_a_request_without_an_answer_is_an_error(connection: Connection, told: T
     client = Client(kubeconfig)
     queue = Queue("foos", connection)
     queue.add("a")
-    reconciled(told, queue, lambda _: client.request("PUT", "/x") and None, 1)
-    (attributes,) = told.attributes("PUT")[:1]
+    reconciled(recorded, queue, lambda _: client.request("PUT", "/x") and None, 1)
+    (attributes,) = recorded.attributes("PUT")[:1]
     assert attributes["error.type"] == "urllib3.exceptions.NewConnectionError"
-    assert told.attributes("reconcile foos")[0]["error.type"] == "distq.errors.ApiError"
+    assert recorded.attributes("reconcile foos")[0]["error.type"] == "distq.errors.ApiError"
 
 
 @on_one_redis
-def test_turns_that_did_something_are_told(connection: Connection, told: Told) -> None:
+def test_turns_that_did_something_are_recorded(connection: Connection, recorded: RecordedSpans) -> None:
     """How much each claimed and settled, in sum all."""
     queue = Queue("foos", connection)
     queue.add(*(f"item-{number}" for number in range(20)))
-    reconciled(told, queue, lambda _: None, 20, concurrency=4)
-    turns = told.attributes("turn foos")
+    reconciled(recorded, queue, lambda _: None, 20, concurrency=4)
+    turns = recorded.attributes("turn foos")
     assert sum(turn["messaging.batch.message_count"] for turn in turns) == 20
     assert sum(turn["distq.settled"] for turn in turns) == 20
-    assert all(span.parent is None and span.kind is SpanKind.CLIENT for span in told.named("turn foos"))
+    assert all(span.parent is None and span.kind is SpanKind.CLIENT for span in recorded.named("turn foos"))
 
 
-def test_a_turn_that_found_nothing_to_do_is_not_told(told: Told) -> None:
+def test_a_turn_that_found_nothing_to_do_is_not_recorded(recorded: RecordedSpans) -> None:
     """An idle dispatcher fills no trace store."""
     idle = Turn([], [], 1.0)
-    assert WorkerSpans(told.spans, "foos").turn(lambda: idle, []) is idle
-    assert told.named("turn foos") == []
+    assert WorkerSpans(recorded.spans, "foos").turn(lambda: idle, []) is idle
+    assert recorded.named("turn foos") == []
 
 
-def test_a_turn_that_redis_did_not_answer_is_an_error(told: Told) -> None:
+def test_a_turn_that_redis_did_not_answer_is_an_error(recorded: RecordedSpans) -> None:
     """From the first try to the last one, with what it was to settle."""
     settlement = Settlement(Request("a"), Success())
 
@@ -310,39 +316,39 @@ def test_a_turn_that_redis_did_not_answer_is_an_error(told: Told) -> None:
         raise RedisUnavailable("no answer.")
 
     with pytest.raises(RedisUnavailable):
-        WorkerSpans(told.spans, "foos").turn(turn, [settlement])
-    (attributes,) = told.attributes("turn foos")
+        WorkerSpans(recorded.spans, "foos").turn(turn, [settlement])
+    (attributes,) = recorded.attributes("turn foos")
     assert attributes["distq.settled"] == 1
     assert attributes["error.type"] == "distq.errors.RedisUnavailable"
 
 
 @on_one_redis
-def test_commits_that_carry_something_are_told(scene: Scene, told: Told) -> None:
+def test_commits_that_carry_something_are_recorded(scene: Scene, recorded: RecordedSpans) -> None:
     """The list's and an event's keys, by resource; the probes of each second are not."""
     client = scene.leader().client
     client.create(config_map(scene.namespace, "a"))
-    with scene.leading(spans=told.spans) as leader:
+    with scene.leading(spans=recorded.spans) as leader:
         before = leader.stream.enqueued
         client.create(config_map(scene.namespace, "b"))
         eventually(lambda: leader.stream.enqueued > before)
         eventually(lambda: scene.has("a", "b"))
-        commits = told.attributes("commit foos")
+        commits = recorded.attributes("commit foos")
         assert all(commit["distq.resource"] == "v1/ConfigMap" for commit in commits)
         carried = [commit["messaging.batch.message_count"] for commit in commits]
         assert (carried[-1], sum(carried) >= 2) == (1, True)
         leader.stream._committer.confirm()
-        assert len(told.named("commit foos")) == len(commits)
+        assert len(recorded.named("commit foos")) == len(commits)
 
 
 @on_one_redis
-def test_a_commit_of_a_deposed_leader_is_an_error(scene: Scene, told: Told) -> None:
+def test_a_commit_of_a_deposed_leader_is_an_error(scene: Scene, recorded: RecordedSpans) -> None:
     """Why it changed nothing."""
-    with scene.leading(spans=told.spans) as leader:
+    with scene.leading(spans=recorded.spans) as leader:
         leader.term.lasts = False
         committer = leader.stream._committer
         with pytest.raises(LeaseLost):
             committer.commit(Commit(new=committer.position, keys=[b"a"]))
-    span = told.named("commit foos")[-1]
+    span = recorded.named("commit foos")[-1]
     assert (span.attributes or {})["error.type"] == f"{LeaseLost.__module__}.LeaseLost"
 
 
@@ -362,7 +368,7 @@ def documented_attributes() -> dict[str, set[str]]:
 
 @on_one_redis
 def test_a_manager_tells_both_sides(
-    connection: Connection, api_server: ApiServer, namespace: str, told: Told
+    connection: Connection, api_server: ApiServer, namespace: str, recorded: RecordedSpans
 ) -> None:
     """Commit, add, turn, reconcile and request, with the attributes that the page names."""
     client = api_server.client()
@@ -380,19 +386,19 @@ def test_a_manager_tells_both_sides(
         redis=connection,
         client=client,
         settings=Settings(lease_name="distq-test", lease_namespace=namespace),
-        spans=told.spans,
+        spans=recorded.spans,
     )
     with managing(manager):
-        eventually(lambda: told.named("reconcile foos"))
+        eventually(lambda: recorded.named("reconcile foos"))
     for name, documented in documented_attributes().items():
-        assert documented == told.attributes(name)[0].keys()
+        assert documented == recorded.attributes(name)[0].keys()
 
 
-def test_a_manager_refuses_what_keeps_no_spans(told: Told) -> None:
+def test_a_manager_refuses_what_keeps_no_spans(recorded: RecordedSpans) -> None:
     """The SDK's own provider is the likely mistake."""
     controller = Controller(Queue("foos"), print)
     with pytest.raises(ConfigError, match=r"bad spans.*OpenTelemetrySpans"):
-        Manager([controller], spans=told.provider)  # type: ignore[arg-type]  # the mistake
+        Manager([controller], spans=recorded.provider)  # type: ignore[arg-type]  # the mistake
 
 
 @on_one_redis

@@ -81,7 +81,7 @@ def test_first_lists_are_low_and_events_are_not(scene: Scene) -> None:
 
 
 def test_the_next_leader_resumes_without_a_list(scene: Scene) -> None:
-    """All that happened while nobody led is enqueued, deletions too, and nothing else."""
+    """All that happened while no process led is enqueued, deletions too, and nothing else."""
     create(scene, "a", "b", "c")
     with scene.leading():
         pass
@@ -205,7 +205,7 @@ def test_a_resync_comes_each_period(scene: Scene) -> None:
 
 
 def test_the_mark_makes_the_leader_list(scene: Scene) -> None:
-    """Whoever puts the mark asks for a resync; the leader sees it within a second."""
+    """The mark is a request for a resync; the leader sees it within a second."""
     create(scene, "a")
     with scene.leading() as leader:
         scene.take()
@@ -240,7 +240,7 @@ def test_a_deposed_leader_is_fenced(scene: Scene) -> None:
 
 @pytest.mark.conformance("RD-18")
 def test_nothing_is_committed_once_the_lease_may_have_passed_on(scene: Scene) -> None:
-    """A leader that was not renewed in time does not act, though nobody fenced it yet."""
+    """A leader that was not renewed in time does not act, though no other leader fenced it yet."""
     with scene.leading() as leader:
         leader.term.lasts = False
         create(scene, "a")
@@ -324,7 +324,7 @@ def test_a_redis_that_is_away_is_waited_for(scene: Scene, redis_server: Embedded
 
 
 def test_a_leader_stops_while_redis_is_away(scene: Scene, redis_server: EmbeddedValkey) -> None:
-    """Nobody waits for an outage to end before the process may."""
+    """The process ends without waiting for the end of an outage."""
     with TcpProxy(("127.0.0.1", redis_server.port)) as proxy:
         connection = Connection(f"redis://127.0.0.1:{proxy.port}/0")
         with scene.leading(connection=connection):

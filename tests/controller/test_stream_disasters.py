@@ -154,7 +154,7 @@ def test_a_leader_of_a_restored_cluster_replaces_an_epoch_of_the_future(
 def test_a_restarted_api_server_costs_no_event_and_no_change_twice(
     scene: Scene, api_server: RealApiServer, widgets: str, resource: str, graceful: bool
 ) -> None:
-    """Neither where a leader lives through it, nor where nobody led meanwhile; deletions included."""
+    """Neither where a leader lives through it, nor where no process led meanwhile; deletions included."""
     resource = widgets if resource == "widgets" else resource
     client = scene.leader().client
     for name in ("same", "changed", "deleted"):

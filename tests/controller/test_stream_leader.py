@@ -1,4 +1,4 @@
-"""A stream's record tells the truth about its leader: that it leads, or since when nobody does."""
+"""A stream's record is right about its leader: that it leads, or since when no process does."""
 
 import pytest
 
@@ -11,7 +11,7 @@ pytestmark = [ON_ALL_SERVERS, pytest.mark.first_contact(12)]
 
 
 def test_a_leader_that_leaves_is_gone_at_once_and_the_next_one_leads(scene: Scene) -> None:
-    """Nobody looks for a process that has ended, nor for the lease of one that released it."""
+    """Its end is known at once, without waiting for the lease that it released."""
     with scene.leading():
         assert gone_since(scene, later=14.0) is None
     left = gone_since(scene)
@@ -50,7 +50,7 @@ def seen(scene: Scene) -> float:
 
 
 def gone_since(scene: Scene, *, later: float = 0.0) -> float | None:
-    """Return since when nobody leads, as somebody sees it now or ``later``."""
+    """Return since when no process leads, as somebody sees it now or ``later``."""
     record = scene.record()
     assert record is not None
     return record.gone_since(scene.connection.now() + later)

@@ -44,7 +44,7 @@ def delete(scene: Scene, name: str) -> None:
 
 
 def test_a_mapped_change_enqueues_old_and_new_keys(scene: Scene) -> None:
-    """Whoever was meant before must hear of it too, also from a leader that did not see it."""
+    """The former keys are enqueued too, also by a leader that did not see the old object."""
     watch = Watches(CONFIG_MAPS, targets)
     aim(scene, "a", "x", "y")
     with scene.leading(watch):
@@ -269,7 +269,7 @@ def test_lag_grows_while_a_function_raises(scene: Scene) -> None:
             raise ValueError("a bug")
         return [obj["metadata"]["name"]]
 
-    def told() -> float:
+    def recorded_lag() -> float:
         record = scene.record()
         assert record is not None
         return float(record.about["lag"])
@@ -283,10 +283,10 @@ def test_lag_grows_while_a_function_raises(scene: Scene) -> None:
         assert before > 0
         eventually(lambda: leader.stream.failures >= 3)
         assert leader.stream.lag > before
-        eventually(lambda: told() > before)
+        eventually(lambda: recorded_lag() > before)
         broken = False
         eventually(lambda: "b" in scene.pending() and leader.stream.lag == 0)
-        eventually(lambda: told() == 0)
+        eventually(lambda: recorded_lag() == 0)
 
 
 def test_a_function_that_raises_on_a_list_stops_the_list(scene: Scene) -> None:

@@ -124,7 +124,7 @@ def named(obj: Object) -> list[str]:
     return [str(obj["metadata"]["name"])]
 
 
-def test_a_resource_nobody_knows_ends_the_stream(scene: Scene) -> None:
+def test_an_unknown_resource_ends_the_stream(scene: Scene) -> None:
     """The user gets the line that says what to do."""
     leader = scene.leader(For("example.com/v1/Nothing"))
     leader.start()
@@ -165,7 +165,7 @@ def test_a_leader_outlives_its_way_to_the_cluster(
 def test_two_leaders_at_once_hand_over_everything_once(
     scene: Scene, connection: Connection, redis_server: EmbeddedValkey
 ) -> None:
-    """Whoever is behind finds the position moved and takes no second turn at an event."""
+    """The slower one finds the position moved and does not commit an event again."""
     client = scene.leader().client
     assert connection.address.endswith(str(redis_server.port))
     with scene.leading(epoch="2") as one, scene.leading(epoch="2") as other:

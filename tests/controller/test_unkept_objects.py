@@ -63,7 +63,7 @@ def dead(scene: Scene) -> dict[str, ItemInfo]:
 
 @ON_TWO_SERVERS
 @SIZES
-def test_an_object_that_an_index_function_fails_on_is_parked_and_shown_whole(scene: Scene, size: str) -> None:
+def test_an_object_that_an_index_function_fails_on_is_dead_and_shown_whole(scene: Scene, size: str) -> None:
     """Never as it was before: that index has it no more, others and reads by key have it as it is."""
     watch = cached(scene, **INDEXED)
     with scene.leading(watch) as leader:
@@ -120,7 +120,7 @@ def test_an_object_that_the_transform_fails_on_is_read_from_the_api_server(scene
 
 
 @ON_TWO_SERVERS
-def test_a_mapped_object_that_no_index_has_is_parked_under_a_name_of_its_own(scene: Scene) -> None:
+def test_a_mapped_object_that_no_index_has_is_dead_under_a_name_of_its_own(scene: Scene) -> None:
     """What it meant before stays known; a list tries it again."""
     watch = Watches(CONFIG_MAPS, by_first_letter, cached=True, **INDEXED)
     with scene.leading(watch):
@@ -142,7 +142,9 @@ def test_a_mapped_object_that_no_index_has_is_parked_under_a_name_of_its_own(sce
 
 
 @EMULATED
-def test_what_was_handed_over_and_cannot_be_kept_any_more_is_parked_by_a_list(scene: Scene) -> None:
+def test_an_object_that_was_handed_over_and_can_no_longer_be_kept_becomes_dead_by_a_list(
+    scene: Scene,
+) -> None:
     """Of a function that fails now, as after a change within: the object is tried again by the next one."""
     fails = False
 

@@ -52,7 +52,7 @@ def test_what_a_worker_waits_for_is_named(connection: Connection) -> None:
 def test_a_worker_that_waits_says_so_once(
     connection: Connection, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whoever started it sees that it is connected."""
+    """The log shows that it is connected."""
     monkeypatch.setattr(manager_module, "WAITING_REPORT", 0.05)
     controller = Controller("foos", lambda _: None, watches=[For("v1/ConfigMap")])
     manager = Manager([controller], redis=connection, settings=Settings())

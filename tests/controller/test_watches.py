@@ -66,7 +66,7 @@ def test_one_predicate_needs_no_list() -> None:
     "predicate", [changed("status.phase"), Predicate(lambda _: True, compares="object") & generation_changed]
 )
 def test_objects_are_compared_on_cached_watches_alone(predicate: Predicate) -> None:
-    """Elsewhere nobody keeps the old ones, which a program learns before it runs."""
+    """Elsewhere the old ones are not kept, which a program learns before it runs."""
     with pytest.raises(ConfigError, match=r"bad predicates of v1/Pod: .* Add cached=True"):
         For("v1/Pod", predicates=predicate)
     with pytest.raises(ConfigError, match=r"bad predicates of v1/Pod: .* metadata_only .* Leave it out"):

@@ -192,7 +192,7 @@ def test_metadata_alone_is_kept_of_a_write_where_the_watch_has_no_more(scene: Sc
 
 @ON_TWO_SERVERS
 def test_other_writes_cost_nothing(scene: Scene) -> None:
-    """Of other resources and namespaces, and where nobody caches: not a request more."""
+    """Of other resources and namespaces, and where no leader caches: not a request more."""
     with writing(scene) as (client, _):
         other = f"{scene.namespace}-other"
         client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": other}})
@@ -283,7 +283,7 @@ def test_a_write_waits_less_for_redis_than_other_calls(scene: Scene, redis_serve
 
 @EMULATED
 def test_a_read_waits_for_redis_as_other_calls_do(scene: Scene, redis_server: EmbeddedValkey) -> None:
-    """It has nobody else to ask: the patience of writes is theirs alone."""
+    """It has no other source: only writes give up early."""
     with scene.leading(cached(scene)):
         pass
     counting = CountingConnection(redis_server.url)
@@ -303,7 +303,7 @@ def test_a_read_waits_for_redis_as_other_calls_do(scene: Scene, redis_server: Em
 
 @EMULATED
 def test_a_worker_of_the_release_before_leaves_nothing_behind(scene: Scene) -> None:
-    """Where the leader caches no more, or its stream is gone, nobody would take away what it writes."""
+    """Where the leader caches no more, or its stream is gone, no leader would delete what it writes."""
     with writing(scene) as (client, reader):
         client.create(config_map(scene.namespace, "a"))
         assert names(reader.list()) == {"a"}

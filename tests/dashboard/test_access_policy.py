@@ -10,7 +10,7 @@ from distq.dashboard import AccessPolicy
 from distq.dashboard.proxies import parse_network
 from distq.dashboard.users import Person, Users
 from distq.errors import ConfigError
-from tests.dashboard.test_users import NOBODYS, file_of
+from tests.dashboard.test_users import UNMATCHED_HASH, file_of
 
 PROXY: dict[str, Any] = {
     "trusted_header": "X-Forwarded-User",
@@ -21,7 +21,7 @@ PROXY: dict[str, Any] = {
 @pytest.fixture
 def users(tmp_path: Path) -> Users:
     """Give a file with one who may repair, and one whom a proxy names."""
-    return Users(file_of(tmp_path, f"ada:operator:{NOBODYS}", "bob:viewer"))
+    return Users(file_of(tmp_path, f"ada:operator:{UNMATCHED_HASH}", "bob:viewer"))
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "10.1.2.3", "example.com"])  # noqa: S104 - refused
@@ -58,21 +58,21 @@ def test_without_a_login_only_loopback_is_bound(host: str, users: Users) -> None
     ],
 )
 def test_what_does_not_go_together_is_refused(choices: dict[str, Any], why: str) -> None:
-    """A dashboard that would let in nobody, or anybody, is not started."""
+    """A dashboard that would let in no user, or every one, is not started."""
     with pytest.raises(ConfigError, match=why):
         AccessPolicy(**choices)
 
 
 def test_users_without_passwords_need_a_proxy(tmp_path: Path) -> None:
     """Without any hash no user can log in, unless a proxy names people."""
-    nobody = Users(file_of(tmp_path, "bob:viewer"))
+    no_passwords = Users(file_of(tmp_path, "bob:viewer"))
     with pytest.raises(ConfigError, match="no user can log in"):
-        AccessPolicy(users=nobody)
-    assert not AccessPolicy(users=nobody, **PROXY).asks_for_passwords
+        AccessPolicy(users=no_passwords)
+    assert not AccessPolicy(users=no_passwords, **PROXY).asks_for_passwords
 
 
 def test_roles_are_the_files_then_the_given_one(users: Users) -> None:
-    """A proxy's name has its line's role, else the role for all, else none; odd names nobody has."""
+    """A proxy's name has its line's role, else the role for all, else none; odd names have none."""
     strict, open_to_all = (
         AccessPolicy(users=users, **PROXY),
         AccessPolicy(users=users, **PROXY, header_role="viewer"),
@@ -85,7 +85,7 @@ def test_roles_are_the_files_then_the_given_one(users: Users) -> None:
 
 
 def test_read_only_is_stronger_than_a_role(users: Users) -> None:
-    """With it nobody repairs; without it who may repair does, and who may see does not."""
+    """With it no user can repair; without it operators can, and viewers cannot."""
     ada, eve = Person("ada", "operator"), Person("eve", "viewer")
     assert [AccessPolicy(users=users).may_repair(each) for each in (ada, eve)] == [True, False]
     assert not AccessPolicy(users=users, read_only=True).may_repair(ada)

@@ -228,7 +228,7 @@ def test_a_repair_can_be_stopped(visitor: Visitor, inspector: Inspector, many: Q
 def test_what_fails_halfway_says_how_far_it_came(
     visitor: Visitor, inspector: Inspector, many: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where Redis goes away in the middle, what was changed before is told beside the error."""
+    """Where Redis goes away in the middle, what was changed before is reported beside the error."""
     page = confirm(visitor, "requeue", all="yes", state="dead")
     broken = Inspector(NOWHERE)
     step, steps = Inspector.repair_some, iter([True, False])
@@ -243,7 +243,7 @@ def test_what_fails_halfway_says_how_far_it_came(
 
 
 def test_an_item_is_added(visitor: Visitor, inspector: Inspector, every_state: Queue) -> None:
-    """With a priority, or for later; what was pending already is told."""
+    """With a priority, or for later; an item that was pending already is reported."""
     assert act(visitor, "add", key="ns/new", priority="7") == ["Added ns/new."]
     assert act(visitor, "add", key="ns/new", priority="7") == ["ns/new was pending already."]
     assert act(visitor, "add", key="ns/later", delay="60") == ["Added ns/later."]
@@ -353,8 +353,8 @@ def test_an_action_leads_back_to_its_page(visitor: Visitor, every_state: Queue) 
     assert post("/queues/foos/actions/resume").location == "/queues/foos"
 
 
-def test_a_redis_that_is_away_is_told() -> None:
-    """An action that Redis does not answer leads back with its error; nobody is told that it was done."""
+def test_an_unreachable_redis_is_reported() -> None:
+    """An action that Redis does not answer leads back with its error; no page says that it was done."""
     visitor = Visitor(create_app(Inspector(NOWHERE), AccessPolicy(actions=True)))
     (said,) = act(visitor, "pause", confirmed="yes")
     assert said.startswith("pause failed: ")
@@ -382,7 +382,7 @@ def test_each_action_is_in_the_log(
     assert facts["address"] == "127.0.0.1"
 
 
-def test_a_dead_item_that_fails_again_is_told_by_its_next_state(
+def test_a_dead_item_that_fails_again_is_reported_by_its_next_state(
     visitor: Visitor, inspector: Inspector, queue: Queue
 ) -> None:
     """A requeued item begins anew: its failures are forgotten."""

@@ -19,7 +19,7 @@ def test_wrong_passwords_get_slow() -> None:
     assert attempts.take("10.0.0.1", "ada") == EVERY
 
 
-def test_nobody_waits_for_who_tries_another_name_or_from_elsewhere() -> None:
+def test_a_login_does_not_wait_for_tries_of_other_names_or_addresses() -> None:
     """Behind one proxy all have one address; one name may be tried from everywhere."""
     attempts = Attempts(FakeClock())
     for _ in range(BURST + 1):
@@ -29,7 +29,7 @@ def test_nobody_waits_for_who_tries_another_name_or_from_elsewhere() -> None:
 
 
 def test_all_guesses_together_get_slow() -> None:
-    """Whoever has many addresses, or tries many names, has no more than so many tries for all of them."""
+    """A client with many addresses, or many names, has no more than so many tries for all of them."""
     clock = FakeClock()
     attempts = Attempts(clock)
     taken = [attempts.take(f"10.0.0.{number % 250}", f"name-{number}") for number in range(OF_ALL.burst + 1)]
@@ -49,7 +49,7 @@ def test_no_flood_slows_down_a_browser_that_is_known() -> None:
 
 
 def test_a_right_password_costs_no_try() -> None:
-    """Whoever shares an address may log in as often as they like."""
+    """Users who share an address may log in as often as they like."""
     attempts = Attempts(FakeClock())
     for browser in ("", "hers"):
         for _ in range(2 * OF_ALL.burst):

@@ -1,4 +1,4 @@
-"""One queue that Redis refuses to show keeps nobody from seeing the others."""
+"""One queue that Redis refuses to show hides none of the others."""
 
 import json
 import re

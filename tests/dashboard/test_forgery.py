@@ -101,7 +101,7 @@ def test_a_token_of_another_session_does_not_act(app: Flask, victim: Visitor, un
     assert unpaused
 
 
-def test_nobody_is_logged_in_as_somebody_else(app: Flask) -> None:
+def test_no_user_is_logged_in_as_another(app: Flask) -> None:
     """The form to log in has a token, too: a page elsewhere cannot log its visitors in as its author."""
     visitor = Visitor(app)
     assert visitor.post_as_given("/login", name="ada", password="correct horse").status_code == 403
@@ -141,7 +141,7 @@ def test_who_may_see_may_not_repair(
     assert connection.pipeline(CHANGEABLE) == before
 
 
-def test_without_actions_nobody_repairs_on_loopback(
+def test_without_actions_no_user_repairs_on_loopback(
     browser: FlaskClient, unpaused: Unpaused, queue: Queue
 ) -> None:
     """A dashboard without a login shows only, unless it was started with --actions."""
@@ -158,7 +158,7 @@ def test_without_actions_nobody_repairs_on_loopback(
     assert unpaused
 
 
-def test_a_read_only_dashboard_refuses_whoever_asks(
+def test_a_read_only_dashboard_refuses_all_users(
     connection: Connection, every_state: Queue, tmp_path: Path, unpaused: Unpaused
 ) -> None:
     """With --read-only the role operator is a role viewer."""

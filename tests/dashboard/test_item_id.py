@@ -34,6 +34,6 @@ def test_any_key_comes_back_from_its_id(queue: str, state: str, key: str) -> Non
         "foos:ready:~2f",
     ],
 )
-def test_what_is_no_id_is_told_apart(text: str) -> None:
+def test_a_text_that_is_no_id_is_refused(text: str) -> None:
     """Text that no item would be given as its id is no id, so that each item has one URL."""
     assert ItemId.parse(text) is None

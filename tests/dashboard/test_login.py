@@ -1,4 +1,4 @@
-"""Who has to log in does, and nobody else gets any further."""
+"""Users who have to log in do, and no other request gets any further."""
 
 import logging
 import platform
@@ -168,7 +168,7 @@ PARTS = (
 
 @pytest.mark.parametrize("large", [FIELDS, PARTS], ids=["fields", "parts"])
 @pytest.mark.parametrize("name", [None, "bob", "ada"])
-def test_nobody_is_read_a_large_form_of_who_may_not_repair(
+def test_a_large_form_is_read_only_from_users_who_can_repair(
     app: Flask, monkeypatch: pytest.MonkeyPatch, name: str | None, large: tuple[str, str]
 ) -> None:
     """It is refused by its length, or for want of one, before it is parsed; only a repair may be large."""
@@ -204,7 +204,7 @@ def test_the_longest_login_is_no_large_form(app: Flask) -> None:
 
 
 def test_guessing_is_slowed_down(app: Flask) -> None:
-    """After some wrong ones even the right password has to wait, and is told how long."""
+    """After some wrong ones even the right password has to wait, and the page says how long."""
     visitor = Visitor(app)
     for _ in range(OF_NAME.burst):
         assert visitor.log_in("ada", "wrong").status_code == 403
@@ -214,7 +214,7 @@ def test_guessing_is_slowed_down(app: Flask) -> None:
     assert "Too many tries" in answer.text
 
 
-def test_a_flood_keeps_nobody_out_of_a_browser_that_is_known(app: Flask) -> None:
+def test_a_flood_does_not_lock_out_a_known_browser(app: Flask) -> None:
     """From the same address, at the same name; a browser that another name is known by waits, too."""
     known, flood, other = Visitor(app), Visitor(app), Visitor(app)
     known.log_in("ada")
@@ -229,8 +229,8 @@ def test_a_flood_keeps_nobody_out_of_a_browser_that_is_known(app: Flask) -> None
     assert other.log_in("bob").status_code == 303
 
 
-def test_a_browser_is_known_by_nobody_who_may_log_in_no_more(app: Flask, users: Path) -> None:
-    """Who was removed, and kept many such cookies, tries passwords at everybody's pace: each costs a core."""
+def test_a_browser_is_unknown_once_its_user_cannot_log_in(app: Flask, users: Path) -> None:
+    """Who was removed, and kept many such cookies, tries passwords at the pace of all: each costs a core."""
     known, flood = Visitor(app), Visitor(app)
     known.log_in("bob")
     known.post("/logout")
@@ -244,7 +244,7 @@ def test_a_browser_is_known_by_nobody_who_may_log_in_no_more(app: Flask, users: 
 
 
 def test_being_known_is_no_login(app: Flask) -> None:
-    """The cookie that says so opens nothing, is for this site alone, and nobody can make one."""
+    """The cookie that says so opens nothing, is for this site alone, and cannot be forged."""
     visitor, thief, forger = Visitor(app), Visitor(app), Visitor(app)
     (cookie,) = (each for each in visitor.log_in("ada").headers.getlist("Set-Cookie") if "_known=" in each)
     assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(cookie.split("; "))
@@ -348,7 +348,7 @@ def test_a_session_ends_with_its_line(app: Flask, users: Path) -> None:
 
 
 def test_another_secret_ends_all_sessions(users: Path, redis_url: str) -> None:
-    """A cookie that another dashboard signed, or nobody, is none; one of the same secret outlives it."""
+    """A cookie signed by another dashboard, or unsigned, is none; one of the same secret outlives it."""
     secret = b"sixteen bytes or more"
     first, second, third = (
         create_app(Inspector(redis_url), AccessPolicy(users=Users(users), **secrets))  # type: ignore[arg-type]  # as given
@@ -411,7 +411,7 @@ def test_a_path_of_ours_is_led_to(path: str) -> None:
         None,
     ],
 )
-def test_nobody_is_led_elsewhere(app: Flask, elsewhere: str | None) -> None:
+def test_a_login_redirects_to_no_other_site(app: Flask, elsewhere: str | None) -> None:
     """What would leave this server is not followed: neither from the link to the form nor from the form."""
     assert local_path(elsewhere) is None
     visitor = Visitor(app)
@@ -443,7 +443,7 @@ def behind_proxy(users: Path, redis_url: str) -> Flask:
 
 
 def test_a_trusted_proxy_says_who_it_is(behind_proxy: Flask) -> None:
-    """Its word opens all pages in the role of the name; a name without a role is told so."""
+    """Its word opens all pages in the role of the name; a name without a role gets an error that says so."""
     from_proxy = {"environ_base": {"REMOTE_ADDR": "10.0.0.1"}}
     ada = Visitor(behind_proxy, **{"X-Forwarded-User": "ada", "Host": "distq.example"})
     assert ada.get("/", **from_proxy).status_code == IN
@@ -454,7 +454,7 @@ def test_a_trusted_proxy_says_who_it_is(behind_proxy: Flask) -> None:
 
 
 @pytest.mark.parametrize("peer", ["127.0.0.1", "192.0.2.1"])
-def test_nobody_else_says_who_it_is(behind_proxy: Flask, peer: str) -> None:
+def test_only_a_trusted_proxy_names_the_user(behind_proxy: Flask, peer: str) -> None:
     """The header from any other peer is not read: not from this machine, either."""
     eve = Visitor(behind_proxy, **{"X-Forwarded-User": "ada", "X-Forwarded-For": "10.0.0.1"})
     assert eve.get("/", environ_base={"REMOTE_ADDR": peer}).status_code == OUT

@@ -82,7 +82,7 @@ def every_page(queue: str, key: str) -> list[str]:
     return ["/", *of_queue, f"/queues/{queue}/items/{encoded(key)}", "/workers", "/informers"]
 
 
-def test_the_queues_are_told_in_numbers(browser: FlaskClient, every_state: Queue) -> None:
+def test_the_queues_are_shown_in_numbers(browser: FlaskClient, every_state: Queue) -> None:
     """A row a queue with what is ready, delayed, processing, dirty, dead, failing, and links to that."""
     page = read(browser, "/")
     assert page.rows["queue-foos"][2:8] == ["1", "1", "1", "1", "1", "2"]

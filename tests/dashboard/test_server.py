@@ -20,7 +20,7 @@ from distq.redisio.connection import Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.queue import Queue
 from tests.dashboard.conftest import HOSTILE_KEYS, NOWHERE, dashboard, dashboard_of
-from tests.dashboard.test_users import NOBODYS, file_of
+from tests.dashboard.test_users import UNMATCHED_HASH, file_of
 from tests.support.slow_clients import slow_clients
 
 OFFLINE = Inspector(NOWHERE)
@@ -100,7 +100,7 @@ def test_a_large_form_of_a_stranger_is_refused_in_chunks_too(
     connection: Connection, redis_server: EmbeddedValkey, tmp_path: Path
 ) -> None:
     """Without a length it is counted while it comes, and not parsed."""
-    users = file_of(tmp_path, f"ada:operator:{NOBODYS}")
+    users = file_of(tmp_path, f"ada:operator:{UNMATCHED_HASH}")
     with (
         dashboard(redis_server, "--users", str(users)) as url,
         closing(http.client.HTTPConnection(urlsplit(url).netloc, timeout=30)) as client,
@@ -121,7 +121,7 @@ def get(url: str, path: str) -> Any:
 
 @pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True)
 def test_a_proxy_speaks_over_a_socket(queue: Queue, redis_server: EmbeddedValkey) -> None:
-    """Of a trusted peer name, address and TLS are taken; odd spellings and doubled headers name nobody."""
+    """Of a trusted peer name, address and TLS are taken; odd spellings and doubled headers name no user."""
     queue.add("a")
     choices = ["--trusted-header", "X-Forwarded-User", "--trusted-proxy", "127.0.0.1", "--role", "operator"]
     with dashboard(redis_server, *choices, "--allowed-host", "distq.example") as url:
@@ -142,11 +142,11 @@ def test_a_proxy_speaks_over_a_socket(queue: Queue, redis_server: EmbeddedValkey
 
 
 @pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True)
-def test_nobody_speaks_for_others_over_a_socket(
+def test_headers_of_an_untrusted_client_change_nothing(
     connection: Connection, redis_server: EmbeddedValkey, tmp_path: Path
 ) -> None:
     """Without a trusted proxy its headers change nothing: no name, no address, no TLS."""
-    users = file_of(tmp_path, f"ada:operator:{NOBODYS}")
+    users = file_of(tmp_path, f"ada:operator:{UNMATCHED_HASH}")
     with dashboard(redis_server, "--users", str(users)) as url:
         headers = {"X-Forwarded-User": "ada", "X-Forwarded-Proto": "https", "X-Forwarded-For": "10.0.0.1"}
         assert fetch(url, "/", headers).status == 302

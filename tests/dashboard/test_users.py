@@ -10,7 +10,7 @@ from distq.dashboard import users as users_module
 from distq.dashboard.users import Person, Users, hash_password
 from distq.errors import ConfigError
 
-NOBODYS = "scrypt:32768:8:1$saltsalt$" + "0" * 128
+UNMATCHED_HASH = "scrypt:32768:8:1$saltsalt$" + "0" * 128
 """A hash of no password."""
 
 
@@ -22,11 +22,16 @@ def file_of(folder: Path, *lines: str) -> Path:
 
 
 def test_who_knows_the_password_is_let_in(tmp_path: Path) -> None:
-    """Name and password are somebody with a role; all else is nobody."""
+    """Name and password are a person with a role; all else is none."""
     hashed = hash_password("correct horse")
     users = Users(
         file_of(
-            tmp_path, "# people", "", f"ada:operator:{hashed}", f"bob:viewer:{NOBODYS}", "proxied:operator"
+            tmp_path,
+            "# people",
+            "",
+            f"ada:operator:{hashed}",
+            f"bob:viewer:{UNMATCHED_HASH}",
+            "proxied:operator",
         )
     )
     assert users.check("ada", "correct horse") == Person("ada", "operator")
@@ -36,17 +41,21 @@ def test_who_knows_the_password_is_let_in(tmp_path: Path) -> None:
         ("bob", "correct horse"),
         ("proxied", "correct horse"),
         ("proxied", ""),
-        ("nobody", "correct horse"),
+        ("unknown", "correct horse"),
         ("", ""),
     ):
         assert users.check(name, password) is None, name
     assert users.person("proxied") == Person("proxied", "operator")
-    assert users.person("nobody") is None
+    assert users.person("unknown") is None
 
 
 def test_the_names_that_roles_had_are_taken(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A file of 0.1.0 lets the same people in, with a warning for each old name."""
-    users = Users(file_of(tmp_path, f"ada:repair:{NOBODYS}", f"bob:see:{NOBODYS}", f"eve:see:{NOBODYS}"))
+    users = Users(
+        file_of(
+            tmp_path, f"ada:repair:{UNMATCHED_HASH}", f"bob:see:{UNMATCHED_HASH}", f"eve:see:{UNMATCHED_HASH}"
+        )
+    )
     assert users.person("ada") == Person("ada", "operator")
     assert users.person("bob") == Person("bob", "viewer")
     warnings = [record.getMessage() for record in caplog.records]
@@ -70,9 +79,16 @@ def test_an_unknown_name_costs_as_much_as_a_wrong_password(
 ) -> None:
     """Every try hashes once by each cost of the file, in one order, so that its time tells of no name."""
     costs = {"ada": "scrypt:32768:8:1", "bob": "scrypt:131072:8:3", "eve": "scrypt:32768:8:2"}
-    lines = [f"{name}:viewer:{NOBODYS.replace('scrypt:32768:8:1', cost)}" for name, cost in costs.items()]
+    lines = [
+        f"{name}:viewer:{UNMATCHED_HASH.replace('scrypt:32768:8:1', cost)}" for name, cost in costs.items()
+    ]
     users = Users(
-        file_of(tmp_path, *lines, "twin:viewer:" + NOBODYS.replace("saltsalt", "other999"), "proxied:viewer")
+        file_of(
+            tmp_path,
+            *lines,
+            "twin:viewer:" + UNMATCHED_HASH.replace("saltsalt", "other999"),
+            "proxied:viewer",
+        )
     )
     checked: list[str] = []
 
@@ -81,7 +97,7 @@ def test_an_unknown_name_costs_as_much_as_a_wrong_password(
         return False
 
     monkeypatch.setattr(users_module, "check_password_hash", check)
-    for name in (*costs, "twin", "nobody", "proxied"):
+    for name in (*costs, "twin", "unknown", "proxied"):
         checked.clear()
         assert users.check(name, "wrong") is None
         assert [hashed.partition("$")[0] for hashed in checked] == list(costs.values()), name
@@ -90,12 +106,12 @@ def test_an_unknown_name_costs_as_much_as_a_wrong_password(
         )
 
 
-def test_the_hash_of_somebody_else_lets_nobody_in(tmp_path: Path) -> None:
+def test_the_hash_of_another_user_lets_no_user_in(tmp_path: Path) -> None:
     """What is hashed for its time alone opens nothing: a password counts for its own name only."""
     hashed = hash_password("correct horse")
     dear = hash_password("another").replace("scrypt:32768:8:1", "scrypt:65536:8:1")
     users = Users(file_of(tmp_path, f"ada:operator:{hashed}", f"bob:viewer:{dear}", "proxied:viewer"))
-    for name in ("bob", "proxied", "nobody"):
+    for name in ("bob", "proxied", "unknown"):
         assert users.check(name, "correct horse") is None
     assert users.check("ada", "correct horse") == Person("ada", "operator")
 
@@ -105,23 +121,23 @@ def test_the_hash_of_somebody_else_lets_nobody_in(tmp_path: Path) -> None:
     [
         "ada",
         "ada:",
-        "ada:admin:" + NOBODYS,
+        "ada:admin:" + UNMATCHED_HASH,
         "ada:viewer:secret",
         "ada:viewer:pbkdf2:sha256:1$salt$00",
-        "ada:viewer:" + NOBODYS[:-1],
-        "ada:viewer:" + NOBODYS.replace("32768", "2"),
-        "ada:viewer:" + NOBODYS.replace("32768", "99999"),
-        ":viewer:" + NOBODYS,
-        "a da,b:viewer:" + NOBODYS,
-        "x" * 65 + ":viewer:" + NOBODYS,
-        "ada\x07:viewer:" + NOBODYS,
-        "a\u202eda:viewer:" + NOBODYS,
+        "ada:viewer:" + UNMATCHED_HASH[:-1],
+        "ada:viewer:" + UNMATCHED_HASH.replace("32768", "2"),
+        "ada:viewer:" + UNMATCHED_HASH.replace("32768", "99999"),
+        ":viewer:" + UNMATCHED_HASH,
+        "a da,b:viewer:" + UNMATCHED_HASH,
+        "x" * 65 + ":viewer:" + UNMATCHED_HASH,
+        "ada\x07:viewer:" + UNMATCHED_HASH,
+        "a\u202eda:viewer:" + UNMATCHED_HASH,
     ],
 )
 def test_a_line_that_means_nothing_is_named(tmp_path: Path, line: str) -> None:
     """A bad line is refused by its number, and not quoted: it may hold a password."""
     with pytest.raises(ConfigError, match=r"bad line 2 in users file .* --hash-password") as refused:
-        Users(file_of(tmp_path, f"fine:viewer:{NOBODYS}", line))
+        Users(file_of(tmp_path, f"fine:viewer:{UNMATCHED_HASH}", line))
     assert "secret" not in str(refused.value)
 
 
@@ -133,18 +149,18 @@ def test_a_file_that_says_nothing_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no UTF-8"):
         Users(tmp_path / "bytes")
     with pytest.raises(ConfigError, match="no users in users file"):
-        Users(file_of(tmp_path, "# nobody yet"))
+        Users(file_of(tmp_path, "# no users yet"))
     with pytest.raises(ConfigError, match='"ada" has a line above'):
-        Users(file_of(tmp_path, f"ada:viewer:{NOBODYS}", f"ada:operator:{NOBODYS}"))
+        Users(file_of(tmp_path, f"ada:viewer:{UNMATCHED_HASH}", f"ada:operator:{UNMATCHED_HASH}"))
 
 
 def test_the_file_is_read_again_when_it_changes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Who is taken out is out at once; a file that cannot be read changes nothing, and is logged."""
-    path = file_of(tmp_path, f"ada:operator:{NOBODYS}", f"bob:viewer:{NOBODYS}")
+    path = file_of(tmp_path, f"ada:operator:{UNMATCHED_HASH}", f"bob:viewer:{UNMATCHED_HASH}")
     users = Users(path)
     before = users.mark("ada")
     replaced = tmp_path / "new"
-    replaced.write_text(f"ada:viewer:{NOBODYS}\n")
+    replaced.write_text(f"ada:viewer:{UNMATCHED_HASH}\n")
     replaced.rename(path)  # as a mounted Secret changes
     assert users.person("bob") is None
     assert users.person("ada") == Person("ada", "viewer")

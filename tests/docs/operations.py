@@ -217,17 +217,17 @@ def the_trace_tells_that(text: str, reader: Reader) -> None:
             claimed = handle.turn([], 1).requests
             connection.server_time += 10_000_000
         second.settle(claimed[0], ConnectionError("registry.example.com"))
-        told = reader.run(
+        printed = reader.run(
             "distq", "trace", "foos", "prod/web", **reader.environment | {"DISTQ_REDIS_URL": url}
         )
         for handle in handles:
             handle.close()
-    assert _events(told) == _events(text), told
+    assert _events(printed) == _events(text), printed
 
 
-def _events(told: str) -> list[str]:
+def _events(printed: str) -> list[str]:
     """Return the lines without their times, and without what names a worker or a claim."""
-    lines = (re.sub(r"^\S+Z |by \S+-[0-9a-f]{4}\b|fence \d+", "", line) for line in told.splitlines())
+    lines = (re.sub(r"^\S+Z |by \S+-[0-9a-f]{4}\b|fence \d+", "", line) for line in printed.splitlines())
     return [" ".join(line.split()) for line in lines if line]
 
 

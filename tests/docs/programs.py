@@ -74,14 +74,14 @@ def the_plain_worker_works(text: str, reader: Reader) -> None:
 
 
 @runs("# traced.py")
-def the_reconcile_is_told(text: str, reader: Reader) -> None:
+def the_reconcile_is_printed(text: str, reader: Reader) -> None:
     """Let ``distq worker traced`` reconcile an item, end it, and read its spans from what it printed."""
     Queue("traced", reader.sandbox.redis).add("a")
     with reader.started("distq", "worker", "traced") as worker:
         eventually(lambda: not Inspector(reader.sandbox.redis).item("traced", "a"))
         worker.terminate()
-        said, _ = worker.communicate(timeout=TIMEOUT)
-    spans = {span["name"]: span for span in json_objects(said)}
+        printed, _ = worker.communicate(timeout=TIMEOUT)
+    spans = {span["name"]: span for span in json_objects(printed)}
     assert spans["render"]["parent_id"] == spans["reconcile traced"]["context"]["span_id"]
     assert spans["reconcile traced"]["attributes"]["distq.outcome"] == "success"
     assert "turn traced" in spans

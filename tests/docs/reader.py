@@ -36,7 +36,7 @@ def runs(*beginnings: str) -> Callable[[Runner], Runner]:
 
 
 def runner_of(block: Block) -> Runner:
-    """Return what runs the block; whoever adds one says here how it is kept true."""
+    """Return what runs the block; a new kind of block is added here with its check."""
     found = [beginning for beginning in RUNNERS if block.title.startswith(beginning)]
     if not found:
         pytest.fail(f"no test runs this block:\n{block.text}")
@@ -85,7 +85,7 @@ class Reader:
 
     @contextmanager
     def started(self, *command: str) -> "Iterator[subprocess.Popen[str]]":
-        """Start a command that goes on until it is told to stop; end it with the block."""
+        """Start a command that goes on until it is stopped; end it with the block."""
         process = subprocess.Popen(
             command,
             cwd=self.folder,

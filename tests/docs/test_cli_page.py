@@ -60,13 +60,13 @@ def test_no_other_command_is_there() -> None:
 
 def test_the_help_lists_the_commands_as_the_page_does() -> None:
     """Below the same titles, each with a sentence that is not cut."""
-    told = CliRunner().invoke(main, ["--help"], terminal_width=200).output
-    titles = re.findall(r"^(.+):\n((?:  .+\n)+)", told.partition("Options:")[2], re.MULTILINE)
+    help_text = CliRunner().invoke(main, ["--help"], terminal_width=200).output
+    titles = re.findall(r"^(.+):\n((?:  .+\n)+)", help_text.partition("Options:")[2], re.MULTILINE)
     on_the_page = re.findall(r"^## (.+)\n((?:(?!## ).*\n)*)", PAGE, re.MULTILINE)[1:]
     assert [(title, re.findall(r"^  (\w+)", rows, re.MULTILINE)) for title, rows in titles] == [
         (title, re.findall(r"^### `distq (\w+)", text, re.MULTILINE)) for title, text in on_the_page
     ]
-    assert "..." not in told.partition(titles[0][0])[2]
+    assert "..." not in help_text.partition(titles[0][0])[2]
 
 
 def test_the_groups_of_settings_are_those_of_the_commands() -> None:

@@ -6,26 +6,26 @@ from tests.docs.pages import PAGES, ROOT, table
 
 def test_the_limits_of_a_step_are_those_of_the_code() -> None:
     """Each row that has a limit of the code has its number."""
-    told = dict(table("what", "at most"))
-    assert told["settlements of a turn, claims of a turn"] == f"{limits.TURN_LIMIT} each"
-    assert told["settlements other than successes of a turn"] == str(limits.COSTLY_LIMIT)
-    assert told["keys of an add; keys, known, gone and cached objects of a commit together"] == str(
+    stated = dict(table("what", "at most"))
+    assert stated["settlements of a turn, claims of a turn"] == f"{limits.TURN_LIMIT} each"
+    assert stated["settlements other than successes of a turn"] == str(limits.COSTLY_LIMIT)
+    assert stated["keys of an add; keys, known, gone and cached objects of a commit together"] == str(
         limits.BATCH_LIMIT
     )
-    assert told["bytes of the cached objects of a commit"] == f"{limits.CACHED_BYTES // 2**20} MiB"
-    assert told["an object that is cached"] == f"{limits.CACHED_LIMIT // 2**10} KiB"
-    assert told["values of an object for one index"].startswith(f"{limits.INDEX_VALUES};")
-    assert told["bytes of the index entries of a commit's cached objects"].startswith(
+    assert stated["bytes of the cached objects of a commit"] == f"{limits.CACHED_BYTES // 2**20} MiB"
+    assert stated["an object that is cached"] == f"{limits.CACHED_LIMIT // 2**10} KiB"
+    assert stated["values of an object for one index"].startswith(f"{limits.INDEX_VALUES};")
+    assert stated["bytes of the index entries of a commit's cached objects"].startswith(
         f"{limits.TERMS_LIMIT // 2**10} KiB;"
     )
     page = f"{limits.PAGE_SIZE} objects, {limits.LIST_BYTES // 2**20} MiB"
-    assert told["a page of a list from the API server"] == page
-    assert told["cached objects that a leader reads together"] == str(limits.OLD_OBJECTS)
+    assert stated["a page of a list from the API server"] == page
+    assert stated["cached objects that a leader reads together"] == str(limits.OLD_OBJECTS)
     ahead = f"{limits.READ_AHEAD_LINES}, {limits.READ_AHEAD_BYTES // 10**6} MB"
-    assert told["lines of a watch that wait to be handled"] == ahead
-    assert told["items of a requeue, delete or park"] == str(limits.REPAIR_LIMIT)
-    assert told["error texts"] == f"{limits.ERROR_BYTES} bytes"
-    assert told["tracebacks of failing and dead items"] == f"{limits.TRACEBACK_BYTES // 1024} KiB"
+    assert stated["lines of a watch that wait to be handled"] == ahead
+    assert stated["items of a requeue, delete or park"] == str(limits.REPAIR_LIMIT)
+    assert stated["error texts"] == f"{limits.ERROR_BYTES} bytes"
+    assert stated["tracebacks of failing and dead items"] == f"{limits.TRACEBACK_BYTES // 1024} KiB"
 
 
 def test_internals_tell_the_same_limits() -> None:
@@ -42,7 +42,7 @@ def test_internals_tell_the_same_limits() -> None:
 
 def test_all_that_can_be_measured_is_named() -> None:
     """Each benchmark that people run has its row, the one of the command line first."""
-    told = [row[0].strip("`") for row in table("command", "measures", "figures")]
+    commands = [row[0].strip("`") for row in table("command", "measures", "figures")]
     ours = {path.stem for path in (ROOT / "benchmarks").glob("*.py") if "@click.command" in path.read_text()}
-    assert told[0] == "distq bench"
-    assert sorted(told[1:]) == sorted(f"python -m benchmarks.{name}" for name in ours)
+    assert commands[0] == "distq bench"
+    assert sorted(commands[1:]) == sorted(f"python -m benchmarks.{name}" for name in ours)

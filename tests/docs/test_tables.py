@@ -21,9 +21,9 @@ def plain(*header: str) -> list[list[str]]:
 def test_the_extras_are_those_of_the_project() -> None:
     """Each extra has its row, and the one that says *all* brings those above it."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    told = [row[0] for row in plain("extra", "brings")]
-    assert sorted(told) == sorted(extras)
-    assert extras["all"] == [f"distq[{','.join(told[: told.index('all')])}]"]
+    named = [row[0] for row in plain("extra", "brings")]
+    assert sorted(named) == sorted(extras)
+    assert extras["all"] == [f"distq[{','.join(named[: named.index('all')])}]"]
 
 
 def test_the_settings_are_those_of_the_code() -> None:

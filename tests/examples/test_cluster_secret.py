@@ -198,7 +198,7 @@ def test_a_secret_of_somebody_else_is_left_alone(play: Callable[..., Play]) -> N
 
 
 def test_a_new_type_replaces_copies(play: Callable[..., Play]) -> None:
-    """Kubernetes lets nobody change a Secret's type: it is made anew."""
+    """Kubernetes lets no client change a Secret's type: it is made anew."""
     some = play().begin("a")
     some.change(type="example.com/token")
     assert some.copy("a")["type"] == "example.com/token"
@@ -230,7 +230,7 @@ def test_a_source_of_the_same_name_is_not_in_the_way(play: Callable[..., Play]) 
 
 
 def test_a_missing_source_is_waited_for(play: Callable[..., Play]) -> None:
-    """Without it the item is parked, with a condition and an event; its creation goes on with it."""
+    """Without it the item is dead, with a condition and an event; its creation goes on with it."""
     some = play()
     reference = {"namespace": f"{some.name}-source", "name": "original"}
     some.fields["data"] = {"valueFrom": {"secretKeyRef": reference}}
@@ -257,7 +257,7 @@ def test_a_missing_source_is_waited_for(play: Callable[..., Play]) -> None:
 def test_a_mistake_waits_for_its_correction(
     play: Callable[..., Play], reason: str, fields: dict[str, Any]
 ) -> None:
-    """It is parked and says why, copies stay as they are, and others are looked after."""
+    """It is dead and says why, copies stay as they are, and others are looked after."""
     some, other = play().begin("a"), play().begin("a")
     some.client.patch(CLUSTER_SECRET, some.name, fields)
     other.add("b")

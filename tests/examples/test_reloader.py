@@ -37,7 +37,7 @@ class Play:
         self.client.apply({"apiVersion": "v1", "kind": kind, "metadata": metadata, "data": {"color": color}})
 
     def workload(self, annotations: dict[str, str], *, kind: str = "Deployment", **pod: Any) -> str:
-        """Create a workload, and return its key; its pods use both sources unless told otherwise."""
+        """Create a workload, and return its key; its pods use both sources unless given otherwise."""
         labels = {"app": f"web-{uuid4().hex[:8]}"}
         both = {"envFrom": [{"configMapRef": {"name": "settings"}}, {"secretRef": {"name": "password"}}]}
         container = {"name": "web", "image": "nginx", **(pod.pop("container", None) or both)}
@@ -285,7 +285,7 @@ def test_what_no_longer_asks_bears_no_note(play: Play) -> None:
     assert play.rollouts(key) == 0
 
 
-def test_a_spoilt_note_is_parked_until_it_is_removed(play: Play) -> None:
+def test_a_spoilt_note_makes_the_item_dead_until_it_is_removed(play: Play) -> None:
     """An event says what to do; then it begins anew."""
     key = play.workload(AUTO)
     play.run()

@@ -1,1 +1,1 @@
-"""Feed everything that reads what others wrote with what nobody would write; ``python -m tests.fuzz``."""
+"""Feed all readers of others' data with data that no program would write; ``python -m tests.fuzz``."""

@@ -173,7 +173,7 @@ def discovery(data: bytes) -> None:
 
 @parser
 def lease(data: bytes) -> None:
-    """Read the leader's record in a Lease, which whoever may write it has written."""
+    """Read the leader's record in a Lease, which any client with write access may have written."""
     with contextlib.suppress(ApiError):
         LeaseLock(_Answering(data), "ns", "distq-foos").get(timeout=1)
 

@@ -24,7 +24,7 @@ def test_every_parser_has_a_corpus() -> None:
 
 @pytest.mark.skipif(find_spec("atheris") is None, reason="no atheris: pip install -e '.[ci]'")
 def test_the_fuzzer_finds_a_planted_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It tells an exception that nobody expects, and what it was that raised it."""
+    """It names an unexpected exception, and the input that raised it."""
 
     @parser
     def mistaken(data: bytes) -> None:

@@ -29,7 +29,7 @@ def client(api_server: ApiServer) -> RecordingClient:
 def proxied(api_server: ApiServer, proxy: TcpProxy, tmp_path: Path) -> Iterator[RecordingClient]:
     """Give a Client that reaches the API server through ``proxy`` only."""
     yield RecordingClient(kubeconfig_through(api_server, proxy.port, tmp_path / "kubeconfig"))
-    recorder.discard()  # whose events nobody takes any more, the end of the next test would wait for
+    recorder.discard()  # whose events no server takes any more, and the end of the next test would wait for
 
 
 @pytest.fixture

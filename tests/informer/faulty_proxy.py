@@ -101,7 +101,7 @@ class FaultyProxy:
 
     @staticmethod
     def give(handler: BaseHTTPRequestHandler, answer: Answer) -> None:
-        """Answer as told."""
+        """Answer as set."""
         status, headers, body = answer
         handler.send_response(status)
         for name, value in {"Content-Length": str(len(body)), **headers}.items():
@@ -117,7 +117,7 @@ class FaultyProxy:
         try:
             connection.connect()
         except OSError:
-            return  # nobody is there, which the client sees as its connection ends
+            return  # the server is away, which the client sees as its connection ends
         upstream: socket.socket = connection.sock
         self._upstream.add(upstream)
         headers = {name: value for name, value in handler.headers.items() if name != "Host"}

@@ -25,7 +25,7 @@ class Resource(FakeListWatch):
 
     @property
     def newest(self) -> int:
-        """Return the present version, though nobody asks for it."""
+        """Return the present version, though no stream asks for it."""
         return self._version
 
     def happen(self, times: int = 1) -> None:
@@ -132,7 +132,7 @@ class Reader:
                 for line in lines:
                     self.got.append(self._decoded(line))
                     self.go_on.wait()
-        except Exception as error:  # noqa: BLE001 - told to the test
+        except Exception as error:  # noqa: BLE001 - the test looks at it
             self.error = error
         self.ended = True
 

@@ -40,9 +40,9 @@ def _pop(fifo: DeltaFIFO) -> str:
 
 def _first(fifo: DeltaFIFO) -> bool:
     """Pop an object and return whether it counts to the first list."""
-    told: list[bool] = []
-    fifo.pop(lambda _, in_initial_list: told.append(in_initial_list))
-    return told[0]
+    initial: list[bool] = []
+    fifo.pop(lambda _, in_initial_list: initial.append(in_initial_list))
+    return initial[0]
 
 
 @pytest.mark.conformance("DF-01", "DF-02", "DF-15")
@@ -59,7 +59,7 @@ def test_all_deltas_of_an_object_come_at_once_where_the_first_stood(fifo: DeltaF
 
 @pytest.mark.conformance("DF-03")
 def test_two_deletions_are_one_and_the_state_that_was_seen_wins(fifo: DeltaFIFO, known: Indexer) -> None:
-    """A deletion that was only inferred says less than one that was told."""
+    """A deletion that was only inferred has an older state than one that was delivered."""
     known.add(pod("foo", 10))
     fifo.replace([])
     fifo.delete(stored("foo", 12))
@@ -70,7 +70,7 @@ def test_two_deletions_are_one_and_the_state_that_was_seen_wins(fifo: DeltaFIFO,
 
 
 @pytest.mark.conformance("DF-04")
-def test_a_deletion_of_what_nobody_knows_is_no_news(fifo: DeltaFIFO, known: Indexer) -> None:
+def test_a_deletion_of_an_unknown_object_is_ignored(fifo: DeltaFIFO, known: Indexer) -> None:
     """What neither the queue nor the consumer has cannot be deleted."""
     fifo.delete(stored("gone", 5))
     assert len(fifo) == 0
@@ -180,7 +180,7 @@ def test_in_order_each_delta_comes_when_it_came(in_order: RealFIFO) -> None:
 
 @pytest.mark.conformance("DF-04", "DF-05", "DF-06")
 def test_in_order_a_list_deletes_first(in_order: RealFIFO, known: Indexer) -> None:
-    """A new object may have taken the place of one that vanished; what is told deleted is not told again."""
+    """A new object may have taken the place of one that vanished; a deletion is not delivered twice."""
     for name in ("kept", "vanished", "deleted"):
         known.add(pod(name, 1))
     in_order.update(stored("vanished", 8))
@@ -215,7 +215,7 @@ def test_in_order_a_list_is_whole_when_each_of_its_deltas_was_processed(
 
 @pytest.mark.conformance("DF-09")
 def test_pop_waits_and_ends_when_the_queue_is_closed(fifo: DeltaFIFO) -> None:
-    """Those who wait are told; what is queued is handed out first."""
+    """Waiting threads return; what is queued is handed out first."""
     answers: list[bool] = []
     threads = [
         threading.Thread(target=lambda: answers.append(fifo.pop(lambda *_: None)), daemon=True)

@@ -86,7 +86,7 @@ def test_a_factory_needs_no_api_server_in_tests(make: Make, source: FakeListWatc
 
 
 def test_a_factory_refuses_what_is_no_resource(make: Make) -> None:
-    """When it is asked for, and not in a thread that nobody sees."""
+    """When it is asked for, and not in a hidden thread."""
     with pytest.raises(ConfigError, match='bad resource "Pod"'):
         make(new_list_watch=ListWatch).for_resource("Pod")
 
@@ -184,7 +184,7 @@ def test_waiting_for_the_cache_of_an_informer_that_has_ended_ends(make: Make, so
 def test_what_ends_an_informer_of_a_factory_is_said_in_a_line(
     make: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nobody can catch it in a thread of the factory's, and a traceback would tell nothing more."""
+    """No caller can catch it in a thread of the factory's, and a traceback would add nothing."""
     factory = make(new_list_watch=ListWatch)
     factory.for_resource("v1/Pod")
     factory.start()

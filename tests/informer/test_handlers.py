@@ -1,4 +1,4 @@
-"""What handlers of an informer hear, in which order, and that they hold nobody up for ever."""
+"""What handlers of an informer get, in which order, and that they hold up no other for ever."""
 
 import logging
 import threading
@@ -46,13 +46,13 @@ def test_a_late_handler_hears_of_everything_first(source: FakeListWatch, make: S
 def test_a_handler_that_comes_while_another_holds_the_informer_up_hears_of_each_object_once(
     source: FakeListWatch, make: Start, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is in the cache by then is not told again as news."""
+    """What is in the cache by then is not delivered again as news."""
     monkeypatch.setattr(registration, "CAPACITY", 1)
     informer, slow, late = make(), Notes(), Notes()
     informer.add_event_handler(slow)
     run(informer, synced=True)
     slow.go_on.clear()
-    for name in ("a", "b", "c"):  # one is being told, one waits, with one the informer waits
+    for name in ("a", "b", "c"):  # one is being delivered, one waits, with one the informer waits
         source.add(pod(name))
     eventually(lambda: len(informer.indexer) == 3)
     informer.add_event_handler(late)
@@ -223,10 +223,10 @@ def test_a_slow_handler_holds_the_informer_up_instead_of_filling_memory(
 
 
 @pytest.mark.conformance("SI-10")
-def test_run_returns_when_no_handler_is_being_told(
+def test_run_returns_when_no_handler_is_being_called(
     source: FakeListWatch, make: Start, run: Run, stop: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So what a handler uses can be taken down after it; what waited for the handler is not told."""
+    """So what a handler uses can be taken down after it; what waited for the handler is not delivered."""
     monkeypatch.setattr(registration, "CAPACITY", 3)
     informer, stuck = make(), Notes()
     informer.add_event_handler(stuck)
@@ -245,7 +245,7 @@ def test_run_returns_when_no_handler_is_being_told(
 
 
 @pytest.mark.conformance("SI-06", "SI-10")
-def test_run_waits_for_a_handler_that_was_removed_while_it_is_told(
+def test_run_waits_for_a_handler_that_was_removed_while_it_is_called(
     source: FakeListWatch, make: Start, run: Run, stop: threading.Event
 ) -> None:
     """What it uses can be taken down after the run, too."""
@@ -289,7 +289,7 @@ def test_a_slow_handler_is_said_to_be_slow_once(
 
 @pytest.mark.conformance("SI-12")
 @pytest.mark.parametrize("error", [RuntimeError, SystemExit])
-def test_a_handler_that_fails_hears_of_the_next_and_counts_as_told(
+def test_a_handler_that_fails_gets_the_next_and_counts_as_called(
     source: FakeListWatch,
     make: Start,
     run: Run,

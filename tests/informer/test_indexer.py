@@ -161,7 +161,7 @@ def test_the_cache_tells_the_version_applied_last(indexer: Indexer) -> None:
 
 
 @pytest.mark.conformance("IX-09", "SI-16")
-def test_nobody_can_change_the_cache_through_what_it_gave(indexer: Indexer) -> None:
+def test_a_caller_cannot_change_the_cache_through_what_it_gave(indexer: Indexer) -> None:
     """Each look decodes anew."""
     mine = pod("a", 1, app="web")
     indexer.add(mine)

@@ -78,7 +78,7 @@ def test_an_event_of_an_unknown_type_is_left_out_and_logged(caplog: pytest.LogCa
         source.send(b'{"type":"MOVED","object":{"metadata":{"name":"b","resourceVersion":"9"}}}')
         source.delete(pod("a"))
         eventually(sink.heard("DELETED prod/a"))
-    assert [told for told in sink.told if " " in told] == [
+    assert [note for note in sink.notes if " " in note] == [
         "ADDED prod/a",
         "MODIFIED prod/a",
         "DELETED prod/a",
@@ -88,7 +88,7 @@ def test_an_event_of_an_unknown_type_is_left_out_and_logged(caplog: pytest.LogCa
 
 @pytest.mark.parametrize("resource", ["Pod", "", "v1/", "a/b/c/d", None])
 def test_what_is_no_resource_is_refused_before_anything_runs(resource: Any) -> None:
-    """Nobody would see it in the thread that follows it, and wait for its cache for ever."""
+    """It would be unseen in the thread that follows it, and its caller would wait for the cache for ever."""
     message = r"bad resource .* no version or kind\. Give e\.g\. apps/v1/Deployment or v1/Pod\."
     with pytest.raises(ConfigError, match=message):
         ListWatch(Client(), resource)
@@ -97,11 +97,11 @@ def test_what_is_no_resource_is_refused_before_anything_runs(resource: Any) -> N
 
 
 @pytest.mark.parametrize("resource", ["v1/configmaps", "v1/configmap", "v1/ConfigMaps", "v1/configMap"])
-def test_who_gives_the_plural_is_told_the_kind(api_server: ApiServer, resource: str) -> None:
+def test_an_error_for_a_plural_names_the_kind(api_server: ApiServer, resource: str) -> None:
     """Its definition needs no applying."""
-    with pytest.raises(NotFound) as told:
+    with pytest.raises(NotFound) as raised:
         ListWatch(api_server.client(), resource).page()
-    assert str(told.value) == (
+    assert str(raised.value) == (
         f"cannot watch {resource}: unknown to the API server. Give its kind: v1/ConfigMap."
     )
 

@@ -91,7 +91,7 @@ class Pair:
         )
 
     def calls(self) -> tuple[list[str], list[str]]:
-        """Return what the original told and what ours did, since this was asked last, once both told all."""
+        """Return the calls of the original and of ours, since this was asked last, once both made all."""
         self._ends += 1
         end = f"end-{self._ends}"
         self.writer.create(end)
@@ -158,7 +158,7 @@ def seeds(few: int, many: int) -> list[int]:
 
 
 def is_resync(call: str) -> bool:
-    """Return whether an object was told again though it did not change."""
+    """Return whether an object was delivered again though it did not change."""
     kind, _, what = call.partition(" ")
     before, _, after = what.partition("@")[2].partition("-")
     return kind == "update" and before == after
@@ -184,7 +184,7 @@ def test_calls_are_the_same_in_the_same_order(scene: Scene, proxy: TcpProxy, see
 def test_calls_are_the_same_where_a_list_tells_what_was_missed(
     scene: Scene, api_server: ApiServer, proxy: TcpProxy, seed: int
 ) -> None:
-    """Both were cut off and could not resume: the same differences are told, missed deletions among them."""
+    """Both were cut off and could not resume: the same differences are delivered, with missed deletions."""
     with scene.pair(seed) as pair:
         pair.writer.create("unchanged")
         pair.calls()
@@ -215,13 +215,13 @@ def test_resyncs_tell_everything_again_and_change_nothing_else(scene: Scene, see
     """Between the changes, which both tell in the same order, each tells all that it has as it is."""
     with scene.pair(seed, resync_period=1.0) as pair:
 
-        def all_told_again() -> bool:
+        def all_delivered_again() -> bool:
             wanted = {f"update {one}-{one.partition('@')[2]}" for one in pair.writer.store()}
             return wanted <= set(pair.original.heard) and wanted <= set(pair.notes.heard)
 
         for _ in range(2):
             pair.writer.write(15)
-            eventually(all_told_again, lambda: f"{pair.original.heard} {pair.notes.heard}")
+            eventually(all_delivered_again, lambda: f"{pair.original.heard} {pair.notes.heard}")
             theirs, ours = pair.calls()
             for calls in (theirs, ours):
                 assert_resyncs_are_of_the_present(calls)
@@ -232,7 +232,7 @@ def test_resyncs_tell_everything_again_and_change_nothing_else(scene: Scene, see
 
 
 def assert_resyncs_are_of_the_present(calls: list[str]) -> None:
-    """Fail where an object was told again in another state than the one told last."""
+    """Fail where an object was delivered again in another state than the last one."""
     last: dict[str, str] = {}
     for call in calls:
         kind, what = call.split()[:2]

@@ -87,7 +87,7 @@ def test_resumes_from_a_position_without_a_list(client: RecordingClient, namespa
     sink = Recorder(position)
     with running(config_maps(client, namespace), sink):
         eventually(sink.heard(f"DELETED {namespace}/a"))
-    assert sink.told == [
+    assert sink.notes == [
         "connected",
         f"MODIFIED {namespace}/a",
         f"ADDED {namespace}/b",
@@ -170,7 +170,7 @@ def test_a_position_from_the_future_is_noticed(client: RecordingClient, namespac
     sink = Recorder("99999999999999999999")
     with running(config_maps(client, namespace), sink):
         eventually(sink.heard("end"))
-    assert sink.told[:3] == ["rewound", "begin", "end"]
+    assert sink.notes[:3] == ["rewound", "begin", "end"]
 
 
 def test_progress_during_the_version_check_is_not_the_future(
@@ -182,18 +182,18 @@ def test_progress_during_the_version_check_is_not_the_future(
 
     def overtaken(list_watch: ListWatch) -> str:
         present = version(list_watch)
-        if not sink.told:
+        if not sink.notes:
             sink.version = client.create(config_map(namespace, "b"))["metadata"]["resourceVersion"]
         return present
 
     monkeypatch.setattr(ListWatch, "version", overtaken)
     with running(config_maps(client, namespace), sink):
         eventually(sink.heard("connected"))
-    assert "rewound" not in sink.told
+    assert "rewound" not in sink.notes
 
 
 def test_an_unknown_resource_ends_the_first_start(client: RecordingClient) -> None:
-    """Nobody ever saw the resource: the caller learns it, with the remedy."""
+    """The resource was never there: the caller gets an error, with the remedy."""
     unknown = ListWatch(client, "example.com/v1/Nothing")
     with pytest.raises(NotFound) as caught:
         Reflector(unknown, Recorder()).run(threading.Event())
@@ -272,7 +272,7 @@ def test_a_sink_that_fails_gets_the_events_again(client: RecordingClient, namesp
         eventually(sink.heard("connected"))
         client.create(config_map(namespace, "a"))
         eventually(sink.heard(f"ADDED {namespace}/a"))
-    assert sink.told.count(f"ADDED {namespace}/a") == 1
+    assert sink.notes.count(f"ADDED {namespace}/a") == 1
     assert client.lists() == 1
 
 

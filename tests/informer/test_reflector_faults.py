@@ -35,7 +35,7 @@ def test_a_broken_connection_is_replaced_and_nothing_is_lost(
         client.create(config_map(namespace, "b"))
         proxy.mode = "pass"
         eventually(stepping(clock, sink.heard(f"ADDED {namespace}/b")))
-    events = [one for one in sink.told if one not in {"connected", "BOOKMARK"}]
+    events = [one for one in sink.notes if one not in {"connected", "BOOKMARK"}]
     assert events == [
         *("begin", "end", f"ADDED {namespace}/a", f"DELETED {namespace}/a", f"ADDED {namespace}/b")
     ]
@@ -66,7 +66,7 @@ def test_a_silent_connection_is_given_up(
 
 @pytest.mark.usefixtures("short_read_timeout")
 @pytest.mark.parametrize("mode", ["reset", "hang"])
-def test_an_event_that_breaks_off_in_the_middle_is_told_once_and_whole(
+def test_an_event_that_breaks_off_in_the_middle_is_delivered_once_and_whole(
     client: RecordingClient, proxied: RecordingClient, proxy: TcpProxy, namespace: str, mode: Mode
 ) -> None:
     """Its first half leads nowhere, whether the connection breaks after it or falls silent."""
@@ -78,12 +78,12 @@ def test_an_event_that_breaks_off_in_the_middle_is_told_once_and_whole(
         client.create(config_map(namespace, "a", text="x" * 400_000))
         eventually(lambda: proxy.mode == mode)
         eventually(stepping(clock, lambda: proxy.accepted > accepted))
-        assert "ADDED" not in "".join(sink.told)
+        assert "ADDED" not in "".join(sink.notes)
         proxy.mode = "pass"
         eventually(stepping(clock, sink.heard(f"ADDED {namespace}/a")))
         client.create(config_map(namespace, "b"))
         eventually(sink.heard(f"ADDED {namespace}/b"))
-    assert [one for one in sink.told if " " in one] == [f"ADDED {namespace}/a", f"ADDED {namespace}/b"]
+    assert [one for one in sink.notes if " " in one] == [f"ADDED {namespace}/a", f"ADDED {namespace}/b"]
     assert len(sink.objects[f"{namespace}/a"].decode()["data"]["text"]) == 400_000
     assert proxied.lists() == 1
 
@@ -101,7 +101,7 @@ def test_bookmarks_move_the_position(
         listed_at = sink.version
         for number in range(3):
             client.create(config_map(namespace, f"elsewhere-{number}"))
-        eventually(lambda: "BOOKMARK" in sink.told and sink.version != listed_at)
+        eventually(lambda: "BOOKMARK" in sink.notes and sink.version != listed_at)
         eventually(lambda: client.asked[-1].startswith("watch") and client.asked[-1] != f"watch {listed_at}")
     assert not sink.objects
     assert client.lists() == 1
@@ -121,7 +121,7 @@ def test_bookmarks_move_the_position(
 def test_garbage_ends_the_connection_not_the_watch(
     client: RecordingClient, behind: RecordingClient, faulty: FaultyProxy, namespace: str, rest: bytes
 ) -> None:
-    """The next connection resumes after the last good line: what the bad one stood for is not lost."""
+    """The next connection resumes after the last good line: the event of the bad one is not lost."""
 
     def garbled() -> Answer:
         good, _, later = (
@@ -134,7 +134,7 @@ def test_garbage_ends_the_connection_not_the_watch(
     sink = Recorder()
     with running(config_maps(behind, namespace), sink):
         eventually(sink.heard(f"ADDED {namespace}/later"))
-    events = [told for told in sink.told if told.startswith("ADDED")]
+    events = [note for note in sink.notes if note.startswith("ADDED")]
     assert events == [f"ADDED {namespace}/{name}" for name in ("good", "lost", "later")]
     assert behind.lists() == 1
 
@@ -151,7 +151,7 @@ def test_an_error_event_is_the_error_that_it_tells(
     clock, sink = FakeClock(), Recorder()
     with running(config_maps(behind, namespace), sink, clock):
         eventually(stepping(clock, lambda: behind.watches() == 2))
-    assert "expired" not in sink.told
+    assert "expired" not in sink.notes
     assert behind.lists() == 1
 
 
@@ -171,11 +171,11 @@ def test_a_bad_line_that_comes_again_costs_a_list(
     with running(config_maps(behind, namespace), sink, clock):
         eventually(sink.heard("end"))
         client.delete(CONFIG_MAPS, f"{namespace}/a")
-        eventually(stepping(clock, lambda: sink.told.count("connected") == 3))
+        eventually(stepping(clock, lambda: sink.notes.count("connected") == 3))
         client.create(config_map(namespace, "b"))
         eventually(sink.heard(f"ADDED {namespace}/b"))
     assert behind.lists() == 2
-    assert sink.told.count("expired") == 1
+    assert sink.notes.count("expired") == 1
     assert behind.watches() == 3
 
 

@@ -76,7 +76,7 @@ def test_an_expired_token_restarts_the_list(
     sink = Recorder()
 
     def expire() -> None:
-        if sink.told.count("begin") == 1:
+        if sink.notes.count("begin") == 1:
             client.delete(widgets, f"{namespace}/map-4")
             compact(api_server, client, f"widgets.{namespace}.example.com")
             eventually(lambda: expires(pages, token))
@@ -84,7 +84,7 @@ def test_an_expired_token_restarts_the_list(
     sink.on_page = expire
     with running(ListWatch(client, widgets, namespace=namespace), sink):
         eventually(sink.heard("connected"))
-    assert sink.told[:3] == ["begin", "begin", "end"]
+    assert sink.notes[:3] == ["begin", "begin", "end"]
     assert sink.pages == [[f"{namespace}/map-{number}" for number in range(4)]]
     assert client.lists() == 3
 
@@ -101,7 +101,7 @@ def test_pages_of_different_versions_make_no_list(
     sink = Recorder()
     with running(ListWatch(behind, CONFIG_MAPS, namespace=namespace), sink):
         eventually(sink.heard("connected"))
-    assert sink.told[:3] == ["begin", "begin", "end"]
+    assert sink.notes[:3] == ["begin", "begin", "end"]
     assert sink.listed() == keys
 
 
@@ -127,7 +127,7 @@ def test_a_list_that_fails_is_made_again_after_a_while(
     clock, sink = FakeClock(), Recorder()
     with running(ListWatch(behind, CONFIG_MAPS, namespace=namespace), sink, clock):
         eventually(lambda: clock.waiters() == 1)
-        assert sink.told == (["begin", "expired"] if answer[0] == 410 else ["begin"])
+        assert sink.notes == (["begin", "expired"] if answer[0] == 410 else ["begin"])
         assert behind.lists() == 1
         eventually(stepping(clock, sink.heard("end", "connected")))
     assert sink.pages == [[f"{namespace}/a"]]
@@ -154,5 +154,5 @@ def test_a_list_goes_on_after_the_delay_that_the_api_server_asked_for(
         assert len(asked) == 1
         eventually(stepping(clock, sink.heard("end", "connected")))
     assert clock.monotonic() >= 12
-    assert sink.told[:2] == ["begin", "end"]
+    assert sink.notes[:2] == ["begin", "end"]
     assert sink.listed() == keys

@@ -17,7 +17,9 @@ from tests.support.eventually import eventually
 
 
 @pytest.mark.conformance("SI-01", "SI-03", "RF-08", "RF-23")
-def test_what_is_listed_and_watched_is_cached_and_told(source: FakeListWatch, make: Start, run: Run) -> None:
+def test_what_is_listed_and_watched_is_cached_and_delivered(
+    source: FakeListWatch, make: Start, run: Run
+) -> None:
     """First the list, then each change, in order."""
     source.add(pod("a"))
     informer, notes = make(), Notes()
@@ -36,7 +38,7 @@ def test_what_is_listed_and_watched_is_cached_and_told(source: FakeListWatch, ma
 
 
 @pytest.mark.conformance("DF-05", "RF-03")
-def test_what_vanished_while_nobody_watched_is_deleted(
+def test_an_object_that_vanished_while_no_watch_ran_is_deleted(
     source: FakeListWatch, make: Start, run: Run, clock: FakeClock
 ) -> None:
     """With the last state that was seen; what changed is updated, and the rest is no news."""
@@ -59,10 +61,10 @@ def test_what_vanished_while_nobody_watched_is_deleted(
     assert names(informer.lister.list()) == ["changed", "new", "same"]
 
 
-def test_a_restored_cluster_is_told_whole_whatever_its_versions(
+def test_a_restored_cluster_is_delivered_whole_whatever_its_versions(
     source: FakeListWatch, make: Start, run: Run, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A version may stand for another state than before the restore, so all that is there is told again."""
+    """A version may mean another state than before the restore, so all that is there is delivered again."""
     for name in ("a", "b", "lost"):
         source.add(pod(name))
     informer, notes = make(), Notes()
@@ -77,8 +79,8 @@ def test_a_restored_cluster_is_told_whole_whatever_its_versions(
     source.break_watches()
     step_until(clock, lambda: len(notes.heard) >= 6)
     restored.delete(pod("a"))
-    told_again = ["missed lost@3", "update a@1-1", "update b@2-2"]
-    notes.hears("add a@1 first", "add b@2 first", "add lost@3 first", *told_again, "delete a@3")
+    again = ["missed lost@3", "update a@1-1", "update b@2-2"]
+    notes.hears("add a@1 first", "add b@2 first", "add lost@3 first", *again, "delete a@3")
     assert names(informer.lister.list(label_selector="app=another")) == ["b"]
 
 
@@ -153,7 +155,7 @@ def test_a_transform_is_applied_once_to_each_object(
 
 
 def test_a_transform_may_leave_the_version_out(source: FakeListWatch, make: Start, run: Run) -> None:
-    """Changes are told all the same."""
+    """Changes are delivered all the same."""
 
     def transform(obj: dict[str, Any]) -> dict[str, Any]:
         del obj["metadata"]["resourceVersion"]
@@ -171,7 +173,7 @@ def test_a_transform_may_leave_the_version_out(source: FakeListWatch, make: Star
 def test_where_a_transform_fails_the_object_is_left_as_it_was(
     source: FakeListWatch, make: Start, run: Run, clock: FakeClock
 ) -> None:
-    """A change is not taken, a list buries nobody for it, and a deletion tells the last state that was."""
+    """A change is not taken, a list deletes no object for it, and a deletion carries the last state."""
     bad: list[str] = []
 
     def transform(obj: dict[str, Any]) -> dict[str, Any]:
@@ -187,7 +189,7 @@ def test_where_a_transform_fails_the_object_is_left_as_it_was(
     bad += ["a", "new"]
     source.modify(pod("a"))
     source.add(pod("new"))
-    source.delete(pod("new"))  # nobody heard of it
+    source.delete(pod("new"))  # without an event
     source.unreachable = True
     source.break_watches()
     source.add(pod("b"))
@@ -260,7 +262,7 @@ def test_an_index_function_that_fails_leaves_the_informer_alive(
 def test_an_index_function_that_calls_exit_leaves_the_informer_alive(
     source: FakeListWatch, make: Start, run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It would end a thread that nobody sees, and the cache would stand still."""
+    """It would end a hidden thread, and the cache would not change any more."""
 
     def by_name(obj: Any) -> list[str]:
         if obj["metadata"]["name"] == "bad":

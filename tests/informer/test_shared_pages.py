@@ -95,7 +95,7 @@ def is_asked(resource: Paged, *pages: str) -> bool:
 def test_those_on_their_way_are_waited_for_then_each_page_is_asked_for_once(
     resource: Paged, members: tuple[ListerWatcher, ListerWatcher], clock: FakeClock, pool: ThreadPoolExecutor
 ) -> None:
-    """At a term's start nobody knows who comes first; each gets the whole list."""
+    """At a term's start the order of the streams is unknown; each gets the whole list."""
     first = pool.submit(whole_list, members[0])
     eventually(clock.waiters)
     assert not resource.pages
@@ -129,19 +129,19 @@ def test_who_begins_to_watch_instead_is_waited_for_no_longer(
     assert resource.pages == ["first"]
 
 
-def test_a_list_beside_watches_waits_for_nobody(
+def test_a_list_beside_watches_waits_for_no_other(
     resource: Paged, members: tuple[ListerWatcher, ListerWatcher]
 ) -> None:
-    """A resync of one stream is no matter of the others."""
+    """A resync of one stream does not involve the others."""
     following(*members)
     assert members[0].page().version == "100"
     assert resource.pages == ["first"]
 
 
-def test_a_list_that_is_asked_for_is_shared_with_nobody_who_comes_later(
+def test_a_list_that_is_asked_for_is_not_shared_with_later_streams(
     resource: Paged, members: tuple[ListerWatcher, ListerWatcher], pool: ThreadPoolExecutor
 ) -> None:
-    """It may show less than what that one was told of the resource's version meanwhile."""
+    """It may be older than the version of the resource that the later one got meanwhile."""
     following(*members)
     resource.answering.clear()
     first = pool.submit(members[0].page)
@@ -153,7 +153,7 @@ def test_a_list_that_is_asked_for_is_shared_with_nobody_who_comes_later(
     assert first.result(10).version == second.result(10).version == "100"
 
 
-def test_who_is_told_a_version_is_on_its_way_again(
+def test_streams_that_asked_for_the_version_list_together(
     resource: Paged, members: tuple[ListerWatcher, ListerWatcher], clock: FakeClock, pool: ThreadPoolExecutor
 ) -> None:
     """So streams whose watch came to its end together list together, where they have to."""
@@ -170,7 +170,7 @@ def test_who_is_told_a_version_is_on_its_way_again(
 def test_a_page_under_way_is_waited_for(
     resource: Paged, members: tuple[ListerWatcher, ListerWatcher], pool: ThreadPoolExecutor
 ) -> None:
-    """Its token stands for the same objects, whoever asks; another limit is another page."""
+    """Its token means the same objects for each stream; another limit is another page."""
     following(*members)
     resource.answering.clear()
     pages: list[Future[Page]] = [pool.submit(members[0].page, "2")]
@@ -233,7 +233,7 @@ def test_an_error_reaches_each_who_waits_and_is_not_kept(
 def test_who_shares_a_page_shares_nothing_that_was_decoded(
     resource: Paged, members: tuple[ListerWatcher, ListerWatcher]
 ) -> None:
-    """A predicate may change what it is shown; nobody else sees it."""
+    """A predicate may change the object that it gets; no other stream sees it."""
     following(*members)
     members[1].page()
     (mine,), (theirs,) = (member.page("2").objects for member in members)

@@ -134,7 +134,7 @@ def test_an_error_event_goes_to_all_who_follow(
         assert second.has(5, "bad")
 
 
-def test_nobody_joins_a_watch_with_a_bad_line(
+def test_no_stream_joins_a_watch_with_a_bad_line(
     resource: Resource, members: tuple[ListerWatcher, ListerWatcher]
 ) -> None:
     """Who comes back after it asks the API server, and does not meet the same line in the log again."""
@@ -165,7 +165,7 @@ def test_the_end_comes_after_the_lines_before_it(
         assert resource.watches() == ["4", "5"]
 
 
-def test_who_does_not_keep_up_is_sent_back_and_harms_nobody(
+def test_a_stream_that_does_not_keep_up_is_sent_back_and_harms_no_other(
     resource: Resource, members: tuple[ListerWatcher, ListerWatcher], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It gets a watch of its own until it has caught up, however often that ends: the others' stays open."""
@@ -209,7 +209,7 @@ def test_who_fell_behind_opens_no_watch_for_others(
     assert resource.watches() == ["4", "5", "10"]
 
 
-def test_who_left_and_comes_back_late_harms_nobody_either(
+def test_a_stream_that_comes_back_late_harms_no_other(
     resource: Resource, members: tuple[ListerWatcher, ListerWatcher], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As one whose Redis was gone for long: what it missed is sent to it alone."""
@@ -251,7 +251,7 @@ def test_who_had_all_of_a_watch_that_ended_opens_the_next_one_for_all(
     assert resource.watches() == ["4", "5", "10"]
 
 
-def test_nobody_is_taken_along_to_a_watch_that_begins_behind_what_it_has(
+def test_no_stream_joins_a_watch_that_begins_behind_its_version(
     resource: Resource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the log dropped what one asks for while it waited to ask: who has less than that is sent back."""
@@ -265,7 +265,7 @@ def test_nobody_is_taken_along_to_a_watch_that_begins_behind_what_it_has(
         for version in range(6, 11):
             resource.happen()
             assert version_of(next(each_quick)) == str(version)
-        monkeypatch.setattr(watch_log, "WATCH_LINES", 100)  # what follows is about nobody's pace
+        monkeypatch.setattr(watch_log, "WATCH_LINES", 100)  # what follows is not about pace
         with shared.open("6", present="10") as asks:
             assert next(each_slow, None) is None
             resource.happen()
@@ -305,7 +305,7 @@ def test_a_long_line_waits_until_the_quickest_has_what_it_pushes_out(
     unread: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Be it longer than the whole log: who writes one large object sends nobody back who keeps up."""
+    """Be it longer than the whole log: one large object sends back no stream that keeps up."""
     monkeypatch.setattr(watch_log, "WATCH_BYTES", 2000)
     monkeypatch.setattr(watch_log, "AT_ONCE", 1)
     with Reader(members[0], "4") as only:
@@ -334,7 +334,7 @@ def test_who_leaves_lets_the_watch_end_that_waits_for_it(
 
 
 def test_the_log_has_its_newest_line_however_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bounds are kept, and nobody falls out of the log by a line that it could not have taken."""
+    """Bounds are kept, and no stream falls out of the log by a line that it could not have taken."""
     monkeypatch.setattr(watch_log, "WATCH_BYTES", 10)
     log = WatchLog("4")
     assert log.covers("4")
@@ -385,7 +385,7 @@ def test_the_last_one_closes_the_watch(
 def test_a_streamed_list_is_not_shared(
     resource: Resource, members: tuple[ListerWatcher, ListerWatcher]
 ) -> None:
-    """Nor is what follows a version that is no number: nobody can tell what comes after it."""
+    """Nor is what follows a version that is no number: what comes after it is unknown."""
     with Reader(members[0], "4"), members[1].watch("", stream_list=True) as lines:
         assert resource.asked == ["watch 4", "stream"]
         lines.close()
@@ -477,7 +477,7 @@ class Following:
         return self.version == resource.newest or not self.go_on.is_set() or bool(self.wrong)
 
     def go_back(self) -> None:
-        """Let it stand at an earlier version next, as where Redis went back."""
+        """Let it be at an earlier version next, as where Redis went back."""
         self._goes_back = True
 
     def end(self) -> None:

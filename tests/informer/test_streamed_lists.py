@@ -145,7 +145,7 @@ def test_a_streamed_list_that_may_work_later_is_asked_for_again(
 
 @pytest.mark.conformance("RF-10")
 def test_a_streamed_list_that_breaks_off_begins_anew() -> None:
-    """What it had told is void."""
+    """What it had delivered is void."""
     source, clock, sink = Halting(), FakeClock(), Recorder()
     source.add(pod("a"))
     with running(source, sink, clock, stream_lists=True):
@@ -159,7 +159,7 @@ def test_a_streamed_list_that_breaks_off_begins_anew() -> None:
         )
         source.send(_ends(3))
         eventually(sink.heard("end", "connected"))
-    assert sink.told.count("begin") == 2
+    assert sink.notes.count("begin") == 2
     assert sink.version == "3"
 
 

@@ -82,7 +82,7 @@ def test_an_object_without_a_name_has_no_key_and_hides_no_other(name: dict[str, 
 
 
 @pytest.mark.parametrize("levels", [MAX_DEPTH // 2, 9_990])
-def test_an_object_as_deep_as_api_servers_take_stops_nobody(levels: int) -> None:
+def test_an_object_as_deep_as_api_servers_take_stops_no_stream(levels: int) -> None:
     """It is known with its siblings; what is nested too deeply for Python is read as null, which is said."""
     deep = b'{"a":' * levels + b'["}"]' + b"}" * levels
     fields = b'[{"fieldsV1":{"f:spec":%s}}]' % deep
@@ -101,7 +101,7 @@ def test_an_object_as_deep_as_api_servers_take_stops_nobody(levels: int) -> None
 
 
 def test_who_is_deep_in_calls_reads_deep_objects() -> None:
-    """Nobody can make an object that is read when it comes, but not when it is looked at."""
+    """No object is readable when it comes, and unreadable when it is looked at."""
     deep = b'{"a":' * 900 + b"1" + b"}" * 900
     metadata = b'{"name":"deep","resourceVersion":"8","managedFields":[%s]}' % deep
     obj = decode_event(b'{"type":"ADDED","object":{"metadata":%s,"spec":%s}}' % (metadata, deep), POD).object
@@ -159,7 +159,7 @@ def test_only_the_managed_fields_of_the_metadata_are_cut_out(
     ],
 )
 def test_managed_fields_between_spaces_are_cut_out(metadata: bytes) -> None:
-    """What is left is JSON, however the commas stand."""
+    """What is left is JSON, wherever the commas are."""
     written = b'{"type":"ADDED","object":{"metadata":' + metadata + b"}}"
     stored = store_raw(decode_event(written, POD).object, strip_managed_fields)
     assert stored.decode()["metadata"] == {"name": "web", "resourceVersion": "7"}

@@ -118,7 +118,7 @@ def test_an_item_shows_its_state(connection: Connection, inspector: Inspector) -
     queue.close()
 
 
-def test_a_parked_item_tells_why(connection: Connection, inspector: Inspector) -> None:
+def test_a_dead_item_has_its_reason(connection: Connection, inspector: Inspector) -> None:
     """The reason, the error and the end of the traceback stay until somebody acts."""
     queue = _queue(connection)
     queue.add("web")
@@ -130,11 +130,11 @@ def test_a_parked_item_tells_why(connection: Connection, inspector: Inspector) -
     assert (item.state, item.reason) == ("dead", "terminal")
     assert item.last_error is not None
     assert "broken for good" in item.last_error
-    assert "test_a_parked_item_tells_why" in (item.traceback or "")
+    assert "test_a_dead_item_has_its_reason" in (item.traceback or "")
     queue.close()
 
 
-def test_dead_items_come_by_when_they_were_parked_those_apart_that_time_may_mend(
+def test_dead_items_come_by_when_they_became_dead_those_apart_that_may_be_revived(
     connection: Connection, inspector: Inspector
 ) -> None:
     """The latter behind the others, each with its time."""
@@ -386,7 +386,9 @@ def test_park_takes_ready_and_delayed_items_out(connection: Connection, inspecto
     queue.close()
 
 
-def test_a_new_event_revives_what_was_parked_by_hand(connection: Connection, inspector: Inspector) -> None:
+def test_a_new_event_revives_an_item_that_was_parked_by_hand(
+    connection: Connection, inspector: Inspector
+) -> None:
     """As with any dead item: the object changed, so it gets a try."""
     queue = _queue(connection)
     queue.add("a")

@@ -1,4 +1,4 @@
-"""The story of an item, told from its trace on each kind of Redis."""
+"""The timeline of an item, from its trace on each kind of Redis."""
 
 import re
 from collections.abc import Iterator
@@ -32,13 +32,13 @@ class Play:
         """Let time pass."""
         self.connection.server_time += round(seconds * SECOND)
 
-    def told(self, key: str | None) -> list[TraceEvent]:
-        """Return the story of an item, of the queue for None."""
+    def timeline(self, key: str | None) -> list[TraceEvent]:
+        """Return the timeline of an item, of the queue for None."""
         return [event for event in self.inspector.trace("foos") if event.key == key]
 
     def words(self, key: str | None) -> list[str]:
         """Return it in words."""
-        return [event.event for event in self.told(key)]
+        return [event.event for event in self.timeline(key)]
 
 
 @pytest.fixture
@@ -51,14 +51,14 @@ def play(connection: Connection) -> Iterator[Play]:
     play.other.close()
 
 
-def test_what_another_version_noted_is_told_as_that(play: Play) -> None:
+def test_an_entry_of_another_version_is_shown_as_that(play: Play) -> None:
     """Its turn had other arguments; what was known of items may have changed meanwhile."""
     play.queue.add("a")
     old = '{"call":"turn","args":["0","7-x","op","","0","1","","","","1","a","9"],"reply":["9",0,0,"",null]}'
     play.connection.execute("XADD", "distq:{foos}:trace", "*", "entry", old)
     play.queue.add("b")
-    (said,) = [event for event in play.told(None) if "version" in event.event]
-    assert (said.kind, said.event) == ("queue", "an entry of another version of distq")
+    (noted,) = [event for event in play.timeline(None) if "version" in event.event]
+    assert (noted.kind, noted.event) == ("queue", "an entry of another version of distq")
     assert (play.words("a"), play.words("b")) == (["added"], ["added"])
 
 
@@ -71,7 +71,7 @@ def test_a_story_says_how_long_each_part_took(play: Play) -> None:
     play.queue.settle(request, ValueError("no luck"))
     play.later(3)
     play.queue.settle(play.queue.get(0), TerminalError("no use"))
-    added, claimed, failed, due, again, parked = play.told("a")
+    added, claimed, failed, due, again, parked = play.timeline("a")
     assert [each.event for each in (added, claimed, due)] == [
         "added",
         "claimed, waited 2 s",
@@ -103,7 +103,7 @@ def test_a_story_says_what_an_add_meant(play: Play) -> None:
     assert play.words("a")[5:] == ["added, to run again", "succeeded after 0 µs"]
     play.queue.add("b", after=60)
     assert play.words("b") == ["added, to wait 1m0s"]
-    assert play.told("a")[2].kind == "raised"
+    assert play.timeline("a")[2].kind == "raised"
 
 
 def test_a_story_names_the_informer_and_its_version(play: Play) -> None:
@@ -172,7 +172,7 @@ def test_a_story_says_from_whom_an_item_was_taken_back(play: Play) -> None:
     for _ in range(5):
         play.later(10)
         play.other.turn([], 0)
-    claimed, taken = play.told("a")[-2:]
+    claimed, taken = play.timeline("a")[-2:]
     assert re.match(r"taken back after [345]0 s, (crashed|released)$", taken.event)
     assert (taken.kind, taken.worker, taken.fence) == ("taken back", claimed.worker, request.fence)
     assert taken.since == pytest.approx(claimed.at, abs=1e-4)  # a fence may be ahead of the time
@@ -194,7 +194,7 @@ def test_a_story_says_what_people_did(play: Play) -> None:
 
 
 def test_a_trace_of_some_items_tells_of_them_alone(play: Play) -> None:
-    """Nobody is told half a story of the others, though they share calls with these."""
+    """No half timeline of the others is shown, though they share calls with these."""
     play.inspector.trace_on("foos", seconds=600, match="prod/*")
     play.queue.add("prod/web", "test/web")
     play.queue.add("test/db")
@@ -215,7 +215,7 @@ def test_a_look_at_one_item_passes_over_what_was_added_with_it(play: Play) -> No
     play.inspector.park("foos", *keys)
     play.inspector.requeue("foos", *keys)
     (found,) = play.inspector.view("foos", Wanted(key="ns/7", calls=True)).queues
-    assert [event for event in found.events if event.key == "ns/7"] == play.told("ns/7") != []
+    assert [event for event in found.events if event.key == "ns/7"] == play.timeline("ns/7") != []
     claims = {"claimed", "settled"}
     others = [event for event in found.events if event.key not in {"ns/7", None}]
     assert (

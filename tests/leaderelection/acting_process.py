@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def heed(stop: threading.Event) -> None:
-    """Stop when told to."""
+    """Stop when a line says so."""
     sys.stdin.readline()
     stop.set()
 

@@ -30,7 +30,7 @@ class Entry:
 
     @property
     def holder(self) -> str:
-        """Who leads, empty for nobody."""
+        """The leader, empty for none."""
         return str(self.spec["holderIdentity"])
 
     @property
@@ -81,7 +81,7 @@ class Witness:
 
 
 class Contest:
-    """Two competitors for one Lease: whoever leads is made to lose it, and another of its kind comes."""
+    """Two competitors for one Lease: the leader is made to lose it, and another of its kind comes."""
 
     def __init__(self, client: Client, kubeconfig: Path, namespace: str, number: int) -> None:
         self.lease = f"contest-{number}"

@@ -53,7 +53,7 @@ class PausableClock(FakeClock):
 
 
 class Participant:
-    """One elector, its thread, and what its callbacks were told."""
+    """One elector, its thread, and the calls of its callbacks."""
 
     def __init__(
         self,

@@ -63,13 +63,13 @@ def test_settings_that_contradict_are_refused(settings: dict[str, Any], remedy: 
 
 @pytest.mark.conformance("LE-01")
 def test_an_empty_identity_is_refused() -> None:
-    """A record without a holder means that nobody leads."""
+    """A record without a holder means that no process leads."""
     with pytest.raises(ConfigError, match="identity is empty"):
         config(lock=FakeLock(identity=""))
 
 
 @pytest.mark.conformance("LE-01")
-def test_the_first_contradiction_is_told() -> None:
+def test_the_first_contradiction_is_reported() -> None:
     """In client-go's order, so that mending one after the other comes to an end."""
     wrong: dict[str, Any] = {
         "lease_duration": 0.5,
@@ -88,12 +88,12 @@ def test_the_first_contradiction_is_told() -> None:
         {"lock": FakeLock(identity="")},
         {"lock": FakeLock()},
     ]
-    told = []
+    messages = []
     for remedy in mended:
         with pytest.raises(ConfigError) as caught:
             config(**wrong)
-        told.append(str(caught.value))
+        messages.append(str(caught.value))
         wrong |= remedy
     config(**wrong)
     parts = ["than renew_deadline", "times 1.2", "1 second or more", "on_started", "on_stopped", "no lock"]
-    assert all(part in text for part, text in zip([*parts, "identity"], told, strict=True)), told
+    assert all(part in text for part, text in zip([*parts, "identity"], messages, strict=True)), messages

@@ -102,7 +102,7 @@ def test_a_release_is_taken_up_without_waiting(enter: Enter, client: Client, nam
 
 @pytest.mark.conformance("LE-12")
 def test_a_released_record_is_client_go_s(enter: Enter, client: Client, namespace: str) -> None:
-    """Nobody holds it, for one second, and the transitions stay."""
+    """It has no holder, for one second, and the transitions stay."""
     ada = enter("ada").lead()
     ada.end()
     spec = lease_of(client, namespace)["spec"]
@@ -144,7 +144,7 @@ def test_a_follower_that_may_not_watch_looks_now_and_then(enter: Enter) -> None:
 
 
 @pytest.mark.conformance("LE-03")
-def test_who_only_follows_ends_when_told(enter: Enter) -> None:
+def test_a_follower_ends_when_it_is_stopped(enter: Enter) -> None:
     """Without a term no callback is called."""
     enter("ada").lead()
     bob = enter("bob").follow()
@@ -165,7 +165,7 @@ def test_the_record_says_how_long_it_holds(enter: Enter) -> None:
 
 
 def test_a_failure_of_the_leader_s_work_frees_the_lease(enter: Enter, client: Client, namespace: str) -> None:
-    """run() raises it, after the end of the term: nobody leads without working."""
+    """run() raises it, after the end of the term: no process leads without working."""
 
     def fail(_: threading.Event) -> None:
         raise RuntimeError("no work today")

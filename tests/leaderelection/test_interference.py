@@ -268,7 +268,7 @@ def test_steps_of_the_wall_clock_change_nothing(enter: Enter, leap: float) -> No
 
 
 def bare_lease(namespace: str) -> dict[str, Any]:
-    """Return a Lease that nobody held yet."""
+    """Return a Lease that no process held yet."""
     return {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
@@ -285,7 +285,7 @@ def test_a_bare_lease_can_be_taken(enter: Enter, client: Client, namespace: str)
 
 
 def test_a_lease_can_be_taken_whatever_it_counts(enter: Enter, client: Client, namespace: str) -> None:
-    """Somebody wrote the greatest number that a Lease can have; the count stands still there."""
+    """Another client wrote the greatest number that a Lease can have; the count stays there."""
     client.create(bare_lease(namespace) | {"spec": {"leaseTransitions": 2**31 - 1}})
     ada = enter("ada").start()
     eventually(ada.elector.may_act)

@@ -1,4 +1,4 @@
-"""What stands in the Lease, and who may replace it; the same as client-go's, on real API servers."""
+"""The content of the Lease, and which process may replace it; as client-go's, on real API servers."""
 
 import re
 from datetime import UTC, datetime
@@ -200,7 +200,7 @@ def test_a_lease_made_again_is_another(lock: LeaseLock, client: Client, namespac
 
 
 def test_one_creates_it(lock: LeaseLock, client: Client, namespace: str) -> None:
-    """The second is told."""
+    """The second is delivered."""
     lock.create(RECORD, timeout=5)
     with pytest.raises(Conflict):
         lease_lock(client, namespace, "bob").create(RECORD, timeout=5)

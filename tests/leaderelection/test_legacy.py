@@ -116,7 +116,7 @@ def test_another_s_record_is_never_replaced(
 
 @pytest.mark.conformance("LK-02", "LK-03")
 def test_an_annotation_that_is_no_record_is_an_error(client: Client, namespace: str) -> None:
-    """Nobody leads by it; what the official Python client wrote there can be read, though."""
+    """No process leads by it; what the official Python client wrote there can be read, though."""
     metadata = {"name": LEASE, "namespace": namespace, "annotations": {ANNOTATION: "[]"}}
     client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
     lock = ConfigMapLock(client, namespace, LEASE, identity="ada")
@@ -140,7 +140,7 @@ def test_an_annotation_that_is_no_record_is_an_error(client: Client, namespace: 
     ],
 )
 def test_no_record_of_others_ends_an_elector(client: Client, namespace: str, record: str) -> None:
-    """Nobody leads by one that is no record, and it is competed for again once it is one."""
+    """No process leads by one that is no record, and it is competed for again once it is one."""
     metadata = {"name": LEASE, "namespace": namespace, "annotations": {ANNOTATION: record}}
     client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
     lock = ConfigMapLock(client, namespace, LEASE, identity="ada")
@@ -160,7 +160,7 @@ def test_no_record_of_others_ends_an_elector(client: Client, namespace: str, rec
 @pytest.mark.conformance("LK-05")
 @pytest.mark.parametrize("lock_type", [EndpointsLock, ConfigMapLock])
 def test_an_old_lock_says_how_to_go_on(lock_type: Legacy) -> None:
-    """It warns whoever makes one, and works."""
+    """It warns when one is made, and works."""
     advice = "Compete by MultiLock(it, LeaseLock) for one release, then by LeaseLock alone."
     with pytest.warns(DeprecationWarning, match=re.escape(advice)):
         lock_type(Client("/nowhere"), "default", LEASE)

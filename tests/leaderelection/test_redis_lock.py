@@ -115,7 +115,7 @@ def test_the_watch_tells_each_new_record(lock: RedisLock) -> None:
 def test_the_watch_outlives_what_is_no_record(
     lock: RedisLock, connection: Connection, wrong: tuple[str, str]
 ) -> None:
-    """Whoever wrote it; the next one is told again."""
+    """Of any writer; the next one is delivered again."""
     version, record = wrong
     connection.execute("HSET", KEY, "version", version.encode("latin-1"), "record", record)
     heard: list[LeaderElectionRecord] = []

@@ -127,7 +127,7 @@ def test_a_release_that_cannot_be_is_given_up(
 
 @pytest.mark.conformance("LE-12")
 def test_no_shutdown_outlasts_the_renew_deadline(enter: Enter) -> None:
-    """It counts from the last renewal: nobody waits for a release after the lease has run out anyway."""
+    """It counts from the last renewal: no process waits for a release after the lease has run out anyway."""
     ada = enter(FakeLock("ada")).lead()
     lock_of(ada).unreachable = NO_ANSWER
     pass_time(6.0, ada)
@@ -141,7 +141,7 @@ def test_no_shutdown_outlasts_the_renew_deadline(enter: Enter) -> None:
 def test_who_gets_no_answer_reports_it_again_and_again(
     enter: Enter, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whoever reads the log an hour later sees that this process cannot lead, since when and why."""
+    """The log shows an hour later that this process cannot lead, since when and why."""
     ada = enter(FakeLock("ada"))
     lock_of(ada).unreachable = NO_ANSWER
     ada.start()
@@ -179,7 +179,7 @@ def test_a_release_has_a_second_also_after_the_deadline(enter: Enter) -> None:
 
 @pytest.mark.conformance("LE-03")
 def test_run_raises_what_ended_the_work_also_when_both_callbacks_fail(enter: Enter) -> None:
-    """The second error is told as what happened meanwhile, and the lease is released."""
+    """The second error is logged as what happened meanwhile, and the lease is released."""
 
     def started(over: threading.Event) -> None:
         raise ValueError("work broke")
@@ -289,7 +289,7 @@ def test_a_lock_serves_one_elector_at_a_time(enter: Enter) -> None:
     twin.run(stopped)
 
 
-def test_another_process_of_the_same_name_is_told_as_that(
+def test_another_process_of_the_same_name_is_logged_as_that(
     enter: Enter, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The loser says that the identity is not its own."""
@@ -318,7 +318,7 @@ def test_a_record_of_another_is_not_released(enter: Enter) -> None:
     ("holder", "waits"), [("bob", True), ("", False), ("ada", False)], ids=["led", "free", "my own"]
 )
 def test_who_may_take_a_record_that_is_there(enter: Enter, holder: str, *, waits: bool) -> None:
-    """One that is led has to stand still for as long as it says; a free one, or my own, is taken at once."""
+    """One with a leader must not change for as long as it says; a free one, or my own, is taken at once."""
     lock = FakeLock("ada")
     lock.record = LeaderElectionRecord(holder_identity=holder, lease_duration=40.0, leader_transitions=3)
     ada = enter(lock).start()
@@ -349,7 +349,7 @@ def test_a_renewal_starts_the_wait_anew(enter: Enter) -> None:
 
 
 @pytest.mark.conformance("LE-05")
-def test_a_leader_that_reaches_nobody_stops_at_its_deadline(enter: Enter) -> None:
+def test_a_leader_that_reaches_no_server_stops_at_its_deadline(enter: Enter) -> None:
     """It tries each retry period until then, and does not release."""
     ada = enter(FakeLock("ada")).lead()
     lock_of(ada).asked.clear()
@@ -408,7 +408,7 @@ def test_calls_may_take_half_the_deadline(enter: Enter) -> None:
 
 
 @pytest.mark.conformance("LK-01")
-def test_both_ends_of_a_term_are_told(enter: Enter) -> None:
+def test_both_ends_of_a_term_are_reported(enter: Enter) -> None:
     """To the people who look at the lock."""
     ada = enter(FakeLock("ada")).lead()
     ada.end()

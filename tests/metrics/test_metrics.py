@@ -43,7 +43,7 @@ BOTH = ("foos", "foos")
 
 
 class Scene:
-    """A measured handle of a queue, and a time that stands still for it and for the server."""
+    """A measured handle of a queue, and a time that the test moves, for it and for the server."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -99,7 +99,7 @@ def scene(connection: Connection) -> Iterator[Scene]:
 
 
 @pytest.mark.conformance("MX-02", "RD-17")
-def test_the_story_of_one_key_is_told_as_client_go_tells_it(scene: Scene) -> None:
+def test_the_metrics_of_one_key_are_those_of_client_go(scene: Scene) -> None:
     """Adds, depth, latency and work of a key that is added again while it is processed.
 
     The latency of such a key runs from the add, not from the moment at which it could be claimed.
@@ -131,7 +131,7 @@ def test_the_story_of_one_key_is_told_as_client_go_tells_it(scene: Scene) -> Non
 
 
 @pytest.mark.conformance("MX-03", "RD-16")
-def test_depth_counts_what_waits_and_the_states_are_told_apart(scene: Scene) -> None:
+def test_depth_counts_waiting_items_and_each_state_has_its_gauge(scene: Scene) -> None:
     """Dirty items count, delayed ones only once they are due; each state has a gauge of its own."""
     scene.queue.add("a", "b", "poison", "ready")
     held = [scene.get() for _ in range(3)]
@@ -151,7 +151,7 @@ def test_depth_counts_what_waits_and_the_states_are_told_apart(scene: Scene) -> 
 
 @pytest.mark.conformance("MX-01")
 def test_a_handle_that_was_shut_down_tells_no_gauges(scene: Scene) -> None:
-    """Nobody looks into Redis for it any more, however much time passes."""
+    """No process looks into Redis for it any more, however much time passes."""
     scene.queue.add("a")
     scene.get()
     scene.step(1.0)
@@ -206,7 +206,7 @@ class TestPriorities:
         assert scene.counted(ADDS) == 1
 
     def test_a_raise_moves_an_item_between_priorities(self, scene: Scene) -> None:
-        """It is no add; the level that it left is told as empty."""
+        """It is no add; the level that it left is reported as empty."""
         scene.queue.add("a")
         scene.queue.add("a", priority=5)
         assert (scene.counted(ADDS), scene.depth()) == (1, {"5": 1})
@@ -223,7 +223,7 @@ class TestPriorities:
         [(LEVELS - 1, LEVELS - 1), (LEVELS, LEVELS), (LEVELS + 1, LEVELS + 1), (90, 26)],
     )
     def test_many_priorities_share_a_label(self, scene: Scene, distinct: int, labels: int) -> None:
-        """25 are told apart, as long as the process lives; nothing is left out."""
+        """25 have series of their own, as long as the process lives; nothing is left out."""
         priorities = range(-distinct + 1, 1)
         for priority in priorities:
             scene.queue.add(f"{priority}", f"another {priority}", priority=priority)
@@ -234,7 +234,7 @@ class TestPriorities:
         scene.queue.add("one more", priority=800)
         assert set(scene.depth()) - known == ({"800"} if distinct < LEVELS else {EXCEEDED} - known)
 
-    def test_due_items_that_nobody_promotes_are_counted(self, scene: Scene) -> None:
+    def test_due_items_that_no_worker_promotes_are_counted(self, scene: Scene) -> None:
         """The first thousand at their priorities, the others without one: they are too many to look at."""
         for priority in (0, 4):
             scene.queue.add(
@@ -246,7 +246,7 @@ class TestPriorities:
 
 @pytest.mark.conformance("DQ-12")
 def test_what_asks_for_a_delay_is_a_retry(scene: Scene) -> None:
-    """Each back-off, requeue_after and RetryAfter counts; success, parking and release do not."""
+    """Each back-off, requeue_after and RetryAfter counts; success, a terminal error and release do not."""
     settled: dict[str, tuple[Result | BaseException | None, int]] = {
         "fails": (ValueError("no"), 1),
         "waits": (RetryAfter(3.0), 1),
@@ -282,7 +282,7 @@ def test_a_claim_that_was_lost_is_counted_and_its_settlement_as_refused(scene: S
 
 
 def test_a_queue_without_a_provider_measures_nothing(connection: Connection) -> None:
-    """There is nobody to tell."""
+    """There is no provider."""
     queue = Queue("foos", connection)
     queue.add("a")
     assert queue.done(queue.get(0))
@@ -291,7 +291,7 @@ def test_a_queue_without_a_provider_measures_nothing(connection: Connection) -> 
 
 
 def test_a_queue_keeps_the_provider_that_it_was_made_with(scene: Scene) -> None:
-    """Another one comes too late, so nothing is told twice."""
+    """Another one comes too late, so nothing is counted twice."""
     late = RecordedMetrics()
     scene.queue.set_metrics_provider(late)
     scene.queue.add("a")
@@ -304,7 +304,7 @@ def test_metrics_are_known_from_the_start(scene: Scene) -> None:
     assert {metric for metric, _ in scene.metrics.observed} == {QUEUE_DURATION, WORK_DURATION}
 
 
-def test_a_redis_that_is_away_is_told_and_nothing_else() -> None:
+def test_an_unreachable_redis_is_reported_and_nothing_else() -> None:
     """What cannot be known is left out, not guessed."""
     queue = Queue("foos", "redis://127.0.0.1:1")
     assert QueueGauges(queue)() == [(REDIS_UP, NAME, 0.0)]

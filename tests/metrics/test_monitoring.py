@@ -126,7 +126,7 @@ def test_what_is_asked_for_exists(expression: str) -> None:
 
 
 def test_each_alert_has_a_section_and_each_section_an_alert() -> None:
-    """Whoever is called finds what it means and what to do, by the address in the alert."""
+    """An operator finds what it means and what to do, by the address in the alert."""
     assert [rule["alert"] for rule in RULES] == SECTIONS
     for rule in RULES:
         address = f"docs/operations/alerts.md#{rule['alert'].lower()}"

@@ -125,7 +125,7 @@ def test_gauges_are_read_once_a_collection_until_their_owner_ends(collected: Col
 def test_a_gauge_that_fails_costs_no_collection(
     collected: Collected, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The rest is told, and the failure is logged, once a collection."""
+    """The rest is exported, and the failure is logged, once a collection."""
 
     def broken() -> Iterable[Sample]:
         raise RuntimeError("no")

@@ -66,8 +66,8 @@ def scraped() -> Scraped:
     return Scraped()
 
 
-def told(metrics: PrometheusMetrics) -> None:
-    """Tell a value of each metric there is."""
+def fill(metrics: PrometheusMetrics) -> None:
+    """Set a value of each metric there is."""
     gauges: list[Sample] = []
     for metric in METRICS:
         labels = tuple(f"a {label}" for label in metric.labels)
@@ -82,7 +82,7 @@ def told(metrics: PrometheusMetrics) -> None:
 
 def test_names_types_and_labels_are_upstreams(scraped: Scraped) -> None:
     """Boards and alerts made for client-go and controller-runtime work; what is ours begins with distq."""
-    told(scraped.metrics)
+    fill(scraped.metrics)
     found = {}
     for family in text_string_to_metric_families(scraped.text()):
         name = f"{family.name}_total" if family.type == "counter" else family.name
@@ -103,7 +103,7 @@ def bounds(scraped: Scraped, metric: Metric) -> list[str]:
 
 def test_buckets_are_controller_runtimes(scraped: Scraped) -> None:
     """Twelve powers of ten from 10 ns for the queue, forty steps up to a minute for reconciles."""
-    told(scraped.metrics)
+    fill(scraped.metrics)
     assert bounds(scraped, RECONCILE_TIME) == RECONCILE_BUCKETS.split()
     *powers, infinity = map(float, bounds(scraped, QUEUE_DURATION))
     assert (len(powers), powers[0], infinity) == (12, 10e-9, float("inf"))
@@ -111,7 +111,7 @@ def test_buckets_are_controller_runtimes(scraped: Scraped) -> None:
 
 
 def test_values_are_counted_in_their_buckets(scraped: Scraped) -> None:
-    """A value on a bound is in its bucket, one beyond all bounds in the last; sum and count are told."""
+    """A value on a bound is in its bucket, one beyond all bounds in the last; sum and count are exported."""
     labels = {"controller": "foos"}
     scraped.metrics.observe(RECONCILE_TIME, ("foos",), [0.005, 0.0051, 60.0, 61.0])
     scraped.metrics.observe(RECONCILE_TIME, ("foos",), [0.0])
@@ -175,7 +175,7 @@ def test_a_gauge_is_asked_for_when_somebody_looks_until_its_owner_ends(scraped: 
 
 
 def test_a_gauge_that_fails_costs_no_scrape(scraped: Scraped, caplog: pytest.LogCaptureFixture) -> None:
-    """The rest is told, and the failure is logged."""
+    """The rest is exported, and the failure is logged."""
 
     def broken() -> Iterable[Sample]:
         raise RuntimeError("no")

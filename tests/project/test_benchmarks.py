@@ -133,13 +133,13 @@ def test_whole_controllers_are_measured_on_a_real_api_server() -> None:
 
 
 def test_a_row_is_judged_by_its_ratio_where_it_has_a_reference() -> None:
-    """Less is better unless said otherwise, and what has no bar is only told."""
+    """Less is better unless stated otherwise, and a figure without a bar is only printed."""
     assert Row("slow", 3, "µs", bar=1.5, reference=2).passed
     assert not Row("slow", 4, "µs", bar=1.5, reference=2).passed
     assert not Row("big", 4, "bytes", bar=3).passed
     assert Row("fast", 400, "items/s", bar=2, reference=100, at_least=True).passed
     assert not Row("fast", 100, "items/s", bar=2, reference=100, at_least=True).passed
-    assert Row("told", 4, "bytes").passed
+    assert Row("printed", 4, "bytes").passed
 
 
 def test_a_missed_bar_is_an_exit_code(capsys: pytest.CaptureFixture[str]) -> None:

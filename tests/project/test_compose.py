@@ -51,7 +51,7 @@ def test_ports_are_published_to_this_machine_only() -> None:
 
 
 def test_the_dashboard_has_a_network_and_a_login_of_its_own() -> None:
-    """It reaches Redis and nobody else, and lets in whom the mounted file names: here demo."""
+    """It reaches Redis and no other service, and lets in the users of the mounted file: here demo."""
     networks = {name: service.get("networks", ["default"]) for name, service in SERVICES.items()}
     assert networks["dashboard"] == ["dashboard"]
     assert [name for name, on in networks.items() if "dashboard" in on] == ["redis", "dashboard"]
@@ -102,7 +102,7 @@ def test_every_service_has_a_health_check() -> None:
 def test_health_checks_tell_whether_a_process_works(
     name: str, connection: Connection, redis_server: EmbeddedValkey, api_server: ApiServer
 ) -> None:
-    """The check of a controller's service passes once it is ready, and fails where nobody answers."""
+    """The check of a controller's service passes once it is ready, and fails where no process answers."""
     client = api_server.client()
     client.apply(yaml.safe_load((ROOT / "workers" / "sample-controller-crd.yaml").read_text()))
     wait_until_served(client, FOO)
@@ -146,7 +146,7 @@ def test_services_come_back_and_end_in_peace() -> None:
 
 
 def test_the_image_is_built_from_what_there_is() -> None:
-    """The Dockerfile copies what exists and what .dockerignore lets through, and runs as nobody special."""
+    """The Dockerfile copies what exists and what .dockerignore lets through, and runs as an ordinary user."""
     dockerfile = (ROOT / "Dockerfile").read_text()
     copied = {
         source

@@ -1,4 +1,4 @@
-"""The image runs each service of the compose file, as nobody special, where nothing can be written.
+"""The image runs each service of the compose file, as an ordinary user, where nothing can be written.
 
 It needs an image called distq in podman's storage: CONTRIBUTING.md says how to build one, also without a
 registry. Its programs run in its file system without an engine, since not every machine can start containers.
@@ -61,7 +61,7 @@ class Image:
 
 
 def free_ports(number: int) -> list[int]:
-    """Return ports of the loopback address that nobody uses."""
+    """Return free ports of the loopback address."""
     with ExitStack() as stack:
         held = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(number)]
         return [each.getsockname()[1] for each in held]

@@ -174,7 +174,7 @@ def test_ci_finds_the_newest_python(tmp_path: Path) -> None:
 
 
 def test_what_is_named_runs_wholly_and_in_one_process(tmp_path: Path) -> None:
-    """Whoever works on it waits for it, and may want a debugger."""
+    """A developer works on it and waits, and may want a debugger."""
     printed = run(tmp_path, "suite/test_parts.py::test_that_takes_long", "--numprocesses=auto")
     assert "1 passed" in printed[-1]
     assert "bringing up nodes" not in "".join(printed)

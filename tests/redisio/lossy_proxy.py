@@ -13,7 +13,7 @@ class LossyProxy(TcpProxy):
     """Forward to a Redis; while ``losing``, break the connection instead of the first reply to each call.
 
     The same call again is answered. ``lost`` names the scripts whose reply was lost, ``answered`` those
-    that were repeated; ``between`` is called each time, when the server is done and nobody knows.
+    that were repeated; ``between`` is called each time, when the server is done and no client has its reply.
     """
 
     def __init__(self, target: tuple[str, int]) -> None:

@@ -13,7 +13,7 @@ from distq.redisio.stream_store import Committed, Fenced, Mismatch, StreamStore,
 
 
 class Leader:
-    """Commits to one stream, each batch under a name of its own unless told otherwise."""
+    """Commits to one stream, each batch under a name of its own unless given otherwise."""
 
     def __init__(self, store: StreamStore, epoch: str = "100") -> None:
         self.store = store
@@ -26,8 +26,8 @@ class Leader:
         """Commit keys, from one position to the next."""
         inputs = {"epoch": self.epoch, "batch": f"{self.epoch}-{next(self.batches)}"} | more
         record = self.store.load()
-        stands, last = (record.position, record.batch) if record else ("", "")
-        after = last if stands == expected else "elsewhere"
+        position, last = (record.position, record.batch) if record else ("", "")
+        after = last if position == expected else "elsewhere"
         return self.store.commit(Commit(after=after, new=new, keys=keys, **inputs))
 
 
@@ -70,7 +70,7 @@ def test_a_commit_enqueues_and_moves_in_one_step(stream: StreamStore, queue: Que
 
 
 def test_a_commit_from_elsewhere_changes_nothing(stream: StreamStore, queue: QueueStore) -> None:
-    """The answer says where the stream stands."""
+    """The answer has the stream's position."""
     leader = Leader(stream)
     assert leader.commit("5", "6", "a", known={"a": "1"}) == Mismatch("")
     assert stream.load() is None
@@ -161,7 +161,7 @@ def test_what_is_gone_is_no_longer_known(stream: StreamStore) -> None:
     """A tombstone drops its field, together with what else the batch says."""
     leader = Leader(stream)
     leader.commit("", "5", known={"a": "1", "b": "1"})
-    leader.commit("5", "6", "a", known={"c": "2"}, gone=["a", "nobody"])
+    leader.commit("5", "6", "a", known={"c": "2"}, gone=["a", "unknown"])
     assert dict(stream.known()) == {"b": "1", "c": "2"}
 
 

@@ -80,7 +80,7 @@ def test_a_wrong_password_names_the_user_and_the_variable(start_server: StartSer
     assert not caught.value.retryable
 
 
-def test_a_missing_password_is_told_from_a_wrong_one(start_server: StartServer) -> None:
+def test_a_missing_password_gets_another_error_than_a_wrong_one(start_server: StartServer) -> None:
     """A server that wants a password gets none."""
     server = start_server()
     admin = Connection(server.url)
@@ -137,14 +137,14 @@ def test_no_message_has_a_secret(start_server: StartServer) -> None:
     server = start_server()
     _add_user(server, "-get", "-eval", "-info")
     connection = Connection(_url(server, f"worker:{SECRET}@"))
-    told = [*connection.check(), connection.address, repr(connection)]
+    shown = [*connection.check(), connection.address, repr(connection)]
     with pytest.raises(RedisRefused) as refused:
         connection.execute("GET", "a")
     server.stop()
     with pytest.raises(RedisUnavailable) as unavailable:
         connection.execute("PING")
-    told += [str(refused.value), str(unavailable.value)]
-    assert not [line for line in told if SECRET in line]
+    shown += [str(refused.value), str(unavailable.value)]
+    assert not [line for line in shown if SECRET in line]
 
 
 def test_an_old_server_is_refused() -> None:
@@ -371,7 +371,7 @@ def test_threads_share_a_connection(connection: Connection) -> None:
 
 
 def test_who_may_not_load_scripts_sends_them(start_server: StartServer) -> None:
-    """EVAL stands in where SCRIPT LOAD is denied, also after a flush."""
+    """EVAL is used where SCRIPT LOAD is denied, also after a flush."""
     server = start_server()
     _add_user(server, "-script")
     connection = Connection(_url(server, f"worker:{SECRET}@"))

@@ -22,15 +22,15 @@ def durations_of(values: list[float]) -> Durations:
 
 @given(st.lists(seconds, min_size=1, max_size=60), st.floats(0.01, 1))
 def test_a_quantile_is_exact_to_a_factor_of_two(values: list[float], share: float) -> None:
-    """Or to a ms, below that; what is longer than can be told counts as 4.7 hours."""
+    """Or to a ms, below that; what is longer than can be recorded counts as 4.7 hours."""
     found = durations_of(values)
-    told = found.quantile(share)
-    assert told is not None
+    estimate = found.quantile(share)
+    assert estimate is not None
     exact = sorted(values)[ceil(share * len(values) - 1e-9) - 1]
     if exact < _MOST:
-        assert exact / 2 - 0.001 <= told <= exact * 2 + 0.001
+        assert exact / 2 - 0.001 <= estimate <= exact * 2 + 0.001
     else:
-        assert told == _MOST
+        assert estimate == _MOST
 
 
 @given(st.lists(seconds, max_size=60), st.lists(seconds, max_size=60))

@@ -1,4 +1,4 @@
-"""The history: samples by whichever heartbeat or commit comes first, bounded, in nobody's way."""
+"""The history: samples by whichever heartbeat or commit comes first, bounded, and delays no call."""
 
 import json
 from collections.abc import Callable
@@ -84,7 +84,7 @@ def test_a_sample_has_the_numbers_of_the_queue(past: Past) -> None:
 
 
 def test_the_first_of_ten_seconds_notes_it_for_all(past: Past) -> None:
-    """Whoever that is: a worker, or where none is left the leading informer."""
+    """Of any process: a worker, or where none is left the leading informer."""
     for seconds in (0, 3, 3, 3.9):
         past.beat(seconds)
     assert len(past.samples()) == 1
@@ -190,7 +190,7 @@ def test_a_fleet_counts_together(past: Past) -> None:
 
 
 def test_durations_are_in_one_sample_each_however_few_are_asked_for(past: Past) -> None:
-    """Within a day and beyond it, and where one becomes the other: nothing is left out or told twice."""
+    """Within a day and beyond it, and where one becomes the other: nothing is left out or counted twice."""
     past.beat(10)
     since = past.now
     for number in range(26 * 3600 // 10):

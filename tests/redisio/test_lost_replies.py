@@ -161,7 +161,7 @@ def _resume(scene: Scene) -> object:
 
 
 def _forgive(scene: Scene) -> object:
-    """Say that a process lives whose session lapsed with what is parked for that now."""
+    """Report that a process lives whose session lapsed, with an item that is dead for that now."""
     session = scene.queue._session
     scene.connection.execute("HSET", queue_key("foos", "failures"), "dead", "0 3 7 crashes@5,6,7 no")
     session._lost.add("3-nonce", {"dead": 6, "first": 6})
@@ -273,7 +273,7 @@ def test_an_add_repeated_after_its_item_was_claimed_costs_one_more_reconcile(
 
 
 def test_a_requeue_repeated_after_its_item_failed_again_costs_one_more_reconcile(scene: Scene) -> None:
-    """As an add would; the item is not lost, nor parked."""
+    """As an add would; the item is not lost, nor dead."""
     _runs(scene.beside)
     _once(scene, lambda: scene.beside.settle(scene.beside.get(), RuntimeError("no luck")))
     scene.inspector.requeue("foos", "dead")
@@ -310,8 +310,8 @@ def test_a_settlement_repeated_after_somebody_else_claimed_the_item_leaves_that_
     assert scene.beside.settle(others[0])
 
 
-def test_a_claim_whose_reply_was_lost_is_nobody_elses(scene: Scene) -> None:
-    """Whoever claims meanwhile gets the next item; the repetition gets the first."""
+def test_a_claim_whose_reply_was_lost_goes_to_no_other_worker(scene: Scene) -> None:
+    """A claim in between gets the next item; the repetition gets the first."""
     others: list[Request] = []
     scene.queue.turn([], 0)  # opens the session
     _once(scene, lambda: others.append(scene.beside.get()))

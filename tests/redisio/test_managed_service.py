@@ -70,7 +70,7 @@ def test_the_check_finds_no_fault(managed: EmbeddedValkey) -> None:
 
 
 def test_a_sleep_ends_in_time_without_client(managed: EmbeddedValkey) -> None:
-    """And leaves nobody behind who would take a token for nothing."""
+    """And leaves no sleeper that would take a token for nothing."""
     connection = Connection(managed.url)
     sleeper = Sleeper(connection, "distq:{foos}:wake")
     for _ in range(3):

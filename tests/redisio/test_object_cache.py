@@ -35,10 +35,10 @@ class Scene:
     def commit(self, new: str, *objects: CachedObject, about: Any = CACHED, **more: Any) -> None:
         """Commit the next batch."""
         after, self.batch = self.batch, f"b{next(self._batches)}"
-        told = self.store.commit(
+        committed = self.store.commit(
             Commit(epoch="7", after=after, new=new, batch=self.batch, objects=objects, about=about, **more)
         )
-        assert isinstance(told, Committed)
+        assert isinstance(committed, Committed)
 
     def versions(self) -> dict[str, str]:
         """Return all that is cached."""
@@ -297,7 +297,7 @@ def test_an_own_write_that_the_stream_has_passed_is_left_out(scene: Scene) -> No
 
 
 def test_an_own_write_brings_back_no_stream_that_ended(scene: Scene) -> None:
-    """Nobody would ever take it away; a stream that begins anew begins with an empty cache, too."""
+    """It would never be deleted; a stream that begins anew begins with an empty cache, too."""
     scene.commit("")
     scene.cache.wrote([pod("a/late", 105)], {"a/one": "106"})
     assert scene.is_empty()
@@ -386,7 +386,7 @@ def test_the_names_of_all_that_is_cached_come_in_pages(scene: Scene) -> None:
     [("101", {}), ("101", {"cached": "owner"}), (MARK, CACHED), (f"{MARK}~me:1", CACHED), ("~me:1", CACHED)],
 )
 def test_a_cache_that_is_not_complete_is_not_read(scene: Scene, new: str, about: Any) -> None:
-    """Its leader keeps none, as one of 0.1.0, or is to list anew: who reads is told how far the stream is."""
+    """Its leader keeps none, as one of 0.1.0, or is to list anew: a reader gets the stream's position."""
     scene.commit(new, about=about)
     for read in (lambda: scene.cache.get("a/one"), scene.versions, lambda: scene.owned_by("web")):
         with pytest.raises(CacheIncomplete) as caught:
@@ -404,7 +404,7 @@ def test_a_cache_is_read_while_its_leader_lists_again(scene: Scene) -> None:
     assert scene.owned_by("db") == ["a/one", "b/one"]
 
 
-def test_a_cache_that_nobody_keeps_is_not_read(connection: Connection) -> None:
+def test_a_cache_that_no_leader_keeps_is_not_read(connection: Connection) -> None:
     """Nor does an index that its leader does not keep find anything."""
     scene = Scene(connection)
     with pytest.raises(CacheIncomplete) as caught:
@@ -499,7 +499,7 @@ def test_terms_that_cannot_be_read_hide_no_object(scene: Scene, text: bytes) -> 
     assert [*contents.findings(scene.connection)] == []
 
 
-def test_odd_members_and_names_keep_nobody_from_reading(scene: Scene) -> None:
+def test_odd_members_and_names_stop_no_reader(scene: Scene) -> None:
     """Whatever somebody else wrote into the structures."""
     for place, member in enumerate(MEMBERS):
         scene.raw("HSET", "cache", member, TEXTS[place])

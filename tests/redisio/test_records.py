@@ -68,7 +68,7 @@ def test_scripts_write_due_times_as_we_read_them(connection: Connection) -> None
 
 
 def test_scripts_write_claims_as_we_read_them(connection: Connection) -> None:
-    """Session, fence, and where the item stood."""
+    """Session, fence, and where the item was."""
     store = QueueStore(connection, "foos")
     connection.server_time = 1_795_000_000_000_001
     store.run("add", items=["a"], priority=-7, max_length="")
@@ -142,7 +142,7 @@ def test_a_key_is_valid_or_refused(key: str) -> None:
         (None, "a NoneType"),
     ],
 )
-def test_a_bad_key_is_told_why(key: object, says: str) -> None:
+def test_the_error_for_a_bad_key_says_why(key: object, says: str) -> None:
     """In one line that names the remedy."""
     with pytest.raises(InvalidKey, match=says) as caught:
         validate_key(key)  # type: ignore[arg-type]  # the point of the test

@@ -122,7 +122,7 @@ def inform(redis: Connection) -> None:
 
 
 def fill(redis: Connection) -> None:
-    """Bring an item into each state; nobody is at work meanwhile."""
+    """Bring an item into each state; no worker runs meanwhile."""
     populated = Populated(redis)
     number = populated.session.partition("-")[0]
     worker = Worker(TurnSettings())
@@ -344,7 +344,7 @@ def test_who_does_not_work_deletes_nothing_whole(
 
 
 def test_informer_and_worker_run_as_users_of_their_own() -> None:
-    """Each process of a controller, from its start to its end, and whoever looks meanwhile."""
+    """Each process of a controller, from its start to its end, and readers meanwhile."""
     with Sandbox() as sandbox:
         admin, reconciled = sandbox.redis, threading.Event()
         controller = partial(

@@ -65,7 +65,7 @@ SHARED = lua_names.shared_names(lua_names.sources())
 
 
 def test_every_include_is_in_a_script() -> None:
-    """Nothing is left of what nobody includes; all that a script reads is defined before."""
+    """No file is left that is not included; all that a script reads is defined before."""
     assert SHARED.keys() == {file for file in lua_names.sources() if file.startswith("include/")}
 
 
@@ -203,7 +203,7 @@ def test_a_queue_lives_in_one_slot_of_a_cluster(cluster: Connection) -> None:
 @pytest.mark.conformance("RD-15")
 @pytest.mark.parametrize(("script", "name"), SCRIPT_KEYS)
 def test_a_key_of_a_wrong_type_changes_nothing(populated: Populated, script: str, name: str) -> None:
-    """Whoever wrote it, the script stops before its first write."""
+    """Of any writer: the script stops before its first write."""
     inputs = populated.inputs(script)
     populated.connection.execute("SET", key(name), "by hand")
     before = populated.dumps()
@@ -358,7 +358,7 @@ def test_queues_are_known_by_name_also_after_a_wipe(populated: Populated) -> Non
 
 
 class Delays:
-    """Asks the queue for the delays of failures, all at one time unless told otherwise."""
+    """Asks the queue for the delays of failures, all at one time unless given otherwise."""
 
     def __init__(self, populated: Populated, program: str) -> None:
         self.queue = populated

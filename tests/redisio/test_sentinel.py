@@ -115,7 +115,7 @@ def test_a_primary_that_does_not_know_its_end_yet_is_left(settled: Sentinels) ->
 
 
 def test_a_demoted_primary_is_left(settled: Sentinels) -> None:
-    """It lives on as a replica and answers READONLY; whoever was connected goes to the new one."""
+    """It lives on as a replica and answers READONLY; clients that were connected go to the new one."""
     connection = Connection(settled.url)
     queue = Queue("foos", connection)
     queue.add("before")
@@ -234,7 +234,7 @@ def test_a_sleeper_finds_the_next_primary(settled: Sentinels) -> None:
     ["redis+sentinel://a,b", "redis+sentinel://a:x/main", "redis+cluster://a/1", "redis+sentinel:///main"],
 )
 def test_a_url_without_what_it_needs_is_refused(url: str) -> None:
-    """And told the shape that works."""
+    """And the error has the shape that works."""
     with pytest.raises(
         ConfigError, match=r"Use redis\+(sentinel|cluster)://user:password@host:port,host:port"
     ):

@@ -141,7 +141,7 @@ def test_a_client_of_a_demoted_primary_connects_anew(start_server: StartServer) 
         connection.close()
 
 
-def test_while_nobody_is_promoted_it_is_an_outage(start_server: StartServer) -> None:  # noqa: F811
+def test_while_no_replica_is_promoted_it_is_an_outage(start_server: StartServer) -> None:  # noqa: F811
     """Not a mistake in the settings that would end the process; and what goes on finds the next primary."""
     server, other = start_server(), start_server()
     connection = Connection(server.url)
@@ -171,7 +171,7 @@ def test_a_living_producer_makes_its_queue_known_again_after_a_wipe(
 
 
 def test_a_full_redis_that_does_not_know_the_queue_is_worked_off(start_server: StartServer) -> None:  # noqa: F811
-    """Its name is for people alone; it is told as soon as there is room."""
+    """Its name is for people alone; it is set as soon as there is room."""
     connection = Connection(start_server().url)
     producer = Queue("foos", connection)
     producer.add("a", "b")

@@ -78,15 +78,15 @@ def test_a_sleep_ends_though_the_server_is_slow(connection: Connection, sleeper:
 
 
 def test_time_ends_a_sleep(connection: Connection, sleeper: Sleeper) -> None:
-    """Not before it is over; and nobody is left blocked who would take a token for nothing."""
+    """Not before it is over; and no call is left blocked that would take a token for nothing."""
     assert 0.1 <= _slept(sleeper, 0.1) < SOON
     for _ in range(30):
         assert _slept(sleeper, 0.0) < SOON / 4
     assert not _is_blocked(connection)
 
 
-def test_a_sleep_may_be_told_to_end_sooner(connection: Connection, sleeper: Sleeper) -> None:
-    """It asks again when it ends, whenever it is told to, and is not interrupted by that alone."""
+def test_the_end_of_a_sleep_may_be_moved_forward(connection: Connection, sleeper: Sleeper) -> None:
+    """It asks again when it ends, and a new end alone does not interrupt it."""
     ends = [time.monotonic() + LONG]
     sleeping = threading.Thread(target=sleeper.sleep, args=(lambda: ends[-1],))
     sleeper.hurry()

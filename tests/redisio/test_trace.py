@@ -41,7 +41,7 @@ def called(store: QueueStore) -> list[str]:
     return [entry.script for entry in entries(store)]
 
 
-def test_a_queue_that_nobody_traces_leaves_nothing(store: QueueStore) -> None:
+def test_a_queue_that_is_not_traced_leaves_nothing(store: QueueStore) -> None:
     """No entry, no key."""
     add(store, "a")
     assert store.read(("EXISTS", "trace")) == [0]
@@ -54,17 +54,17 @@ def test_each_script_leaves_what_it_was_asked_and_answered(populated: Populated,
     reply = populated.run(script, **inputs)
     *_, last = entries(populated.store)
     assert (last.script, last.reply, last.cut) == (script, reply, 0)
-    told = last.inputs
-    assert told.keys() - {"time"} == inputs.keys()
-    assert last.at_us == (populated.time if "time" in told else None)
+    traced = last.inputs
+    assert traced.keys() - {"time"} == inputs.keys()
+    assert last.at_us == (populated.time if "time" in traced else None)
     for name, value in inputs.items():
         expected = [_words(each) for each in value] if isinstance(value, list) else _words(value)
         if name == "rest":
             expected = expected[: -3 * inputs["n_cached"]]  # cached objects may be secrets
-        assert told[name] == expected, name
+        assert traced[name] == expected, name
 
 
-def test_a_call_that_changes_nothing_is_told_too(populated: Populated) -> None:
+def test_a_call_that_changes_nothing_is_traced_too(populated: Populated) -> None:
     """A zombie's turn, a commit of a former leader: what was refused is what one looks for."""
     populated.run("turn", **populated.inputs("turn") | {"session": "1-nobody"})
     populated.run("commit", **populated.inputs("commit") | {"epoch": "1"})
@@ -142,7 +142,7 @@ def test_a_trace_that_cannot_be_written_ends(store: QueueStore) -> None:
     assert store.read(("ZCARD", "ready")) == [2]
     store.connection.execute("DEL", store.key("trace"))
     add(store, "c")
-    assert not list(entries(store)), "it had ended, and nobody is told half of a story"
+    assert not list(entries(store)), "it had ended, and no half of a timeline is shown"
 
 
 def test_full_memory_ends_no_work(populated: Populated) -> None:
@@ -221,7 +221,7 @@ def test_what_an_earlier_trace_left_gives_way_by_and_by(store: QueueStore) -> No
     ],
 )
 def test_only_what_names_such_an_item_is_noted(store: QueueStore, match: str, item: str, fits: bool) -> None:
-    """* stands for any text and nothing else is special; scripts and readers mean the same by it."""
+    """* * matches any text and nothing else is special; scripts and readers mean the same by it."""
     switch_on(store, seconds=60, match=match)
     add(store, item)
     assert called(store) == (["trace", "add"] if fits else ["trace"])

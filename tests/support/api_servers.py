@@ -133,7 +133,7 @@ class RealApiServer(KubeApiServer):
             raise RuntimeError(f"etcd does not compact: {answer.data.decode()}")
 
     def raise_version(self, by: int) -> None:
-        """Let the cluster's version grow by so much, as in hours of work: etcd writes what is nobody's."""
+        """Let the cluster's version grow by so much, as in hours of work: etcd writes keys of no object."""
         url = f"http://127.0.0.1:{self._etcd_port}/v3/kv/put"
         with urllib3.PoolManager(retries=False, timeout=30.0) as pool:
             for _ in range(by):

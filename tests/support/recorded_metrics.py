@@ -1,4 +1,4 @@
-"""A provider of metrics that remembers what it was told."""
+"""A provider of metrics that remembers all values."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -7,7 +7,7 @@ from distq.metrics import Labels, Metric, Sample
 
 
 class RecordedMetrics:
-    """Remembers counters, all observed values, and who may be asked for gauges."""
+    """Remembers counters, all observed values, and the readers of gauges."""
 
     def __init__(self) -> None:
         self.counters: Counter[tuple[Metric, Labels]] = Counter()
@@ -30,14 +30,14 @@ class RecordedMetrics:
         self.observed[metric, labels] += values
 
     def expose(self, read: Callable[[], Iterable[Sample]]) -> Callable[[], None]:
-        """Remember whom to ask."""
+        """Remember a reader."""
         self.reads.append(read)
         return lambda: self.reads.remove(read)
 
     def gauges(self) -> dict[tuple[Metric, Labels], float]:
-        """Ask all for their gauges."""
+        """Return the gauges of all readers."""
         found = [sample for read in self.reads for sample in read()]
-        told = {(metric, labels): value for metric, labels, value in found}
-        assert len(told) == len(found), "a gauge was told twice"
-        assert all(len(labels) == len(metric.labels) for metric, labels in told)
-        return told
+        values = {(metric, labels): value for metric, labels, value in found}
+        assert len(values) == len(found), "a gauge was reported twice"
+        assert all(len(labels) == len(metric.labels) for metric, labels in values)
+        return values

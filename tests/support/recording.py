@@ -61,7 +61,7 @@ class Recorder:
 
     def __init__(self, position: str = "") -> None:
         self.version = position
-        self.told: list[str] = []
+        self.notes: list[str] = []
         self.pages: list[list[str]] = []
         self.objects: dict[str, RawObject] = {}
         self.on_page: Callable[[], None] = lambda: None
@@ -80,7 +80,7 @@ class Recorder:
     def connected(self, present: str) -> None:
         """Note it."""
         assert present, "the version is known"
-        self.told.append("connected")
+        self.notes.append("connected")
 
     def events(self, events: Sequence[WatchEvent], since: float) -> None:
         """Note type and key of each."""
@@ -89,13 +89,13 @@ class Recorder:
         for event in events:
             self.version = event.version
             name = "" if event.type == "BOOKMARK" else f" {event.object.key}"
-            self.told.append(f"{event.type}{name}")
+            self.notes.append(f"{event.type}{name}")
             if name:
                 self.objects[event.object.key] = event.object
 
     def begin_list(self) -> None:
         """Note it."""
-        self.told.append("begin")
+        self.notes.append("begin")
         self.pages = []
 
     def page(self, objects: Sequence[RawObject]) -> None:
@@ -106,22 +106,22 @@ class Recorder:
 
     def unlist(self, obj: RawObject) -> None:
         """Note the key."""
-        self.told.append(f"unlist {obj.key}")
+        self.notes.append(f"unlist {obj.key}")
 
     def end_list(self, version: str) -> None:
         """Note it."""
-        self.told.append("end")
+        self.notes.append("end")
         self.version = version
 
     def expired(self) -> None:
         """Ask for a list."""
-        self.told.append("expired")
+        self.notes.append("expired")
         self.version = ""
 
     def rewound(self, version: str) -> None:
         """Ask for a list."""
         assert version
-        self.told.append("rewound")
+        self.notes.append("rewound")
         self.version = ""
 
     def tick(self) -> None:
@@ -132,9 +132,9 @@ class Recorder:
         """Return the keys of the last list."""
         return {key for page in self.pages for key in page}
 
-    def heard(self, *told: str) -> Callable[[], bool]:
-        """Return whether all of these were told, as a condition."""
-        return lambda: set(told) <= set(self.told)
+    def heard(self, *notes: str) -> Callable[[], bool]:
+        """Return whether all of these were noted, as a condition."""
+        return lambda: set(notes) <= set(self.notes)
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """Says at the end which suites ran on which real servers, and what was left out and why.
 
-Nobody is to take for tested what was skipped, and nobody to read a line for each such test.
+What was skipped must not look tested, nor have a line for each such test.
 """
 
 import re

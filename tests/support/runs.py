@@ -1,6 +1,6 @@
 """How a run of the suite goes: in how many processes, on which servers, what it leaves to CI and the night.
 
-A run that names only files or single tests is for whoever works on them: it stays in this process, where a
+A run that names only files or single tests is for development: it stays in this process, where a
 debugger works, and leaves nothing out.
 """
 

@@ -38,7 +38,7 @@ _STATUSES: list[Object] = [
     {"conditions": [{"type": "Ready", "status": "True", "reason": "", "message": ""}]},
 ]
 _SHOWN = 12
-"""So many requests before the one whose answers differ are told."""
+"""So many requests before the one whose answers differ are shown."""
 
 
 class Kind:

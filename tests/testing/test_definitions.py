@@ -73,7 +73,7 @@ def test_discovery_lists_the_built_in_resources(api: Api) -> None:
     assert api.get("/apis/coordination.k8s.io")["preferredVersion"]["version"] == "v1"
 
 
-def test_a_changed_status_of_a_definition_disturbs_nobody(api: Api, api_server: ApiServer) -> None:
+def test_a_changed_status_of_a_definition_ends_no_watch(api: Api, api_server: ApiServer) -> None:
     """Labels on a definition leave its resource's watches alone."""
     group = defined(api_server.client())
     widgets = f"/apis/{group}/v1/namespaces/default/widgets"

@@ -109,7 +109,7 @@ def test_bookmarks_come_two_seconds_and_one_before_the_end(tmp_path: Path) -> No
 
 
 def test_requests_can_be_counted(emulator: EmulatedApiServer, own: Api, tmp_path: Path) -> None:
-    """Each tells verb, path and who asked; full lists are told from looks at the version."""
+    """Each has verb, path and client; full lists differ from looks at the version."""
     other = Api(Client(emulator.kubeconfig(tmp_path / "other", user="informer-2")))
     emulator.requests.clear()
     other.get(CONFIG_MAPS, limit="500")
@@ -219,7 +219,7 @@ def test_a_port_in_use_is_a_clear_error(emulator: EmulatedApiServer) -> None:
     second.stop()
 
 
-def test_a_stopped_server_answers_nobody(tmp_path: Path) -> None:
+def test_a_stopped_server_answers_no_request(tmp_path: Path) -> None:
     """Stop ends open streams and the port; it may be called twice."""
     emulator = EmulatedApiServer()
     emulator.start()

@@ -47,8 +47,8 @@ def test_what_is_given_is_found(tmp_path: Path) -> None:
     assert shlex.split(done.stdout) == ["export", f"KUBEBUILDER_ASSETS={folder}"]
 
 
-def test_a_wrong_folder_is_told(tmp_path: Path) -> None:
-    """Whoever set the variable meant something by it: nothing else is taken, or built."""
+def test_a_wrong_folder_is_an_error(tmp_path: Path) -> None:
+    """The variable was set for a reason: nothing else is taken, or built."""
     done = run(KUBEBUILDER_ASSETS=str(tmp_path), HOME=str(tmp_path))
     assert (done.returncode, done.stdout) == (1, "")
     assert f"no kube-apiserver and etcd in KUBEBUILDER_ASSETS={tmp_path}. Correct it" in done.stderr

@@ -14,7 +14,7 @@ from tests.testing.kinds import SAMPLES, collection, resource_of, sample
 from tests.testing.twins import Twins
 
 _WITHOUT_SAMPLE = {"CustomResourceDefinition", "Event", "Namespace", "Node", ACCESS_REVIEWS.kind}
-"""What has tests of its own, or what nobody creates by hand."""
+"""Kinds with tests of their own, or that are not created by hand."""
 
 
 @on_both
@@ -55,15 +55,15 @@ def test_the_schemas_are_those_that_the_real_server_publishes(api_server: ApiSer
 
 @on_both
 @pytest.mark.parametrize("kind", SAMPLES)
-def test_fields_of_a_wrong_type_are_told_alike(twins: Twins, kind: str, namespace: str) -> None:
+def test_fields_of_a_wrong_type_get_the_same_errors(twins: Twins, kind: str, namespace: str) -> None:
     """By their path and what is found there; some types have names in Go that no schema tells."""
     path = collection(resource_of(kind), namespace)
     for change, web in wrong_types(sample(kind, namespace)):
         real, emulated = twins.ask("POST", path, web, dryRun="All")
         assert real.get("code") == emulated.get("code"), change
         if real.get("code") == 400:  # not a port's name, nor an amount, which may be numbers, too
-            told = [answer["message"].partition(" into Go")[0] for answer in (real, emulated)]
-            assert told[0] == told[1], change
+            messages = [answer["message"].partition(" into Go")[0] for answer in (real, emulated)]
+            assert messages[0] == messages[1], change
 
 
 @on_both

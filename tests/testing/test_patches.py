@@ -157,7 +157,7 @@ def test_apply_removes_what_its_manager_left_out(api: Api, config_maps: str, wid
 
 
 def test_apply_may_name_the_version_or_not(api: Api, leases: str) -> None:
-    """What says to which object a configuration applies belongs to nobody, and is not removed."""
+    """Fields that name the object of a configuration belong to no manager, and are not removed."""
     applied = api.apply(f"{leases}/web", lease("web", holderIdentity="ada"))
     named = {"resourceVersion": applied["metadata"]["resourceVersion"]}
     api.apply(f"{leases}/web", lease("web", metadata=named, holderIdentity="bob"))

@@ -94,7 +94,7 @@ def test_without_the_extra_the_fixture_says_what_to_install(tmp_path: Path) -> N
 
 
 def test_a_start_of_pytest_loads_nothing_of_it(tmp_path: Path) -> None:
-    """Whoever tests something else pays nothing."""
+    """Tests of something else pay nothing."""
     done = run_pytest(tmp_path, test_loaded=LOADED)
     assert done.returncode == 0, done.stdout
 

@@ -142,13 +142,13 @@ def test_retries_are_waited_for_and_requeue_after_is_not(sandbox: Sandbox) -> No
 
 
 def test_an_object_that_a_predicate_fails_on_ends_it(sandbox: Sandbox) -> None:
-    """It is parked, and would be overlooked; where failures belong to the test it stays so."""
+    """It is dead, and would be overlooked; where failures belong to the test it stays so."""
     sandbox.client.apply(_map("no-spec", app="no-spec"))
     watch = For("v1/ConfigMap", label_selector="app=no-spec", predicates=lambda event: event.object["spec"])
     controller = Controller("no-spec", print, watches=[watch])
-    with pytest.raises(ReconcileFailed, match=r"default/no-spec is dead: .*KeyError: 'spec'") as told:
+    with pytest.raises(ReconcileFailed, match=r"default/no-spec is dead: .*KeyError: 'spec'") as raised:
         sandbox.run_until_idle(controller, timeout=600)
-    assert "<lambda>" in told.value.__notes__[0]
+    assert "<lambda>" in raised.value.__notes__[0]
     again = Controller("no-spec-again", print, watches=[watch])
     sandbox.run_until_idle(again, timeout=600, on_failure="retry")
     assert [item.key for item in Inspector(sandbox.redis).items("no-spec-again")] == ["default/no-spec"]
@@ -160,7 +160,7 @@ def test_an_object_that_a_predicate_fails_on_ends_it(sandbox: Sandbox) -> None:
 def test_a_reconcile_that_fails_ends_it_at_once_with_its_own_error(
     sandbox: Sandbox, kind: str, error: BaseException
 ) -> None:
-    """Whatever kind of failure it is, parked or delayed; the traceback shows the line that raised it."""
+    """Whatever kind of failure it is, dead or delayed; the traceback shows the line that raised it."""
 
     def reconcile(request: Request) -> None:
         raise error
@@ -246,7 +246,7 @@ def time_runs_out(monkeypatch: pytest.MonkeyPatch, once: Callable[[], object]) -
     monkeypatch.setattr("distq.testing.sandbox.GRACE_PERIOD", 0.1)
 
 
-def test_what_never_ends_is_told_with_its_last_error(
+def test_an_item_that_never_ends_is_reported_with_its_last_error(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The timeout names key, state, due time and failures, and comes from what the reconcile raised."""
@@ -268,10 +268,10 @@ def test_what_never_ends_is_told_with_its_last_error(
     assert str(caught.value.__cause__) == "no luck with hopeless"
 
 
-def test_what_hangs_or_waits_is_told_by_key_and_state(
+def test_items_that_hang_or_wait_are_reported_by_key_and_state(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing failed there, so the states are all there is to say; nobody waits for what hangs."""
+    """Nothing failed there, so the states are all there is to say; no test waits for what hangs."""
     began, go = threading.Event(), threading.Event()
 
     def hang(request: Request) -> None:
@@ -291,7 +291,7 @@ def test_what_hangs_or_waits_is_told_by_key_and_state(
     assert re.fullmatch(pattern, str(caught.value))
 
 
-def test_a_paused_queue_is_told(sandbox: Sandbox) -> None:
+def test_a_paused_queue_is_reported(sandbox: Sandbox) -> None:
     """Its items would wait for ever."""
     queue = Queue("halted", sandbox.redis)
     queue.add("a")
@@ -431,7 +431,7 @@ def test_what_cannot_be_applied_has_its_place(sandbox: Sandbox) -> None:
     assert caught.value.__notes__ == ["applied from manifest:2:1"]
 
 
-def test_a_missing_manifest_is_told_before_anything_starts(tmp_path: Path) -> None:
+def test_a_missing_manifest_is_reported_before_anything_starts(tmp_path: Path) -> None:
     """The path is checked first."""
     with pytest.raises(ConfigError, match="no manifest"), Sandbox(manifests=[tmp_path / "no.yaml"]):
         pass

@@ -99,7 +99,7 @@ def test_a_status_has_managers_of_its_own(twins: Twins, gadgets: str, ada: Appli
 
 
 def test_a_configuration_keeps_to_the_schema(ada: Applier) -> None:
-    """Unknown fields, wrong types and keys that come twice are told by their paths; limits as elsewhere."""
+    """Unknown fields, wrong types and repeated keys are reported by their paths; limits as elsewhere."""
     ada.apply(replicas=2)
     for spec in (
         {"nested": {"unknown": 1}},
@@ -159,7 +159,7 @@ def test_a_list_that_an_apply_empties_is_still_managed(twins: Twins, deployments
 
 
 def test_a_custom_list_that_somebody_manages_is_not_emptied(twins: Twins, gadgets: str, ada: Applier) -> None:
-    """It would be null, which no schema allows; what else is wrong is told with it."""
+    """It would be null, which no schema allows; what else is wrong is reported with it."""
     twins.agree("POST", gadgets, gadget(spec={"map": [{"key": "a"}]}), fieldManager="cyd")
     ada.apply(map=[{"key": "b"}], force=True)
     change = {"spec": {"map": [{"key": "b"}]}}

@@ -175,7 +175,9 @@ def test_an_eviction_takes_one_of_the_disruptions(twins: Twins, budgets: str, ev
             assert sorted(disrupted) == [each for each in "ab" if each <= name]
 
 
-def test_what_disturbs_nobody_needs_no_budget(twins: Twins, budgets: str, eviction: Eviction) -> None:
+def test_an_eviction_that_disturbs_no_pod_needs_no_budget(
+    twins: Twins, budgets: str, eviction: Eviction
+) -> None:
     """Pods that wait, have ended, or are not ready where that is said to be enough."""
     twins.agree("POST", budgets, {"metadata": {"name": "web"}, "spec": BUDGET})
     for phase in "Pending", "Succeeded", "Failed":

@@ -118,7 +118,7 @@ PODS: tuple[tuple[str, dict[str, Any]], ...] = (
 
 
 @on_both
-def test_the_status_of_a_pod_is_told_alike(twins: Twins, namespace: str) -> None:
+def test_the_status_of_a_pod_is_shown_alike(twins: Twins, namespace: str) -> None:
     """In one word, by what its containers say; the last one is Terminating."""
     path = f"/api/v1/namespaces/{namespace}/pods"
     containers = [{"name": name, "image": name} for name in ("web", "log")]
@@ -176,14 +176,14 @@ def test_an_event_is_shown_alike(twins: Twins, namespace: str) -> None:
     """About what, how often, and by whom."""
     path = f"/api/v1/namespaces/{namespace}/events"
     about = {"kind": "Pod", "name": "web", "namespace": namespace, "fieldPath": "spec.containers{web}"}
-    told = {"reason": "Failed", "message": " no \n", "type": "Warning", "count": 3}
+    occurred = {"reason": "Failed", "message": " no \n", "type": "Warning", "count": 3}
     times = {"firstTimestamp": THEN, "lastTimestamp": THEN}
     body = {
         "metadata": {"name": "web"},
         "involvedObject": about,
         "source": {"component": "me", "host": "here"},
     }
-    twins.agree("POST", path, body | told | times)
+    twins.agree("POST", path, body | occurred | times)
     (cells,) = agree_on_the_table(twins, f"{path}/web")
     assert cells[1:7] == ["Warning", "Failed", "pod/web", "spec.containers{web}", "me, here", "no"]
 

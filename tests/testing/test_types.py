@@ -82,7 +82,7 @@ def test_lease_durations_are_numbers_of_32_bits(api: Api, leases: str, duration:
     assert "LeaseSpec.spec.leaseDurationSeconds of type int32" in refused["message"]
 
 
-def test_all_that_is_wrong_with_a_lease_is_told(api: Api, leases: str) -> None:
+def test_all_that_is_wrong_with_a_lease_is_reported(api: Api, leases: str) -> None:
     """In one answer."""
     refused = api.refused("POST", leases, lease("web", leaseDurationSeconds=0, leaseTransitions=-1))
     assert (refused["code"], causes(refused)) == (

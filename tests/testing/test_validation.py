@@ -117,7 +117,7 @@ def test_a_secret_holds_the_keys_of_its_type(twins: Twins, namespace: str, kind:
         [{"port": 0, "name": "a"}, {"port": 70000}],
     ],
 )
-def test_ports_of_a_service_can_be_told_apart(twins: Twins, namespace: str, ports: list[Answer]) -> None:
+def test_ports_of_a_service_need_different_names(twins: Twins, namespace: str, ports: list[Answer]) -> None:
     """Several ports have names, and no two are the same."""
     body = {"metadata": {"name": "web"}, "spec": {"ports": ports, "clusterIP": "None"}}
     twins.agree("POST", f"/api/v1/namespaces/{namespace}/services", body, **REHEARSED)

@@ -99,16 +99,16 @@ def test_a_field_selector_narrows_a_watch(api: Api, config_maps: str) -> None:
 
 
 def test_the_last_finalizer_ends_in_one_delete(api: Api, config_maps: str) -> None:
-    """The mark is MODIFIED; the release is DELETED alone, above the version that its writer was told."""
+    """The mark is MODIFIED; the release is DELETED alone, above the version that its writer got."""
     path = f"{config_maps}/web"
     start = api.version(config_maps)
     api.create(config_maps, config_map("web", metadata={"finalizers": ["example.com/hold"]}))
     api.delete(path)
-    told = version_of(api.merge(path, {"metadata": {"finalizers": None}}))
+    written = version_of(api.merge(path, {"metadata": {"finalizers": None}}))
     events = api.watch(config_maps, 3, resourceVersion=start)
     assert changes(events) == [("ADDED", "web"), ("MODIFIED", "web"), ("DELETED", "web")]
-    assert [version_of(event["object"]) for event in events[1:]] == [told, version_of(events[2]["object"])]
-    assert version_of(events[2]["object"]) > told
+    assert [version_of(event["object"]) for event in events[1:]] == [written, version_of(events[2]["object"])]
+    assert version_of(events[2]["object"]) > written
 
 
 def test_initial_events_come_in_key_order(api: Api, config_maps: str) -> None:

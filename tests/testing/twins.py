@@ -28,7 +28,7 @@ class Twins:
     def ask(self, method: str, path: str, body: Any = None, /, **query: str) -> tuple[Answer, Answer]:
         """Return what the real and the emulated server answer, without what no two servers share."""
         real, emulated = (_comparable(_answer(each, method, path, body, query)) for each in self._servers)
-        if "message" not in real or "message" not in emulated:  # one of them told several causes
+        if "message" not in real or "message" not in emulated:  # one of them has several causes
             real.pop("message", None), emulated.pop("message", None)
         return real, emulated
 
@@ -110,16 +110,16 @@ def _unassigned(answer: Answer) -> Answer:
 
 
 def _sort_causes(answer: Answer) -> None:
-    """Order causes and errors, told in any order by the real server; leave out a message of many causes."""
+    """Order causes and errors, which the real server does not; leave out a message of many causes."""
     causes = (answer.get("details") or {}).get("causes") or []
     for each in [answer, *causes]:
         each["message"] = _QUOTED_OBJECT.sub(r"\1...\2", each.get("message", ""))
     head, several, listed = answer["message"].partition("errors:\n")
     if several:
         answer["message"] = head + several + "\n".join(sorted(listed.split("\n")))
-    if len(causes) > 1:  # the real one tells some twice
-        told = {(each.get("field", ""), each["message"]): each for each in causes}
-        answer["details"]["causes"] = [told[key] for key in sorted(told)]
+    if len(causes) > 1:  # the real one repeats some
+        by_text = {(each.get("field", ""), each["message"]): each for each in causes}
+        answer["details"]["causes"] = [by_text[key] for key in sorted(by_text)]
         del answer["message"]
 
 

@@ -15,7 +15,7 @@ DEFINITION = FOLDER / "cronjob-crd.yaml"
 
 
 def new_cron_job(namespace: str = "default", **spec: Any) -> dict[str, Any]:
-    """Return the example under a name of its own, run each minute at any time unless told."""
+    """Return the example under a name of its own, run each minute at any time unless given."""
     example: dict[str, Any] = yaml.safe_load((FOLDER / "cronjob.yaml").read_text())
     example["metadata"] = {"name": f"cron-{uuid4().hex[:8]}", "namespace": namespace}
     del example["spec"]["startingDeadlineSeconds"]

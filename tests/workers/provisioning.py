@@ -82,7 +82,7 @@ def new_volume(options: ProvisionOptions) -> Object:
 
 
 def new_class(provisioner_name: str, name: str = "", **fields: Any) -> Object:
-    """Return a StorageClass, under a name of its own unless told; its volumes go with their claims."""
+    """Return a StorageClass, under a name of its own unless given; its volumes go with their claims."""
     return {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "StorageClass",

@@ -16,7 +16,7 @@ MINUTE = 60
 
 
 class Play:
-    """A new CronJob in a sandbox, whose clock stands at the minute in which it was created."""
+    """A new CronJob in a sandbox, whose clock is at the minute in which it was created."""
 
     def __init__(self, sandbox: Sandbox, clock: FakeClock, **spec: Any) -> None:
         self.sandbox = sandbox
@@ -209,7 +209,7 @@ def test_a_crash_between_job_and_status_starts_no_second_job(
 
 
 def test_a_wrong_schedule_waits_for_a_better_one(play: Callable[..., Play]) -> None:
-    """It is parked with an event that says why, and its Jobs are looked after meanwhile."""
+    """It is dead with an event that says why, and its Jobs are looked after meanwhile."""
     mistaken = play()
     mistaken.run(minutes=1)
     end(mistaken.sandbox.client, mistaken.jobs()[0])

@@ -46,7 +46,7 @@ def cron_job(client: Client, namespace: str) -> Iterator[dict[str, Any]]:
 
 @pytest.fixture
 def clock(cron_job: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> FakeClock:
-    """Give the controller's clock, which stands one second before the CronJob's first run."""
+    """Give the controller's clock, which is one second before the CronJob's first run."""
     clock = FakeClock(minute_of(cron_job).timestamp() + 59)
     monkeypatch.setattr(cronjob, "clock", clock.now)
     return clock

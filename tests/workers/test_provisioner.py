@@ -75,7 +75,7 @@ def test_what_has_its_volume_is_left_alone(begin: Callable[..., Play]) -> None:
         {"metadata": {"annotations": {"volume.kubernetes.io/storage-provisioner": "example.com/other"}}},
         {"spec": {"volumeName": "a-volume-of-old"}},
     ],
-    ids=["nobody's", "of another provisioner", "with a volume"],
+    ids=["of no provisioner", "of another provisioner", "with a volume"],
 )
 def test_other_claims_are_left_alone(begin: Callable[..., Play], change: Object) -> None:
     """What Kubernetes has not asked this provisioner for is not its business."""
@@ -135,7 +135,7 @@ def test_a_volume_waits_for_its_first_consumer(begin: Callable[..., Play]) -> No
 
 
 def test_a_block_device_needs_a_provisioner_that_makes_some(begin: Callable[..., Play]) -> None:
-    """Where it does not, the claim is parked, and an event says why."""
+    """Where it does not, the claim is dead, and an event says why."""
     plain = begin()
     claim = plain.claim(volumeMode="Block")
     assert isinstance(plain.fail(), BlockNotSupported)

@@ -210,7 +210,7 @@ def test_own_finalizers_do_not_end_a_back_off(change: Object, matters: bool) -> 
 
 
 def test_it_gives_up_after_so_many_failures(begin: Callable[..., Play]) -> None:
-    """The claim is parked until it changes, and waits no longer than the storage needs."""
+    """The claim is dead until it changes, and waits no longer than the storage needs."""
     hopeless = begin(failed_provision_threshold=2, rate_limiter=QUICKLY)
     claim = hopeless.claim()
     hopeless.storage.outcomes += [ProvisioningFinished("no")] * 4

@@ -1,4 +1,4 @@
-"""What the tests of the queue share: a server's clock that stands still until it is told to move.
+"""What the tests of the queue share: a server's clock that the test moves.
 
 Tests marked ``anywhere`` run on a MemoryQueue, too; they ask for no more than ``queue``,
 ``make_queue`` and ``server_time``.
@@ -54,7 +54,7 @@ def beat(queue: Queue) -> bool:
 
 
 class Memory:
-    """What stands for a server where there is none: the handles of one memory queue, and their time."""
+    """What replaces a server where there is none: the handles of one memory queue, and their time."""
 
     def __init__(self, *, stopped: bool) -> None:
         self.fake_clock = FakeClock(1_795_000_000)

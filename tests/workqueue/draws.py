@@ -52,7 +52,7 @@ SIMPLE_PLANS = _plans(KINDS[:10])
 ITEMS = tuple(f"ns/item-{n}" for n in range(12))
 SOME = _some(ITEMS, 4)
 
-whoever = any_of(*range(len(CLAIM_DURATIONS)))
+any_process = any_of(*range(len(CLAIM_DURATIONS)))
 some = st.sampled_from(SOME)
 priority = any_of(0, 5, -100, 900, -900)
 most = any_of(None, None, None, 1, 6)

@@ -1,4 +1,4 @@
-"""A process that claims one item and stands still: by holding the interpreter in C code, or frozen."""
+"""A process that claims one item and freezes: by holding the interpreter in C code, or stopped."""
 
 import ctypes
 import logging
@@ -15,7 +15,7 @@ def _say(text: str) -> None:
 
 
 def main(url: str, how: str) -> None:
-    """Claim, stand still until a line comes, then live on until the next one."""
+    """Claim, freeze until a line comes, then live on until the next one."""
     logging.basicConfig(stream=sys.stdout, format="%(message)s")
     queue = Queue("foos", url, claim_duration=CLAIM_DURATION)
     request = queue.get(timeout=60)

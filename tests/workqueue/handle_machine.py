@@ -50,7 +50,7 @@ OPTIONS: Sequence[dict[str, Any]] = (
 )
 """What the handles are made with, one after the other."""
 
-whoever = any_of(*range(len(OPTIONS)))
+any_handle = any_of(*range(len(OPTIONS)))
 key = st.sampled_from([items[0] for items in KEYS])
 
 
@@ -74,7 +74,7 @@ class Pair:
 
     def ask(self, call: Callable[[Any], Any]) -> Any:
         """Call both; return what both answered, or the error that both raised."""
-        return self.compare(_told(call, self.redis), _told(call, self.memory))
+        return self.compare(_answer(call, self.redis), _answer(call, self.memory))
 
     def compare(self, redis: Any, memory: Any) -> Any:
         """Return the answer that both gave."""
@@ -82,7 +82,7 @@ class Pair:
         return redis
 
 
-def _told(call: Callable[[Any], Any], queue: Queue | MemoryQueue) -> Any:
+def _answer(call: Callable[[Any], Any], queue: Queue | MemoryQueue) -> Any:
     try:
         return call(queue)
     except Exception as error:  # noqa: BLE001  # both must raise the same
@@ -90,7 +90,7 @@ def _told(call: Callable[[Any], Any], queue: Queue | MemoryQueue) -> Any:
 
 
 class HandleMachine(RuleBasedStateMachine):
-    """Three handles of each queue, at one time that stands still unless a rule moves it."""
+    """Three handles of each queue, at one time, which only rules move."""
 
     def __init__(self, connection: Connection) -> None:
         super().__init__()
@@ -129,38 +129,38 @@ class HandleMachine(RuleBasedStateMachine):
 
     # Producers
 
-    @rule(who=whoever, keys=any_of(*SOME[:24], ("", "a"), ("b\n",)), priority=any_of(0, 5, -900, 901))
+    @rule(who=any_handle, keys=any_of(*SOME[:24], ("", "a"), ("b\n",)), priority=any_of(0, 5, -900, 901))
     def add(self, who: int, keys: Sequence[str], priority: int) -> None:
         """Add keys, some of which are none."""
         self.pairs[who].ask(lambda queue: queue.add(*keys, priority=priority))
 
-    @rule(who=whoever, keys=st.sampled_from(KEYS), delay=any_of(*DELAYS, math.nan), priority=priority)
+    @rule(who=any_handle, keys=st.sampled_from(KEYS), delay=any_of(*DELAYS, math.nan), priority=priority)
     def add_after(self, who: int, keys: Sequence[str], delay: float, priority: int) -> None:
         """Add keys for later."""
         self.pairs[who].ask(lambda queue: queue.add(*keys, priority=priority, after=delay))
 
-    @rule(who=whoever, key=key)
+    @rule(who=any_handle, key=key)
     def add_rate_limited(self, who: int, key: str) -> None:
         """Count a failure."""
         self.pairs[who].ask(lambda queue: queue.add_rate_limited(key))
 
-    @rule(who=whoever, key=key)
+    @rule(who=any_handle, key=key)
     def forget(self, who: int, key: str) -> None:
         """Forget failures."""
         self.pairs[who].ask(lambda queue: queue.forget(key))
 
-    @rule(who=whoever, key=key)
+    @rule(who=any_handle, key=key)
     def look(self, who: int, key: str) -> None:
         """Look at one key."""
         self.pairs[who].ask(lambda queue: (queue.num_requeues(key), queue.is_dirty(key)))
 
     # Consumers
 
-    @rule(who=whoever)
+    @rule(who=any_handle)
     def get(self, who: int) -> None:
         """Claim an item, if there is one."""
         pair = self.pairs[who]
-        redis, memory = (_told(lambda queue: queue.get(0), queue) for queue in (pair.redis, pair.memory))
+        redis, memory = (_answer(lambda queue: queue.get(0), queue) for queue in (pair.redis, pair.memory))
         if isinstance(redis, Request) and isinstance(memory, Request):
             self._note(redis, memory)
         else:
@@ -175,7 +175,7 @@ class HandleMachine(RuleBasedStateMachine):
         self.claims.append(Claimed(redis, memory))
 
     @rule(
-        who=whoever,
+        who=any_handle,
         back=any_of(0, 1, 2, 3),
         how=any_of("settle", "done", "release"),
         outcome=any_of(*OUTCOMES),
@@ -189,7 +189,7 @@ class HandleMachine(RuleBasedStateMachine):
                 getattr(pair.redis, how)(claim.redis, *more), getattr(pair.memory, how)(claim.memory, *more)
             )
 
-    @rule(who=whoever, outcomes=st.lists(st.sampled_from(OUTCOMES), max_size=3), want=any_of(0, 1, 3))
+    @rule(who=any_handle, outcomes=st.lists(st.sampled_from(OUTCOMES), max_size=3), want=any_of(0, 1, 3))
     def turn(self, who: int, outcomes: Sequence[Result | BaseException | None], want: int) -> None:
         """Settle what the handle holds, and claim, in one step."""
         pair = self.pairs[who]
@@ -214,38 +214,38 @@ class HandleMachine(RuleBasedStateMachine):
 
     # Life and death
 
-    @rule(who=whoever)
+    @rule(who=any_handle)
     def close(self, who: int) -> None:
         """Give back what is held."""
         self.pairs[who].ask(lambda queue: queue.close())
 
-    @rule(who=whoever, drain=st.booleans())
+    @rule(who=any_handle, drain=st.booleans())
     def shut_down(self, who: int, drain: bool) -> None:
         """Shut a handle down; it can be asked further on."""
         pair = self.pairs[who]
         pair.ask(lambda queue: queue.shut_down_with_drain(0) if drain else queue.shut_down())
         pair.ask(lambda queue: queue.shutting_down)
 
-    @rule(who=whoever)
+    @rule(who=any_handle)
     def replace(self, who: int) -> None:
         """Close a handle and make another."""
         self.close(who)
         self.pairs[who] = self._made(who)
 
-    @rule(who=whoever)
+    @rule(who=any_handle)
     def lapse(self, who: int) -> None:
         """Let a handle be silent for the claim duration, while the others live."""
         lapsing, *living = self.pairs[who:] + self.pairs[:who]
         for pair in living * 2:  # the first turn may find its session lost, the second opens another
             pair.ask(lambda queue: list(queue.turn([], 0).requests))
         if not any(map(_has_session, living)):
-            return  # nobody would notice
+            return  # it would not be noticed
         session, state = lapsing.memory._session, lapsing.memory._engine.state
         number, held = session._number, [(each.key, each.fence) for each in session.held()]
         for _ in range(4):
             self._step(10.0, living)
             if not self._is_in_redis(lapsing):
-                lapsing.memory.abandon()  # at the same time, since what that parks may be revived
+                lapsing.memory.abandon()  # at the same time, since items that die of it may be revived
         self._beat([lapsing])
         if number is not None:  # its process lives: it says so
             state.sessions.forgive(number, lapsing.memory._engine.now(), held)

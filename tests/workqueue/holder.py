@@ -1,4 +1,4 @@
-"""A process for tests to kill: it claims one item, says so, and settles it when it is told how."""
+"""A process for tests to kill: it claims one item, prints a line, and settles it as a line on stdin says."""
 
 import sys
 
@@ -15,7 +15,7 @@ def main(url: str) -> None:
     queue = Queue("foos", url)
     request = queue.get(timeout=30)
     _say(f"{request.key} {request.fence}")
-    error = ValueError("told to fail") if sys.stdin.readline() == "fail\n" else None
+    error = ValueError("asked to fail") if sys.stdin.readline() == "fail\n" else None
     _say(f"settled {queue.settle(request, error)} cancelled {request.cancelled.is_set()}")
     queue.close()
 

@@ -24,10 +24,10 @@ from tests.workqueue.draws import (
     PLANS,
     SIMPLE_PLANS,
     any_of,
+    any_process,
     most,
     priority,
     some,
-    whoever,
 )
 from tests.workqueue.players import MAX_RETRIES, SECOND, Batch, Kind, Players
 
@@ -66,29 +66,31 @@ class QueueMachine(RuleBasedStateMachine):
 
     # Producers
 
-    @step(who=whoever, items=some, priority=priority, most=most)
+    @step(who=any_process, items=some, priority=priority, most=most)
     def add(self, who: int, items: Sequence[Item], priority: int, most: int | None) -> None:
         """Add items."""
         self.players.call(who, lambda: self.players.both.add(items, priority, most))
 
-    @step(who=whoever, items=some)
+    @step(who=any_process, items=some)
     def add_again(self, who: int, items: Sequence[Item]) -> None:
         """Add items, as informers do all the time."""
         self.players.call(who, lambda: self.players.both.add(items, 0, None))
 
-    @step(who=whoever, items=some, priority=priority, most=most, delay=any_of(5000, 1, 700_000, 30 * SECOND))
+    @step(
+        who=any_process, items=some, priority=priority, most=most, delay=any_of(5000, 1, 700_000, 30 * SECOND)
+    )
     def add_after(self, who: int, items: Sequence[Item], priority: int, most: int | None, delay: int) -> None:
         """Add items for later."""
         self.players.call(who, lambda: self.players.both.add_after(items, priority, delay, most))
 
     # Consumers
 
-    @step(who=whoever, want=any_of(1, 2, 5))
+    @step(who=any_process, want=any_of(1, 2, 5))
     def get(self, who: int, want: int) -> None:
         """Ask for items."""
         self.players.turn(who, [], want)
 
-    @step(who=whoever, kinds=st.sampled_from(PLANS), want=any_of(0, 1, 3), first=any_of(0, 1, 2))
+    @step(who=any_process, kinds=st.sampled_from(PLANS), want=any_of(0, 1, 3), first=any_of(0, 1, 2))
     def settle(self, who: int, kinds: Sequence[Kind], want: int, first: int) -> None:
         """Settle what is held, or else claimed now, some of it wrongly, and ask for more."""
         if not self.players.all[who].held:
@@ -96,7 +98,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.players.settle(who, kinds, want, first)
 
     @step(
-        who=whoever,
+        who=any_process,
         kinds=st.sampled_from(SIMPLE_PLANS),
         meanwhile=any_of("", "add", "add_after", "back_off", "repair", "crash"),
     )
@@ -119,13 +121,13 @@ class QueueMachine(RuleBasedStateMachine):
                     self.players.lapse(other)
         self.players.settle(who, kinds, 0)
 
-    @step(who=whoever, want=any_of(1, 5))
+    @step(who=any_process, want=any_of(1, 5))
     def finish(self, who: int, want: int) -> None:
         """Settle all that is held in success, and ask for more."""
         self.players.finish(who, want)
 
     @step(
-        who=whoever,
+        who=any_process,
         item=st.sampled_from(ITEMS),
         limiter=st.sampled_from(LIMITERS),
         priority=priority,
@@ -136,12 +138,12 @@ class QueueMachine(RuleBasedStateMachine):
         for _ in range(times):
             self.players.back_off(who, item, limiter, priority)
 
-    @step(who=whoever)
+    @step(who=any_process)
     def wake(self, who: int) -> None:
         """Take the token and look for work."""
         self.players.wake(who)
 
-    @step(who=whoever, what=any_of("the last call", "a dead process's claim", "a forgotten turn"))
+    @step(who=any_process, what=any_of("the last call", "a dead process's claim", "a forgotten turn"))
     def come_late(self, who: int, what: str) -> None:
         """Repeat the last call, settle what another held, or come after a turn that Redis forgot."""
         {
@@ -158,12 +160,12 @@ class QueueMachine(RuleBasedStateMachine):
         for each in range(len(self.players.all)) if who is None else [who]:
             self.players.beat(each)
 
-    @step(who=whoever)
+    @step(who=any_process)
     def come_back(self, who: int) -> None:
         """Find that a process lives whose session lapsed."""
         self.players.come_back(who)
 
-    @step(who=whoever, how=any_of("die", "leave", "lapse", "outage"))
+    @step(who=any_process, how=any_of("die", "leave", "lapse", "outage"))
     def end(self, who: int, how: str) -> None:
         """Die, close, lapse while others live, or be silent all together."""
         {
@@ -174,9 +176,9 @@ class QueueMachine(RuleBasedStateMachine):
         }[how]()
 
     @step(
-        who=whoever,
+        who=any_process,
         how=any_of("lapse", "leave", "outage"),
-        last=whoever,
+        last=any_process,
         back=any_of("no", "at once", "late"),
         times=any_of(1, 1, 3),
     )
@@ -199,7 +201,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @step(
         items=some,
-        who=whoever,
+        who=any_process,
         want=any_of(1, 2, 5),
         how=any_of("", "", "requeue", "delete", "park", "forget"),
         state=any_of("", "ready"),
@@ -233,7 +235,7 @@ class QueueMachine(RuleBasedStateMachine):
     # People and the informer
 
     @step(
-        who=whoever,
+        who=any_process,
         how=any_of("requeue", "delete", "park", "forget"),
         state=any_of("", "ready", "dirty", "delayed", "dead"),
         items=some,
@@ -249,7 +251,7 @@ class QueueMachine(RuleBasedStateMachine):
         }[how]
         self.players.call(who, call)
 
-    @step(who=whoever, paused=any_of(False, False, True))
+    @step(who=any_process, paused=any_of(False, False, True))
     def pause(self, who: int, paused: bool) -> None:
         """Pause or resume."""
         both = self.players.both
@@ -274,7 +276,7 @@ class QueueMachine(RuleBasedStateMachine):
         """Let the dead come back after a while, or stay."""
         self.players.revive_after = None if seconds is None else seconds * SECOND
 
-    @step(who=whoever, seconds=any_of(10, 400), microseconds=any_of(0, 1))
+    @step(who=any_process, seconds=any_of(10, 400), microseconds=any_of(0, 1))
     def give_up(self, who: int, seconds: int, microseconds: int) -> None:
         """Fail until nothing is retried any more; look again when that is to be revived, or just before."""
         self.revive_dead(seconds=seconds)
@@ -285,7 +287,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.players.turn(who, [], 1)
 
     @step(
-        who=whoever,
+        who=any_process,
         batch=st.builds(
             Batch,
             items=some,
@@ -336,12 +338,12 @@ class ManyMachine(RuleBasedStateMachine):
         """Add items for later."""
         self.players.both.add_after(PARTS[part], priority, delay, most)
 
-    @step(who=whoever, want=any_of(250, 100, 5))
+    @step(who=any_process, want=any_of(250, 100, 5))
     def get(self, who: int, want: int) -> None:
         """Ask for items."""
         self.players.turn(who, [], want)
 
-    @step(part=part, who=whoever, seconds=any_of(0, 1, 72 * 3600))
+    @step(part=part, who=any_process, seconds=any_of(0, 1, 72 * 3600))
     def meet_suspects(self, part: str, who: int, seconds: int) -> None:
         """Add suspects, let two ask until all wait apart, and let them be none later."""
         self.players.both.add(PARTS[part], 0, None)
@@ -351,12 +353,12 @@ class ManyMachine(RuleBasedStateMachine):
         self.players.pass_time(seconds * SECOND)
         self.players.beat(who)
 
-    @step(who=whoever, want=any_of(0, 250))
+    @step(who=any_process, want=any_of(0, 250))
     def finish(self, who: int, want: int) -> None:
         """Settle what is held, and ask for more."""
         self.players.finish(who, want)
 
-    @step(who=whoever, kind=st.sampled_from(KINDS))
+    @step(who=any_process, kind=st.sampled_from(KINDS))
     def settle(self, who: int, kind: Kind) -> None:
         """Settle what is held, all in one way."""
         self.players.settle(who, [kind] * 125, 0)

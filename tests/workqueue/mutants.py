@@ -1,6 +1,6 @@
 """Mistakes that the tests plant in the scripts: each must be noticed.
 
-Whoever changes a script keeps these texts matching: a mistake whose text is in no script fails its test.
+A change of a script keeps these texts matching: a mistake whose text is in no script fails its test.
 """
 
 import hashlib
@@ -56,7 +56,7 @@ MUTANTS = [
         "local holds = false",
     ),
     Mutant("everybody empties itself", "if may_empty or (not holds", "if true or (not holds"),
-    Mutant("nobody empties itself", "if may_empty or (not holds", "if not holds or (not holds"),
+    Mutant("no session empties itself", "if may_empty or (not holds", "if not holds or (not holds"),
     Mutant("emptying outlives its session", "call('ZCOUNT', processing, emptying, emptying) == 0", "false"),
     Mutant(
         "emptying for ever", "local in_time = took >= 0 and took < EMPTYING_AT_MOST", "local in_time = since"
@@ -97,7 +97,7 @@ MUTANTS = [
     Mutant("a suspect not deleted", "states[''] = { ready, suspects,", "states[''] = { ready,"),
     Mutant("a suspect not deleted as ready", "ready = { ready, suspects }", "ready = { ready }"),
     Mutant("a suspect not requeued as ready", "or also_chosen[i]) then", ") then"),
-    Mutant("a suspect parked and waiting", "if #from_suspects > 2 then call(unpack(from_suspects)) end", ""),
+    Mutant("a suspect dead and waiting", "if #from_suspects > 2 then call(unpack(from_suspects)) end", ""),
     Mutant("forgotten and apart", "look_again(items)\nreturn dropped", "return dropped"),
     Mutant("requeued and apart", "look_again(items)\nreturn requeued", "return requeued"),
     Mutant("forgiven and apart", "if #names > 0 then look_again(names) end", ""),
@@ -109,7 +109,9 @@ MUTANTS = [
         "behind the others as of now", "= orders[i], items[i], items[i]", "= 2 ^ 52 + now, items[i], items[i]"
     ),
     Mutant(
-        "nobody woken for suspects", "call('ZCARD', ready) + n_suspects - unclaimable", "call('ZCARD', ready)"
+        "no session woken for suspects",
+        "call('ZCARD', ready) + n_suspects - unclaimable",
+        "call('ZCARD', ready)",
     ),
     Mutant(
         "suspects do not wait",
@@ -127,7 +129,7 @@ MUTANTS = [
         "'+inf') > 0",
         "'+inf') >= 0",
     ),
-    Mutant("told to stop, and a crash all the same", "not was_told_to_stop and", ""),
+    Mutant("asked to stop, and a crash all the same", "not was_told_to_stop and", ""),
     Mutant("crashes count for ever", "if now - fence < COUNT_FOR then", "if true then"),
     Mutant("crashes forgotten at once", "if now - fence < COUNT_FOR then", "if false then"),
     Mutant("forgiven for others", "if each == fence then found = true", "if true then found = true"),
@@ -142,7 +144,7 @@ MUTANTS = [
     ),
     Mutant("closing counts as a crash", "and call('HEXISTS', meta, who) == 1", ""),
     Mutant(
-        "parked though pending",
+        "dead though pending",
         "if call('ZSCORE', dirty, item) or call('ZSCORE', delayed, item) then return false end",
         "",
     ),
@@ -172,12 +174,12 @@ MUTANTS = [
         "if now_ready[i] or suspected[i] or later[i] or held[i] then",
         "if suspected[i] or later[i] or held[i] then",
     ),
-    Mutant("unrouted for ever", "if parked[i] and string.find(", "if false and string.find("),
+    Mutant("unmapped for ever", "if parked[i] and string.find(", "if false and string.find("),
     Mutant("unparked for others", "' .. reason .. ' ') then", "') then"),
     Mutant("last batch not compared", "if (last_batch or '') ~= after then", "if false then"),
     Mutant("epochs compared as text", "#a < #b or (#a == #b and a < b)", "a < b"),
     Mutant(
-        "nobody woken", "if may_claim and tokens == 0 and (left > 0 or not covered) then", "if false then"
+        "no session woken", "if may_claim and tokens == 0 and (left > 0 or not covered) then", "if false then"
     ),
     Mutant(
         "token heap",
@@ -191,15 +193,15 @@ MUTANTS = [
     Mutant("wait ended by another leader", "or '', '^%d+') ~= epoch then", "or '', '^%d+') == nil then"),
     Mutant("fleet limit ignored", "if fleet then want = math.max", "if false then want = math.max"),
     Mutant(
-        "a held item parked",
+        "a held item dead",
         "if not held[i] and (now_ready[i] or",
         "if (now_ready[i] or",
     ),
     Mutant("settled twice in other ways", "not settled[item] and is_ours", "is_ours"),
     Mutant("the dead stay dead", "if revive then call(unpack(revive)) end", ""),
     Mutant("requeued with its past", "n_failures > 0 and call('HDEL', failures, item) == 1", "false"),
-    Mutant("revived though parked", "tonumber(were_dead[i]) >= TIME_MAY_MEND", "false"),
-    Mutant("all the dead parked anew", "tonumber(were_dead[i]) >= TIME_MAY_MEND", "true"),
+    Mutant("revived though parked by hand", "tonumber(were_dead[i]) >= TIME_MAY_MEND", "false"),
+    Mutant("all the dead made dead anew", "tonumber(were_dead[i]) >= TIME_MAY_MEND", "true"),
     Mutant("the dead forgotten", "if not parked[i] then dropped", "if true then dropped"),
     Mutant("given up too soon", "count > tonumber(max_retries)", "count >= tonumber(max_retries)"),
     Mutant("last error lost", "text ~= '' and text or last", "text"),
@@ -242,14 +244,14 @@ MUTANTS = [
         "call('HGET', history, '10s durations')",
     ),
     Mutant("settled and lost with the session", "pcall(count_settled)\nreturn 1", "return 1"),
-    Mutant("set aside though pending", "if not pending and park(item) then", "if park(item) then"),
+    Mutant("dead though pending again", "if not pending and park(item) then", "if park(item) then"),
     Mutant("unreadable forgotten", "if outcome == 'unreadable' then", "if false then"),
     Mutant("revived too soon", "+ now - revive_after", "+ now - revive_after + 1"),
     Mutant("the last word revived", "park(item, outcome ~= 'park')", "park(item, true)"),
     Mutant("who killed workers stays dead", ">= 3 and park(item, true)", ">= 3 and park(item)"),
     Mutant("revived as of now", "due[i + 1] - TIME_MAY_MEND + revive_after", "now"),
     Mutant("revived and dead", "call(unpack(revive))\n    call(unpack(to_ready))", "call(unpack(to_ready))"),
-    Mutant("nobody wakes for the dead", "if parked_at then next_due =", "if false then next_due ="),
+    Mutant("no wake-up for the dead", "if parked_at then next_due =", "if false then next_due ="),
     Mutant("linked to what came later", "if since > last or since < first then", "if since > last then"),
     Mutant("linked to what was added before", "linked[i / 2] = since >= first and", "linked[i / 2] ="),
     Mutant("a delay linked to who was there by chance", "and since % 1000 ~= 0 and link", "and link"),
@@ -258,7 +260,7 @@ MUTANTS = [
         "a link for one too few", "string.format('%.0f ', before + 1)", "string.format('%.0f ', before + 2)"
     ),
     Mutant("no link in the replay", "records, 0, 0, linked }", "records, 0, 0 }"),
-    Mutant("links where nobody asks", "if wants_links ~= '' then", "if true then"),
+    Mutant("links that no session wants", "if wants_links ~= '' then", "if true then"),
     Mutant("unbounded take-back", "local at_most = 100", "local at_most = 1000", many=True),
     Mutant("unbounded promotion", "math.max(want, 100))", "1000)", many=True),
 ]

@@ -30,7 +30,7 @@ class Kind(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """A commit, relative to what the stream stands at."""
+    """A commit, relative to the stream's position."""
 
     items: Sequence[Item]
     priority: int = 0
@@ -164,7 +164,7 @@ class Players:
         self.turn(who, [Ending(item, fence) for item, fence in player.held.items()][:1], 1)
 
     def back_off(self, who: int, item: Item, limiter: str, priority: int) -> None:
-        """Count a failure of an item that nobody needs to hold."""
+        """Count a failure of an item that no session needs to hold."""
         self.turn(who, [Ending(item, 0, "limit", limiter, priority)], 0)
 
     def wake(self, who: int) -> None:
@@ -196,10 +196,10 @@ class Players:
         """Send a heartbeat."""
         player = self.all[who]
         worker = player.describe()
-        told = self.call(
+        answer = self.call(
             who, lambda: self.both.heartbeat(player.number, player.nonce, worker, player.claim_duration)
         )
-        if told is None:
+        if answer is None:
             self.seen["lost heartbeat"] += 1
             self.die(who)
 

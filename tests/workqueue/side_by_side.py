@@ -32,7 +32,7 @@ class SideBySide:
         self._spans = 0
 
     def _link(self) -> str:
-        """Return the span by which something becomes pending; every third is told by nobody."""
+        """Return the span by which something becomes pending; every third has none."""
         self._spans += 1
         return f"00-{self._spans:032x}-{self._spans:016x}-01" if self._spans % 3 else ""
 
@@ -56,9 +56,9 @@ class SideBySide:
         """Send a heartbeat; return the number of claims and the last turn, None where the session is lost."""
         times = {"claim_duration": claim_duration, "max_clock_step": max_clock_step_of(claim_duration)}
         reply = self._run("heartbeat", session=f"{number}-{nonce}", worker=worker, **times)
-        told = self.state.heartbeat(self.now, number, nonce, worker, **times)
-        assert (None if reply == b"LOST" else (reply[0], reply[1].decode())) == told
-        return told
+        expected = self.state.heartbeat(self.now, number, nonce, worker, **times)
+        assert (None if reply == b"LOST" else (reply[0], reply[1].decode())) == expected
+        return expected
 
     def close(self, number: int, nonce: str, worker: str) -> int:
         """End a session."""
@@ -69,21 +69,21 @@ class SideBySide:
     def add(self, items: Sequence[Item], priority: int, max_length: int | None) -> None:
         """Add items now."""
         link = self._link()
-        told = self.state.items.add(self.now, items, priority, max_length, link)
+        expected = self.state.items.add(self.now, items, priority, max_length, link)
         length = "" if max_length is None else max_length
         reply = self._run("add", items=items, priority=priority, max_length=length, link=link)
-        assert tuple(reply) == told
+        assert tuple(reply) == expected
 
     def add_after(self, items: Sequence[Item], priority: int, delay: int, max_length: int | None) -> None:
         """Add items later."""
         first = self.state.items.next_due()
-        told = self.state.items.add_after(self.now, items, priority, delay, max_length)
+        expected = self.state.items.add_after(self.now, items, priority, delay, max_length)
         length = "" if max_length is None else max_length
         reply = self._run("add_after", items=items, priority=priority, delay=delay, max_length=length)
-        assert tuple(reply) == told
+        assert tuple(reply) == expected
         # who sees to what is due first sees to the next, too: perhaps by a poll, which no rule needs to make
         leaves_it = first is not None and self.now < first <= self.now + delay
-        self._wakes_at_due = told[1] > 0 and not leaves_it
+        self._wakes_at_due = expected[1] > 0 and not leaves_it
 
     def forget(self, items: Sequence[Item]) -> None:
         """Drop failure records."""
@@ -136,8 +136,8 @@ class SideBySide:
 
     def catch_up(self, epoch: str, timeout: int) -> None:
         """Stop claims until the watches of a leader have caught up."""
-        told = self.state.catch_up(self.now, epoch, timeout)
-        assert self._run("catch_up", epoch=epoch, timeout=timeout) == told
+        expected = self.state.catch_up(self.now, epoch, timeout)
+        assert self._run("catch_up", epoch=epoch, timeout=timeout) == expected
 
     def caught_up(self, epoch: str) -> None:
         """Let claims go on, as that leader does."""
@@ -150,10 +150,10 @@ class SideBySide:
     def commit(self, commit: Commit) -> str:
         """Commit a batch of the stream; return whether it was taken."""
         commit = replace(commit, link=self._link())
-        told = self.state.commit(self.now, STREAM, commit)
+        expected = self.state.commit(self.now, STREAM, commit)
         reply = self._run("commit", stream=STREAM, **commit.inputs())
-        assert [part.decode() if isinstance(part, bytes) else part for part in reply] == told
-        return str(told[0])
+        assert [part.decode() if isinstance(part, bytes) else part for part in reply] == expected
+        return str(expected[0])
 
     def turn(
         self,
@@ -172,7 +172,7 @@ class SideBySide:
         resent = record is not None and record.op == str(op)
         endings = sorted(endings, key=lambda each: each.outcome != "success")
         max_clock_step = max_clock_step_of(claim_duration)
-        told = self.state.turn(
+        expected = self.state.turn(
             now=self.now,
             number=number,
             nonce=nonce,
@@ -198,21 +198,21 @@ class SideBySide:
             n_ok=sum(each.outcome == "success" for each in endings),
             settlements=[value for each in endings for value in _flat(each)],
         )
-        if told is None:
+        if expected is None:
             assert reply == b"LOST"
             return None
         assert reply != b"LOST"
-        if isinstance(told, WentBack):
-            assert reply == f"BACK {told.last_turn}".encode()
-            return told
+        if isinstance(expected, WentBack):
+            assert reply == f"BACK {expected.last_turn}".encode()
+            return expected
         assert isinstance(reply, list), reply
-        assert answer_of(reply) == told
+        assert answer_of(reply) == expected
         if not resent:  # nor lost, nor back: only then has it looked who is to be woken
             self._forgave = False
             self._fleet_concurrency, self._revive_after = policy.fleet_concurrency, policy.revive_after
-            self._check_wait(reply[1], len(told.claimed) < want)
+            self._check_wait(reply[1], len(expected.claimed) < want)
             self._wakes_at_due = reply[1] != _AT_ONCE
-        return told
+        return expected
 
     # What is compared after each step
 
@@ -222,9 +222,9 @@ class SideBySide:
         redis.check()
         redis.compare(self.state)
         if (redis.ready or redis.suspects) and self._may_claim() and not redis.tokens:
-            # who empties itself asks each second; nobody need be woken for what only that session may claim
-            assert self.state.emptying, "work is left, and nobody is woken"
-            assert self._forgave or not redis.ready, "nobody is woken"
+            # a session that empties itself asks each second; no other is woken for what only it may claim
+            assert self.state.emptying, "work is left, and no session is woken"
+            assert self._forgave or not redis.ready, "no session is woken"
         if self._wakes_at_due:
             self._check_due_is_covered(int(redis.meta.get("cover", 0)), redis.tokens)
             self._wakes_at_due = False
@@ -257,7 +257,7 @@ class SideBySide:
         if due is None or due > self.now + self._longest_poll() or not self._may_claim():
             return
         covered = self.now < cover <= due
-        assert tokens or covered, f"due at {due}, now {self.now}, covered {cover}: nobody wakes"
+        assert tokens or covered, f"due at {due}, now {self.now}, covered {cover}: no session wakes"
 
 
 def max_clock_step_of(claim_duration: int) -> int:

@@ -83,7 +83,7 @@ def test_an_item_that_is_added_again_keeps_its_place(queue: Queue) -> None:
 @pytest.mark.conformance("WQ-05", "WQ-11", "PQ-09")
 @anywhere
 def test_an_item_that_is_added_while_held_comes_back_when_its_claim_ends(queue: Queue) -> None:
-    """client-go TestReinsert: it is dirty, handed to nobody, then ready."""
+    """client-go TestReinsert: it is dirty, handed to no worker, then ready."""
     queue.add("foo")
     foo = queue.get(0)
     assert not queue.is_dirty("foo")
@@ -185,7 +185,7 @@ def test_the_end_of_a_claim_that_is_not_held_changes_nothing(make_queue: Make) -
 @pytest.mark.conformance("WQ-14", "DQ-13", "PQ-08", "RD-16")
 @anywhere
 def test_depth_counts_what_waits_for_a_worker(queue: Queue, server_time: ServerTime) -> None:
-    """Ready, added while held, and due, though nobody looked; not what is held or has time left."""
+    """Ready, added while held, and due, though no process looked; not what is held or has time left."""
     queue.add("held", "ready", "dirty")
     held, _, _ = (queue.get(0) for _ in range(3))
     queue.add("ready")

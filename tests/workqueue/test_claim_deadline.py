@@ -100,7 +100,7 @@ def test_what_a_thread_missed_is_known_to_the_watcher_in_the_end(clock: SteppedC
     assert [deadline.take_missed(), deadline.take_missed(), deadline.take_missed()].count(True) == 1
 
 
-def test_all_are_cancelled_before_the_first_is_told() -> None:
+def test_all_are_cancelled_before_the_first_callback() -> None:
     """Telling takes time, in which another thread may open a session, and so move the deadline."""
     requests = [Request("a", fence=1), Request("b", fence=2)]
     seen: list[bool] = []

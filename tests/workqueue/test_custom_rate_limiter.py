@@ -138,7 +138,7 @@ class _Counters:
 
 
 def test_bad_answers_are_counted(make_queue: Make) -> None:
-    """By whoever listens; an answer that is a delay counts for nothing."""
+    """By any listener; an answer that is a delay counts for nothing."""
     answers: list[Any] = [math.nan, 5, None, ItemFastSlowRateLimiter(1, 2, 3), -1]
     counters = _Counters()
     queue = make_queue(rate_limiter=lambda _: answers.pop(0), metrics=counters)
@@ -158,7 +158,7 @@ def test_bad_answers_are_counted(make_queue: Make) -> None:
         (lambda _: None, [30, 30, 30]),
     ],
 )
-def test_nobody_retries_sooner_than_a_server_asked(
+def test_no_item_is_retried_sooner_than_a_server_asked(
     make_queue: Make, limiter: RateLimiter | None, expected: list[float]
 ) -> None:
     """Retry-After is the least; the limiter, of whatever kind, may say more."""

@@ -113,7 +113,7 @@ def test_an_item_that_is_due_early_is_not_held_up_by_one_that_is_due_late(
 def test_items_that_became_due_meanwhile_come_in_the_order_of_their_times(
     queue: Queue, server_time: ServerTime, order: tuple[float, ...]
 ) -> None:
-    """client-go TestCopyShifting: one step over all of them, whoever was added first."""
+    """client-go TestCopyShifting: one step over all of them, in any order of adds."""
     for delay in order:
         queue.add_after(f"after {delay}", delay)
     server_time.advance(2)
@@ -282,7 +282,7 @@ def test_a_limiter_that_answers_no_delay_is_an_add(
 
 @anywhere
 def test_no_delay_supersedes_a_delay_as_an_add_does(make_queue: Make, server_time: ServerTime) -> None:
-    """Whoever holds the item: it is pending once, now, with the higher priority of both."""
+    """Held by any handle: it is pending once, now, with the higher priority of both."""
     queue = make_queue(rate_limiter=lambda _: 0)
     queue.add_after("free", 60)
     queue.add_rate_limited("free")

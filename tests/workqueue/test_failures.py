@@ -164,7 +164,7 @@ class TestCrashes:
     def test_success_and_people_forget_them(
         self, make_queue: Make, inspector: Inspector, server_time: ServerTime, reset: str
     ) -> None:
-        """After that it takes three more to park the item."""
+        """After that it takes three more until the item is dead."""
         living = make_queue()
         living.turn([], 0)
         living.add("a")
@@ -186,7 +186,7 @@ class TestCrashes:
     def test_what_crashed_to_death_gets_one_attempt_by_an_event(
         self, make_queue: Make, inspector: Inspector, server_time: ServerTime
     ) -> None:
-        """Alone, as before; one more death parks it again, success clears it."""
+        """Alone, as before; after one more death it is dead again, success clears it."""
         living = make_queue()
         living.turn([], 0)
         living.add("a")
@@ -228,7 +228,7 @@ class TestErrorText:
         assert item_of(inspector, "a").last_error == shown
 
     @pytest.mark.first_contact(9)
-    def test_the_last_traceback_is_kept_of_what_fails_and_of_what_is_parked(
+    def test_the_last_traceback_of_failing_and_dead_items_is_kept(
         self, make_queue: Make, inspector: Inspector
     ) -> None:
         """Its last 4 KiB, through every way in which an item may fail, until it succeeds."""

@@ -1,4 +1,4 @@
-"""What a process held that stood still for longer than its claims last: it lives, so it was no crash."""
+"""Claims of a process that was frozen for longer than they last: it lives, so it was no crash."""
 
 import signal
 import subprocess
@@ -19,7 +19,7 @@ LONG = 120.0
 
 
 class Holder:
-    """A process that claims one item and stands still; see ``frozen_holder``."""
+    """A process that claims one item and freezes; see ``frozen_holder``."""
 
     def __init__(self, url: str, how: str) -> None:
         self.process = subprocess.Popen(
@@ -92,7 +92,7 @@ def test_who_stood_still_and_lives_on_is_no_crash(
     assert "others were given its 1 item: no crash of theirs" in said
 
 
-def test_what_was_parked_for_who_lives_on_becomes_pending(
+def test_an_item_that_is_dead_for_a_process_that_lives_on_becomes_pending(
     redis_server: EmbeddedValkey, connection: Connection, living: Queue
 ) -> None:
     """It is a suspect still: two others did not come back."""
@@ -114,7 +114,7 @@ def test_what_was_parked_for_who_lives_on_becomes_pending(
 def test_who_was_killed_is_a_crash(
     redis_server: EmbeddedValkey, connection: Connection, living: Queue
 ) -> None:
-    """Nobody comes back for it; a process that starts in its place says nothing of the dead."""
+    """Its process does not come back; one that starts in its place does not speak for it."""
     living.add("a")
     holder = Holder(redis_server.url, "is frozen")
     holder.process.kill()

@@ -75,7 +75,7 @@ def test_a_busy_session_compares_its_claims_with_its_next_turn(
 
 
 def test_what_a_redis_that_went_back_still_knows_is_kept(make_queue: Make, connection: Connection) -> None:
-    """Its handler runs on, and nobody else gets the item."""
+    """Its handler runs on, and no other worker gets the item."""
     queue, other = make_queue(), make_queue()
     queue.add("long", "x")
     long, first = queue.turn([], 2).requests

@@ -133,7 +133,7 @@ def test_a_call_within_a_call_gets_a_helper_of_its_own() -> None:
 
 
 def test_an_interrupted_call_goes_on_and_its_answer_is_undone() -> None:
-    """It is told that its caller has gone, and what it waits for ends."""
+    """It learns that its caller has gone, and what it waits for ends."""
     entered, ended, undone = threading.Event(), threading.Event(), list[str]()
 
     def work() -> str:
@@ -221,7 +221,7 @@ def test_a_claim_that_came_for_an_interrupted_get_is_released(slow: Slow, connec
 def test_a_drain_does_not_wait_for_what_came_for_an_interrupted_get(
     slow: Slow, connection: Connection
 ) -> None:
-    """Nobody would settle it."""
+    """It would not be settled."""
     queue, other = Queue("foos", slow), Queue("foos", connection)
     queue.turn([], 0)
     queue.add("a")
@@ -280,7 +280,7 @@ def test_an_interrupt_anywhere_in_a_turn_leaves_nothing_behind(connection: Conne
 
 @pytest.mark.parametrize("kind", [0, 1], ids=["redis", "memory"])
 @pytest.mark.parametrize("call", ["get", "wait", "shut_down", "close", "add_rate_limited"])
-def test_an_interrupt_anywhere_in_a_call_locks_nobody_out(
+def test_an_interrupt_anywhere_in_a_call_blocks_no_other_call(
     connection: Connection, kind: int, call: str
 ) -> None:
     """Turns go on, and so does the close that follows, as at the end of the process."""

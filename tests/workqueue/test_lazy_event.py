@@ -28,7 +28,7 @@ def test_requests_do_not_share_it() -> None:
     assert not other.cancelled.is_set()
 
 
-def test_who_waits_first_is_woken_whoever_else_does() -> None:
+def test_all_threads_that_wait_are_woken() -> None:
     """Many threads at once make one Event, in whatever order they wait and set."""
     for _ in range(200):
         event, ready = Request("default/a").cancelled, threading.Barrier(5)

@@ -85,7 +85,7 @@ def test_a_claim_links_to_the_add_that_made_the_item_pending(
 
 @anywhere
 def test_an_add_of_many_keys_is_one_span(make_queue: Make, off_the_ms: ServerTime) -> None:
-    """However many steps it takes; what stands at a full ms is linked to nothing."""
+    """However many steps it takes; an item at a full ms is linked to nothing."""
     spans = NumberedSpans()
     queue = make_queue(spans=spans)
     queue.add(*(f"item-{place:04}" for place in range(1500)))
@@ -95,7 +95,7 @@ def test_an_add_of_many_keys_is_one_span(make_queue: Make, off_the_ms: ServerTim
 
 @anywhere
 def test_who_raises_an_item_is_linked_from_then_on(make_queue: Make, off_the_ms: ServerTime) -> None:
-    """It stands at the end of its new level since that add."""
+    """It is at the end of its new level since that add."""
     queue = make_queue(spans=NumberedSpans())
     queue.add("a", "b")
     queue.add("a", priority=1)
@@ -106,7 +106,7 @@ def test_who_raises_an_item_is_linked_from_then_on(make_queue: Make, off_the_ms:
 def test_an_add_while_the_item_is_claimed_is_linked_from_the_next_claim(
     make_queue: Make, off_the_ms: ServerTime
 ) -> None:
-    """A release puts the item back to where it stood, with what it is linked to."""
+    """A release puts the item back to where it was, with what it is linked to."""
     queue = make_queue(spans=NumberedSpans())
     queue.add("a")
     request = queue.get(0)
@@ -122,7 +122,7 @@ def test_an_add_while_the_item_is_claimed_is_linked_from_the_next_claim(
 def test_what_comes_back_by_the_clock_is_linked_to_nothing(
     make_queue: Make, off_the_ms: ServerTime, outcome: Result | Exception
 ) -> None:
-    """Nobody's span made it pending: neither the first add's, nor one of those at that very moment."""
+    """No span made it pending: neither the first add's, nor one of those at that very moment."""
     queue = make_queue(spans=NumberedSpans())
     queue.add("a")
     queue.settle(queue.get(0), outcome)
@@ -160,15 +160,15 @@ def test_an_event_revives_a_dead_item_with_its_link(make_queue: Make, off_the_ms
 
 
 @anywhere
-def test_an_add_that_nobody_tells_is_linked_to_nothing(make_queue: Make, off_the_ms: ServerTime) -> None:
+def test_an_add_without_a_span_is_linked_to_nothing(make_queue: Make, off_the_ms: ServerTime) -> None:
     """Nor is one whose sampler dropped it, or whose provider's link is none; others go on."""
-    told = make_queue(spans=NumberedSpans())
-    told.add("first")
-    make_queue().add("untold")
+    traced = make_queue(spans=NumberedSpans())
+    traced.add("first")
+    make_queue().add("untraced")
     for place, odd in enumerate(("", "garbage", "0" * 5000, number(0), number(7) + "\n")):
         make_queue(spans=NumberedSpans(lambda _, odd=odd: odd)).add(f"odd-{place}")  # type: ignore[misc]  # bound now
-    told.add("last")
-    found = links(told)
+    traced.add("last")
+    found = links(traced)
     assert (found.pop("first"), found.pop("last")) == (number(1), number(2))
     assert len(found) == 6
     assert {*found.values()} == {""}
@@ -182,7 +182,7 @@ def test_who_tells_no_spans_gets_no_links(make_queue: Make, off_the_ms: ServerTi
 
 
 def test_a_turn_that_is_repeated_links_as_before(connection: Connection) -> None:
-    """Its reply was lost, and what it claimed is told with the same links."""
+    """Its reply was lost, and what it claimed is returned with the same links."""
     connection.server_time = 1_795_000_000_000_001
     queue = Queue("foos", connection, spans=NumberedSpans())
     queue.add("a")
@@ -295,7 +295,7 @@ def test_an_add_that_fails_is_an_error(connection: Connection) -> None:
 
 
 @anywhere
-def test_an_add_of_nothing_is_not_told(make_queue: Make) -> None:
+def test_an_add_of_nothing_has_no_span(make_queue: Make) -> None:
     """As ``add(*found)`` where nothing was found: it asks Redis nothing either."""
     spans = NumberedSpans()
     assert make_queue(spans=spans).add() == 0

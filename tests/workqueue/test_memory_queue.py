@@ -12,7 +12,7 @@ from distq.workqueue.interface import Settlement, Success
 from tests.support.eventually import eventually
 
 
-def test_handles_share_their_items_only_where_they_are_told_to() -> None:
+def test_handles_share_their_items_only_where_it_is_asked_for() -> None:
     """One name is not one queue: tests beside each other do not meet."""
     first, other = MemoryQueue("foos"), MemoryQueue("foos")
     second = MemoryQueue("foos", shares=first)
@@ -123,7 +123,7 @@ def test_a_change_between_a_turn_and_a_wait_ends_the_wait() -> None:
 
 
 def test_abandon_is_a_crash_of_what_is_held(caplog: pytest.LogCaptureFixture) -> None:
-    """Items come back, requests are cancelled, the zombie is refused; the third time it is parked."""
+    """Items come back, requests are cancelled, the zombie is refused; the third time it becomes dead."""
     living = MemoryQueue("foos")
     living.turn([], 0)
     living.add("a")
@@ -146,7 +146,7 @@ def test_abandon_is_a_crash_of_what_is_held(caplog: pytest.LogCaptureFixture) ->
 
 
 def test_abandon_of_the_only_handle_is_no_crash() -> None:
-    """As in Redis: when everybody was away, nobody's items are to blame."""
+    """As in Redis: when all were away, no item is to blame."""
     queue = MemoryQueue("foos")
     queue.add("a")
     for _ in range(5):

@@ -1,4 +1,4 @@
-"""What a queue can be told is said once, and each option is where people look for it."""
+"""The options of a queue are written down once, and each is where people look for it."""
 
 import re
 from dataclasses import fields
@@ -32,7 +32,7 @@ def test_the_reference_has_each_option_with_its_default() -> None:
 
 
 @pytest.mark.parametrize("kind", ["redis", "memory"])
-def test_a_handle_says_what_it_was_told(connection: Connection, kind: str) -> None:
+def test_a_handle_shows_the_options_that_it_was_given(connection: Connection, kind: str) -> None:
     """In Redis and in memory alike."""
     queue = (
         Queue("foos", connection, max_retries=3) if kind == "redis" else MemoryQueue("foos", max_retries=3)

@@ -118,7 +118,7 @@ class _Rude(Exception):
 
 
 def test_an_error_that_fails_to_describe_itself_is_a_failure_like_others() -> None:
-    """Its class is told; whoever settles by hand is not hit by what its text raises."""
+    """Its class is shown; a call that settles by hand does not raise what its text raises."""
     outcome = outcome_of(raised(_Rude()))
     assert isinstance(outcome, Retry)
     assert outcome.error == "_Rude: (it fails to describe itself)"

@@ -15,7 +15,7 @@ from tests.workqueue.conftest import ServerTime
 def test_an_item_comes_with_the_priority_that_it_was_added_with(
     queue: Queue, server_time: ServerTime
 ) -> None:
-    """Several keys in one call, now or later; nought if none is told."""
+    """Several keys in one call, now or later; nought if none is given."""
     assert queue.add("a", "b", priority=7) == 2
     queue.add("c")
     assert queue.add("d", after=1, priority=-3) == 1
@@ -61,7 +61,7 @@ def test_high_before_low_also_when_it_comes_again_and_again(
 def test_an_item_is_one_entry_with_the_highest_priority_and_the_earliest_time(
     queue: Queue, server_time: ServerTime
 ) -> None:
-    """Whichever call told them, and in any order."""
+    """Whichever call gave them, and in any order."""
     queue.add("foo", priority=1, after=10)
     queue.add("foo", priority=5, after=20)
     queue.add("foo", priority=3, after=5)

@@ -47,7 +47,7 @@ def test_stingy_an_item_added_many_times_is_processed_once(queue: Queue) -> None
 
 @pytest.mark.conformance("WQ-05", "WQ-12")
 def test_exclusive_an_item_has_one_live_claim(make_queue: Make) -> None:
-    """An item added while claimed is handed to nobody until the claim ends."""
+    """An item added while claimed is handed to no worker until the claim ends."""
     one, other = make_queue(), make_queue()
     one.add("a")
     request = one.get(0)
@@ -82,7 +82,7 @@ def test_fair_higher_priority_first_then_in_order_of_becoming_pending(queue: Que
 
 
 def test_fair_an_item_keeps_its_place_through_release(queue: Queue) -> None:
-    """A released item goes back to where it stood."""
+    """A released item goes back to where it was."""
     queue.add("a", "b")
     request = queue.get(0)
     assert queue.release(request)
@@ -198,10 +198,10 @@ def test_back_off_is_shared_a_bucket_belongs_to_the_queue(make_queue: Make, serv
     assert handles[0].get(0).key == "k3"
 
 
-def test_poison_is_parked_after_max_retries_and_revived_by_a_new_event(
+def test_poison_is_dead_after_max_retries_and_revived_by_a_new_event(
     make_queue: Make, connection: Connection, server_time: ServerTime
 ) -> None:
-    """Failures beyond max_retries park the item with its error; an add gives it another try."""
+    """After failures beyond max_retries the item is dead with its error; an add gives it another try."""
     queue = make_queue(max_retries=1)
     queue.add("a")
     queue.settle(queue.get(0), _raised(ValueError("first")))
@@ -227,7 +227,7 @@ def _raised(error: Exception) -> Exception:
 
 
 @pytest.mark.conformance("RD-19")
-def test_poison_is_parked_at_once_by_a_terminal_error(queue: Queue, connection: Connection) -> None:
+def test_poison_is_dead_at_once_after_a_terminal_error(queue: Queue, connection: Connection) -> None:
     """A TerminalError is not retried, and a newer event that is pending keeps the item alive."""
     queue.add("a", "b")
     queue.settle(queue.get(0), TerminalError("never"))
@@ -238,10 +238,10 @@ def test_poison_is_parked_at_once_by_a_terminal_error(queue: Queue, connection: 
     assert queue.get(0).key == "b"
 
 
-def test_poison_that_kills_its_workers_is_parked_and_kills_no_siblings(
+def test_poison_that_kills_its_workers_is_dead_and_kills_no_siblings(
     make_queue: Make, connection: Connection, server_time: ServerTime
 ) -> None:
-    """From the second lapse an item is handed out alone; at the third it is parked."""
+    """From the second lapse an item is handed out alone; at the third it becomes dead."""
     living = make_queue()
     living.turn([], 0)
     living.add("poison")
@@ -280,7 +280,9 @@ def test_an_outage_of_all_workers_is_no_crash(
     assert _sizes(connection, "ready", "failures") == {"ready": 1, "failures": 0}
 
 
-def test_a_requested_retry_counts_a_failure_and_waits_as_told(queue: Queue, server_time: ServerTime) -> None:
+def test_a_requested_retry_counts_a_failure_and_waits_as_requested(
+    queue: Queue, server_time: ServerTime
+) -> None:
     """RetryAfter replaces the limiter's delay and nothing else."""
     queue.add("a")
     queue.settle(queue.get(0), RetryAfter(60, "slow down"))

@@ -133,7 +133,7 @@ def test_a_result_comes_back_after_its_delay_with_its_priority(queue: Queue, ser
 
 @pytest.mark.conformance("RD-17")
 def test_enqueued_at_is_when_the_item_became_pending(queue: Queue, server_time: ServerTime) -> None:
-    """So that its age can be told, also of a delayed item that was noticed late."""
+    """So that its age is known, also of a delayed item that was noticed late."""
     queue.add_after("a", 10)
     server_time.advance(25)
     request = queue.get(0)
@@ -195,7 +195,7 @@ def test_get_wakes_for_an_add(queue: Queue) -> None:
 
 
 def test_get_wakes_when_a_delay_ends(queue: Queue) -> None:
-    """Nobody has to add anything for it."""
+    """No add is needed for it."""
     queue.add_after("a", 0.05)
     assert queue.get(timeout=10).key == "a"
 
@@ -324,7 +324,7 @@ def test_shut_down_ends_a_drain(queue: Queue) -> None:
 
 
 def test_fleet_concurrency_holds_for_all_handles_together(make_queue: Make) -> None:
-    """No more items are claimed than the fleet may hold, whoever asks."""
+    """No more items are claimed than the fleet may hold, by any worker."""
     handles = [make_queue(), make_queue()]
     for queue in handles:
         queue.fleet_concurrency = 3

@@ -27,7 +27,7 @@ SECRETS = Purpose("v1/Secret", ["aa"])
 
 @pytest.fixture
 def make(make_queue: Make, server_time: ServerTime) -> Callable[..., Queue]:
-    """Make handles that say what they are for; all clocks stand still, the server's and their own."""
+    """Make handles that say what they are for; the test moves all clocks, the server's and their own."""
 
     def make(purpose: Purpose | None, **arguments: object) -> Queue:
         queue = make_queue(clock=FakeClock(), **arguments)
@@ -110,7 +110,7 @@ def test_what_does_not(ours: Purpose | None, theirs: Purpose | None, make: Make)
 
 
 def test_a_worker_of_0_1_0_is_no_other_program(make: Make, connection: Connection) -> None:
-    """Its description says nothing of this; one that nobody can read says nothing either."""
+    """Its description says nothing of this; an unreadable one says nothing either."""
     first = make(None)
     first.add("a")
     first.turn([], 0)
@@ -137,7 +137,7 @@ def test_what_is_left_of_a_program_that_died_lapses(make: Make, server_time: Ser
 
 
 def test_one_that_waits_keeps_no_place(make: Make, connection: Connection) -> None:
-    """It is in nobody's way: who starts meanwhile for the same as the first one works at once."""
+    """It stops no other: a worker that starts meanwhile for the same as the first one works at once."""
     first, waiting, another = make(CONFIG_MAPS), make(SECRETS), make(CONFIG_MAPS)
     first.add("a", "b")
     assert claimed(first) == ["a"]
@@ -147,7 +147,7 @@ def test_one_that_waits_keeps_no_place(make: Make, connection: Connection) -> No
 
 
 def test_rare_heartbeats_are_no_silence(make: Make) -> None:
-    """Whoever waits does so until the other must have shown life, whatever its own claim duration is."""
+    """A waiting worker does so until the other must have shown life, whatever its own claim duration is."""
     idle, with_short_timeouts = make(CONFIG_MAPS), make(SECRETS, claim_duration=1.0)
     idle.add("a")
     idle.turn([], 0)
@@ -160,7 +160,7 @@ def test_rare_heartbeats_are_no_silence(make: Make) -> None:
 
 
 def test_an_informer_waits_no_longer_than_somebody_may_be_silent(make: Make, connection: Connection) -> None:
-    """Where no worker is left nobody lets the dead lapse, and it must not wait for that for ever."""
+    """Where no worker is left none lets the dead ones lapse, and it must not wait for that for ever."""
     make(CONFIG_MAPS).turn([], 0)
     clock = FakeClock()
     informer = QueueOwnership(QueueStore(connection, "foos"), clock)
@@ -170,7 +170,7 @@ def test_an_informer_waits_no_longer_than_somebody_may_be_silent(make: Make, con
     assert informer.look(SECRETS)
 
 
-def test_an_outage_is_nobodys_silence(make: Make) -> None:
+def test_an_outage_counts_as_silence_of_no_session(make: Make) -> None:
     """Who looks first when Redis is back finds no new sign of life: there could be none."""
     first, second = make(CONFIG_MAPS), make(SECRETS)
     first.add("a")
@@ -195,7 +195,7 @@ def test_one_that_waits_leaves_the_tokens_to_others(make: Make, connection: Conn
 
 @pytest.mark.parametrize("looks_first", [0, 1])
 def test_of_two_that_begin_at_once_one_goes_on(looks_first: int, make: Make) -> None:
-    """Both have said what they are for before either looks: the later one gives way, whoever looks first."""
+    """Both have said what they are for before either looks: the later one gives way, in any order."""
     pair = make(CONFIG_MAPS), make(SECRETS)
     pair[0].add("a")
     for queue in pair:
@@ -229,7 +229,7 @@ def test_a_fleet_that_had_lapsed_waits_instead_of_ending(
     assert claimed(ours, 2) == ["a", "b"]
 
 
-def test_a_wipe_of_redis_ends_nobody(make: Make, connection: Connection) -> None:
+def test_a_wipe_of_redis_ends_no_process(make: Make, connection: Connection) -> None:
     """All of a fleet open anew, in any order, for the same as before."""
     fleet = [make(CONFIG_MAPS) for _ in range(3)]
     fleet[0].add("a")
@@ -314,7 +314,7 @@ def test_another_queue_is_no_remedy_for_another_lease(
 
 
 def test_a_look_is_one_round_trip(redis_server: EmbeddedValkey) -> None:
-    """Whoever works on the queue, sessions and leaders are read together."""
+    """Sessions and leaders are read together, whatever works on the queue."""
     connection = CountingConnection(redis_server.url)
     ownership = QueueOwnership(QueueStore(connection, "foos"), FakeClock())
     assert ownership.look(CONFIG_MAPS)

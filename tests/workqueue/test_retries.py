@@ -32,10 +32,10 @@ def inspector(connection: Connection) -> Inspector:
 
 @pytest.mark.usefixtures("server_time")
 class TestMaxRetries:
-    """A queue's bound on failures, after which an item is parked."""
+    """A queue's bound on failures, after which an item is dead."""
 
     @pytest.mark.parametrize("most", [0, 1, 4])
-    def test_an_item_is_parked_by_the_failure_after_its_last_retry(
+    def test_an_item_is_dead_with_the_failure_after_its_last_retry(
         self, make_queue: Make, inspector: Inspector, server_time: ServerTime, most: int
     ) -> None:
         """With its last error, the time of it and the count, and it comes back by no clock."""
@@ -77,7 +77,7 @@ class TestMaxRetries:
     def test_coming_back_later_with_the_failures_kept_is_neither_a_retry_nor_a_success(
         self, make_queue: Make, server_time: ServerTime
     ) -> None:
-        """The count stands as it is: the next failure backs off further, and may be the last."""
+        """The count stays: the next failure backs off further, and may be the last."""
         queue = make_queue(max_retries=2)
         later = Result(requeue_after=10, priority=3, keep_failures=True)
         for _ in range(2):
@@ -95,7 +95,7 @@ class TestMaxRetries:
         assert fail(queue, "a").kind == "dead"
 
     def test_a_newer_event_is_served_before_an_item_is_given_up(self, make_queue: Make) -> None:
-        """What failed was the old state; the next failure parks."""
+        """What failed was the old state; after the next failure it is dead."""
         queue = make_queue(max_retries=0)
         queue.add("a")
         request = queue.get(0)
@@ -107,7 +107,7 @@ class TestMaxRetries:
         assert nothing_to_claim(queue)
 
     def test_a_delay_asked_for_meanwhile_is_kept_too(self, make_queue: Make) -> None:
-        """Parking would take it away."""
+        """An item that becomes dead would lose it."""
         queue = make_queue(max_retries=0)
         queue.add("a")
         request = queue.get(0)
@@ -116,7 +116,7 @@ class TestMaxRetries:
         assert due_in(queue, "a") == 60
 
     def test_add_rate_limited_parks_nothing(self, make_queue: Make) -> None:
-        """It is an add: whoever makes his own loop decides by num_requeues, as with client-go."""
+        """It is an add: an own loop decides by num_requeues, as with client-go."""
         queue = make_queue(max_retries=1)
         for _ in range(5):
             queue.add_rate_limited("a")
@@ -133,7 +133,7 @@ class TestMaxRetries:
     def test_a_failure_that_was_resent_parks_once(
         self, redis_server: EmbeddedValkey, inspector: Inspector
     ) -> None:
-        """The repeated answer tells the same: parked, after one failure."""
+        """The repeated answer is the same: parked, after one failure."""
         unheard = Unheard(redis_server.url)
         queue = Queue("foos", unheard, max_retries=0)
         queue.add("a")
@@ -160,7 +160,7 @@ class TestRevival:
 
     @pytest.fixture
     def dead(self, make_queue: Make) -> Queue:
-        """Park an item after two failures, with a bound of one retry."""
+        """Make an item dead by two failures, with a bound of one retry."""
         queue = make_queue(max_retries=1)
         fail(queue, "a", raised(ValueError("first")))
         assert fail(queue, "a", raised(ValueError("second"))).kind == "dead"

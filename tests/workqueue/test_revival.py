@@ -1,4 +1,4 @@
-"""What was parked for a reason that time may mend gets another attempt after ``revive_dead_after``."""
+"""An item that is dead for a reason that may pass gets another attempt after ``revive_dead_after``."""
 
 import re
 from collections.abc import Callable
@@ -28,7 +28,7 @@ class TestEverywhere:
     def test_an_item_that_failed_too_often_gets_one_attempt_after_that_time(
         self, make_queue: MakeQueue, server_time: ServerTime
     ) -> None:
-        """Not a moment sooner, with its failures; it is parked again at the next, and comes back again."""
+        """Not a moment sooner, with its failures; it is dead again at the next, and comes back again."""
         queue = make_queue(max_retries=0, revive_dead_after=AFTER)
         assert fail(queue, "a").kind == "dead"
         for failures in (1, 2):
@@ -58,14 +58,16 @@ class TestEverywhere:
     def test_a_handle_without_it_revives_nothing(
         self, make_queue: MakeQueue, server_time: ServerTime
     ) -> None:
-        """It is the setting of whoever claims that counts, also for what another had parked before."""
+        """The setting of the claiming handle counts, also for items that became dead by another before."""
         without, with_it = make_queue(max_retries=0), make_queue(revive_dead_after=AFTER)
         fail(without, "a")
         server_time.advance(AFTER)
         assert nothing_to_claim(without)
         assert with_it.get(timeout=0).key == "a"
 
-    def test_what_was_parked_first_comes_first(self, make_queue: MakeQueue, server_time: ServerTime) -> None:
+    def test_items_that_became_dead_first_come_first(
+        self, make_queue: MakeQueue, server_time: ServerTime
+    ) -> None:
         """It is pending since its time was over, and has the priority 0."""
         queue = make_queue(max_retries=0, revive_dead_after=AFTER)
         for key in ("c", "b", "a"):
@@ -105,7 +107,7 @@ def test_who_parks_by_hand_decides_alone(
 def test_who_killed_its_workers_gets_one_more(
     make_queue: MakeQueue, server_time: ServerTime, connection: Connection
 ) -> None:
-    """It is parked after the third worker, revived, and parked after the fourth."""
+    """It is dead after the third worker, revived, and dead after the fourth."""
     living = make_queue(revive_dead_after=AFTER)
     living.turn([], 0)
     living.add("poison")
@@ -119,7 +121,7 @@ def test_who_killed_its_workers_gets_one_more(
                 server_time.lapse(living)
 
 
-def test_people_see_when_an_item_was_parked_and_that_it_was_revived(
+def test_the_inspector_shows_when_an_item_became_dead_and_that_it_was_revived(
     make_queue: MakeQueue, server_time: ServerTime, connection: Connection
 ) -> None:
     """The moment is shown as of any other dead item; the trace tells of the revival."""
@@ -133,8 +135,8 @@ def test_people_see_when_an_item_was_parked_and_that_it_was_revived(
     queue.get(timeout=0)
     item = item_of(inspector, "a")
     assert (item.state, item.failures, item.reason) == ("processing", 1, None)
-    told = [(event.kind, event.event) for event in inspector.trace("foos", "a")]
-    assert told[-2:] == [
+    events = [(event.kind, event.event) for event in inspector.trace("foos", "a")]
+    assert events[-2:] == [
         ("revived", "revived: it was dead for long enough"),
         ("claimed", "claimed, waited 0 µs"),
     ]
@@ -143,7 +145,7 @@ def test_people_see_when_an_item_was_parked_and_that_it_was_revived(
 def test_people_see_when_an_item_will_be_revived(
     make_queue: MakeQueue, server_time: ServerTime, connection: Connection
 ) -> None:
-    """By the shortest time of the open handles; what time does not mend, or nobody revives, has no moment."""
+    """By the shortest time of the open handles; a lasting reason, or no reviving handle, gives no moment."""
     server_time.advance(0)
     reviving, inspector = make_queue(max_retries=0, revive_dead_after=AFTER), Inspector(connection)
     fail(reviving, "a")

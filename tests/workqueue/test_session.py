@@ -88,7 +88,7 @@ def test_a_claim_whose_reply_was_lost_is_handed_out_by_the_next_get(unheard: Unh
     queue.close()
 
 
-def test_a_settlement_whose_reply_was_lost_is_told_when_it_is_repeated(unheard: Unheard) -> None:
+def test_a_settlement_whose_reply_was_lost_is_answered_when_it_is_repeated(unheard: Unheard) -> None:
     """It took effect once: the failure counts once, and repeating it answers True."""
     queue = _queue(unheard)
     queue.add("a")
@@ -102,7 +102,7 @@ def test_a_settlement_whose_reply_was_lost_is_told_when_it_is_repeated(unheard: 
     queue.close()
 
 
-def test_what_was_settled_is_told_though_two_replies_were_lost(unheard: Unheard) -> None:
+def test_a_settlement_is_answered_though_two_replies_were_lost(unheard: Unheard) -> None:
     """That to the settlement, and that to a turn after it was asked for again, when the handle was closed."""
     queue = _queue(unheard)
     queue.add("a")
@@ -117,11 +117,11 @@ def test_what_was_settled_is_told_though_two_replies_were_lost(unheard: Unheard)
             break
         except RedisUnavailable:
             continue
-    assert not queue.settle(request), "told once"
+    assert not queue.settle(request), "answered once"
 
 
 @pytest.mark.parametrize("how", ["lapsed", "closed"])
-def test_what_nobody_can_know_is_not_called_refused(
+def test_a_settlement_of_unknown_end_is_not_called_refused(
     unheard: Unheard, connection: Connection, how: str
 ) -> None:
     """Sent, not answered, and then the session is gone: that may have been settled, or may not."""
@@ -143,7 +143,7 @@ def test_what_nobody_can_know_is_not_called_refused(
 
 
 def test_a_close_asks_again_for_what_is_in_doubt(unheard: Unheard) -> None:
-    """Who comes back for it afterwards is told; a claim that nobody knows of is given back."""
+    """A later call for it gets the answer; a claim without a caller is given back."""
     queue, other = _queue(unheard), Queue("foos", unheard)
     queue.add("a", "b")
     request = queue.get(0)
@@ -157,7 +157,7 @@ def test_a_close_asks_again_for_what_is_in_doubt(unheard: Unheard) -> None:
     queue.close()
 
 
-def test_claims_that_nobody_came_back_for_are_released(unheard: Unheard) -> None:
+def test_claims_that_no_call_came_back_for_are_released(unheard: Unheard) -> None:
     """A get that was given up leaves nothing claimed for ever: the heartbeat finds the surplus."""
     queue = _queue(unheard)
     queue.add("a")
@@ -174,7 +174,7 @@ def test_claims_that_nobody_came_back_for_are_released(unheard: Unheard) -> None
 
 
 @pytest.mark.conformance("WQ-18", "PQ-16")
-def test_a_handle_that_shuts_down_gives_back_what_nobody_came_for(unheard: Unheard) -> None:
+def test_a_handle_that_shuts_down_releases_claims_that_no_call_came_for(unheard: Unheard) -> None:
     """No get comes back for a claim whose reply was lost, and a drain must not wait for it."""
     queue = _queue(unheard)
     queue.add("a", "b")
@@ -237,7 +237,7 @@ def test_a_heartbeat_that_is_refused_cancels_at_once(make_queue: Make, connectio
 def test_a_process_that_cannot_reach_redis_fences_itself(
     redis_server: EmbeddedValkey, connection: Connection
 ) -> None:
-    """Its requests are cancelled in time to end within the claim duration, without being told."""
+    """Its requests are cancelled in time to end within the claim duration, without a message."""
     clock = SteppedClock()
     queue = Queue("foos", connection, clock=clock)
     queue.add("a")
@@ -458,7 +458,7 @@ def test_shut_down_leaves_a_claim_to_the_get_that_is_just_taking_it(
 def test_close_gives_claims_back_at_once_and_counts_no_crash(
     make_queue: Make, connection: Connection
 ) -> None:
-    """Nobody has to wait for a worker that said goodbye."""
+    """No other worker waits for one that closed its session."""
     leaving, other = make_queue(), make_queue()
     other.turn([], 0)
     leaving.add("a")
@@ -489,7 +489,7 @@ def test_a_turn_takes_no_more_than_the_script_is_bounded_to(queue: Queue) -> Non
 
 
 @pytest.mark.conformance("RD-07")
-def test_a_server_clock_that_steps_expires_nobody(make_queue: Make, server_time: ServerTime) -> None:
+def test_a_server_clock_that_steps_expires_no_session(make_queue: Make, server_time: ServerTime) -> None:
     """An hour forward or back moves the claim clock by one look only."""
     queue, other = make_queue(), make_queue()
     queue.add("a")

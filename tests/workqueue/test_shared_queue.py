@@ -106,7 +106,7 @@ def test_a_killed_process_gives_its_item_back_once(
 
 @pytest.mark.conformance("RD-02", "RD-03")
 @pytest.mark.parametrize("settled_meanwhile", [False, True])
-def test_a_stopped_process_wakes_up_as_nobody(
+def test_a_stopped_process_wakes_up_without_a_session(
     holder: Holder, living: Queue, connection: Connection, *, settled_meanwhile: bool
 ) -> None:
     """What it settles after SIGSTOP and SIGCONT is refused, and its request cancelled; nothing changes."""
@@ -257,7 +257,7 @@ def test_after_a_shutdown_get_ends_at_once_and_the_rest_is_others(make_queue: Ma
 
 @pytest.mark.conformance("RD-06")
 def test_what_a_process_holds_when_it_ends_is_free_at_once(make_queue: Make, server_time: ServerTime) -> None:
-    """Nobody waits for a claim to lapse, and it is no crash."""
+    """No worker waits for a claim to lapse, and it is no crash."""
     leaving, other = make_queue(), make_queue()
     leaving.add("a")
     leaving.get(0)
@@ -302,7 +302,7 @@ def test_a_leader_of_the_past_enqueues_nothing(queue: Queue, connection: Connect
 
 @pytest.mark.conformance("RD-20")
 def test_workers_wait_for_no_informer(queue: Queue, connection: Connection) -> None:
-    """What is in the queue is worked off, also where nobody watches now, or has ever done so."""
+    """What is in the queue is worked off, also where no process watches now, or has ever done so."""
     seen = threading.Event()
     queue.add("default/web")
     with running(Controller(queue, lambda _: seen.set(), watches=[For("v1/ConfigMap")])):

@@ -1,4 +1,4 @@
-"""Time in a queue that many processes share is the server's; nobody has to be there while it goes by."""
+"""Time in a queue that many processes share is the server's; no process has to be there while it goes by."""
 
 import time
 from collections.abc import Callable
@@ -36,7 +36,9 @@ def test_the_clocks_of_processes_do_not_matter(
 
 
 @pytest.mark.conformance("RD-08")
-def test_what_is_due_moves_though_nobody_was_there(make_queue: Make, server_time: ServerTime) -> None:
+def test_due_items_become_ready_though_no_process_was_there(
+    make_queue: Make, server_time: ServerTime
+) -> None:
     """No process has to live while time goes by: the first to ask gets it, in the order of the due times."""
     before = make_queue()
     for number in range(300):
@@ -101,7 +103,7 @@ def test_times_are_exact_to_the_microsecond(queue: Queue, connection: Connection
 
 @pytest.mark.conformance("RD-16")
 def test_depth_is_what_waits_now(make_queue: Make, server_time: ServerTime, connection: Connection) -> None:
-    """Ready, dirty, and what is due, also where nobody lives to promote it; nothing else."""
+    """Ready, dirty, and what is due, also where no process lives to promote it; nothing else."""
     queue, looking = make_queue(), make_queue()
     assert looking.depth() == 0
     queue.add("held", "dirty", "dead")

@@ -117,7 +117,7 @@ def test_a_handle_that_was_shut_down_still_adds(
 @pytest.mark.conformance("WQ-07", "WQ-10")
 @anywhere
 def test_an_item_that_is_added_while_held_and_shutting_down_goes_to_others(make_queue: Make) -> None:
-    """Its event is not forgotten, and this handle is told ShutDown for good, not once more an item."""
+    """Its event is not forgotten, and this handle gets ShutDown for good, not once more an item."""
     queue, other = make_queue(), make_queue()
     queue.add("foo")
     foo = queue.get(0)
@@ -243,7 +243,7 @@ def test_shut_down_ends_all_running_drains(queue: Queue) -> None:
 @pytest.mark.conformance("WQ-D5", "WQ-19")
 @anywhere
 def test_a_drain_between_two_shutdowns_can_be_ended(queue: Queue) -> None:
-    """Whoever changes their mind twice is heard: shutdown, drain, shutdown."""
+    """Each of several calls takes effect: shutdown, drain, shutdown."""
     queue.add("foo")
     queue.add_after("bar", 3600)
     queue.get(0)

@@ -1,4 +1,4 @@
-"""Suspects, items that two lapsed sessions held: they run alone and stop nobody; on every server."""
+"""Suspects, items that two lapsed sessions held: they run alone and stop no other item; on every server."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -62,7 +62,7 @@ def waiting(queue: Queue, size: int) -> None:
 def test_a_suspect_at_the_head_does_not_stop_busy_sessions(
     workers: Sequence[Worker], connection: Connection, server_time: ServerTime, died: int
 ) -> None:
-    """One of them empties itself and runs it alone; the others claim what stands behind, in its order."""
+    """One of them empties itself and runs it alone; the others claim what is behind, in its order."""
     emptying, *others = [*workers[died:], *workers[:died]]
     emptying.queue.add("suspect")
     suspect(connection, "suspect")
@@ -85,7 +85,7 @@ def test_a_suspect_at_the_head_does_not_stop_busy_sessions(
     assert (item.key, item.reason) == ("suspect", "crashes")
 
 
-def test_hundreds_of_suspects_stop_nobody(workers: Sequence[Worker], connection: Connection) -> None:
+def test_hundreds_of_suspects_stop_no_worker(workers: Sequence[Worker], connection: Connection) -> None:
     """The session that emptied itself takes them one after the other; the others go on all the time."""
     emptying, *others = workers
     suspects = [f"suspect {number:03}" for number in range(500)]
@@ -99,7 +99,7 @@ def test_hundreds_of_suspects_stop_nobody(workers: Sequence[Worker], connection:
         assert emptying.turn(8) == [suspects[number]]
 
 
-def test_thirteen_hundred_suspects_delay_nobody(
+def test_thirteen_hundred_suspects_delay_no_item(
     make_queue: Make, connection: Connection, server_time: ServerTime
 ) -> None:
     """Three workers of eight slots run fifty quick items before a suspect has run for its two seconds."""
@@ -125,7 +125,7 @@ def test_thirteen_hundred_suspects_delay_nobody(
 
 
 def test_suspects_among_the_others_are_met_once(make_queue: Make, connection: Connection) -> None:
-    """A turn sets hundreds of them apart; who finds too few items is woken to go on, and then nobody is."""
+    """A turn buries hundreds of them; a session that finds too few is woken to go on, and then none is."""
     handles = [make_queue() for _ in range(4)]
     for number, handle in enumerate(handles):
         handle.add(f"long {number}")
@@ -170,7 +170,7 @@ def test_suspects_keep_their_order_and_can_be_raised(make_queue: Make, connectio
 def test_who_is_no_suspect_any_more_is_claimed_beside_others(
     make_queue: Make, connection: Connection, server_time: ServerTime
 ) -> None:
-    """Also behind a suspect that nobody can run: within a tick for up to a hundred of them."""
+    """Also behind a suspect that no worker can run: within a tick for up to a hundred of them."""
     busy, other = Worker(make_queue()), Worker(make_queue())
     for number, worker in enumerate((busy, other)):
         worker.queue.add(f"long {number}")
@@ -278,7 +278,7 @@ def test_who_holds_nothing_and_finds_nothing_else_takes_a_suspect_too(
 def test_another_empties_itself_where_the_first_is_gone(
     workers: Sequence[Worker], connection: Connection, server_time: ServerTime, end: str
 ) -> None:
-    """Closed, lapsed, or empty and asking no more: the suspect waits for nobody who does not come."""
+    """Closed, lapsed, or empty and asking no more: the suspect waits for no session that does not come."""
     first, second, third = workers
     first.queue.add("suspect", priority=1)
     suspect(connection, "suspect")
@@ -301,7 +301,7 @@ def test_another_empties_itself_where_the_first_is_gone(
 def test_who_empties_itself_goes_on_once_there_is_no_suspect(
     workers: Sequence[Worker], make_queue: Make, connection: Connection, how: str
 ) -> None:
-    """Deleted, parked, forgiven or taken by an idle session: the next turn claims."""
+    """Deleted, dead, forgiven or taken by an idle session: the next turn claims."""
     first, inspector = workers[0], Inspector(connection)
     first.queue.add("suspect")
     suspect(connection, "suspect")
@@ -345,7 +345,7 @@ def test_a_handler_that_hangs_keeps_no_suspect_waiting_for_ever(
 def test_only_one_worker_empties_itself_in_turns(
     make_queue: Make, connection: Connection, server_time: ServerTime
 ) -> None:
-    """Where nobody else is there, it works on after ten minutes, and tries again after ten more."""
+    """Where no other worker is there, it works on after ten minutes, and tries again after ten more."""
     only = Worker(make_queue())
     only.queue.add(*(f"long {slot}" for slot in range(8)))
     only.turn(0)
@@ -361,7 +361,7 @@ def test_only_one_worker_empties_itself_in_turns(
     assert only.turn(7) == ["suspect"]
 
 
-def test_a_suspect_that_only_waits_wakes_nobody(workers: Sequence[Worker], connection: Connection) -> None:
+def test_a_suspect_that_only_waits_wakes_no_handle(workers: Sequence[Worker], connection: Connection) -> None:
     """Who passed it sleeps; what comes behind it wakes somebody, and not who empties itself."""
     first, second, _ = workers
     first.queue.add("suspect")
@@ -377,7 +377,7 @@ def test_a_suspect_that_only_waits_wakes_nobody(workers: Sequence[Worker], conne
     assert second.turn(0) == ["item"]
 
 
-def test_who_was_told_to_stop_and_is_killed_is_no_crash(
+def test_a_kill_after_a_request_to_stop_is_no_crash(
     make_queue: Make, connection: Connection, server_time: ServerTime
 ) -> None:
     """Its items come back without blame: Kubernetes killed it since the grace period was over."""
@@ -419,7 +419,7 @@ def crash(make_queue: Make, server_time: ServerTime, living: Queue) -> int:
 def test_crashes_count_for_three_days(
     make_queue: Make, connection: Connection, server_time: ServerTime
 ) -> None:
-    """An item that loses its worker now and then, as nodes die, is not parked for it."""
+    """An item that loses its worker now and then, as nodes die, is not dead for it."""
     living = make_queue()
     living.turn([], 0)
     living.add("a")
@@ -475,7 +475,7 @@ def test_crashes_that_0_1_0_counted_have_no_time_and_count(
 def test_a_failure_keeps_when_crashes_were(
     make_queue: Make, connection: Connection, server_time: ServerTime, end: str
 ) -> None:
-    """Who fails meanwhile, or is parked, is not thereby a suspect for ever, or forgiven."""
+    """An item that fails meanwhile, or is dead, is not thereby a suspect for ever, or forgiven."""
     living = make_queue()
     living.turn([], 0)
     living.add("a")
@@ -509,7 +509,7 @@ def test_what_a_lost_session_still_held_is_no_crash_either(
 def test_who_is_closed_after_its_session_lapsed_says_that_it_lives(
     make_queue: Make, connection: Connection, server_time: ServerTime
 ) -> None:
-    """Told to stop as the first thing after a freeze."""
+    """Asked to stop as the first thing after a freeze."""
     frozen, living = make_queue(), make_queue()
     frozen.add("a")
     frozen.get(0)

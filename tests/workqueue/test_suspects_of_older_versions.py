@@ -62,7 +62,7 @@ def test_what_0_1_0_claimed_meanwhile_is_not_claimed_beside_it(
 def test_what_0_1_0_settled_meanwhile_waits_with_the_others_again(
     make_queue: Make, connection: Connection, server_time: ServerTime
 ) -> None:
-    """Its failure record is gone, and with the last of them nobody looks for suspects; a tick does."""
+    """Its failure record is gone, and with the last of them no turn looks for suspects; a tick does."""
     queue = make_queue()
     queue.turn([], 0)
     connection.execute("ZADD", SUSPECTS, 2**52 + 1, "settled")

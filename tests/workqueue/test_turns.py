@@ -84,7 +84,7 @@ def test_much_is_settled_in_parts(turns: Turns) -> None:
 
 @pytest.mark.parametrize("lost", [1, 2, 4])
 def test_a_reply_that_is_lost_between_the_parts_is_asked_for_again(turns: Turns, lost: int) -> None:
-    """Called again with the same settlements, each is told its disposition once, and then no more."""
+    """Called again with the same settlements, each gets its disposition once, and then no more."""
     queue, requests = _holding(turns, 250)
     settlements = _settlements(requests)
     turns.lost = lost

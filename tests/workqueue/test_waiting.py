@@ -13,7 +13,7 @@ from tests.workqueue.fleet import HEARTBEAT, LATENCY, Consumer, Fleet
 FEW, MANY = 3, pytest.param(2000, marks=pytest.mark.slow)
 AT_ONCE = LATENCY
 ON_TIME = 1000 + LATENCY
-"""µs: who is told of two due times within a ms looks once, and then another is woken."""
+"""µs: a session with two due times within a ms looks once, and then another is woken."""
 
 POLL = 1_250_000
 """µs after which somebody of a small fleet looks anyway; a large one does so sooner, as a rule."""
@@ -44,7 +44,7 @@ def _tokens(connection: Connection) -> int:
 @pytest.mark.conformance("WQ-08", "PQ-19", "RD-09")
 @pytest.mark.parametrize("size", [1, FEW, MANY])
 def test_an_add_wakes_one_consumer_at_once(make_fleet: MakeFleet, size: int) -> None:
-    """Each item is claimed as soon as a token can arrive, and nobody else is woken for it."""
+    """Each item is claimed as soon as a token can arrive, and no other session is woken for it."""
     fleet = make_fleet(size)
     for number in range(100):
         fleet.at(0.03 * number, lambda item=f"k{number}": fleet.add(item))  # type: ignore[misc]
@@ -105,7 +105,7 @@ def test_one_of_many_wakes_for_a_due_time(make_fleet: MakeFleet, size: int) -> N
     assert fleet.turns["poll"] <= 1 + 2  # and who polls just then
 
 
-def test_a_delay_wakes_nobody_where_another_comes_first(make_fleet: MakeFleet) -> None:
+def test_a_delay_wakes_no_handle_where_another_comes_first(make_fleet: MakeFleet) -> None:
     """Who covers the first due time covers the next."""
     fleet = make_fleet(FEW)
     for number in range(100):
@@ -192,7 +192,7 @@ Death = Callable[[Fleet, Consumer], None]
 def test_a_token_that_dies_with_its_taker_costs_no_more_than_a_poll(
     make_fleet: MakeFleet, size: int, death: Death
 ) -> None:
-    """Another looks soon, though nobody knows; and the fleet is as before."""
+    """Another looks soon, though no session knows; and the fleet is as before."""
     fleet = make_fleet(size)
     for number in range(8):
         fleet.add(f"k{number}")
@@ -209,7 +209,7 @@ def test_a_token_that_dies_with_its_taker_costs_no_more_than_a_poll(
 
 @pytest.mark.parametrize("size", [100, MANY])
 def test_a_large_fleet_that_fell_asleep_all_at_once_still_polls(make_fleet: MakeFleet, size: int) -> None:
-    """After a burst nobody looks for a token that died later than in quiet times."""
+    """After a burst no session looks later for a lost token than in quiet times."""
     fleet = make_fleet(size)
     for start in range(0, size, 1000):
         fleet.add(*(f"w{number}" for number in range(start, min(start + 1000, size))))

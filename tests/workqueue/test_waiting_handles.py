@@ -90,26 +90,26 @@ def test_a_token_wakes_one_thread_and_the_one_that_waits_longest_sleeps_next(wai
     assert waiters.ended == list("abc")
 
 
-def test_the_sleeper_wakes_at_the_earliest_time_that_any_thread_was_told(waiters: Waiters) -> None:
+def test_the_sleeper_wakes_at_the_earliest_time_that_any_thread_got(waiters: Waiters) -> None:
     """A turn of another thread may cover a due time before the sleeper meant to wake."""
     waiters.wait("sleeps for long")
-    waiters.wait("was told of a due time", seconds=0.05)
-    eventually(lambda: waiters.ended == ["sleeps for long"], "somebody looks")
+    waiters.wait("got a due time", seconds=0.05)
+    eventually(lambda: waiters.ended == ["sleeps for long"], "a thread looks")
 
 
 def test_who_waited_long_enough_leaves_and_the_others_sleep_on(waiters: Waiters) -> None:
-    """Whether it slept for the others or stood by."""
+    """Whether it slept for the others or was ready."""
     waiters.wait("sleeps", at_most=0.1)
-    waiters.wait("stands by", at_most=0.05)
+    waiters.wait("is ready", at_most=0.05)
     waiters.wait("stays")
-    eventually(lambda: sorted(waiters.ended) == ["sleeps", "stands by"], "both leave")
+    eventually(lambda: sorted(waiters.ended) == ["sleeps", "is ready"], "both leave")
     eventually(lambda: _blocked(waiters.connection), "the other sleeps")
     waiters.wake()
     eventually(lambda: waiters.ended[2:] == ["stays"], "it wakes")
 
 
 def test_an_interrupt_ends_all_waits_of_a_handle_or_the_next_one(waiters: Waiters) -> None:
-    """It is for whoever waits, sleeping or standing by; where nobody does it is kept, once."""
+    """It is for any waiting thread, asleep or ready; where none waits it is kept, once."""
     for name in "abc":
         waiters.wait(name)
     waiters.coordinator.interrupt()
@@ -159,7 +159,7 @@ def test_no_interrupt_is_lost_however_it_meets_the_sleep(connection: Connection)
 
 @pytest.mark.conformance("WQ-08", "PQ-19")
 def test_threads_of_a_handle_get_their_turn_one_after_another(connection: Connection) -> None:
-    """Nobody starves: who was served waits behind the others."""
+    """No thread starves: one that was served waits behind the others."""
     queue = Queue("foos", connection)
     served: Counter[str] = Counter()
 
@@ -200,7 +200,7 @@ def test_a_timeout_ends_a_get_beside_one_that_waits(connection: Connection) -> N
 
 
 def test_a_closed_handle_passes_on_what_it_was_woken_for(connection: Connection) -> None:
-    """It took the token and makes no turn any more; another handle is told."""
+    """It took the token and makes no turn any more; another handle is woken."""
     leaving = Queue("foos", connection)
     with pytest.raises(Empty):
         leaving.get(0)
@@ -229,7 +229,7 @@ def test_who_holds_a_suspect_covers_no_due_time(connection: Connection) -> None:
 
 
 def test_parent_and_child_of_a_fork_wait_apart(connection: Connection) -> None:
-    """The child has a sleep and a connection of its own, and ends nobody else's."""
+    """The child has a sleep and a connection of its own, and ends no other's."""
     queue = Queue("foos", connection)
     got: list[Request] = []
     waiting = threading.Thread(target=lambda: got.append(queue.get()))

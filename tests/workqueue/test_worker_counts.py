@@ -76,7 +76,7 @@ def test_what_fails_has_a_rate_of_its_own() -> None:
     assert worker.has_news()
 
 
-def test_how_long_items_waited_and_were_held_is_told_by_the_servers_clock(connection: Connection) -> None:
+def test_how_long_items_waited_and_were_held_is_measured_by_the_servers_clock(connection: Connection) -> None:
     """Each claim and each settlement once, whatever became of it; what is released was no work."""
     queue = Queue("foos", connection)
     connection.server_time = 1_795_000_000 * SECOND

@@ -1,7 +1,7 @@
 """The sample controller as it is shipped, with a journal of when it reconciles what.
 
 A file ``hold`` in the working directory keeps reconciles from going on, until it is gone or they
-are cancelled. Claims are short, so that those of a killed worker come back soon; a scene where nobody dies
+are cancelled. Claims are short, so that those of a killed worker come back soon; a scene where no worker dies
 takes longer ones, since on a busy machine a heartbeat may be late.
 """
 

@@ -28,7 +28,7 @@ class Process:
 
     @property
     def fell(self) -> bool:
-        """Return whether it ended, though nobody killed it."""
+        """Return whether it ended by itself, without a kill."""
         return self.killed_at is None and self._process.poll() is not None
 
     def log(self) -> str:

@@ -94,7 +94,7 @@ class SamplePlay:
         return bool(self._lease().get("spec", {}).get("holderIdentity"))
 
     def _says_who_leads(self) -> bool:
-        return self._is_told(self._lease().get("metadata", {}).get("uid"))
+        return self._has_event(self._lease().get("metadata", {}).get("uid"))
 
     def _knows_the_cluster(self) -> bool:
         kube_system = self._admin.get("v1/Namespace", "kube-system") or {}
@@ -119,7 +119,7 @@ class SamplePlay:
         return "availableReplicas" in (self._admin.get(sample.FOO, self._foo) or {}).get("status", {})
 
     def _says_so(self) -> bool:
-        return self._is_told(self._uid)
+        return self._has_event(self._uid)
 
     def _reads_large_ones(self) -> bool:
         deployment = self._admin.get(sample.DEPLOYMENT, self._large)
@@ -154,7 +154,7 @@ class SamplePlay:
     def _scale(self, resource: str, key: str, replicas: int) -> None:
         self._admin.patch(resource, key, {"spec": {"replicas": replicas}})
 
-    def _is_told(self, uid: str | None) -> bool:
+    def _has_event(self, uid: str | None) -> bool:
         """Return whether there is an event about the object."""
         events = self._admin.list("v1/Event", NAMESPACE)
         return any(event["involvedObject"].get("uid") == uid for event in events)

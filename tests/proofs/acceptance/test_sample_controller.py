@@ -110,7 +110,7 @@ def require_resumed_without_list(audit: Audit, leader: Process, load: Load) -> N
     died = leader.killed_at or 0.0
     resumed = max(min(one.received for one in watches if one.resource == each) for each in FOLLOWED)
     unseen = [change for change in load.changes if died < change.answered < resumed]
-    assert unseen, "nothing happened while nobody led"
+    assert unseen, "nothing happened while no process led"
     logger.info(
         "resumed after %.2f s with %d lists of one and %d watches, %d changes later",
         *(resumed - died, len(asked) - len(watches), len(watches), len(unseen)),

@@ -62,7 +62,7 @@ class Cluster:
         return {name: state for name, state in states.items() if state.selected}
 
     def events_after(self, version: int) -> list[Event]:
-        """Return what a watch from a version shows; what is selected no longer is told as deleted."""
+        """Return what a watch from a version shows; what is selected no longer is shown as deleted."""
         return [
             Event(name, state)
             for (name, at), state in self._history.items()

@@ -16,7 +16,7 @@ INDICES = ["owner"]
 
 
 class Deposed(Exception):
-    """A later leader has committed, or the stream stands elsewhere."""
+    """A later leader has committed, or the stream is elsewhere."""
 
 
 class Leader:
@@ -184,11 +184,11 @@ class Leader:
     def _commit(self, new: str, **what: Any) -> None:
         batch = f"{self._epoch}-{next(self._batches)}"
         about = {"cached": INDICES} if self._caches and self._keeps else {}
-        told = self._store.commit(
+        answer = self._store.commit(
             Commit(epoch=str(self._epoch), after=self._batch, new=new, batch=batch, about=about, **what)
         )
-        self.is_over = isinstance(told, Fenced)
-        if not isinstance(told, Committed):
+        self.is_over = isinstance(answer, Fenced)
+        if not isinstance(answer, Committed):
             raise Deposed
         self._position, self._batch = new, batch
         self.seen["commits"] += 1

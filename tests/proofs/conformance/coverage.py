@@ -87,9 +87,9 @@ def line(row: Row, coverage: Coverage) -> str:
     """Return the row of the table for people."""
     if row.kind == "not applicable":
         return f"{row.id:6} not applicable: {row.why} ({row.rule})"
-    told = row.rule if row.kind == "same" else f"different: {row.rule}"
+    rule = row.rule if row.kind == "same" else f"different: {row.rule}"
     servers = " ".join(on(coverage)) or ("no server needed" if coverage.tests else "nowhere")
-    return f"{row.id:6} {told} | {servers} | {', '.join(sorted(coverage.tests)) or 'no test'}"
+    return f"{row.id:6} {rule} | {servers} | {', '.join(sorted(coverage.tests)) or 'no test'}"
 
 
 def record(row: Row, coverage: Coverage) -> str:

@@ -54,7 +54,7 @@ def test_what_is_different_is_documented() -> None:
 
 
 def test_what_is_missing_is_named() -> None:
-    """An id without a test, one that lacks a server, and one that nobody knows."""
+    """An id without a test, one that lacks a server, and an unknown one."""
     rows = {row.id: row for row in (same("A-1", "a"), different("A-2", "b", "B"), same("A-3", "c", on=()))}
     rows["A-4"] = not_applicable("A-4", "d", "there is none")
     coverage = {
@@ -65,9 +65,9 @@ def test_what_is_missing_is_named() -> None:
         "A-1": ("redis6", "valkey9"), "A-2": REDIS, "A-3": ("a test",),
     }  # fmt: skip
     assert unknown(rows, coverage) == ["B-1"]
-    told = list(summary(rows, coverage))
-    assert "unknown B-1: test_b" in told
-    assert "uncovered A-1: no test on redis6, valkey9" in told
+    printed = list(summary(rows, coverage))
+    assert "unknown B-1: test_b" in printed
+    assert "uncovered A-1: no test on redis6, valkey9" in printed
 
 
 def test_the_table_can_be_read_by_programs() -> None:

@@ -1,4 +1,4 @@
-"""Whatever stands in a live queue's structures, the rest is processed, and nothing vanishes."""
+"""Whatever is in a live queue's structures, the rest is processed, and nothing vanishes."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -101,7 +101,7 @@ def test_fields_that_are_no_keys_change_nothing(live: LiveQueue, structure: str)
     _work_off(live)
 
 
-def test_garbage_in_sessions_keeps_nobody_from_working(live: LiveQueue) -> None:
+def test_garbage_in_sessions_stops_no_worker(live: LiveQueue) -> None:
     """Deadlines that are none, of the living and of the dead."""
     live.start()
     for place, score in enumerate(SCORES):
@@ -113,7 +113,7 @@ def test_garbage_in_sessions_keeps_nobody_from_working(live: LiveQueue) -> None:
     live.expect_all({key for key in ALL if key.startswith("orphaned")})
 
 
-def test_garbage_in_meta_keeps_nobody_from_working(live: LiveQueue) -> None:
+def test_garbage_in_meta_stops_no_worker(live: LiveQueue) -> None:
     """Layout, clocks, covers and each session's record."""
     live.start()
     live.settle_held()
@@ -128,7 +128,7 @@ def test_garbage_in_meta_keeps_nobody_from_working(live: LiveQueue) -> None:
 
 
 def test_garbage_about_workers_and_streams_is_shown_as_unknown(live: LiveQueue) -> None:
-    """Nobody who looks is answered by a traceback."""
+    """No reader gets a traceback."""
     for text in TEXTS:
         for session in live.command("HKEYS", "workers"):
             live.command("HSET", "workers", session, text)
@@ -154,7 +154,7 @@ def test_a_structure_of_a_wrong_type_is_named_and_the_rest_is_whole(live: LiveQu
     live.command("RENAME", structure, "kept")
     live.command("SET", structure, "by hand")
     live.start()
-    eventually(lambda: len(live.errors) > 3, "nobody noticed")
+    eventually(lambda: len(live.errors) > 3, "no error was noticed")
     assert all(f"WRONGTYPE {queue_key(NAME, structure)} is a string" in str(error) for error in live.errors)
     live.command("RENAME", structure, "moved-away")
     live.command("RENAME", "kept", structure)
@@ -165,7 +165,7 @@ def test_a_structure_of_a_wrong_type_is_named_and_the_rest_is_whole(live: LiveQu
 def test_only_unreadable_items_are_called_dead(
     connection: Connection, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the session is lost before that, or Redis went back, nothing is, and nobody is told so."""
+    """Where the session is lost before that, or Redis went back, nothing is, and no call reports it."""
     counted: list[int] = []
     run_script = QueueStore.run
 

@@ -1,4 +1,4 @@
-"""What a leader finds of its streams, whatever stands there."""
+"""What a leader finds of its streams, whatever is there."""
 
 import pytest
 
@@ -13,7 +13,7 @@ STREAM = "v1/Pod"
 
 @pytest.fixture
 def store(connection: Connection) -> StreamStore:
-    """Make a stream that stands at version 100."""
+    """Make a stream whose position is version 100."""
     store = StreamStore(connection, "foos", STREAM)
     store.commit(Commit(epoch="7", after="", new="100", batch="b0", keys=["ns/pod"], known={"ns/pod": "100"}))
     return store

@@ -75,7 +75,7 @@ class Window:
             return
         readable, _, _ = select.select([self._ours], [], [], 0.1)
         if readable:
-            with contextlib.suppress(OSError):  # nobody has it open any more
+            with contextlib.suppress(OSError):  # no process has it open any more
                 text = os.read(self._ours, 65536).decode(errors="replace")
                 self.raw += text
                 self.shown += _CONTROLS.sub("", text)

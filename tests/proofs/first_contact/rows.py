@@ -26,7 +26,7 @@ ROWS = {
         "one failure more, not two",
     ),
     4: (
-        "delays items until the same millisecond, or settles what nobody added again",
+        "delays items until the same millisecond, or settles what was not added again",
         "client-go's order and counts, or the difference in the documentation",
     ),
     5: (
@@ -38,8 +38,8 @@ ROWS = {
         "a failure of that item; the worker goes on",
     ),
     7: (
-        "changes an object whose item was parked",
-        "the item without the reason for which it had been parked",
+        "changes an object whose item was dead",
+        "the item without the reason for which it had been dead",
     ),
     8: (
         "points two programs at one queue, or two installations at one Redis",

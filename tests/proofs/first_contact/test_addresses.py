@@ -1,4 +1,4 @@
-"""Each wrong address of a Redis is told from the others, with its remedy and without its secrets."""
+"""Each wrong address of a Redis gets its own error, with its remedy and without its secrets."""
 
 import socket
 import subprocess
@@ -122,7 +122,7 @@ def test_plain_against_a_tls_port(tls_server: EmbeddedValkey) -> None:
     )
 
 
-def test_a_certificate_that_nobody_vouches_for(tls_server: EmbeddedValkey, certificate: Path) -> None:
+def test_a_certificate_of_an_unknown_authority(tls_server: EmbeddedValkey, certificate: Path) -> None:
     """The setting that would trust it is named, and does."""
     url = f"rediss://127.0.0.1:{tls_server.port}/0"
     message = refused(url, RedisUnavailable)
@@ -133,7 +133,7 @@ def test_a_certificate_that_nobody_vouches_for(tls_server: EmbeddedValkey, certi
     trusting.close()
 
 
-def test_a_certificate_that_nobody_checks(
+def test_a_certificate_that_is_not_checked(
     tls_server: EmbeddedValkey, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It works, and the start and the check say what it means, once."""
@@ -151,7 +151,7 @@ def test_a_certificate_that_nobody_checks(
 
 
 def test_a_silent_port_is_reported_after_three_seconds() -> None:
-    """It is told from one that refuses, and not tried over and over."""
+    """It gets another error than one that refuses, and is not tried over and over."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         began = time.monotonic()

@@ -14,7 +14,7 @@ from tests.support.api_servers import write_kubeconfig
 pytestmark = pytest.mark.first_contact(10)
 
 REFUSED = "127.0.0.1:1"
-"""Nobody listens there, and only root could."""
+"""No server listens there, and only root could."""
 
 NO_REDIS = f"no Redis at {REFUSED}: connection refused. Check DISTQ_REDIS_URL."
 NO_API = f"no answer from {REFUSED}: connection refused. Check that the API server runs and that kubeconfig "

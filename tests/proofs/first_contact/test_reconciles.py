@@ -1,4 +1,4 @@
-"""Mistakes in a reconcile function are told where they are, at once, and cost no item."""
+"""Mistakes in a reconcile function are reported where they are, at once, and cost no item."""
 
 import os
 import subprocess

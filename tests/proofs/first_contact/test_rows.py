@@ -26,9 +26,9 @@ def test_every_row_has_its_tests() -> None:
         text=True,
         check=False,
     )
-    told = program.stdout.splitlines()
-    without = {int(line.split()[0]) for line in told if line.endswith("NO TEST")}
-    assert [line.split()[0] for line in told[:-1]] == [str(number) for number in range(1, 22)], told
+    printed = program.stdout.splitlines()
+    without = {int(line.split()[0]) for line in printed if line.endswith("NO TEST")}
+    assert [line.split()[0] for line in printed[:-1]] == [str(number) for number in range(1, 22)], printed
     assert not without, program.stderr[-3000:]
     assert program.returncode == 1, "nothing was seen"
 
@@ -36,10 +36,10 @@ def test_every_row_has_its_tests() -> None:
 def test_rows_that_were_seen_are_right() -> None:
     """The last line counts what is wrong."""
     found = outcomes(RIGHT, results())
-    told = list(lines(RIGHT, found))
-    assert len(told) == len(ROWS) + 1
-    assert told[-1] == "wrong: 0"
-    assert told[0].endswith("`listen` and `get` end | right, 2 tests")
+    printed = list(lines(RIGHT, found))
+    assert len(printed) == len(ROWS) + 1
+    assert printed[-1] == "wrong: 0"
+    assert printed[0].endswith("`listen` and `get` end | right, 2 tests")
 
 
 def test_one_failure_makes_its_row_wrong() -> None:
@@ -47,18 +47,18 @@ def test_one_failure_makes_its_row_wrong() -> None:
     found = results("test_3[b]")
     found.passed.add("test_3[b]")
     judged = outcomes(RIGHT, found)
-    told = list(lines(RIGHT, judged))
+    printed = list(lines(RIGHT, judged))
     assert judged[3] == Outcome(1, ("test_3[b]",))
-    assert "    failed: test_3[b]" in told
-    assert told[-1] == "wrong: 1"
+    assert "    failed: test_3[b]" in printed
+    assert printed[-1] == "wrong: 1"
 
 
-def test_what_nobody_saw_is_wrong() -> None:
+def test_a_row_that_no_run_saw_is_wrong() -> None:
     """Without a test, with one that never ran, and without a row."""
     tests = {**RIGHT, 1: set[str](), 2: {"test_skipped"}, 99: {"test_stray"}}
     found = outcomes(tests, results())
-    told = "\n".join(lines(tests, found))
+    printed = "\n".join(lines(tests, found))
     assert wrong(tests, found) == 3
-    assert "NO TEST" in told
-    assert "NOT SEEN, 1 tests were left out" in told
-    assert "99  no such row: test_stray" in told
+    assert "NO TEST" in printed
+    assert "NOT SEEN, 1 tests were left out" in printed
+    assert "99  no such row: test_stray" in printed

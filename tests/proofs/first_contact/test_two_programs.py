@@ -117,7 +117,7 @@ def test_a_foreign_informer_ends_before_it_feeds_anything(programs: Programs, re
 
 
 def test_who_shares_the_queue_gets_the_keys_of_others(programs: Programs) -> None:
-    """It was asked for: nobody is refused, whoever comes first."""
+    """It was asked for: no program is refused, in any order."""
     programs.start("maps", "v1/ConfigMap")
     create(programs.client, "ConfigMap", "a")
     eventually(lambda: "maps default/a" in programs.reconciled())
@@ -134,7 +134,7 @@ def test_who_shares_the_queue_gets_the_keys_of_others(programs: Programs) -> Non
     assert later.poll() is None
 
 
-def test_a_program_that_was_killed_is_in_nobodys_way(programs: Programs) -> None:
+def test_a_killed_program_stops_no_other(programs: Programs) -> None:
     """What it left lapses, and its successor for something else begins without being asked twice."""
     killed = programs.start("maps", "v1/ConfigMap", side="worker")
     Queue("foos", programs.distq.environment["DISTQ_REDIS_URL"]).add("default/a")

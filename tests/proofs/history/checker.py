@@ -5,7 +5,7 @@ S2   only the holder ends a claim, or keeps it alive; fences grow over the whole
 S3   what was added is reconciled by a run that begins later; S3' so is what Redis lost since
 S4   nothing is claimed or enqueued without a cause
 S5   claims are in order; S6 nothing is claimed or promoted before it is due
-S7   failures are counted once; S8 in the end nothing is left; S9 parked is what is to be, and stays so
+S7   failures are counted once; S8 in the end nothing is left; S9 dead is what is to be, and stays so
 S10  a paused queue claims nothing
 S11  a stream moves from batch to batch; S12 no epoch of the past; S13 all else is as specified
 

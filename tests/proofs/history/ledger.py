@@ -118,14 +118,14 @@ class Ledger:
         """Learn what is known; what was known as it is, and waits for nothing, needs no reconcile."""
         n_items, n_known, rest = int(inputs["n_items"]), int(inputs["n_known"]), inputs["rest"]
         pairs = rest[n_items : n_items + 2 * n_known]
-        told = dict(zip(pairs[::2], pairs[1::2], strict=True))
+        states = dict(zip(pairs[::2], pairs[1::2], strict=True))
         gone = rest[n_items + 2 * n_known :]
-        news = [name for name, value in told.items() if self.known.get((stream, name)) != value]
-        if n_items and told and not (news or gone) and not self._enqueues_all(stream, inputs):
+        news = [name for name, value in states.items() if self.known.get((stream, name)) != value]
+        if n_items and states and not (news or gone) and not self._enqueues_all(stream, inputs):
             yield (
                 "S4",
                 f"{stream!r} enqueued {n_items} items of objects that had not changed, say {rest[0]!r}",
             )
-        self.known |= {(stream, name): value for name, value in told.items()}
+        self.known |= {(stream, name): value for name, value in states.items()}
         for name in gone:
             self.known.pop((stream, name), None)

@@ -132,7 +132,7 @@ def zombie(connection: Connection) -> list[Violation]:
 
 
 def two_leaders(connection: Connection) -> list[Violation]:
-    """Let a leader go on from where it stood before another led."""
+    """Let a leader go on from where it was before another led."""
     connection.execute("FLUSHALL")
     connection.server_time = BEGIN
     recorder = Recorder(QueueStore(connection, "foos"))
@@ -187,7 +187,7 @@ class Handler:
 
 @contextmanager
 def handles(connection: Connection, *clocks: SteppedClock) -> Iterator[list[Queue]]:
-    """Give a handle for each clock, on an empty server whose clock stands still."""
+    """Give a handle for each clock, on an empty server whose clock the load moves."""
     connection.execute("FLUSHALL")
     connection.server_time = BEGIN
     made = [Queue("foos", connection, clock=clock) for clock in clocks]
@@ -239,7 +239,7 @@ def cut_off(connection: Connection) -> list[Violation]:
             turn = other.turn([], 1)
             if turn.requests and taken is None:
                 taken = Handler(turn.requests[0], now, "other")
-        assert taken is not None, "nobody took over"
+        assert taken is not None, "no handle took over"
         return check(recorder.finish(), intervals=[mine.ended(60.0), taken.ended(60.0)])
 
 

@@ -22,7 +22,7 @@ class Ack(NamedTuple):
 
 
 class Interval(NamedTuple):
-    """One run of a handler; ``ended`` None: nobody knows when."""
+    """One run of a handler; ``ended`` None: at an unknown time."""
 
     key: str
     fence: int

@@ -46,14 +46,16 @@ class Replay:
     def _add(
         self, entry: TracedCall, *, time: int, priority: str, max_length: str, link: str, items: list[Item]
     ) -> Difference | None:
-        told = self.state.items.add(time, items, int(priority), _number(max_length), link)
-        return _same("S13", list(told), entry.reply)
+        modelled = self.state.items.add(time, items, int(priority), _number(max_length), link)
+        return _same("S13", list(modelled), entry.reply)
 
     def _add_after(
         self, entry: TracedCall, *, time: int, priority: str, max_length: str, delay: str, items: list[Item]
     ) -> Difference | None:
-        told = self.state.items.add_after(time, items, int(priority), int(float(delay)), _number(max_length))
-        return _same("S13", list(told), entry.reply)
+        modelled = self.state.items.add_after(
+            time, items, int(priority), int(float(delay)), _number(max_length)
+        )
+        return _same("S13", list(modelled), entry.reply)
 
     def _commit(self, entry: TracedCall, *, time: int, stream: str, **inputs: Any) -> Difference | None:
         if entry.reply[0] == b"TOO_LARGE":
@@ -92,7 +94,7 @@ class Replay:
         worker: str,
     ) -> Difference | None:
         before = self._taken()
-        told = self.state.heartbeat(
+        modelled = self.state.heartbeat(
             time,
             *_session(session),
             worker,
@@ -101,7 +103,7 @@ class Replay:
         )
         reply = _texts(entry.reply)
         answer = None if reply == "LOST" else tuple(reply)
-        return _same("S2", told, answer) or self._same_taken(before, entry)
+        return _same("S2", modelled, answer) or self._same_taken(before, entry)
 
     def _close(self, entry: TracedCall, *, session: str, worker: str, time: int) -> Difference | None:
         del time
@@ -109,8 +111,8 @@ class Replay:
 
     def _forgive(self, entry: TracedCall, *, time: int, session: str, held: list[str]) -> Difference | None:
         claims = [(held[at], int(held[at + 1])) for at in range(0, len(held), 2)]
-        told = self.state.sessions.forgive(_session(session)[0], time, claims)
-        return _same("S9", told, entry.reply)
+        modelled = self.state.sessions.forgive(_session(session)[0], time, claims)
+        return _same("S9", modelled, entry.reply)
 
     # Turns
 
@@ -120,7 +122,7 @@ class Replay:
         before = self._taken()
         number, nonce = _session(inputs["session"])
         endings = _endings(inputs["settlements"], int(inputs["n_ok"]))
-        told = self.state.turn(
+        modelled = self.state.turn(
             now=inputs["time"],
             number=number,
             nonce=nonce,
@@ -137,13 +139,13 @@ class Replay:
             ),
             max_clock_step=int(inputs["max_clock_step"]),
         )
-        if told is None or isinstance(told, WentBack):
-            expected = b"LOST" if told is None else f"BACK {told.last_turn}".encode()
+        if modelled is None or isinstance(modelled, WentBack):
+            expected = b"LOST" if modelled is None else f"BACK {modelled.last_turn}".encode()
             return _same("S2", expected, entry.reply)
         if isinstance(entry.reply, bytes):
             return Difference("S2", f"answered {entry.reply!r} to a session that is there")
         answer = answer_of(entry.reply)
-        return self._compare(told, answer) or self._same_taken(before, entry)
+        return self._compare(modelled, answer) or self._same_taken(before, entry)
 
     def _early(self, due: Sequence[bytes], now: int) -> Difference | None:
         """Find what was taken for due before its time."""
@@ -155,14 +157,14 @@ class Replay:
                 )
         return None
 
-    def _compare(self, told: Answer, answer: Answer) -> Difference | None:
+    def _compare(self, modelled: Answer, answer: Answer) -> Difference | None:
         """Name what an answer breaks by where it differs first."""
         return (
-            _same("S2", told.refused, answer.refused)
-            or _same("S5", told.claimed, answer.claimed)
-            or _same("S7", told.failures, answer.failures)
-            or _same("S9", told.dispositions, answer.dispositions)
-            or _same("S13", told, answer)
+            _same("S2", modelled.refused, answer.refused)
+            or _same("S5", modelled.claimed, answer.claimed)
+            or _same("S7", modelled.failures, answer.failures)
+            or _same("S9", modelled.dispositions, answer.dispositions)
+            or _same("S13", modelled, answer)
         )
 
     # People

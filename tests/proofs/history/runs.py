@@ -89,7 +89,7 @@ class Runs:
         return int(self._segments[0].start.meta.get("stamp", b"0"))
 
     def _is_left(self, key: str) -> bool:
-        """Return whether the item is dead or pending at the end: nobody has forgotten it."""
+        """Return whether the item is dead or pending at the end: it is not forgotten."""
         final = self._segments[-1].final if self._segments else None
         return final is not None and any(
             key in each for each in (final.dead, final.ready, final.dirty, final.delayed)

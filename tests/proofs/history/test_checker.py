@@ -95,7 +95,7 @@ def test_where_redis_went_back_another_segment_begins(
 def test_what_redis_lost_is_a_violation_of_its_own(
     recorder: Recorder, queue: Queue, connection: Connection
 ) -> None:
-    """An acknowledged add that nobody reconciles since."""
+    """An acknowledged add without a reconcile since."""
     copy = Copy(connection)
     queue.add("lost")
     recorder.poll()
@@ -171,7 +171,7 @@ def test_without_runs_the_claims_of_the_trace_count(segments: list[Segment]) -> 
 
 @one_server
 def test_two_runs_of_an_item_do_not_overlap(segments: list[Segment], fence: int) -> None:
-    """Whoever made them."""
+    """Of any handle."""
     runs = [Interval("a", fence, 1.0, 3.0, "one"), Interval("a", fence, 2.5, 4.0, "other")]
     (violation,) = check(segments, intervals=runs, overlap=9.0, overlap_of_lapsed=9.0)
     assert (violation.invariant, "for 0.500 s" in violation.text) == ("S1'", True)

@@ -25,7 +25,7 @@ class Fault:
     overlap for a heartbeat and the time to cancel. ``thaws``: a process goes on that was frozen, and then has
     the time to cancel. ``cuts_off``: workers have to end what they run before others take it over. ``server``
     is where the short profile does it, of ``servers`` on which it is possible, and ``topology`` how these
-    stand together. Nobody may lose a session where it ``spares_sessions``. One that ``spoils`` may leave
+    stand together. No process may lose a session where it ``spares_sessions``. One that ``spoils`` may leave
     something of the queue behind, so nothing comes after it. Of one that is ``untraced`` the trace does
     not tell all: somebody else than distq's scripts changes a queue, or two servers are written to for a
     while. ``real`` needs a real API server, ``older`` the code of 0.1.0.

@@ -1,4 +1,4 @@
-"""What a fault that failed leaves for whoever reads of it: the stories of keys, and what processes said."""
+"""What a fault that failed leaves for its report: the timelines of keys, and what processes logged."""
 
 import re
 from collections.abc import Collection, Iterator
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from tests.proofs.nemesis.stage import Stage
 
 KEYS, LINES = 3, 12
-"""Of how many keys the story is told, and how many of the last lines of each, and of each log."""
+"""Of how many keys there is a timeline, and how many of the last lines of each, and of each log."""
 
 _TROUBLE = re.compile(
     r"^(?!.*one of those that fail).*(error|warning|lost|restored|resumed|listed|lead)", re.I
@@ -17,11 +17,11 @@ _TROUBLE = re.compile(
 
 def evidence(stage: "Stage", keys: Collection[str]) -> list[str]:
     """Return lines: what became of some of these keys, and what each process reported."""
-    told = [line for key in list(keys)[:KEYS] for line in list(story(stage, key))[-LINES:]]
+    found = [line for key in list(keys)[:KEYS] for line in list(story(stage, key))[-LINES:]]
     for process in stage.fleet.every_process():
         lines = [line for line in process.log().splitlines() if _TROUBLE.match(line)]
-        told += [f"{process.folder.name}: {line:.300}" for line in lines[-LINES:]]
-    return told
+        found += [f"{process.folder.name}: {line:.300}" for line in lines[-LINES:]]
+    return found
 
 
 def story(stage: "Stage", key: str) -> Iterator[str]:

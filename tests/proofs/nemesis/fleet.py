@@ -24,14 +24,14 @@ class Fleet:
         self.processes[name] = self._make(name, f"{name}.{self._starts}")
 
     def tend(self) -> list[str]:
-        """Start again what ended, as its Deployment does; return what that says of it."""
-        told: list[str] = []
+        """Start again what ended, as its Deployment does; return a line for each unexpected end."""
+        unexpected: list[str] = []
         for name, process in list(self.processes.items()):
             if process.has_ended():
                 if not process.is_leaving and process.status not in {0, -9}:
-                    told.append(f"{name} ended with {process.status}")
+                    unexpected.append(f"{name} ended with {process.status}")
                 self.start(name)
-        return told
+        return unexpected
 
     def named(self, *kinds: str) -> list[FleetProcess]:
         """Return the processes of these kinds: worker, producer, informer."""
@@ -72,7 +72,7 @@ class Fleet:
         return {name: spans for name, spans in every if spans}
 
     def said(self, text: str) -> int:
-        """Return how often a text stands in the logs."""
+        """Return how often a text is in the logs."""
         return sum(process.log().count(text) for process in self.every_process())
 
     def _read(self) -> list[FleetProcess]:

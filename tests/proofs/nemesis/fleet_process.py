@@ -31,7 +31,7 @@ class FleetProcess:
         self.journal = JournalReader(folder / "journal", folder.name)
         self.ended_at: float | None = None
         self.is_leaving = False
-        """Whether it was told to end, so that it is no surprise."""
+        """Whether it was asked to end, so that it is no surprise."""
         self.frozen: list[Span] = []
         folder.mkdir(parents=True)
         self.log_pipe = LogPipe(folder / "log", settings)

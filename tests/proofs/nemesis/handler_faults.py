@@ -52,8 +52,8 @@ def interpreter_held(stage: Stage) -> None:
     stage.until((stage.folder / "greedy").exists, "it holds it")
     begun = time.monotonic()
     stage.until(lambda: any(map(_stood, stage.fleet.named("worker"))), "it lets it go")
-    told = "a handler held the interpreter"
-    stage.until(lambda: stage.fleet.said(told), "its process says what it was")
+    logged = "a handler held the interpreter"
+    stage.until(lambda: stage.fleet.said(logged), "its process says what it was")
     stage.healed_from = begun
 
 

@@ -38,7 +38,7 @@ def unseen(changes: Iterable[Change], reconciles: Iterable[Reconcile]) -> list[s
     for run in reconciles:
         if run.kept and run.queue == "maps":
             seen[run.key] = max((run.began, run.seen), seen.get(run.key, (0.0, "")))
-    never_there = (0.0, "gone")  # made and deleted while nobody could look: who never saw it owes nothing
+    never_there = (0.0, "gone")  # made and deleted unseen: no reconcile is owed
     return [key for key, state in states.items() if seen.get(key, never_there)[1] != state]
 
 

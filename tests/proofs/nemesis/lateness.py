@@ -5,7 +5,7 @@ import time
 
 _TICK = 0.02
 _STEPS = 5
-"""So often somebody may wait for the processor from when he is told to end until he has ended."""
+"""So often a process may wait for the processor from when it is asked to end until it has ended."""
 
 
 class Lateness(threading.Thread):

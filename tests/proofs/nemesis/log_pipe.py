@@ -13,7 +13,7 @@ _PART = 4096
 
 
 class LogPipe:
-    """A pipe; ``end`` is what a process writes to, which whoever starts the process closes after that."""
+    """A pipe; a process writes to ``end``, which its starter closes after that."""
 
     def __init__(self, path: Path, settings: Mapping[str, str]) -> None:
         reader, self.end = os.pipe()
@@ -24,7 +24,7 @@ class LogPipe:
         os.close(reader)
 
     def hang(self, writer: int) -> None:
-        """Let nobody read any more, and fill the pipe of the process ``writer``."""
+        """Stop reading, and fill the pipe of the process ``writer``."""
         self._reader.send_signal(signal.SIGSTOP)
         while state_of(self._reader.pid) != "T":
             time.sleep(0.001)

@@ -2,7 +2,7 @@
 
     python -m tests.proofs.nemesis.producer NAME PER_SECOND
 
-Most keys are new, so that nobody can have reconciled them before; some come again and again.
+Most keys are new, so that no worker can have reconciled them before; some come again and again.
 """
 
 import logging
@@ -44,7 +44,7 @@ def produce(name: str, per_second: float) -> None:
         asked = time.monotonic()
         try:
             queue.add(key, after=delay)
-        except DistqError as error:  # nobody knows, or it was refused: nothing was promised
+        except DistqError as error:  # the end is unknown, or it was refused: nothing was promised
             _logger.warning("%s: %s", key, error)
         else:
             journal.write("add", key=key, asked=asked, answered=time.monotonic(), delay=delay or 0.0)

@@ -54,9 +54,9 @@ class Row:
         return {**asdict(self), "pass": self.passed}
 
     @classmethod
-    def from_json(cls, told: dict[str, Any]) -> Self:
-        """Return the row that a program told of."""
-        return cls(**{name: value for name, value in told.items() if name != "pass"})
+    def from_json(cls, printed: dict[str, Any]) -> Self:
+        """Return the row that a program printed."""
+        return cls(**{name: value for name, value in printed.items() if name != "pass"})
 
     def as_text(self) -> str:
         """Return it for people, the first line in columns."""
@@ -65,10 +65,10 @@ class Row:
             f"overlap {duration(self.overlap) if self.overlap else '0'}  healed {self.healing:.1f} s"
         )
         verdict = "pass" if self.passed else "FAIL"
-        told = [f"      {text}" for text in (*self.wrong, *self.notes[:5], *self.evidence)]
+        details = [f"      {text}" for text in (*self.wrong, *self.notes[:5], *self.evidence)]
         load = f"({self.adds} adds, {self.calls} calls)"
         line = f"{self.fault:<5} {verdict}  {self.server:<8} {figures}  {load}  {self.what}"
-        return "\n".join([line, *told])
+        return "\n".join([line, *details])
 
 
 def write_table(
@@ -82,11 +82,11 @@ def write_table(
     for row in rows:
         lines[row.fault] = _line(row)
     kept = [lines.get(fault.name, _unknown(fault)) for fault in faults()]
-    told = "\n".join([HEADER, "|---|---|---|---|---|---|---|---|---|", *kept])
+    written = "\n".join([HEADER, "|---|---|---|---|---|---|---|---|---|", *kept])
     before = re.sub(r"Last run: .*", f"Last run: {_circumstances(claim_duration)}", before)
     if redelivery is not None:
         after = re.sub(r"Redelivery: .*", f"Redelivery: {_figures(redelivery)}", after)
-    page.write_text(before + told + blank + after)
+    page.write_text(before + written + blank + after)
 
 
 def _line(row: Row) -> str:

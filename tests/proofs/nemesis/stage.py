@@ -125,7 +125,7 @@ class Stage:
             self.gates[name] = stack.enter_context(TcpProxy(("127.0.0.1", self.redis.port)))
 
     def _start_group(self, stack: ExitStack) -> None:
-        """Start servers that know each other; clients are told where they are, so no gate is in between."""
+        """Start servers that know each other; clients get their addresses, so no gate is in between."""
         if self.topology == "cluster":
             self.cluster = stack.enter_context(Cluster(server_of(self.kind), guard=self.guard))
             return
@@ -149,7 +149,7 @@ class Stage:
         return EmbeddedValkey(
             server=server_of(self.kind),
             options=("--dir", str(folder), *ours, *options),
-            port=free_port(),  # one that nobody else is given while it is away
+            port=free_port(),  # one that no other server gets while it is away
             guard=self.guard,
         )
 
@@ -196,7 +196,7 @@ class Stage:
 
         def leads() -> bool:
             lease = self.api.client().get("coordination.k8s.io/v1/Lease", f"{NAMESPACE}/{LEASE_NAME}")
-            says = f" as {lease['spec'].get('holderIdentity')} (lease" if lease else "nobody"
+            says = f" as {lease['spec'].get('holderIdentity')} (lease" if lease else "no process"
             found[:] = [process for process in self.fleet.named("informer") if says in process.log()]
             return bool(found)
 
@@ -275,7 +275,7 @@ class Stage:
         self.gardener.go_on()
 
     def end_load(self) -> None:
-        """Return when nobody adds or changes any more, and all that was acknowledged is known."""
+        """Return when no process adds or changes any more, and all that was acknowledged is known."""
         self.loaded = False
         (self.folder / "hurry").touch()
         for producer in self.fleet.named("producer"):
@@ -308,12 +308,12 @@ class Stage:
         return {queue: excess for queue, excess in found.items() if excess}
 
     def revive_dead(self) -> None:
-        """Run again what was parked, and say so; a poison that is known as one goes."""
+        """Run dead items again, and note it; a poison that is known as one goes."""
         inspector = Inspector(self.connection)
         for queue in ("jobs", "maps"):
             for item in inspector.items(queue, state="dead"):
                 if not item.key.startswith("poison"):
-                    self.notes.append(f"{item.key} was parked: {item.reason}")
+                    self.notes.append(f"{item.key} was dead: {item.reason}")
                     inspector.requeue(queue, item.key, state="dead")
 
     def _is_complete(self) -> bool:

@@ -31,7 +31,7 @@ class SteppedClock:
 
     @property
     def server_time(self) -> int:
-        """Return what scripts are told: µs, or 0 for the server's own clock."""
+        """Return the time that scripts get: µs, or 0 for the server's own clock."""
         (seconds,) = _OFFSET.unpack(self._memory[:])
         return int((time.time() + seconds) * 1e6) if seconds else 0
 

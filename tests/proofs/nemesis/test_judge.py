@@ -48,8 +48,8 @@ def test_the_last_state_of_an_object_is_what_is_seen_last(runs: list[Reconcile],
     assert judge.unseen(changes, runs) == ([] if is_seen else ["ns/map"])
 
 
-def test_what_came_and_went_unseen_is_owed_to_nobody() -> None:
-    """Between two lists of what there is; whoever saw it has to see that it is gone."""
+def test_an_object_that_came_and_went_unseen_needs_no_reconcile() -> None:
+    """Between two lists of what there is; after a reconcile that saw it, one sees that it is gone."""
     changes = [Change("ns/map", 6, gone=False, asked=1.0), Change("ns/map", 7, gone=True, asked=2.0)]
     assert judge.unseen(changes, []) == []
     assert judge.unseen(changes, [replace(SEEN, seen="6")]) == ["ns/map"]

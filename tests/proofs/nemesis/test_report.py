@@ -27,16 +27,16 @@ def test_a_run_writes_its_figures_and_leaves_the_others(tmp_path: Path) -> None:
             first.name, first.what, first.required, "redis6", "real", adds=9, lost=lost, overlap=0.5, calls=70
         )
         write_table([row], MEASURED, 6.0, page)
-    told = page.read_text()
+    written = page.read_text()
     assert (
         f"| {first.name} | {first.what} | {first.required} | redis6 | 4 | 0 | 500 ms | 0.0 s | 70 calls |"
-        in told
+        in written
     )
-    assert f"\n| {second.name} | {second.what} |" in told
-    assert "claims of 6 s." in told
-    assert "99th percentile" in told
-    assert told.count(HEADER) == 1
-    assert told.count("\n") == before
+    assert f"\n| {second.name} | {second.what} |" in written
+    assert "claims of 6 s." in written
+    assert "99th percentile" in written
+    assert written.count(HEADER) == 1
+    assert written.count("\n") == before
 
 
 def test_a_redelivery_is_judged_by_its_99th_percentile() -> None:

@@ -16,7 +16,7 @@ from tests.support.eventually import eventually
 
 QUEUES = ("jobs", "maps")
 PERIOD = 0.5
-"""Seconds between two looks: what nobody has read when Redis goes back is not checked."""
+"""Seconds between two looks: an entry that was not read when Redis goes back is not checked."""
 READ_WITHIN, READ_AT_LAST_WITHIN = 1.0, 60.0
 """Seconds that Redis has for an answer, and for all answers when the fault is over."""
 

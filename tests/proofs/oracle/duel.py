@@ -29,7 +29,7 @@ class Duel:
         self.claimed: dict[str, Request] = {}
         self.ended: list[Request] = []
         self.translated = 0
-        """How many items stood in another place than ours, or came once more."""
+        """How many items were in another place than ours, or came once more."""
         self.delays_of_nothing = 0
         self.history: list[str] = []
         self._handed_out: Claim | None = None
@@ -111,11 +111,11 @@ class Duel:
     def requeue_after(self, key: str, delay: int, priority: int | None = None) -> None:
         """End a claim as a controller does where the reconciler asks to be called again."""
         self._note("requeue_after", key, delay, priority)
-        told = self.claimed[key].priority if priority is None else priority
+        new_priority = self.claimed[key].priority if priority is None else priority
         self._tell("forget", key)
-        self._tell_add("add_after", key, duration=delay, priority=told)
+        self._tell_add("add_after", key, duration=delay, priority=new_priority)
         result = Result(requeue_after=delay / 1e6, priority=priority)
-        assert self.queue.settle(self._end(key, delay, told), result)
+        assert self.queue.settle(self._end(key, delay, new_priority), result)
         self._compare()
 
     def done_late(self, request: Request) -> None:
@@ -176,7 +176,7 @@ class Duel:
     # The end
 
     def end(self) -> None:
-        """Shut both down: who waits is told, and what is held can still be ended."""
+        """Shut both down: waiting calls return, and what is held can still be ended."""
         self._note("end")
         for key in self.items:
             self._tell("look", key)
@@ -271,7 +271,7 @@ class Duel:
         )
 
     def _match(self) -> None:
-        """Claim here what the original handed out, and leave what stands before it only by our order."""
+        """Claim here what the original handed out, and leave what is before it only by our order."""
         claim, self._handed_out = self._handed_out, None
         if claim is None:
             return
@@ -280,8 +280,8 @@ class Duel:
             before.append(request)
         assert request is not None, f"the original handed out {claim.key}, ours {before}"
         for other in before:
-            assert other.priority == request.priority, f"{other.key} stands before {claim.key}"
-            assert self._place(other) >= self._place(request), f"{other.key} stands before {claim.key}"
+            assert other.priority == request.priority, f"{other.key} is before {claim.key}"
+            assert self._place(other) >= self._place(request), f"{other.key} is before {claim.key}"
             self.translated += self._place(other) > self._place(request)
         for other in reversed(before):
             assert self.queue.release(other)

@@ -41,7 +41,7 @@ class Tally:
 class Ours:
     """One queue on a server, or in memory where there is none; close it in the end.
 
-    ``counted``: what its handles told the metrics; nothing in memory.
+    ``counted``: what its handles reported to the metrics; nothing in memory.
     """
 
     def __init__(self, connection: Connection | None, name: str) -> None:

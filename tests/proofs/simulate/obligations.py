@@ -1,4 +1,4 @@
-"""What must have been reconciled in the end, told from what happened in the cluster."""
+"""What must have been reconciled in the end, derived from what happened in the cluster."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -52,7 +52,7 @@ class Obligations:
     def check(self) -> None:
         """Raise Violation unless each key was reconciled after the last change that it was to learn of.
 
-        A deletion is excused where nobody saw the object, and where nobody could know of it any more: a list
+        A deletion is excused where no worker saw the object, and where none could know of it any more: a list
         showed what was left, and Redis had never heard of the object, or had forgotten it.
         """
         for member in self._memberships():
@@ -87,9 +87,9 @@ class Obligations:
         end, name = member.end.version, f"ns/{member.name}"
         if not any(version >= end for version in self._cluster.listed):
             return False
-        told = [
+        handed_over = [
             moment
             for (known, line), moment in self._history.handed_over.items()
             if known == name and member.start.version <= int(line.partition("\n")[0]) < end
         ]
-        return not told or max(told) < self._history.forgotten.get(name, 0)
+        return not handed_over or max(handed_over) < self._history.forgotten.get(name, 0)

@@ -1,4 +1,4 @@
-"""What happens, in which order: data that a seed stands for, for ever.
+"""What happens, in which order: data that a seed gives, for ever.
 
 No action depends on what others did, and one that finds nothing to act on does nothing. So a schedule from
 which actions are taken away is a schedule, and a failure shrinks to what it needs.
@@ -54,7 +54,7 @@ class Schedule:
 
 
 def schedule_of(seed: int) -> Schedule:
-    """Return the schedule that a seed stands for."""
+    """Return the schedule of a seed."""
     rng = random.Random(f"schedule {seed}")
     mapped = rng.random() < 0.25
     resync = 20.0 if rng.random() < 0.15 else 0.0
@@ -75,7 +75,7 @@ def _quiet(rng: random.Random) -> list[Action]:
 
 
 def _phase(rng: random.Random, *, loses: bool) -> list[Action]:
-    """Return what happens while some processes run and the others stand still, and a disaster or two."""
+    """Return what happens while some processes run and the others are frozen, and a disaster or two."""
     informers = rng.sample(INFORMERS, rng.choice((1, 1, 1, 2, 2, 3)))
     workers = rng.sample(WORKERS, rng.choice((0, 1, 1, 2, 3)))
     renewing = [name for name in informers if rng.random() < 0.6]

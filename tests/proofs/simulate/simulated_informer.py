@@ -38,7 +38,7 @@ class SimulatedTerm:
         self._clock = clock
 
     def may_act(self) -> bool:
-        """Return whether nobody else can lead."""
+        """Return whether no other informer can lead."""
         return not self.lost and self._clock.monotonic() < self.renewed_at + RENEW_DEADLINE
 
 
@@ -72,7 +72,7 @@ class SimulatedInformer:
         return self.thread.wakes_at if self.thread is not None else 0.0
 
     def step(self, *, renews: bool) -> None:
-        """Lead if nobody does; let the stream go on; renew the Lease, or learn that another has it."""
+        """Lead if no informer does; let the stream go on; renew the Lease, or learn that another has it."""
         if self.thread is None:
             self._compete()
             return

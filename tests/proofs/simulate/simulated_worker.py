@@ -74,8 +74,8 @@ class SimulatedWorker:
         """At which moment Redis last heard that it lives; a Redis that went back may have forgotten that."""
         self.turned = False
         """Whether the step was a turn."""
-        self.told: list[tuple[Request, Disposition]] = []
-        """What the step told of settlements."""
+        self.dispositions: list[tuple[Request, Disposition]] = []
+        """The settlements that were answered in the step."""
         limiter = ItemExponentialFailureRateLimiter(0.1, 2.0)
         options = QueueOptions(rate_limiter=limiter, claim_duration=CLAIM_DURATION, clock=clock)
         self._clock = clock
@@ -98,7 +98,7 @@ class SimulatedWorker:
         return self._clock.monotonic() >= self._beat_at or 0.8 < choice < 0.86
 
     def holds(self) -> list[Request]:
-        """Return the requests that it has begun or has yet to begin, and was not told to stop."""
+        """Return the requests that it has begun or has yet to begin, and that were not cancelled."""
         requests = [each.request for each in (*self._waiting, *self.running)]
         return [request for request in requests if not request.cancelled.is_set()]
 
@@ -112,7 +112,7 @@ class SimulatedWorker:
         return reconcile
 
     def _act(self, choice: float, moment: int) -> Reconcile | None:
-        self.answered, self.turned, self.told = False, False, []
+        self.answered, self.turned, self.dispositions = False, False, []
         if self.beats_next(choice):
             self.answered = self._beat()
         elif self._settlements or choice > 0.9 or not (self._waiting or self.running):
@@ -142,7 +142,7 @@ class SimulatedWorker:
             turn = self.session.turn(self._settlements, want)
         except RedisError:
             return  # the same settlements go with the next
-        self.told = [
+        self.dispositions = [
             (settlement.request, disposition)
             for settlement, disposition in zip(self._settlements, turn.dispositions, strict=True)
         ]

@@ -229,11 +229,13 @@ class Simulation:
             self.obligations.note_end(reconcile)
         if undisturbed and worker.answered:
             self._check_held(worker)
-        for request, disposition in worker.told:
+        for request, disposition in worker.dispositions:
             outcome = self.history.segment.settled.get((request.key, request.fence), "release")
-            told = disposition.kind != "refused" or outcome == "release"
-            if not told and not (self._lost_at and self._clock_went_back):  # else a fence may come twice
-                raise Violation("a settlement is told", f"{request} ended, but {worker.name} hears of none")
+            answered = disposition.kind != "refused" or outcome == "release"
+            if not answered and not (self._lost_at and self._clock_went_back):  # else a fence may come twice
+                raise Violation(
+                    "a settlement is answered", f"{request} ended, but {worker.name} hears of none"
+                )
         if len(worker.running) > begun:
             self._check_alone(worker)
             self.obligations.note_begin(worker.running[-1])

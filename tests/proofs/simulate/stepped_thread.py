@@ -27,7 +27,7 @@ class SteppedThread:
         self._thread.start()
 
     def step(self) -> None:
-        """Let it run to its next pause; what it does in between nobody can come between."""
+        """Let it run to its next pause, without interruption."""
         self._go.release()
         self._paused.acquire()
         if self.ended:

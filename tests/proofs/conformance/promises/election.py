@@ -45,7 +45,7 @@ ROWS = [
     ),
     different(
         "LE-12",
-        "a leader that is told to stop frees its record, after its work has ended, also over conflicts",
+        "a leader that is stopped frees its record, after its work has ended, also over conflicts",
         "`ReleaseOnCancel` is off, and frees the lease while the work may go on",
         on=API_SERVERS,
     ),
@@ -67,7 +67,7 @@ ROWS = [
     same("LK-01", "the Lease: its fields, labels, events, and who may replace what", on=API_SERVERS),
     same("LK-02", "Endpoints: the record as JSON in an annotation, in whole seconds", on=API_SERVERS),
     same("LK-03", "ConfigMaps: the same", on=API_SERVERS),
-    same("LK-04", "two locks at once: nobody leads while they name different holders", on=API_SERVERS),
+    same("LK-04", "two locks at once: no process leads while they name different holders", on=API_SERVERS),
     different(
         "LK-05",
         "the locks that were removed work, and warn with the way to Leases",

@@ -40,7 +40,7 @@ ROWS = [
     same("MX-03", "depth in the metrics counts what was added while held"),
     different(
         "MX-04",
-        "gauges tell of the queue, whoever is asked; counters and histograms of what this process did",
+        "gauges are of the queue, in each process; counters and histograms of this process",
         "metrics are those of one process",
     ),
 ]

@@ -58,6 +58,6 @@ ROWS = [
         on=API_SERVERS,
     ),
     same("RF-22", "a transform is applied once to each object of a streamed list", on=()),
-    same("RF-23", "the version that was followed to is told", on=()),
+    same("RF-23", "the version that the watch reached is reported", on=()),
     not_applicable("RF-24", "lists and streamed lists are compared, for debugging", "tests compare them"),
 ]

@@ -32,7 +32,7 @@ ROWS = [
     different("RD-07", "delays follow the server's clock alone", "delays follow the clock of the process"),
     different(
         "RD-08",
-        "what is due is promoted by whoever claims; nobody has to run for it",
+        "due items are promoted by the next claim; no process has to run for it",
         "delays follow the clock of the process",
     ),
     different(
@@ -69,13 +69,13 @@ ROWS = [
     different("RD-16", "depth is ready, dirty and due; the other states are counted beside it", _LEN),
     different(
         "RD-17",
-        "an item's latency begins with its first add that was not served, whoever made it",
+        "an item's latency begins with its first add that was not served, from any process",
         "metrics are those of one process",
     ),
     different("RD-18", "what a deposed leader adds is refused", "the leader does all the work"),
     different(
         "RD-19",
-        "a terminal error parks the item with its record, until it is requeued, deleted or succeeds",
+        "after a terminal error the item is dead with its record, until it is requeued, deleted or succeeds",
         "a TerminalError is logged and forgotten",
     ),
     different(

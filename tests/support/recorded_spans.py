@@ -1,4 +1,4 @@
-"""Who keeps spans in tests: OpenTelemetry's SDK, in memory."""
+"""Spans that tests record: OpenTelemetry's SDK, in memory."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from opentelemetry.trace import format_span_id, format_trace_id
 from distq.opentelemetry import OpenTelemetrySpans
 
 
-class Told:
+class RecordedSpans:
     """A tracer provider of one's own, and the spans that ended."""
 
     def __init__(self, sampler: Sampler | None = None) -> None:
@@ -35,7 +35,7 @@ class Told:
 
 
 def links_of(span: ReadableSpan) -> list[str]:
-    """Return which spans a span links to, as ``Told.ids`` names them."""
+    """Return which spans a span links to, as ``RecordedSpans.ids`` names them."""
     return [id_of(link.context) for link in span.links]
 
 
