@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 
 from distq.redisio.limits import TURN_LIMIT
-from distq.workqueue.engine import Entry, RateLimitedAdd, Unreadable
+from distq.workqueue.engine import Entry, RateLimitedAdd, UnreadableItem
 from distq.workqueue.interface import REFUSED, Disposition, Request, Settlement, Turn
 from distq.workqueue.turns import UNKNOWN, TurnReply
 from distq.workqueue.worker import Worker
@@ -76,7 +76,7 @@ class ClaimLedger:
         if self._cancelled:
             self._forget_cancelled(entries)
         worker.count(entries, reply)
-        if entries and not isinstance(entries[0], Unreadable):  # no call sent it
+        if entries and not isinstance(entries[0], UnreadableItem):  # no call sent it
             self._answered.append((entries, reply.dispositions))
         took_suspect = reply.alone and bool(reply.requests)
         self._holds_suspect = took_suspect or (self._holds_suspect and bool(self.held))

@@ -29,14 +29,14 @@ class RateLimitedAdd:
 
 
 @dataclass(frozen=True, slots=True)
-class Unreadable:
+class UnreadableItem:
     """End the claim of an item whose key or failure record cannot be read: it becomes dead."""
 
     request: Request
     outcome: ClassVar[None] = None
 
 
-Entry = Settlement | RateLimitedAdd | Unreadable
+Entry = Settlement | RateLimitedAdd | UnreadableItem
 """What a turn carries."""
 
 

@@ -11,7 +11,7 @@ from distq.redisio.limits import COSTLY_LIMIT
 from distq.redisio.queue_store import QueueStore
 from distq.workqueue.claim_deadline import ClaimDeadline
 from distq.workqueue.claim_ledger import ClaimLedger
-from distq.workqueue.engine import Entry, TurnSettings, Unreadable
+from distq.workqueue.engine import Entry, TurnSettings, UnreadableItem
 from distq.workqueue.interface import Release, Request, Settlement
 from distq.workqueue.turns import Encoded, TurnReply, decode, encode, parts
 from distq.workqueue.worker import Worker
@@ -188,7 +188,7 @@ class TurnClient:
         After an error the heartbeat releases them.
         """
         for start in range(0, len(requests), COSTLY_LIMIT):
-            entries = [Unreadable(request) for request in requests[start : start + COSTLY_LIMIT]]
+            entries = [UnreadableItem(request) for request in requests[start : start + COSTLY_LIMIT]]
             if self._run(self._numbered(entries, 0)) is None:
                 return  # the items are unchanged: the next worker that claims them makes them dead
             for entry in entries:

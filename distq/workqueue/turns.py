@@ -14,7 +14,7 @@ from distq.redisio.records import FailureRecord
 from distq.redisio.scores import decode_orders
 from distq.spans import link_of
 from distq.workqueue.cancellation import ClaimPeriod
-from distq.workqueue.engine import Entry, RateLimitedAdd, TurnSettings, Unreadable
+from distq.workqueue.engine import Entry, RateLimitedAdd, TurnSettings, UnreadableItem
 from distq.workqueue.interface import (
     ENDED,
     REFUSED,
@@ -94,7 +94,7 @@ def _other(entry: Entry, settings: TurnSettings) -> tuple[str | bytes | int, ...
         return entry.key, "", "limit", limiter, 0, ""
     request = entry.request
     item = bytes_of(request.key)  # not validate_key: an unreadable item may be no valid key
-    if isinstance(entry, Unreadable):
+    if isinstance(entry, UnreadableItem):
         return item, request.fence, "unreadable", "", "", ""
     return item, request.fence, *_outcome(request, entry.outcome, settings)
 

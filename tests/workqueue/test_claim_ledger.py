@@ -3,7 +3,7 @@
 import pytest
 
 from distq.workqueue.claim_ledger import ClaimLedger
-from distq.workqueue.engine import TurnSettings, Unreadable
+from distq.workqueue.engine import TurnSettings, UnreadableItem
 from distq.workqueue.interface import ENDED, Disposition, Release, Request, Settlement, Success
 from distq.workqueue.turns import TurnReply
 from distq.workqueue.worker import Worker
@@ -67,7 +67,7 @@ def test_what_was_put_back_is_forgotten(ledger: ClaimLedger) -> None:
 
 def test_an_unreadable_item_leaves_no_answer(ledger: ClaimLedger) -> None:
     """No call fetches it, so a queue full of such items would fill the ledger."""
-    odd = [Unreadable(Request("\n", fence=1))]
+    odd = [UnreadableItem(Request("\n", fence=1))]
     reply = TurnReply(5000, [], [Disposition("dead")], 0.0, alone=False)
     ledger.record(odd, reply, Worker(TurnSettings()), asked=False)
     assert not ledger._answered

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from distq.workqueue.engine import Entry, RateLimitedAdd, Unreadable
+from distq.workqueue.engine import Entry, RateLimitedAdd, UnreadableItem
 from distq.workqueue.interface import (
     After,
     Disposition,
@@ -29,7 +29,7 @@ def ending_of(entry: Entry, limiter_of: Callable[[Failure], str]) -> Ending:
     if isinstance(entry, RateLimitedAdd):
         return Ending(entry.key, 0, "limit", limiter_of(Failure(entry.key, entry.attempt, None)))
     key, fence = entry.request.key, entry.request.fence
-    if isinstance(entry, Unreadable):
+    if isinstance(entry, UnreadableItem):
         return Ending(key, fence, "unreadable")
     outcome = entry.outcome
     match outcome:
