@@ -234,9 +234,9 @@ def test_what_is_no_cluster_is_refused() -> None:
         with pytest.raises(RedisRefused) as caught:
             Connection(url).execute("HGET", queues_key("distq"), "a")
         assert str(caught.value) == (
-            f"no node of the cluster 127.0.0.1:{server.port} tells its slots: 127.0.0.1:{server.port} says "
+            f"no node of the cluster 127.0.0.1:{server.port} reports its slots: 127.0.0.1:{server.port} answered "
             "This instance has cluster support disabled. Check its URL; redis:// is for one server."
         )
         assert Connection(url).check() == [f"FAIL  {caught.value}"]
-    with pytest.raises(RedisUnavailable, match=r"no node of the cluster 127\.0\.0\.1:1 tells its slots"):
+    with pytest.raises(RedisUnavailable, match=r"no node of the cluster 127\.0\.0\.1:1 reports its slots"):
         Connection("redis+cluster://127.0.0.1:1").now()

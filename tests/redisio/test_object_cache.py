@@ -476,7 +476,7 @@ def test_what_cannot_be_read_is_the_api_servers_to_tell(scene: Scene, text: byte
     assert found is not None
     assert found.data == b""
     assert [*contents.findings(scene.connection)] == [
-        f'WARN  1 value of {scene.key("cache")} cannot be read, say "a/one". The next event of each mends it.'
+        f'WARN  1 value of {scene.key("cache")} cannot be read, say "a/one". The next event of each fixes it.'
     ]
     assert scene.versions().keys() == {"a/one", "a/two", "b/one"}
     assert scene.owned_by("db") == ["b/one"]
@@ -491,7 +491,7 @@ def test_terms_that_cannot_be_read_hide_no_object(scene: Scene, text: bytes) -> 
     scene.raw("HSET", "terms", "a/one", text)
     assert (scene.versions()["a/one"], scene.owned_by("web")) == ("7", ["a/one", "a/two"])
     assert [*contents.findings(scene.connection)] == [
-        f'WARN  1 value of {scene.key("terms")} cannot be read, say "a/one". The next event of each mends it.'
+        f'WARN  1 value of {scene.key("terms")} cannot be read, say "a/one". The next event of each fixes it.'
     ]
     scene.commit("101", pod("a/one", 101, "db"))
     assert scene.owned_by("db") == ["a/one", "b/one"]

@@ -66,8 +66,8 @@ def test_wrong_types_clocks_and_names_are_found(live: LiveQueue) -> None:
     assert list(contents.findings(live.connection)) == [
         r"WARN  1 field of distq:queues name no queue, say '\\xff'.",
         f"FAIL  {key} is a string, where distq keeps a zset: nothing goes on. RENAME it.",
-        f"WARN  layout of {meta} is no number. The next turn of a worker mends it.",
-        f"WARN  clock of {meta} is no number. The next turn of a worker mends it.",
+        f"WARN  layout of {meta} is no number. The next turn of a worker fixes it.",
+        f"WARN  clock of {meta} is no number. The next turn of a worker fixes it.",
     ]
     (info,) = live.inspector.queues()
     assert f"WRONGTYPE {key} is a string" in str(info.broken)

@@ -173,7 +173,7 @@ def test_a_port_of_something_else() -> None:
         where = f"127.0.0.1:{web.server_port}"
         message = refused(f"redis://{where}", RedisUnavailable)
         web.shutdown()
-    assert message == f"no Redis at {where}: what answers there is no Redis. Check its URL."
+    assert message == f"no Redis at {where}: the server there is no Redis. Check its URL."
 
 
 def test_check_names_the_cause_too(redis_server: EmbeddedValkey) -> None:
