@@ -234,7 +234,8 @@ def test_what_is_no_cluster_is_refused() -> None:
         with pytest.raises(RedisRefused) as caught:
             Connection(url).execute("HGET", queues_key("distq"), "a")
         assert str(caught.value) == (
-            f"no node of the cluster 127.0.0.1:{server.port} reports its slots: 127.0.0.1:{server.port} answered "
+            f"no node of the cluster 127.0.0.1:{server.port} reports its slots: "
+            f"127.0.0.1:{server.port} answered "
             "This instance has cluster support disabled. Check its URL; redis:// is for one server."
         )
         assert Connection(url).check() == [f"FAIL  {caught.value}"]
