@@ -53,7 +53,7 @@ def rows(runs: Runs) -> list[Row]:
     """Return all rows, those with bars first."""
     return [
         *_judged(runs),
-        *(row for key in runs.values for row in _each(runs, *key)),
+        *(row for key, found in runs.values.items() if found for row in _each(runs, *key)),
         *(Row(name, 0.0, "", missing=why) for name, why in runs.missing.items()),
     ]
 

@@ -73,6 +73,8 @@ class ObservedManager(Manager):
                 attempt=request.attempt,
             )
             self.failure.__cause__ = outcome.cause
+            for dispatcher in self._dispatchers:  # at once, so that what the test then finds is what failed
+                dispatcher.shut_down(math.inf)
             self.stop()
 
 

@@ -25,6 +25,7 @@ from distq.leaderelection.elector import LeaderElector
 from distq.testing.sandbox import Sandbox
 from distq.workqueue.interface import Request, Result
 from distq.workqueue.queue import Queue
+from distq.workqueue.rate_limiters import ItemExponentialFailureRateLimiter
 from tests.support.api_servers import real_api_server_assets
 from tests.support.samples import FOO_DEFINITION
 
@@ -193,6 +194,25 @@ def test_a_reconcile_that_takes_too_long_fails_by_its_timeout(sandbox: Sandbox) 
     with pytest.raises(ReconcileFailed, match="sleeps a attempt 1 failed: TimeoutError") as caught:
         sandbox.run_until_idle(Controller(queue, sleep, reconciliation_timeout=0.05))
     assert isinstance(caught.value.__cause__, TimeoutError)
+
+
+def test_no_reconcile_begins_after_the_failure_that_ends_the_run(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However soon its next attempt is due, and however long the end takes."""
+    stop = Manager.stop
+    monkeypatch.setattr(Manager, "stop", lambda manager: threading.Timer(0.2, stop, [manager]).start())
+    attempts: list[int] = []
+
+    def reconcile(request: Request) -> None:
+        attempts.append(request.attempt)
+        raise RuntimeError("once")
+
+    queue = Queue("once", sandbox.redis, rate_limiter=ItemExponentialFailureRateLimiter(base_delay=1e-6))
+    queue.add("a")
+    with pytest.raises(ReconcileFailed):
+        sandbox.run_until_idle(Controller(queue, reconcile))
+    assert attempts == [1]
 
 
 def test_an_item_may_fail_as_often_as_is_allowed(sandbox: Sandbox) -> None:

@@ -47,9 +47,13 @@ class Traces:
 
     def begin(self) -> None:
         """Switch the traces on; before the load begins."""
-        self._recorders = {queue: Recorder(self._store(queue)) for queue in QUEUES}
-        for recorder in self._recorders.values():
-            recorder.start()
+        for queue in QUEUES:
+            recorder = self._recorders[queue] = Recorder(self._store(queue))
+            eventually(
+                lambda queue=queue, recorder=recorder: self._succeeds(queue, recorder.start),  # type: ignore[misc]
+                f"the trace of {queue} begins",
+                timeout=READ_AT_LAST_WITHIN,
+            )
 
     def look(self) -> None:
         """Read what is new, if it is time; what cannot be read now is read later."""
