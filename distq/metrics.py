@@ -169,7 +169,7 @@ READY = Metric("distq_ready", "gauge", "Items that can be claimed now.")
 DELAYED = Metric("distq_delayed", "gauge", "Items that come later, also those due but not yet promoted.")
 PROCESSING = Metric("distq_processing", "gauge", "Items that are held by workers.")
 DIRTY = Metric("distq_dirty", "gauge", "Items that were added again while they are held.")
-DEAD = Metric("distq_dead", "gauge", "Items that are parked until an event or somebody revives them.")
+DEAD = Metric("distq_dead", "gauge", "Items that are dead until an event or a requeue revives them.")
 FAILING = Metric("distq_failing", "gauge", "Items with a failure record, the dead included.")
 OLDEST_READY = Metric(
     "distq_oldest_ready_seconds",

@@ -151,7 +151,7 @@ def _wake_ups(queue: "Queue", connection: "Connection", until: float) -> Iterato
         consumer.shut_down()
         thread.join(_WAKE_UP_TIMEOUT)
         consumer.close()
-    yield from _delays("add to claim by who slept", took)
+    yield from _delays("add to claim by a sleeping worker", took)
 
 
 def _consume(consumer: "Queue", came: "SimpleQueue[float | DistqError]") -> None:

@@ -127,7 +127,7 @@ def _unreachable(error: Exception, address: Address) -> str:
     what = f"no Redis at {address.where}"
     cause = _cause(error)
     if cause.startswith(_NOT_TRUSTED):
-        return f"{what}: {cause}. Give its authority by DISTQ_REDIS_CA_FILE."
+        return f"{what}: {cause}. Set DISTQ_REDIS_CA_FILE to the certificate of its authority."
     if address.origin == "unset":
         return f'{what} (DISTQ_REDIS_URL unset): {cause}. Set it or try "distq sandbox".'
     return f"{what}: {cause}. {'Check DISTQ_REDIS_URL' if address.origin == 'variable' else 'Check its URL'}."

@@ -70,7 +70,7 @@ def _refresh(connection: AbstractConnection) -> None:
         connection.disconnect()
         connection.connect()
         if _is_stale(connection):
-            raise redis.ConnectionError("the server sends what nobody asked for")
+            raise redis.ConnectionError("the server sends data without a request")
 
 
 def _is_stale(connection: AbstractConnection) -> bool:

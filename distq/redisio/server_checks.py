@@ -81,7 +81,7 @@ def _without_slot(execute: Execute, address: Address) -> str | None:
     except RedisError as error:
         node, said = f"Redis at {address.where} is a node of a cluster", error.__context__
         if "slot not served" in str(said):
-            return f"{node}, whose slots nobody serves. Assign all of them to it, or use a standalone Redis."
+            return f"{node} without slots. Assign all slots to it, or use a standalone Redis."
         if isinstance(said, MovedError):
             return f"{node}, and other nodes have slots that are needed. Use redis+cluster://{address.where}."
     return None
@@ -93,8 +93,8 @@ def _unverified(address: Address) -> str | None:
         return None
     return (
         f"the certificate of Redis at {address.where} is not checked (ssl_cert_reqs=none): "
-        "whoever is in between reads the password and all else. "
-        "Give its authority by DISTQ_REDIS_CA_FILE instead."
+        "a man in the middle could read the password and all data. "
+        "Set DISTQ_REDIS_CA_FILE to the certificate of its authority instead."
     )
 
 

@@ -67,7 +67,7 @@ class ObservedManager(Manager):
             more = "more: max_failures" if self._max_failures else 'failures: on_failure="retry"'
             self.failure = ReconcileFailed(
                 f"{queue} {request.key} attempt {request.attempt} failed: {outcome.error}. "
-                f"Mend its reconcile function, or allow {more}.",
+                f"Fix its reconcile function, or allow {more}.",
                 queue=queue,
                 key=request.key,
                 attempt=request.attempt,
@@ -84,7 +84,7 @@ def failed_object(controller: Controller, inspector: Inspector, since: float) ->
         if item.reason in UNROUTED and item.last_error_at is not None and item.last_error_at >= since:
             failure = ReconcileFailed(
                 f"{item.queue} {item.key} is dead: {item.last_error}. "
-                'Mend that function, or let the test go on: on_failure="retry".',
+                'Fix that function, or let the test go on: on_failure="retry".',
                 queue=item.queue,
                 key=item.key,
                 attempt=0,

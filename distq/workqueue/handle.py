@@ -91,12 +91,12 @@ class QueueHandle:
 
     def measure(self, metrics: MetricsProvider) -> None:
         """Call ``set_metrics_provider``; the old name stays for one version."""
-        warnings.warn("measure is set_metrics_provider now.", DeprecationWarning, stacklevel=2)
+        _warn_renamed("measure", "set_metrics_provider")
         self.set_metrics_provider(metrics)
 
     def tell(self, spans: SpanProvider) -> None:
         """Call ``set_span_provider``; the old name stays for one version."""
-        warnings.warn("tell is set_span_provider now.", DeprecationWarning, stacklevel=2)
+        _warn_renamed("tell", "set_span_provider")
         self.set_span_provider(spans)
 
     # Producers
@@ -431,3 +431,7 @@ class QueueHandle:
         self._changed.announce()
         if self.on_cancel is not None:
             self.on_cancel(request)
+
+
+def _warn_renamed(old: str, new: str) -> None:
+    warnings.warn(f"{old} is {new} now.", DeprecationWarning, stacklevel=3)

@@ -19,8 +19,8 @@ FIGURES = [
     "add, one a call",
     "settle and claim, one a call",
     "Redis' time of an item, one a call",
-    "add to claim by who slept, half of them within",
-    "add to claim by who slept, 99 of 100 within",
+    "add to claim by a sleeping worker, half of them within",
+    "add to claim by a sleeping worker, 99 of 100 within",
 ]
 
 

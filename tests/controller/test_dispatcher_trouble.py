@@ -252,7 +252,7 @@ def test_a_coroutine_that_is_never_awaited_ends_the_worker_and_its_item_waits(
     assert left_over(connection, "foos") == {"ready": 20}
     assert [type(error) for error in errors] == [ConfigError]
     assert str(errors[0]) == (
-        "cannot run foos: its reconcile function returned a coroutine, which nobody awaits. "
+        "cannot run foos: its reconcile function returned a coroutine, which distq does not await. "
         "Make it async def and await what it calls; decorators need functools.wraps."
     )
 

@@ -36,7 +36,7 @@ def test_what_a_worker_waits_for_is_named(connection: Connection) -> None:
     assert waits_for(queue, watched=False) == "nothing to do"
     assert waits_for(queue, watched=True) == "nothing to do; no informer has led yet"
     feed(connection, "dead", seen=now - 80, lease=15, fed=now - 100)
-    assert waits_for(queue, watched=True).startswith("nothing to do; nobody leads since 1m")
+    assert waits_for(queue, watched=True).startswith("nothing to do; no leader for 1m")
     feed(connection, "quiet", seen=now, lease=15)
     assert waits_for(queue, watched=True).startswith("nothing to do; last event 1m4")
     feed(connection, "busy", seen=now, lease=15, fed=now - 40)

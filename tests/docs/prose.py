@@ -1,18 +1,12 @@
-"""Patterns of prose that readers stumble over, counted for each file; ``prose.toml`` has the counts allowed.
-
-``python -m tests.docs.prose`` lowers the counts to those of now, and raises none.
-"""
+"""Patterns of prose that readers stumble over; ``python -m tests.docs.prose`` prints where they are."""
 
 import ast
 import re
 import sys
-import tomllib
 from collections.abc import Iterator
-from pathlib import Path
 
 from tests.docs.pages import PAGES, ROOT
 
-RECORD = Path(__file__).with_name("prose.toml")
 PATTERNS = {
     "tell, told": r"tell|tells|told|telling",
     "a person who is nobody in particular": r"nobody|whoever|somebody|anybody|everybody|no one",
@@ -56,24 +50,10 @@ def found(text: str) -> list[str]:
     return [match[0] for match in _FOUND.finditer(text)]
 
 
-def allowed() -> dict[str, int]:
-    """Return how many matches each file may have; a file without a count may have none."""
-    return tomllib.loads(RECORD.read_text())["allowed"] if RECORD.exists() else {}
-
-
-def write(counts: dict[str, int]) -> None:
-    """Write the counts, without those that are 0."""
-    lines = [f'"{name}" = {count}' for name, count in sorted(counts.items()) if count]
-    RECORD.write_text("\n".join(["[allowed]", *lines, ""]))
-
-
 def main() -> None:
-    """Lower the counts of the record to those of now."""
-    before = allowed()
-    counts = {name: len(found(text)) for name, text in texts()}
-    lowered = {name: min(count, before.get(name, 0 if before else count)) for name, count in counts.items()}
-    write(lowered)
-    sys.stdout.write(f"{sum(lowered.values())} in {sum(map(bool, lowered.values()))} files\n")
+    """Print each match, then how many there are."""
+    matches = [f"{name}: {word}\n" for name, text in texts() for word in found(text)]
+    sys.stdout.write("".join([*matches, f"{len(matches)} in all\n"]))
 
 
 if __name__ == "__main__":

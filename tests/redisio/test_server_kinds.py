@@ -84,8 +84,8 @@ def test_a_cluster_node_without_slots_is_refused(start_server: StartServer) -> N
     node = start_server("--cluster-enabled", "yes", port=low_port())
     is_refused(
         node.url,
-        f"Redis at 127.0.0.1:{node.port} is a node of a cluster, whose slots nobody serves. "
-        "Assign all of them to it, or use a standalone Redis.",
+        f"Redis at 127.0.0.1:{node.port} is a node of a cluster without slots. "
+        "Assign all slots to it, or use a standalone Redis.",
     )
     admin = raw(node)
     admin("CLUSTER", "ADDSLOTS", *range(16384))

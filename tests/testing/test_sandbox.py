@@ -180,7 +180,7 @@ def test_a_reconcile_that_fails_ends_it_at_once_with_its_own_error(
     assert traceback.extract_tb(error.__traceback__)[-1].line == "raise error"
     assert (failed.queue, failed.key, failed.attempt) == (name, f"default/{name.lower()}", 1)
     shown = re.escape(f"{name} default/{name.lower()} attempt 1 failed: {type(error).__name__}")
-    assert re.fullmatch(rf'{shown}.*\. Mend its .* allow failures: on_failure="retry"\.', str(failed))
+    assert re.fullmatch(rf'{shown}.*\. Fix its .* allow failures: on_failure="retry"\.', str(failed))
 
 
 def test_a_reconcile_that_takes_too_long_fails_by_its_timeout(sandbox: Sandbox) -> None:

@@ -138,7 +138,7 @@ class Executor(ABC):
         """Report a handler that returned what it should have awaited: it would do so for each item."""
         if inspect.iscoroutine(awaitable):
             awaitable.close()  # it did not begin, and need not be warned of
-        returned = f"its reconcile function returned {a_type(awaitable)}, which nobody awaits"
+        returned = f"its reconcile function returned {a_type(awaitable)}, which distq does not await"
         remedy = "Make it async def and await what it calls; decorators need functools.wraps."
         self._on_unusable(ConfigError(f"cannot run {self._name}: {returned}. {remedy}"))
 

@@ -24,7 +24,7 @@ def waits_for(queue: Queue, *, watched: bool) -> str:
         return "nothing to do; no informer has led yet" if watched else "nothing to do"
     gone = [since for record in records if (since := record.gone_since(now)) is not None]
     if len(gone) == len(records):
-        return f"nothing to do; nobody leads since {duration(now - max(gone))}"
+        return f"nothing to do; no leader for {duration(now - max(gone))}"
     unsynced = [record.about.get("resource") for record in records if record.about.get("synced") is False]
     if unsynced:  # a predicate that fails, say: the stream stands still until it works
         return f"nothing to do; {unsynced[0]!s:.80} is not synced yet: its informer's log says why"

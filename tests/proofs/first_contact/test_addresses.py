@@ -127,7 +127,7 @@ def test_a_certificate_of_an_unknown_authority(tls_server: EmbeddedValkey, certi
     url = f"rediss://127.0.0.1:{tls_server.port}/0"
     message = refused(url, RedisUnavailable)
     assert message.startswith(f"no Redis at 127.0.0.1:{tls_server.port}: certificate not trusted, self")
-    assert message.endswith(". Give its authority by DISTQ_REDIS_CA_FILE.")
+    assert message.endswith(". Set DISTQ_REDIS_CA_FILE to the certificate of its authority.")
     trusting = Connection(url, settings=Settings(redis_ca_file=certificate))
     assert trusting.execute("PING") == b"PONG"
     trusting.close()
@@ -142,8 +142,8 @@ def test_a_certificate_that_is_not_checked(
     connection.with_timeout(5.0).execute("PING")
     said = (
         f"the certificate of Redis at 127.0.0.1:{tls_server.port} is not checked (ssl_cert_reqs=none): "
-        "whoever is in between reads the password and all else. "
-        "Give its authority by DISTQ_REDIS_CA_FILE instead."
+        "a man in the middle could read the password and all data. "
+        "Set DISTQ_REDIS_CA_FILE to the certificate of its authority instead."
     )
     assert [record.getMessage() for record in caplog.records] == [said]
     assert f"WARN  {said}" in connection.check()

@@ -83,7 +83,10 @@ def worker(program: str, folder: Path, redis: str) -> "subprocess.Popen[str]":
 @pytest.mark.parametrize(
     ("program", "line"),
     [
-        (NOT_AWAITED, "cannot run foos: its reconcile function returned a coroutine, which nobody awaits. "),
+        (
+            NOT_AWAITED,
+            "cannot run foos: its reconcile function returned a coroutine, which distq does not await. ",
+        ),
         (TWO_ARGUMENTS, "bad reconcile: sync: missing a required argument: 'request'. "),
     ],
 )
