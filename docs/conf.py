@@ -1,5 +1,10 @@
 """How Sphinx builds the documentation: ``python -m sphinx -W -b html docs build/docs``."""
 
+from pathlib import Path
+
+from docutils import nodes
+from sphinx.application import Sphinx
+
 import distq
 
 project = "distq"
@@ -18,3 +23,21 @@ html_copy_source = False
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
+
+
+def setup(app: Sphinx) -> None:
+    """Show pictures by their twins for a dark background, too, before Sphinx collects the files."""
+    app.connect("doctree-read", show_twins, priority=100)
+
+
+def show_twins(app: Sphinx, page: nodes.document) -> None:
+    """Put the dark twin behind each picture that has one; furo hides one of the two by these classes."""
+    here = Path(app.env.doc2path(app.env.docname)).parent
+    for light in list(page.findall(nodes.image)):
+        path = Path(light["uri"])
+        twin = path.with_stem(f"{path.stem}-dark")
+        if (here / twin).exists():
+            dark = light.deepcopy()
+            dark["uri"], dark["classes"] = twin.as_posix(), ["only-dark"]
+            light["classes"] = ["only-light"]
+            light.parent.insert(light.parent.index(light) + 1, dark)
