@@ -193,7 +193,9 @@ class TestManager:
         with managing(Manager(controllers, redis=connection, settings=Settings(), metrics=metrics)):
             Queue("foos", connection).add("a")
             bars.add("b")
-            eventually(lambda: reconciles(metrics)["success"] and reconciles(metrics, "bars")["success"])
+            eventually(
+                lambda: reconciles(metrics).get("success") and reconciles(metrics, "bars").get("success")
+            )
             eventually(lambda: len(metrics.observed[WORK_DURATION, ("foos", "foos")]) == 1)
             assert metrics.gauges()[READY, ("bars",)] == 0
         assert ((ADDS, ("bars", "bars")) in metrics.counters, own.counters[ADDS, ("bars", "bars")]) == (
