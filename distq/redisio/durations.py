@@ -8,7 +8,7 @@ and a sample keeps it, in a few bytes and exact to a factor of two.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from string import ascii_lowercase
 from typing import Self
 
@@ -34,8 +34,10 @@ class Durations:
         counts = {letter.decode(): int(count) for letter, count in _COUNT.findall(word)}
         return cls([counts.get(letter, 0) for letter in ascii_lowercase])
 
-    def note(self, milliseconds: Iterable[int]) -> None:
+    def note(self, milliseconds: Sequence[int]) -> None:
         """Count durations; one below 0, from a clock that was set back, counts as 0."""
+        if not milliseconds:
+            return
         for each, times in Counter(milliseconds).items():  # a busy worker has few different ones
             self._counts[min(max(0, each).bit_length(), _LAST)] += times
 

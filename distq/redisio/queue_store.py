@@ -1,6 +1,5 @@
 """One queue in Redis: its keys, its scripts by name, and plain reads."""
 
-import contextlib
 import copy
 import math
 import re
@@ -54,8 +53,11 @@ class QueueStore:
     def run(self, script: str, **inputs: Argument | Sequence[Argument]) -> Any:
         """Run a script with its inputs by name; replies are bytes, int or lists of them."""
         loaded, arguments = self._bound(script, inputs)
-        with self._layout_known():
+        try:
             return self.connection.evaluate(loaded.source, loaded.sha, arguments)
+        except RedisRefused as error:
+            self._require_known_layout(error)
+            raise
 
     def run_and_wait(
         self, script: str, replicas: int, timeout: float, **inputs: Argument | Sequence[Argument]
@@ -66,8 +68,11 @@ class QueueStore:
         """
         loaded, arguments = self._bound(script, inputs)
         wait = ("WAIT", replicas, math.ceil(timeout * 1000))
-        with self._layout_known():
+        try:
             reply, seen_by = self.connection.evaluate_and(loaded.source, loaded.sha, arguments, wait)
+        except RedisRefused as error:
+            self._require_known_layout(error)
+            raise
         return reply, seen_by
 
     def _bound(self, script: str, inputs: dict[str, Any]) -> tuple[scripts.Script, list[Argument]]:
@@ -80,15 +85,10 @@ class QueueStore:
             keys = self._keys_of[script] = loaded.keys_by(self.key)
         return loaded, [*keys, *loaded.values_of(inputs)]
 
-    @contextlib.contextmanager
-    def _layout_known(self) -> Iterator[None]:
-        """Raise LayoutTooNew where a script finds it so."""
-        try:
-            yield
-        except RedisRefused as error:
-            if "LAYOUT " in str(error.__context__):
-                raise self._too_new(str(error.__context__).rpartition("LAYOUT ")[2]) from None
-            raise
+    def _require_known_layout(self, error: RedisRefused) -> None:
+        """Raise LayoutTooNew if that is why a script refused."""
+        if "LAYOUT " in str(error.__context__):
+            raise self._too_new(str(error.__context__).rpartition("LAYOUT ")[2]) from None
 
     def read(self, *commands: Sequence[Argument]) -> list[Any]:
         """Run plain reads in one round trip; the second word of each is the name of a structure."""

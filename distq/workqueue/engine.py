@@ -5,6 +5,7 @@ Redis and memory each have an engine. The handle does the rest: arguments, limit
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar, Protocol
 
 from distq.workqueue.interface import Request, Settlement, Turn
@@ -62,13 +63,13 @@ class TurnSettings:
         max_retries = self.options.max_retries
         return {
             "max_retries": "" if max_retries is None else max_retries,
-            "limiter": self._program(),
+            "limiter": self._program,
             "fleet_concurrency": "" if self.fleet_concurrency is None else self.fleet_concurrency,
             "revive_after": "" if self.revive_after is None else self.revive_after,
             "wants_links": "1" if self.wants_links else "",
         }
 
-    @property
+    @cached_property
     def revive_after(self) -> int | None:
         """Return the µs after which a dead item is revived, None for never."""
         seconds = self.options.revive_dead_after
@@ -83,8 +84,9 @@ class TurnSettings:
         if delay is not None:
             return fixed(delay)
         program = self.limiter_of(failure)
-        return "" if program == self._program() else program
+        return "" if program == self._program else program
 
+    @cached_property
     def _program(self) -> str:
         """Return the limiter of all failures, empty if a custom one decides each."""
         limiter = self.options.limiter

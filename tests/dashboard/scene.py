@@ -165,5 +165,5 @@ def remember(connection: Connection, queue: str, *, seconds: int, period: int) -
 def _durations(*, median_ms: float) -> Durations:
     """Return a hundred durations of which most are near the median, and few ten times as long."""
     found = Durations()
-    found.note(int(median_ms * (0.4 + part / 85 + (9.0 if part > 96 else 0.0))) for part in range(100))
+    found.note([int(median_ms * (0.4 + part / 85 + (9.0 if part > 96 else 0.0))) for part in range(100)])
     return found

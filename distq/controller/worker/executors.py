@@ -164,6 +164,7 @@ class ThreadExecutor(Executor):
         """Start one thread a slot."""
         self._backlog: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
         self._slots = [Slot() for _ in range(self._concurrency)]
+        self._next_check = -math.inf
         self._threads = [
             threading.Thread(target=self._work, args=(slot,), name=f"{self._name}-{number}", daemon=True)
             for number, slot in enumerate(self._slots, 1)
@@ -216,10 +217,13 @@ class ThreadExecutor(Executor):
     def check_overdue(self) -> float:
         """Tell handlers past the timeout to stop; take from those past ``max_hold`` what they hold.
 
-        A slot that is free may begin at once with what was submitted, and is looked at again in time.
+        A slot that begins meanwhile is looked at again in time, so between two checks no slot needs a look.
         """
         now = self._now()
-        return min(self._look_after(slot, now) for slot in self._slots)
+        if now >= self._next_check:
+            looks = [self._look_after(slot, now) for slot in self._slots]
+            self._next_check = now + min(self._timeout or math.inf, self._max_hold or math.inf, *looks)
+        return self._next_check - now
 
     def _look_after(self, slot: Slot, now: float) -> float:
         """Return the seconds until the next check of this slot."""
