@@ -98,6 +98,10 @@ class Connection:
         Raises the first error among the replies. With ``keep_refusals`` an error about one key, its type or
         a missing right to it, is returned as a RedisRefused in place of the reply.
         """
+        if not self.is_cluster:
+            if not commands:
+                return []
+            return self._repeat(self._key_of(commands[0]), commands, keep_refusals=keep_refusals)
         replies: dict[int, Any] = {}
         for places in self._parts(commands):
             together = self._together([commands[place] for place in places], keep_refusals=keep_refusals)
@@ -243,9 +247,7 @@ class Connection:
         return key if key.startswith(f"{self.prefix}:") else queues_key(self.prefix)
 
     def _parts(self, commands: Sequence[Sequence[Argument]]) -> list[list[int]]:
-        """Return groups of commands, by their places, that can travel together."""
-        if not commands or not self.is_cluster:
-            return [list(range(len(commands)))] if commands else []
+        """Return groups of commands, by their places, that can travel together in a cluster."""
         parts: dict[object, list[int]] = {}
         for place, command in enumerate(commands):
             slot = slot_of(self._key_of(command))

@@ -85,18 +85,23 @@ class ObjectCache:
         """Return the objects that an index has under a value: in one round trip, unless they are many."""
         return list(chain.from_iterable(self._pages(_term(index, value), index=index)))
 
-    def state(self) -> StreamRecord | None:
-        """Return the stream's record, whose ``cached_indices`` say whether the cache is complete."""
-        (stream,) = self._store.read(("HGET", "streams", self.stream))
-        return None if stream is None else StreamRecord.parse(stream)
-
-    def wrote(self, objects: Sequence[CachedObject] = (), dropped: Mapping[str, str] | None = None) -> None:
+    def wrote(
+        self,
+        objects: Sequence[CachedObject] = (),
+        dropped: Mapping[str, str] | None = None,
+        *,
+        watch: str = "",
+    ) -> bool:
         """Put what the fleet wrote itself, and what it deleted as of a version, before its events come.
 
-        What the stream has passed already is left as it is, and so is what is newer. Raises RedisError.
+        What the stream has passed already is left as it is, and so is what is newer. Returns False, and puts
+        nothing, if this is not the stream of the watch, or no longer. Raises RedisError.
         """
-        for batch in _batches(records_of(objects, dropped or {})):
-            self._store.run("cache/write", stream=self.stream, records=batch)
+        batches = _batches(records_of(objects, dropped or {}))
+        return all(
+            self._store.run("cache/write", stream=self.stream, watch=watch, records=batch) is not None
+            for batch in batches
+        )
 
     def _require(self, stream: bytes | None, index: str | None = None) -> None:
         """Raise CacheIncomplete where the stream's record does not say that all is there, by this index."""

@@ -1,5 +1,6 @@
 """What tests of cached reads share: a watch that is cached, and readers of its cache."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -79,3 +80,9 @@ def object_cache(scene: Scene) -> ObjectCache:
     """Return the one cache."""
     (name,) = stream_records(scene.connection, QUEUE)
     return ObjectCache(scene.connection, QUEUE, name)
+
+
+def write_through(scene: Scene, *objects: CachedObject, dropped: Mapping[str, str] | None = None) -> None:
+    """Put what the fleet itself wrote into the one cache."""
+    (record,) = stream_records(scene.connection, QUEUE).values()
+    assert object_cache(scene).wrote(objects, dropped, watch=str(record.about["watch"]))

@@ -32,7 +32,7 @@ from tests.controller.caching import (
     kept,
     lister,
     names,
-    object_cache,
+    write_through,
 )
 from tests.controller.leading import QUEUE, Scene
 from tests.controller.test_stream import change, create, delete, stand
@@ -81,7 +81,7 @@ def test_the_cached_objects_are_counted(scene: Scene) -> None:
         (stream,) = Inspector(scene.connection).streams(QUEUE)
         assert stream.cached == 3
         assert (*count, 3) in gauges()
-    object_cache(scene).wrote(dropped={scene.key("a"): "99999999"})
+    write_through(scene, dropped={scene.key("a"): "99999999"})
     (stream,) = Inspector(scene.connection).streams(QUEUE)
     assert stream.cached == 2
     with scene.leading(For(CONFIG_MAPS), epoch="2"):
@@ -198,7 +198,7 @@ def test_a_list_drops_what_was_written_through_and_never_seen(scene: Scene) -> N
         pass
     client = scene.leader().client
     ghost = client.create(config_map(scene.namespace, "ghost", color="green"))
-    object_cache(scene).wrote([kept(scene, ghost)])
+    write_through(scene, kept(scene, ghost))
     assert names(lister(scene).by_index("color", "green")) == {"ghost"}
     delete(scene, "ghost")
     scene.expire()
@@ -217,7 +217,7 @@ def test_a_restored_cluster_fills_the_cache_anew(scene: Scene) -> None:
     ghost = scene.leader().client.get(CONFIG_MAPS, scene.key("a"))
     assert ghost is not None
     ghost["metadata"] |= {"name": "ghost", "resourceVersion": far}
-    object_cache(scene).wrote([kept(scene, ghost)])
+    write_through(scene, kept(scene, ghost))
     stand(scene, far, epoch="99999999999999999999")
     with scene.leading(cached(scene), epoch="2") as leader:
         assert leader.stream.lists == 1

@@ -11,7 +11,7 @@ from distq.controller.watches import For
 from distq.informer.stored_object import Transform, strip_managed_fields
 from distq.inspector import Inspector
 from distq.redisio.stream_keys import StreamKeys
-from tests.controller.caching import CONFIG_MAPS, ON_TWO_SERVERS, cached, kept, object_cache
+from tests.controller.caching import CONFIG_MAPS, ON_TWO_SERVERS, cached, kept, object_cache, write_through
 from tests.controller.leading import QUEUE, Scene
 from tests.support.eventually import eventually
 from tests.support.samples import config_map
@@ -62,10 +62,10 @@ def test_an_own_write_is_compared_with_what_was_before_it(scene: Scene) -> None:
     """The cache has it already when its event comes, which must not be compared with itself."""
     with scene.leading(comparing(scene)):
         first = paint(scene, "a", color="red")
-        object_cache(scene).wrote([kept(scene, first)])
+        write_through(scene, kept(scene, first))
         assert handed_over(scene) == {"a"}
         painted = paint(scene, "a", color="blue")
-        object_cache(scene).wrote([kept(scene, painted)])
+        write_through(scene, kept(scene, painted))
         assert handed_over(scene) == {"a"}
 
 
@@ -88,8 +88,8 @@ def test_an_own_write_ahead_of_a_new_leader_passes(scene: Scene) -> None:
     paint(scene, "a", color="red")
     with scene.leading(comparing(scene)):
         assert handed_over(scene) == {"a"}
-    object_cache(scene).wrote([kept(scene, paint(scene, "a", color="blue"))])
-    object_cache(scene).wrote([kept(scene, paint(scene, "a", size="1"))])
+    write_through(scene, kept(scene, paint(scene, "a", color="blue")))
+    write_through(scene, kept(scene, paint(scene, "a", size="1")))
     with scene.leading(comparing(scene), epoch="2"):
         assert handed_over(scene) == {"a"}
 
@@ -172,7 +172,7 @@ def test_what_a_list_brings_is_not_compared(scene: Scene) -> None:
     paint(scene, "a", color="red")
     with scene.leading(comparing(scene)):
         assert handed_over(scene) == {"a"}
-    object_cache(scene).wrote([kept(scene, paint(scene, "a", color="blue"))])
+    write_through(scene, kept(scene, paint(scene, "a", color="blue")))
     paint(scene, "a", size="1")
     scene.expire()
     with scene.leading(comparing(scene), epoch="2"):

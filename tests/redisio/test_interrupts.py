@@ -111,7 +111,10 @@ def test_an_interrupt_anywhere_in_a_call_leaves_no_connection_half_made(
         assert _databases(connection) <= {f"db{database}"}, interrupt.where
         handle.close()
     assert place > 40
-    eventually(lambda: len(connection.execute("CLIENT", "LIST").splitlines()) == 2, "connections are left")
+    eventually(
+        lambda: len(connection.execute("CLIENT", "LIST").splitlines()) == 2,
+        lambda: f"connections are left: {connection.execute('CLIENT', 'LIST').decode()}",
+    )
 
 
 def _databases(connection: Connection) -> set[str]:

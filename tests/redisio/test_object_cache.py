@@ -296,6 +296,32 @@ def test_an_own_write_that_the_stream_has_passed_is_left_out(scene: Scene) -> No
     assert list(scene.versions()) == ["a/one", "a/two", "b/one"]
 
 
+@pytest.mark.parametrize(
+    "record",
+    [
+        b'7 100 b1 {"watch": "v1/Pod"}',
+        b'7 100 b1 {"watch": {"v1": "Pod"}}',
+        b'7 100 b1 ["v1/Secret"]',
+        b"7 100 b1 {",
+        b"7 100 b1",
+        b"\xff\x00",
+    ],
+)
+def test_an_own_write_does_not_go_to_the_stream_of_another_watch(scene: Scene, record: bytes) -> None:
+    """No leader would take it away there."""
+    scene.connection.execute("HSET", queue_key("foos", "streams"), "pods", record)
+    before = scene.raw("HGETALL", "cache")
+    assert not scene.cache.wrote([pod("a/new", 105)], watch="v1/Secret")
+    assert scene.raw("HGETALL", "cache") == before
+
+
+def test_an_own_write_goes_to_the_stream_of_its_watch(scene: Scene) -> None:
+    """Whatever else its leader reports."""
+    scene.commit("101", about=CACHED | {"watch": "v1/Secret", "error": 'a "watch": "v1/Pod"'})
+    assert scene.cache.wrote([pod("a/new", 105)], watch="v1/Secret")
+    assert "a/new" in scene.versions()
+
+
 def test_an_own_write_brings_back_no_stream_that_ended(scene: Scene) -> None:
     """It would never be deleted; a stream that begins anew begins with an empty cache, too."""
     scene.commit("")
@@ -393,9 +419,7 @@ def test_a_cache_that_is_not_complete_is_not_read(scene: Scene, new: str, about:
             read()
         assert caught.value.record is not None
         assert caught.value.record.position == new
-    state = scene.cache.state()
-    assert state is not None
-    assert state.cached_indices() is None
+        assert caught.value.record.cached_indices() is None
 
 
 def test_a_cache_is_read_while_its_leader_lists_again(scene: Scene) -> None:
@@ -409,7 +433,7 @@ def test_a_cache_that_no_leader_keeps_is_not_read(connection: Connection) -> Non
     scene = Scene(connection)
     with pytest.raises(CacheIncomplete) as caught:
         scene.cache.get("a/one")
-    assert (caught.value.record, scene.cache.state()) == (None, None)
+    assert caught.value.record is None
     scene.commit("100", pod("a/one", 100), about={"cached": []})
     assert scene.cache.get("a/one") == CachedObject("a/one", "100", b'{"version":100}')
     with pytest.raises(CacheIncomplete):

@@ -136,7 +136,7 @@ class Populated:
             | {"n_ok": 1, "settlements": settlements, "want": 5, "wants_links": "1"},
             "cache/read": {"stream": STREAM, "limit": 9, "max_bytes": 9}
             | {"first": b"[all\0", "last": b"(all\1"},
-            "cache/write": {"stream": STREAM, "records": ["pod", b"101\nall", b"101\n{}"]},
+            "cache/write": {"stream": STREAM, "watch": "", "records": ["pod", b"101\nall", b"101\n{}"]},
             "commit": {"stream": STREAM, "priority": -9} | record | batch,
             "forget": {"items": ["backs-off", "held", "suspect"]},
             "forgive": session | {"held": ["poison", 6, "held", 8, "late", 7]},

@@ -77,6 +77,7 @@ class StreamCache:
         self._timeout = timeout
         self._clock = clock
         self._found: ObjectCache | None = None
+        self._writer: ObjectCache | None = None
 
     def covers(self, key: str) -> bool:
         """Return whether an object of this key is looked for here."""
@@ -102,12 +103,20 @@ class StreamCache:
         more: no leader would ever take it away. Raises RedisError.
         """
         connection, found = self._with_short_timeouts(), self._found
-        record = ObjectCache(connection, self._queue.name, found.stream).state() if found else None
-        if record is None or record.about.get("watch") != self.place.identity:
-            self._found = None
+        watch = self.place.identity
+        if found and self._writer_of(found.stream, connection).wrote(objects, dropped, watch=watch):
+            return
+        self._found = None
         with suppress(CacheIncomplete):
             stream = self._cache(asked=connection).stream
-            ObjectCache(connection, self._queue.name, stream).wrote(objects, dropped)
+            self._writer_of(stream, connection).wrote(objects, dropped, watch=watch)
+
+    def _writer_of(self, stream: str, connection: Connection) -> ObjectCache:
+        """Return what writes into a stream's cache: the last one, which knows its queue is registered."""
+        writer = self._writer
+        if writer is None or writer.stream != stream or writer.connection is not connection:
+            self._writer = writer = ObjectCache(connection, self._queue.name, stream)
+        return writer
 
     def _read_later(self, ask: Callable[[ObjectCache], Answer], record: StreamRecord | None) -> Answer:
         """Wait until the cache is complete, but not in its own stream while that hands over its objects."""

@@ -1,16 +1,19 @@
 -- Put what the fleet itself wrote, (name, terms, record) each, unless what is there is newer, or the stream has passed
--- its version: what it has passed may have been deleted since. Returns how many the stream had not passed.
+-- its version: what it has passed may have been deleted since. Returns how many the stream had not passed; nothing,
+-- and puts nothing, where the stream is not that of the watch, or is gone: no leader would take away what it puts.
 local streams, cache, terms, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local stream = ARGV[1]
-local records = { unpack(ARGV, 2) }
+local stream, watch = ARGV[1], ARGV[2]
+local records = { unpack(ARGV, 3) }
 local call = redis.call
 call('HLEN', cache)
 call('HLEN', terms)
 call('ZCARD', index)
 --- @include older
 --- @include cached
-local position = string.match(call('HGET', streams, stream) or '', '^%S+ (%S+) ')
-if not position then return 0 end -- whoever leads next begins with an empty cache, if anybody ever does
+local position, about = string.match(call('HGET', streams, stream) or '', '^%S+ (%S+) %S+ (.*)$')
+if not position then return false end
+local is_json, fields = pcall(cjson.decode, about)
+if not (is_json and type(fields) == 'table' and (fields.watch or '') == watch) then return false end
 local passed, listed = string.match(position, '^%d*'), string.match(position, '@(%d+)$') or ''
 local function is_there(name)
   local version, found_by = read_terms(call('HGET', terms, name))
