@@ -18,6 +18,7 @@ from distq.errors import ConfigError
 
 _LONGEST_LINE = 1 << 16
 _MOST_HEADERS = 100
+_MOST_HEADS = 10
 _STRANGE = re.compile(r"[^\x20-\x7e]")
 _WITH_A_BODY = {"PATCH", "POST", "PUT"}
 
@@ -33,11 +34,17 @@ class _Head(http.client.HTTPResponse):
 
     def begin(self) -> None:
         """Read the head; raise HTTPException for what is none."""
-        while True:
+        for _ in range(_MOST_HEADS):
             version, self.status, reason = self._read_status()  # type: ignore[attr-defined]  # as urllib3 does
+            if version not in {"HTTP/1.0", "HTTP/1.1"} or self.status == http.HTTPStatus.SWITCHING_PROTOCOLS:
+                raise http.client.UnknownProtocol(version)
             headers = self._read_headers()
-            if self.status != http.HTTPStatus.CONTINUE:
+            if (
+                self.status >= http.HTTPStatus.OK
+            ):  # else the answer is yet to come, and would be the next one's
                 break
+        else:
+            raise http.client.HTTPException(f"more than {_MOST_HEADS} heads")
         self.version = 10 if version == "HTTP/1.0" else 11
         self.code, self.reason = self.status, reason.strip()
         self.headers = self.msg = headers  # type: ignore[assignment]  # urllib3's; they answer ``get``, too
@@ -53,7 +60,9 @@ class _Head(http.client.HTTPResponse):
             line = self.fp.readline(_LONGEST_LINE + 1)
             if len(line) > _LONGEST_LINE:
                 raise http.client.LineTooLong("header line")
-            if line in {b"\r\n", b"\n", b""}:
+            if not line.endswith(b"\n"):  # without the headers that are missing a body would seem whole
+                raise http.client.HTTPException("the connection ended within the headers")
+            if line in {b"\r\n", b"\n"}:
                 return headers
             name, colon, value = line.decode("latin-1").partition(":")
             if not colon or not name or name != name.strip():  # so are folded lines, which are obsolete
@@ -63,15 +72,22 @@ class _Head(http.client.HTTPResponse):
 
     def _content_length(self, headers: urllib3.HTTPHeaderDict) -> int | None:
         """Return the length of the body; None where its end is the connection's."""
-        if self._method == "HEAD" or self.status < 200 or self.status in {204, 304}:  # type: ignore[attr-defined]
+        if self._method == "HEAD" or self.status in {204, 304}:  # type: ignore[attr-defined]
             return 0
         lengths = set(headers.getlist("content-length"))
         if not lengths:
             return None
         length = lengths.pop()
-        if lengths or not (length.isascii() and length.isdecimal()):  # answers would be mixed up
+        if lengths or not re.fullmatch("[0-9]{1,18}", length):  # answers would be mixed up
             raise http.client.HTTPException("a bad Content-Length")
         return int(length)
+
+    def _safe_read(self, amt: int) -> bytes:
+        """Read so many bytes of the body; raise HTTPException also where no memory holds them."""
+        try:
+            return super()._safe_read(amt)  # type: ignore[misc,no-any-return]  # urllib3 calls it, too
+        except (MemoryError, OverflowError, ValueError):
+            raise http.client.HTTPException(f"a body, or a part of one, of {amt} bytes") from None
 
 
 class _Exchange(HTTPConnection):
