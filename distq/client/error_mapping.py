@@ -50,7 +50,7 @@ def response_error(what: str, response: urllib3.BaseHTTPResponse, origin: str) -
         seconds = 1.0 if seconds is None else seconds
         message += f"Repeat after {duration(seconds)}."
         return TooManyRequests(message, status=429, reason=reason, answer=body, retry_after=seconds)
-    if response.status == 404 and what.endswith("/status") and not (body.get("details") or {}).get("name"):
+    if response.status == 404 and what.endswith("/status") and not _details(body).get("name"):
         message += "Its CRD needs subresources: {status: {}}, or its name is wrong."
     else:
         message += _remedy(response.status, cause, body, origin)
@@ -119,7 +119,7 @@ def _cause(error: BaseException) -> str:
 def _status_object(data: bytes) -> Mapping[str, Any]:
     try:
         body = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return {}
     return body if isinstance(body, dict) and body.get("kind") == "Status" else {}
 

@@ -126,16 +126,19 @@ class RawClient:
 
         ``read_timeout`` seconds without a byte end it with an ApiError. Use it in a with statement.
         """
-        response = self._send(
-            "GET",
-            path,
-            query=query,
-            body=None,
-            headers={"Accept": accept},
-            timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT, read=read_timeout),
-            preload_content=False,
-        )
         transport = self._connected()
+        try:
+            response = self._send(
+                "GET",
+                path,
+                query=query,
+                body=None,
+                headers={"Accept": accept},
+                timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT, read=read_timeout),
+                preload_content=False,
+            )
+        except (HTTPError, OSError) as error:  # the body of a refusal broke
+            raise transport.no_answer(f"GET {path}", error) from None
         return WatchResponse(response, lambda error: transport.no_answer(f"GET {path}", error))
 
     def api_client(self) -> "ApiClient":

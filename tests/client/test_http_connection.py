@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from distq.client import Client
-from distq.errors import ApiError, ConfigError
+from distq.errors import ApiError, ConfigError, NotFound
 from tests.client.tls_server import Echo, data_of, make_certificate, serving, tls_of
 from tests.support.api_servers import write_kubeconfig
 
@@ -184,6 +184,25 @@ def test_what_is_no_answer_is_one_error(tmp_path: Path, answer: bytes, cause: st
         assert caught.value.status == 0
         assert client.request("GET", "/api") == b"ok"
         assert script.connections == 2
+
+
+@pytest.mark.parametrize("details", [b"[" * 20_000 + b"]" * 20_000, b"[1]", b'"text"'])
+def test_a_refusal_may_have_any_body(tmp_path: Path, details: bytes) -> None:
+    """One that is nested too deeply, or of wrong types, is refused as any other."""
+    body = b'{"kind":"Status","details":' + details + b"}"
+    answer = b"HTTP/1.1 404 Not Found\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+    with client_of(tmp_path, answer) as (client, _), pytest.raises(NotFound):
+        client.request("PATCH", "/api/status", body={})
+
+
+@pytest.mark.parametrize("status", [b"401 Unauthorized", b"500 Internal Server Error"])
+def test_a_watch_whose_refusal_breaks_is_one_error(tmp_path: Path, status: bytes) -> None:
+    """An ApiError of status 0, as for any answer that came in part."""
+    answer = b"HTTP/1.1 " + status + b"\r\nConnection: close\r\nContent-Length: 9\r\n\r\nabc"
+    with client_of(tmp_path, answer, answer) as (client, _):
+        with pytest.raises(ApiError, match="no answer from") as caught:
+            client.stream("/api", query={}, read_timeout=5.0)
+        assert caught.value.status == 0
 
 
 @pytest.mark.parametrize("strange", ["text\r\nX-Evil: 1", "text\x00", "té"])
