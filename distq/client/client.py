@@ -318,3 +318,7 @@ class Client(RawClient):
             raise ApiError(
                 f"{method} {path}: the answer is not JSON. Check that {self.server} is an API server."
             ) from None
+        except RecursionError:  # API servers take 10,000 levels
+            raise ApiError(
+                f"{method} {path}: the answer is nested too deeply. Raise Python's recursion limit."
+            ) from None

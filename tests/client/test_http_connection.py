@@ -195,6 +195,15 @@ def test_a_refusal_may_have_any_body(tmp_path: Path, details: bytes) -> None:
         client.request("PATCH", "/api/status", body={})
 
 
+def test_an_object_that_is_nested_too_deeply_is_one_error(tmp_path: Path) -> None:
+    """API servers keep what Python cannot read: a typed error, as for any answer that is none."""
+    kinds = b'{"resources":[{"name":"widgets","kind":"Widget","namespaced":true}]}'
+    deep = b'{"spec":' + b"[" * 20_000 + b"]" * 20_000 + b"}"
+    answers = [OK + b"Content-Length: %d\r\n\r\n" % len(body) + body for body in (kinds, deep)]
+    with client_of(tmp_path, *answers) as (client, _), pytest.raises(ApiError, match="nested too deeply"):
+        client.get("example.com/v1/Widget", "shop/a")
+
+
 @pytest.mark.parametrize("status", [b"401 Unauthorized", b"500 Internal Server Error"])
 def test_a_watch_whose_refusal_breaks_is_one_error(tmp_path: Path, status: bytes) -> None:
     """An ApiError of status 0, as for any answer that came in part."""
