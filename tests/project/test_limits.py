@@ -20,7 +20,11 @@ BOUND = re.compile(r"LIMIT|BYTES|MOST|LONGEST|CAPACITY|MEMORY|PAGE|LINES|AT_ONCE
 
 OWN = {
     "client/authorities.py": {"_MOST"},  # certificates
-    "client/http_connection.py": {"_LONGEST_LINE", "_MOST_HEADERS"},  # of the head of an answer
+    "client/http_connection.py": {
+        "_LONGEST_LINE",
+        "_MOST_HEADERS",
+        "_MOST_HEADS",
+    },  # of the head of an answer
     "client/page_size.py": {"FIRST_PAGE"},  # where a list begins
     "client/raw.py": {"_READ_SIZE"},  # of a buffer
     "client/recorder.py": {"MOST_WAITING"},  # events of one object each
