@@ -39,9 +39,7 @@ class _Head(http.client.HTTPResponse):
             if version not in {"HTTP/1.0", "HTTP/1.1"} or self.status == http.HTTPStatus.SWITCHING_PROTOCOLS:
                 raise http.client.UnknownProtocol(version)
             headers = self._read_headers()
-            if (
-                self.status >= http.HTTPStatus.OK
-            ):  # else the answer is yet to come, and would be the next one's
+            if self.status >= http.HTTPStatus.OK:  # else the answer is yet to come
                 break
         else:
             raise http.client.HTTPException(f"more than {_MOST_HEADS} heads")

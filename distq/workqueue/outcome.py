@@ -53,7 +53,10 @@ def traceback_text(error: BaseException) -> str:
     """Return the last 4 KiB of the traceback, empty if neither the error nor its cause was raised."""
     if error.__traceback__ is None and error.__cause__ is None:
         return ""
-    text = "".join(traceback.format_exception(error))
+    try:
+        text = "".join(traceback.format_exception(error))
+    except BaseException:  # noqa: BLE001 - raised by the error's own class, as in message_of
+        return ""
     return _printable(text[-TRACEBACK_BYTES:], TRACEBACK_BYTES, last=True)
 
 

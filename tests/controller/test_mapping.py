@@ -6,6 +6,8 @@ import pytest
 
 from distq.controller.event import Event
 from distq.controller.stream.mapping import KeysOf, function_keys, key_of_name, owner_keys
+from distq.controller.stream.routing import _is_outage
+from distq.errors import ApiError
 
 
 def pod(**metadata: Any) -> Event:
@@ -62,3 +64,9 @@ def test_a_function_means_what_it_returns() -> None:
     assert keys_of(pod(), function_keys(lambda _: None)) == []  # type: ignore[arg-type,return-value]  # what is tested
     with pytest.raises(TypeError, match="return a list of keys"):
         function_keys(lambda _: "prod/web")(pod())
+
+
+@pytest.mark.parametrize("status", ["503", None, [500], object()])
+def test_an_error_with_an_odd_status_stops_no_stream(status: Any) -> None:
+    """A function of the user may raise an ApiError of its own making; its object becomes dead."""
+    assert not _is_outage(ApiError("odd", status=status))

@@ -117,6 +117,19 @@ class _Rude(Exception):
         raise ValueError("no")
 
 
+class _Ruder(Exception):
+    @property
+    def __notes__(self) -> list[str]:
+        raise SystemExit("no")
+
+
+def test_an_error_that_fails_to_show_its_traceback_is_a_failure_like_others() -> None:
+    """Also where its class would end the process."""
+    outcome = outcome_of(raised(_Ruder("no")))
+    assert isinstance(outcome, Retry)
+    assert (outcome.error, outcome.traceback) == ("_Ruder: no", "")
+
+
 def test_an_error_that_fails_to_describe_itself_is_a_failure_like_others() -> None:
     """Its class is shown; a call that settles by hand does not raise what its text raises."""
     outcome = outcome_of(raised(_Rude()))

@@ -296,7 +296,8 @@ def _is_outage(error: BaseException) -> bool:
     if isinstance(error, Unreadable):
         return False
     if isinstance(error, ApiError):
-        return error.status in {0, 429} or error.status >= 500
+        status: object = error.status  # a function may have put anything there
+        return isinstance(status, int) and (status in {0, 429} or status >= 500)
     return isinstance(error, RedisError | CacheNotSynced)
 
 
