@@ -58,7 +58,7 @@ class _Head(http.client.HTTPResponse):
             line = self.fp.readline(_LONGEST_LINE + 1)
             if len(line) > _LONGEST_LINE:
                 raise http.client.LineTooLong("header line")
-            if not line.endswith(b"\n"):  # without the headers that are missing a body would seem whole
+            if not line:  # without the headers that are missing a body would seem whole
                 raise http.client.HTTPException("the connection ended within the headers")
             if line in {b"\r\n", b"\n"}:
                 return headers

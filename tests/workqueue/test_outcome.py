@@ -119,7 +119,7 @@ class _Rude(Exception):
 
 class _Ruder(Exception):
     @property
-    def __notes__(self) -> list[str]:
+    def __notes__(self) -> list[str]:  # type: ignore[override]
         raise SystemExit("no")
 
 
