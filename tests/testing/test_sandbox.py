@@ -446,8 +446,8 @@ def test_what_cannot_be_applied_has_its_place(sandbox: Sandbox) -> None:
     assert sandbox.client.get("v1/ConfigMap", "default/unborn") is None
     with pytest.raises(ConfigError, match="manifest: an object without kind"):
         sandbox.apply({"apiVersion": "v1", "metadata": {"name": "web"}})
-    with pytest.raises(NotFound, match=r"example\.com/v1/Bar") as caught:
-        sandbox.apply("\napiVersion: example.com/v1\nkind: Bar\nmetadata: {name: web}\n")
+    with pytest.raises(NotFound, match=r"example\.com/v1/Unborn") as caught:
+        sandbox.apply("\napiVersion: example.com/v1\nkind: Unborn\nmetadata: {name: web}\n")
     assert caught.value.__notes__ == ["applied from manifest:2:1"]
 
 
