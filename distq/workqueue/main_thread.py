@@ -7,6 +7,7 @@ such a call, and waits. Other threads make it themselves.
 
 import _thread
 import os
+import sys
 import threading
 from collections.abc import Callable
 from functools import wraps
@@ -31,8 +32,8 @@ def run_apart(
     If the caller is interrupted meanwhile, the function goes on: from then on ``is_given_up`` is true for it,
     ``interrupt`` is called to end its waits, and ``undo`` receives its answer.
     """
-    if threading.get_ident() != threading.main_thread().ident:
-        return function()
+    if threading.get_ident() != threading.main_thread().ident or sys.is_finalizing():
+        return function()  # once the interpreter ends, no signal handler runs, and no thread but this one
     call = _CallApart(function, undo)
     try:
         _start(call)

@@ -1,5 +1,7 @@
 """A loop of one's own: the step that settles an item claims the next one for the same loop."""
 
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -90,6 +92,25 @@ def test_a_thread_that_dies_in_its_loop_leaves_no_claim(connection: Connection) 
     assert other.get(0).key == "b"
     queue.close()
     other.close()
+
+
+LEFT_OPEN = """
+import sys
+from distq import Queue
+
+queue = Queue("foos", sys.argv[1])
+queue.add("a", "b")
+loop = queue.listen()
+queue.settle(next(loop))
+"""
+
+
+def test_a_program_ends_though_its_loop_was_left_open(
+    redis_server: EmbeddedValkey, connection: Connection
+) -> None:
+    """The interpreter ends the loop when no other thread runs any more."""
+    subprocess.run([sys.executable, "-c", LEFT_OPEN, redis_server.url], check=True, timeout=30)
+    assert _claims(connection) == 0
 
 
 def test_a_loop_that_does_other_things_gives_back_what_it_claimed_ahead(connection: Connection) -> None:
