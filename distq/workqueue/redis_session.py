@@ -191,7 +191,7 @@ class RedisSession:
                 f"not closed: a turn waits for Redis. The claimed items come back in {after}."
             )
         with self._turn_lock:
-            self._close()
+            self._close(self._ledger.take_spare())
 
     def _turn_hangs(self, seconds: float) -> bool:
         """Wait for the end of the turn under way; return whether it takes longer than ``seconds``."""
@@ -366,23 +366,27 @@ class RedisSession:
         return self._ledger.compare(self._fences())
 
     def _close_when_idle(self) -> None:
-        """Close the session unless a caller holds a claim.
+        """Close the session unless a caller holds a claim; what was claimed ahead no caller gets any more.
 
         After ``stop`` each turn calls this at its end, so this need not wait for a turn under way.
         """
         if not self._turn_lock.acquire(blocking=False):
             return
         try:
-            if self._ledger.n_spare() == len(self._ledger.held):
-                self._close()
+            spare = self._ledger.take_spare()  # before the look: a caller that got one goes on with it
+            if not self._ledger.held:
+                self._close(spare)
+            elif spare:
+                self._client.resolve_doubt()
+                self._client.release(spare)
         except RedisError as error:
             _left_to_lapse(self, error)
         finally:
             self._turn_lock.release()
 
-    def _close(self) -> None:
+    def _close(self, spare: Sequence[Request]) -> None:
+        """Release all claims and end the session; ``spare`` are those that the ledger holds no longer."""
         why = "its session is closed"
-        spare = self._ledger.take_spare()
         held = self._ledger.cancel_all(why)
         self.interrupt()
         hurried = self.store.connection.with_timeout(CLOSING_TIME, repeats=True)
@@ -390,7 +394,7 @@ class RedisSession:
             store = self._client.store = self.store.over(hurried)
             self._client.resolve_doubt()
             held += self._ledger.cancel_all(why)  # claims of the turn in doubt
-            self._client.release(spare + held)
+            self._client.release([*spare, *held])
             worker = self.worker.describe(self.clock)
             if self.id and not store.run("close", session=self.id, worker=worker):
                 self._lost.add(self.id, self._ledger.lose())

@@ -146,6 +146,28 @@ def test_a_shutdown_keeps_nothing_that_was_claimed_ahead(connection: Connection,
     queue.close()
 
 
+def test_a_shutdown_cancels_nothing_that_a_loop_gets_at_that_moment(connection: Connection) -> None:
+    """Another worker would run it beside the loop, which has just begun."""
+    queue, got = Queue("foos", connection), list[Request]()
+    queue.add("a", "b")
+    loop = queue.listen()
+    queue.settle(next(loop))
+    ledger = queue._session._ledger
+
+    class Fetched(dict[str, Request]):
+        """Claims, of which another thread gets the spare one while they are counted."""
+
+        def __len__(self) -> int:
+            got.extend(ledger.take(1))
+            return super().__len__()
+
+    ledger.held = Fetched(ledger.held)
+    queue.shut_down()
+    assert not [request for request in got if request.cancelled.is_set()]
+    assert _claims(connection) == len(got)
+    queue.close()
+
+
 def test_another_thread_of_the_handle_gets_what_was_claimed_ahead(counted: CountedTurns) -> None:
     """It needs no turn for that."""
     queue = Queue("foos", counted)
