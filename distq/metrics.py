@@ -228,7 +228,7 @@ EVENTS_DROPPED = Metric(
 LOG_LINES_DROPPED = Metric(
     "distq_log_lines_dropped_total",
     "counter",
-    "Log lines of this process that were dropped, since stderr was not read as fast as they came.",
+    "Log lines of this process that were dropped: stderr was full or closed, or not read fast enough.",
     (),
 )
 

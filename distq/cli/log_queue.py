@@ -28,14 +28,15 @@ FLUSH_TIME = 0.3
 """Seconds that the end of a command waits until all lines are written."""
 
 _STDERR = 2
+_CAUSES = "stderr was full or closed, or not read fast enough"
 
 
 class LogQueue(QueueHandler):
     """Formats a record in the thread that logs it, and leaves the line to a thread that writes.
 
     No lock is held while a record is formatted: a ``__str__`` of the program that hangs holds up its own
-    thread only. ``dropped`` counts the lines that did not fit, since the start; ``on_dropped`` receives how
-    many, in the thread that writes, once there is room again.
+    thread only. ``dropped`` counts the lines that did not fit or could not be written, since the start.
+    ``on_dropped`` receives how many, in the thread that writes, once it goes on.
     """
 
     queue: Any  # a SimpleQueue: a signal's handler may log in the midst of ``put``
@@ -46,7 +47,7 @@ class LogQueue(QueueHandler):
         self.dropped = 0
         self.on_dropped: Callable[[int], None] = lambda _: None
         self._write = _writer_to(sys.stderr if stream is None else stream)
-        self._reported = 0
+        self._counted = self._reported = 0
         self.begin()
         _queues.add(self)
 
@@ -101,14 +102,25 @@ class LogQueue(QueueHandler):
     def _write_out(self, line: str) -> None:
         try:
             self._write(line)
-        finally:
-            with self._accounts:
-                self._waiting -= _cost(line)
-        newly = self.dropped - self._reported
+        except (OSError, ValueError):  # the disk is full, the reader went away, or the stream was closed
+            is_written = False
+        else:
+            is_written = True
+        with self._accounts:
+            self._waiting -= _cost(line)
+            self.dropped += not is_written
+        self._count_dropped(is_written=is_written)
+
+    def _count_dropped(self, *, is_written: bool) -> None:
+        """Count the lines dropped lately; where the last line was written, report all that were not yet."""
+        newly, unreported = self.dropped - self._counted, self.dropped - self._reported
+        if is_written and unreported:
+            why = f"{counted(unreported, 'log line')} dropped: {_CAUSES}"
+            with suppress(OSError, ValueError):
+                self._write(self._line(why, logging.WARNING))
+                self._reported += unreported
         if newly:
-            self._reported += newly
-            why = f"{counted(newly, 'log line')} dropped: stderr was not read as fast as they came"
-            self._write(self._line(why, logging.WARNING))
+            self._counted += newly
             self.on_dropped(newly)
 
     def _line(self, message: str, level: int) -> str:
@@ -147,18 +159,16 @@ def _writer_to(stream: TextIO) -> Callable[[str], None]:
 
 
 def _write_to_stderr(left: bytes) -> None:
-    with suppress(OSError):  # the reader went away, or the disk is full
-        while left:
-            try:
-                left = left[os.write(_STDERR, left) :]
-            except BlockingIOError:  # another process with the same terminal or pipe made it so
-                select.select([], [_STDERR], [])
+    while left:
+        try:
+            left = left[os.write(_STDERR, left) :]
+        except BlockingIOError:  # another process with the same terminal or pipe made it so
+            select.select([], [_STDERR], [])
 
 
 def _write_to(stream: TextIO, line: str) -> None:
-    with suppress(OSError, ValueError):
-        stream.write(line)
-        stream.flush()
+    stream.write(line)
+    stream.flush()
 
 
 def _cost(line: str) -> int:

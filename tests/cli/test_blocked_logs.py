@@ -1,5 +1,6 @@
 """A log pipe that is full and has no reader holds up no work and no shutdown."""
 
+import errno
 import logging
 import os
 import signal
@@ -167,9 +168,46 @@ def test_lines_that_do_not_fit_are_dropped_counted_and_reported() -> None:
     assert queue.flush_within(LIMIT)
     assert len([line for line in stream.lines if line.startswith("x")]) == fitting
     assert [line for line in stream.lines if "dropped" in line] == [
-        "7 log lines dropped: stderr was not read as fast as they came\n"
+        "7 log lines dropped: stderr was full or closed, or not read fast enough\n"
     ]
     assert counted == [7]
+    queue.close()
+
+
+class FullDisk:
+    """A stream that refuses lines until it has room."""
+
+    def __init__(self) -> None:
+        self.has_room = False
+        self.lines: list[str] = []
+
+    def write(self, text: str) -> None:
+        """Take a line, if there is room."""
+        if not self.has_room:
+            raise OSError(errno.ENOSPC, "no space left on device")
+        self.lines.append(text)
+
+    def flush(self) -> None:
+        """Do nothing: each line was taken whole."""
+
+
+def test_lines_that_a_full_disk_refuses_are_counted_and_reported() -> None:
+    """The count grows at once; the log has the number once the disk has room again."""
+    stream, counted = FullDisk(), list[int]()
+    queue = LogQueue(logging.Formatter("%(message)s"), stream)  # type: ignore[arg-type]
+    queue.on_dropped = counted.append
+    for _ in range(3):
+        queue.handle(logging.makeLogRecord({"msg": "refused"}))
+    assert queue.flush_within(LIMIT)
+    assert (queue.dropped, sum(counted)) == (3, 3)
+    stream.has_room = True
+    queue.handle(logging.makeLogRecord({"msg": "written"}))
+    assert queue.flush_within(LIMIT)
+    assert stream.lines == [
+        "written\n",
+        "3 log lines dropped: stderr was full or closed, or not read fast enough\n",
+    ]
+    assert sum(counted) == 3
     queue.close()
 
 
