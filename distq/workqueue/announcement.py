@@ -18,7 +18,7 @@ class Announcement:
 
     def _begin(self) -> None:
         """Start from nothing; also in the child of a fork: a thread of the parent may have held the lock."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # within it the garbage collector may end a loop over listen
         self._waiting: list[threading.Event] = []
 
     def wait_for(self, predicate: Callable[[], bool], timeout: float | None, clock: Clock) -> bool:

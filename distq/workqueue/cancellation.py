@@ -48,9 +48,11 @@ class LazyEvent(threading.Event):
         """Become an Event. Python calls this only for missing attributes, so this happens once."""
         if name.startswith("__"):  # the copy module looks for such ones
             raise AttributeError(name)
+        # a reentrant lock: within ``set`` the garbage collector may end a loop, which sets this, too
+        made = vars(threading.Event()) | {"_cond": threading.Condition()}
         with _beginning:
             if not self.__dict__:
-                super().__init__()
+                self.__dict__.update(made)  # in one step: a signal handler may raise before and after it
         try:
             return self.__dict__[name]
         except KeyError:

@@ -3,7 +3,6 @@
 import logging
 import threading
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
@@ -66,8 +65,8 @@ class QueueHandle:
         if options.spans is not None:
             self.set_span_provider(options.spans)
         self._unanswered = UnansweredAdd()
-        self._listening = Counter[int]()
-        """How many loops of ``listen`` each thread is in, by its ident."""
+        self._listening = list[int]()
+        """The threads, by ident, that are in a loop of ``listen``, once for each loop."""
         self._shutting_down = False
         self._shut_downs = 0
         self._use(engine)
@@ -218,7 +217,7 @@ class QueueHandle:
         thread does not come back for it.
         """
         thread = threading.get_ident()
-        self._listening[thread] += 1
+        self._listening.append(thread)
         try:
             while not self._shutting_down:
                 try:
@@ -229,7 +228,7 @@ class QueueHandle:
                     _logger.warning("queue %s: %s", self.name, error)
                     self._wait_for(lambda: self._shutting_down, _OUTAGE_PAUSE)
         finally:
-            self._listening[thread] -= 1
+            self._listening.remove(thread)
             run_apart(self._session.release_spare)
 
     def done(self, request: Request) -> bool:
@@ -253,7 +252,7 @@ class QueueHandle:
         return self._settle(request, Release())
 
     def _settle(self, request: Request, outcome: Outcome) -> bool:
-        wants_next = self._listening[threading.get_ident()] and self.fleet_concurrency is None
+        wants_next = threading.get_ident() in self._listening and self.fleet_concurrency is None
         ahead = 1 if wants_next and not isinstance(outcome, Release) else 0
         (disposition,) = self._make_turn([Settlement(request, outcome)], 0, ahead).dispositions
         if disposition.kind == "unknown":

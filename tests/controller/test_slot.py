@@ -1,7 +1,11 @@
 """One slot: what became of a request is decided once, by its handler or by the clock."""
 
+import threading
+
+from distq.clock import SystemClock
+from distq.controller.worker.executors import ThreadExecutor
 from distq.controller.worker.slot import Slot
-from distq.workqueue.interface import Request
+from distq.workqueue.interface import SUCCESS, Request, Settlement
 
 
 def test_the_clock_takes_only_the_request_that_it_looked_at() -> None:
@@ -22,3 +26,51 @@ def test_a_request_is_decided_once() -> None:
     assert not slot.decide(request)
     assert not slot.end()
     assert not slot.decide(request)
+
+
+def test_a_timeout_cancels_only_the_request_that_it_is_for() -> None:
+    """The slot may go on with another one, whose own warning would come a minute late."""
+    slot, first, second = Slot(), Request("a", fence=1), Request("a", fence=1)
+    slot.begin(first, 0.0)
+    assert slot.cancel(first, 60.0)
+    assert (slot.warned, first.cancelled.is_set()) == (60.0, True)
+    assert slot.end()
+    slot.begin(second, 61.0)
+    assert not slot.cancel(first, 62.0)
+    assert (slot.warned, second.cancelled.is_set()) == (0.0, False)
+
+
+class Hesitant(SystemClock):
+    """A clock whose reader is held up, once the handler has returned, until the timeout is over."""
+
+    def __init__(self) -> None:
+        self.later, self.has_returned = 0.0, False
+        self.executors: list[ThreadExecutor] = []
+
+    def monotonic(self) -> float:
+        """Return the time; meanwhile it may become later."""
+        shown = 1000.0 + self.later
+        if self.has_returned:
+            self.has_returned, self.later = False, 100.0
+            self.executors[0].check_overdue()
+        return shown
+
+
+def test_a_handler_that_returns_just_before_its_timeout_is_settled() -> None:
+    """If the check for the timeout came between its return and its end, its claim would be held for ever."""
+    clock, finished, is_finished = Hesitant(), list[Settlement](), threading.Event()
+
+    def reconcile(_: Request) -> None:
+        clock.has_returned = True
+
+    def on_finished(settlement: Settlement) -> None:
+        finished.append(settlement)
+        is_finished.set()
+
+    executor = ThreadExecutor("foos", reconcile, 1, timeout=50.0, clock=clock, on_finished=on_finished)
+    clock.executors.append(executor)
+    executor.start()
+    executor.submit([Request("a")])
+    assert is_finished.wait(20)
+    executor.close()
+    assert [each.outcome for each in finished] == [SUCCESS]

@@ -1,7 +1,10 @@
 """What ``Request.cancelled`` is: an Event like any other, made when it is needed."""
 
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+
+import pytest
 
 from distq import Request
 
@@ -42,3 +45,56 @@ def test_all_threads_that_wait_are_woken() -> None:
             ready.wait()
             event.set()
             assert all(each.result() for each in waiting)
+
+
+def test_a_set_within_its_making_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The garbage collector may run there, end a loop over listen, and find that the session is lost."""
+    event, make = Request("default/a").cancelled, threading.Condition
+
+    def interrupted(*arguments: threading.Lock) -> threading.Condition:
+        monkeypatch.setattr(threading, "Condition", make)
+        event.set()
+        return make(*arguments)
+
+    monkeypatch.setattr(threading, "Condition", interrupted)
+    event.wait(0)
+    assert event.is_set()
+
+
+def test_an_interrupt_within_its_making_leaves_it_whole() -> None:
+    """A signal handler may raise between any two steps in the main thread."""
+    for steps in range(40):
+        event, left = Request("default/a").cancelled, [steps]
+
+        def raise_once(*_: object, left: list[int] = left) -> object:
+            left[0] -= 1
+            if left[0] == 0:
+                raise KeyboardInterrupt
+            return raise_once
+
+        before = sys.gettrace()
+        sys.settrace(raise_once)  # type: ignore[arg-type]
+        try:
+            event.wait(0)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(before)
+        assert not event.is_set()
+        event.set()
+        assert event.is_set()
+        assert event.wait(0)
+
+
+def test_a_set_within_a_set_does_not_wait_for_itself() -> None:
+    """The garbage collector may run there, too."""
+    event = Request("default/a").cancelled
+
+    def set_within() -> None:
+        with event._cond:  # type: ignore[attr-defined]  # as its set does
+            event.set()
+
+    thread = threading.Thread(target=set_within, daemon=True)
+    thread.start()
+    thread.join(10)
+    assert not thread.is_alive()

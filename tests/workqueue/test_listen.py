@@ -282,3 +282,17 @@ def _noting(wait_for: Callable[..., bool], waits: threading.Event) -> Callable[.
         return wait_for(look, *arguments)
 
     return noted
+
+
+def test_a_loop_that_ended_leaves_nothing(connection: Connection) -> None:
+    """A process may start many threads in its life, and each may listen."""
+    queue = Queue("foos", connection)
+    queue.add("a")
+    loop = queue.listen()
+    assert next(loop).key == "a"
+    assert queue._listening == [threading.get_ident()]
+    thread = threading.Thread(target=loop.close)  # type: ignore[attr-defined]  # as the garbage collector
+    thread.start()
+    thread.join(20)
+    assert not queue._listening
+    queue.close()

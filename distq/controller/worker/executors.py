@@ -237,14 +237,11 @@ class ThreadExecutor(Executor):
             return min(timeout, max_hold)
         if age < timeout:
             return min(timeout, max_hold) - age
-        if now - slot.warned >= WARN_EVERY:
-            slot.warned = now
+        if now - slot.warned >= WARN_EVERY and slot.cancel(request, now):
             self._warn(request, age)
         return min(slot.warned + WARN_EVERY - now, max_hold - age)
 
     def _warn(self, request: Request, age: float) -> None:
-        """Set ``cancelled`` of a request past the timeout, and say so."""
-        request.cancelled.set()
         _logger.warning(
             "%s %s still runs after %s, past its timeout of %s; it keeps its claim and slot",
             self._name,
@@ -289,9 +286,10 @@ class ThreadExecutor(Executor):
                     result = error_of_handler(error)
             if _forks.count != forks:
                 return  # the child of a fork in the handler: what waits here is its parent's
+            decides = slot.end()  # before the clock is read: a check cancels nothing that ended in time
             ended = now()
             took = ended - started
-            if slot.end():
+            if decides:
                 timed_out = self._timeout is not None and took >= self._timeout
                 self._finish(request, result, took, now=ended, timed_out=timed_out)
             else:

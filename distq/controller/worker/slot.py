@@ -42,6 +42,18 @@ class Slot:
             self.is_decided = True
             return True
 
+    def cancel(self, request: Request, now: float) -> bool:
+        """Set ``cancelled`` of a request past its timeout; return False where its handler has ended.
+
+        The outcome of a handler that ended in time counts, and nothing is settled that was cancelled.
+        """
+        with self._deciding:
+            if self.request is not request:
+                return False
+            self.warned = now
+            request.cancelled.set()
+            return True
+
     def stack(self, *, below: str) -> traceback.StackSummary:
         """Return where the thread is, from the handler on: below the frames of that file."""
         frame = sys._current_frames().get(self.thread)  # noqa: SLF001  # documented, for debuggers
