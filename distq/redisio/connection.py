@@ -51,7 +51,7 @@ class Connection:
         self._tired_after = 7.5  # one try that took the whole time may have had a stale connection
         self._pauses: Sequence[float] = _PAUSES
         self._servers: Servers | None = None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # within it the garbage collector may end a loop over listen
         _connections.add(self)
 
     @property
@@ -317,7 +317,7 @@ _connections: "weakref.WeakSet[Connection]" = weakref.WeakSet()
 def _after_fork_in_child() -> None:
     """Replace all locks: one that a thread of the parent held would never be released here."""
     for connection in list(_connections):
-        connection._lock = threading.Lock()  # noqa: SLF001  # this module's own
+        connection._lock = threading.RLock()  # noqa: SLF001  # this module's own
         connection._servers = None  # noqa: SLF001  # the parent goes on using these connections
 
 

@@ -6,9 +6,6 @@ from typing import Any
 
 from distq.clock import SYSTEM_CLOCK, Clock
 
-_beginning = threading.RLock()
-"""Reentrant: within it the garbage collector may end a loop over ``listen``, which sets events, too."""
-
 
 class ClaimPeriod:
     """The time in which claims certainly belong to their session. It ends once, for all claims made in it."""
@@ -36,31 +33,25 @@ class ClaimPeriod:
 
 
 class LazyEvent(threading.Event):
-    """A ``threading.Event`` that creates its locks only when a thread first waits for it or sets it.
+    """A ``threading.Event`` that creates its lock only when a thread first waits for it or sets it.
 
-    Most requests need no event, and its locks cost more than all other parts of a claim.
+    Most requests need no event, and its lock costs more than all other parts of a claim.
     """
 
+    _flag = False
+    """Event's own: an instance has it once it is set, so that no half-made one exists at any point."""
+
     def __init__(self) -> None:
-        """Create no locks yet."""
+        """Create no lock yet."""
 
     def __getattr__(self, name: str) -> Any:
-        """Become an Event. Python calls this only for missing attributes, so this happens once."""
-        if name.startswith("__"):  # the copy module looks for such ones
-            raise AttributeError(name)
-        # a reentrant lock: within ``set`` the garbage collector may end a loop, which sets this, too
-        made = vars(threading.Event()) | {"_cond": threading.Condition()}
-        with _beginning:
-            if not self.__dict__:
-                self.__dict__.update(made)  # in one step: a signal handler may raise before and after it
-        try:
-            return self.__dict__[name]
-        except KeyError:
-            raise AttributeError(name) from None
+        """Create the lock, in one step: threads that race get the same one.
 
-    def is_set(self) -> bool:
-        """Return whether it was set; one without locks was not."""
-        return bool(self.__dict__) and super().is_set()
+        It is reentrant: within ``set`` the garbage collector may end a loop over ``listen``, which sets it.
+        """
+        if name != "_cond":
+            raise AttributeError(name)
+        return self.__dict__.setdefault("_cond", threading.Condition())
 
 
 class Cancelled(LazyEvent):
@@ -69,14 +60,14 @@ class Cancelled(LazyEvent):
     It reads as set from the deadline on, even where no thread has run since then, as after a freeze.
     """
 
-    __slots__ = ("_period",)  # not in __dict__, whose content shows whether the Event exists
+    __slots__ = ("_period",)
 
     def __init__(self, period: ClaimPeriod) -> None:
         self._period = period
 
     def is_set(self) -> bool:
         """Return whether the claim has ended, or may have; once True it stays True."""
-        if self.__dict__ and super().is_set():
+        if super().is_set():
             return True
         if not self._period.is_over():
             return False

@@ -101,15 +101,38 @@ def test_what_a_call_that_failed_had_is_free_at_once() -> None:
 
 def test_the_child_of_a_fork_waits_for_no_lock_of_the_parents_threads() -> None:
     """One of them may have announced something just then."""
-    announcement = Announcement()
-    announcement._lock.acquire()
+    announcement, holds_lock, go_on = Announcement(), threading.Event(), threading.Event()
+
+    def hold_lock() -> None:
+        with announcement._lock:
+            holds_lock.set()
+            go_on.wait(20)
+
+    thread = threading.Thread(target=hold_lock)
+    thread.start()
+    assert holds_lock.wait(20)
     child = os.fork()
     if child == 0:
         signal.alarm(10)
         announcement.announce()
         os._exit(0)
-    announcement._lock.release()
+    go_on.set()
+    thread.join()
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_an_announcement_within_another_does_not_wait_for_it() -> None:
+    """The garbage collector may run there, end a loop over listen, and find that its session is lost."""
+    announcement = Announcement()
+
+    def announce_within() -> None:
+        with announcement._lock:  # as announce does
+            announcement.announce()
+
+    thread = threading.Thread(target=announce_within, daemon=True)
+    thread.start()
+    thread.join(10)
+    assert not thread.is_alive()
 
 
 def test_a_call_within_a_call_gets_a_helper_of_its_own() -> None:
