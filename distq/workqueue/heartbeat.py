@@ -118,19 +118,24 @@ class Heartbeat:
             session = self._session()
             if session is None:
                 break
-            self.release_unwanted(session)
-            if slept < period and not session.worker.has_news() and not session.deadline.is_over():
-                del session
-                continue
-            slept = 0.0
-            try:
-                good = self.beat(session)
-            except DistqError as error:
-                _logger.warning("queue %s: heartbeat failed: %s", self._store.name, error)
-                good = False
-            period = self._until_next(session, good=good)
+            is_due = slept >= period or session.worker.has_news() or session.deadline.is_over()
+            good = self._look(session, beats=is_due)
+            if is_due:
+                period, slept = self._until_next(session, good=good), 0.0
             del session
         self._connection.close()
+
+    def _look(self, session: HeartbeatSession, *, beats: bool) -> bool:
+        """Beat if it is due; return whether that worked. No error ends the thread: the claims live by it."""
+        good = False
+        try:
+            good = beats and self.beat(session)
+            self.release_unwanted(session)
+        except DistqError as error:
+            _logger.warning("queue %s: heartbeat failed: %s", self._store.name, error)
+        except Exception:
+            _logger.exception("queue %s: heartbeat failed", self._store.name)
+        return good
 
     def release_unwanted(self, session: HeartbeatSession) -> None:
         """Release claims ahead that their loop has not fetched since the last look: it may never."""

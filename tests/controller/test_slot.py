@@ -1,10 +1,12 @@
 """One slot: what became of a request is decided once, by its handler or by the clock."""
 
+import math
 import threading
 
 from distq.clock import SystemClock
 from distq.controller.worker.executors import ThreadExecutor
 from distq.controller.worker.slot import Slot
+from distq.testing import FakeClock
 from distq.workqueue.interface import SUCCESS, Request, Settlement
 
 
@@ -37,7 +39,7 @@ def test_a_timeout_cancels_only_the_request_that_it_is_for() -> None:
     assert slot.end()
     slot.begin(second, 61.0)
     assert not slot.cancel(first, 62.0)
-    assert (slot.warned, second.cancelled.is_set()) == (0.0, False)
+    assert (slot.warned, second.cancelled.is_set()) == (-math.inf, False)
 
 
 class Hesitant(SystemClock):
@@ -74,3 +76,23 @@ def test_a_handler_that_returns_just_before_its_timeout_is_settled() -> None:
     assert is_finished.wait(20)
     executor.close()
     assert [each.outcome for each in finished] == [SUCCESS]
+
+
+def test_a_timeout_cancels_on_a_machine_that_has_just_started() -> None:
+    """Its monotonic clock may have begun within the last minute."""
+    clock, begins, go_on = FakeClock(), threading.Event(), threading.Event()
+
+    def reconcile(_: Request) -> None:
+        begins.set()
+        go_on.wait(20)
+
+    executor = ThreadExecutor("foos", reconcile, 1, timeout=5.0, clock=clock, on_finished=lambda _: None)
+    executor.start()
+    request = Request("a")
+    executor.submit([request])
+    assert begins.wait(20)
+    clock.step(6.0)
+    executor.check_overdue()
+    go_on.set()
+    assert request.cancelled.is_set()
+    executor.close()

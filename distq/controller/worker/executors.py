@@ -237,7 +237,9 @@ class ThreadExecutor(Executor):
             return min(timeout, max_hold)
         if age < timeout:
             return min(timeout, max_hold) - age
-        if now - slot.warned >= WARN_EVERY and slot.cancel(request, now):
+        if now - slot.warned >= WARN_EVERY:
+            if not slot.cancel(request, now):
+                return min(timeout, max_hold)
             self._warn(request, age)
         return min(slot.warned + WARN_EVERY - now, max_hold - age)
 

@@ -1,5 +1,6 @@
 """What one thread of the pool does now, and who says what became of it."""
 
+import math
 import sys
 import threading
 import traceback
@@ -14,7 +15,8 @@ class Slot:
 
     request: Request | None = None
     started: float = 0.0
-    warned: float = 0.0
+    warned: float = -math.inf
+    """When ``cancelled`` was set last, since the handler is past its timeout."""
     thread: int = 0
     is_decided: bool = False
     """Whether the request was taken from its handler, which runs on."""
@@ -22,7 +24,7 @@ class Slot:
 
     def begin(self, request: Request, started: float) -> None:
         """Note that the thread's handler begins with a request."""
-        self.started, self.warned, self.is_decided = started, 0.0, False
+        self.started, self.warned, self.is_decided = started, -math.inf, False
         self.request = request
 
     def end(self) -> bool:
