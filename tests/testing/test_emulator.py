@@ -1,6 +1,8 @@
 """What only the emulated server has: history to forget, requests to count, garbage to collect."""
 
+import asyncio
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +14,7 @@ import pytest
 from distq.client import Client
 from distq.errors import ApiError, ConfigError
 from distq.testing import EmulatedApiServer
+from distq.testing.apiserver.manifests import read_manifest
 from tests.support.eventually import eventually
 from tests.testing.conftest import Api, changes, config_map, names, version_of, wait_until_gone
 
@@ -268,3 +271,22 @@ def test_the_kubeconfig_can_name_another_address(emulator: EmulatedApiServer, tm
     config = json.loads(written.read_text())
     assert config["clusters"][0]["cluster"] == {"server": "http://api:8001"}
     assert config["users"] == [{"name": "web", "user": {"token": "web"}}]
+
+
+def test_a_watcher_that_leaves_during_a_write_is_no_error(
+    emulator: EmulatedApiServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The connection is gone, and the server notices it in the write of an event: no traceback is logged."""
+    with socket.create_connection(("127.0.0.1", emulator.port)) as watcher:
+        watcher.sendall(f"GET {CONFIG_MAPS}?watch=1 HTTP/1.1\r\nHost: emulator\r\n\r\n".encode())
+        assert watcher.recv(100)
+
+        def leave_before_an_event() -> None:
+            watcher.close()
+            # one turn of the loop sees the end of the connection and wakes the stream
+            web = read_manifest(config_map("web"))
+            asyncio.get_running_loop().call_soon(lambda: emulator._create_all(web))
+
+        emulator._call(leave_before_an_event)
+    emulator.stop()  # waits for the handlers
+    assert not [record for record in caplog.records if record.name.startswith("aiohttp")]

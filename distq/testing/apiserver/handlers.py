@@ -148,6 +148,8 @@ class Api:
             async for chunk in watch.chunks():
                 await response.write(chunk)
             await response.write_eof()
+        except ConnectionResetError:
+            pass  # the client left, and the write noticed it before aiohttp cancelled this handler
         finally:
             watch.close()
         return response
