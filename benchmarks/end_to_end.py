@@ -66,7 +66,7 @@ def main(*, quick: bool, as_json: bool, rounds: int | None, items: int | None, s
 def measure(kubeconfig: Path, size: Size) -> Runs:
     """Let each have its turn once a round, every other round in the opposite order."""
     client = Client(kubeconfig)
-    observed.define(client)
+    observed.define(client, kubeconfig)
     runs = Runs(values=defaultdict(list), missing={})
     loads = {"items": size.items} | ({"sets": size.sets} if size.sets else {})
     for number in range(size.rounds):

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -22,6 +23,9 @@ TIMEOUT = 180.0
 """Seconds in which all objects are done."""
 
 LOOK_EVERY = 1.0
+
+LOOKS = 5
+"""How often in a row the API server shows the kinds before they are used."""
 
 RESOURCES = ("items", "sets", "pods")
 
@@ -131,27 +135,26 @@ class Done:
             return  # it was closed; one that breaks too early ends in a timeout
 
 
-def define(client: Client) -> None:
-    """Let the API server have the kinds."""
+def define(client: Client, kubeconfig: Path) -> None:
+    """Let the API server have the kinds, and wait until each new client finds them: at first some do not."""
     for kind in ("Item", "Set"):
         try:
             client.create(definition(kind))
         except Conflict:
             continue
-    for resource in (ITEM, SET):
-        _until_served(client, resource)
+    deadline, shown = time.monotonic() + 60, 0
+    while shown < LOOKS:
+        if time.monotonic() > deadline:
+            raise DistqError(f"the API server does not show {ITEM} and {SET}")
+        shown = shown + 1 if _are_shown(Client(kubeconfig)) else 0
+        time.sleep(0.2)
 
 
-def _until_served(client: Client, resource: str) -> None:
-    deadline = time.monotonic() + 30
-    while True:
-        try:
-            client.list(resource, "default")
-            return
-        except DistqError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.1)
+def _are_shown(client: Client) -> bool:
+    try:
+        return all(client.list(resource, "default") is not None for resource in (ITEM, SET))
+    except DistqError:
+        return False
 
 
 _REQUESTS = re.compile(r"^apiserver_request_total\{(.*)\} (\S+)$", re.MULTILINE)

@@ -124,6 +124,8 @@ def test_whole_controllers_are_measured_on_a_real_api_server() -> None:
     assert done.stdout, done.stderr
     report = json.loads(done.stdout.splitlines()[-1])
     rows = {row["name"]: row for row in report["rows"]}
+    missing = {name: row["missing"] for name, row in rows.items() if row.get("missing")}
+    assert not {"distq", "distq, 3 workers"} & missing.keys(), missing
     assert rows["items there already: CPU each"]["bar"] == 1.7
     for name in ("distq", "distq, 3 workers"):
         for when in ("there already", "created live"):

@@ -23,7 +23,7 @@ GRACE = 10.0
 CHATTY = 30
 """Items that have much to say: one worker of three does three of them."""
 
-DROPPED = "dropped: stderr was not read"
+DROPPED = "dropped: stderr was"
 CONFIG_MAP, ROLE = "v1/ConfigMap", "rbac.authorization.k8s.io/v1/Role"
 ODD_NAMES = ("r" * 1100, "line\nbreak", "tab\tand\0zero", "{roles}:ready", " ")
 ODD_PARTS: tuple[dict[str, Any], ...] = (
