@@ -16,7 +16,7 @@ from benchmarks.children import Child
 from benchmarks.cluster import WRITERS
 from benchmarks.objects import GROUP, ITEM, REPLICAS, SET, definition, item, pod_of, set_of_pods
 from distq.client import Client
-from distq.errors import ApiError, Conflict, DistqError
+from distq.errors import ApiError, Conflict, DistqError, TooManyRequests
 from distq.informer import ListWatch
 
 TIMEOUT = 180.0
@@ -83,7 +83,7 @@ class Load:
     def watched(self) -> Iterator["Done"]:
         """Watch, from now on, which objects are done."""
         list_watch = ListWatch(self._client, self.resource, self.namespace)
-        with list_watch.watch(list_watch.version()) as lines:
+        with list_watch.watch(_version(list_watch)) as lines:
             done = Done(lines, self.is_done)
             try:
                 yield done
@@ -133,6 +133,18 @@ class Done:
                         self._changed.notify_all()
         except (ApiError, ValueError):
             return  # it was closed; one that breaks too early ends in a timeout
+
+
+def _version(list_watch: ListWatch) -> str:
+    """Return the version to watch from, once the API server has filled its cache of a new kind."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            return list_watch.version()
+        except TooManyRequests:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(1)
 
 
 def define(client: Client, kubeconfig: Path) -> None:
