@@ -11,7 +11,8 @@ import secrets
 import threading
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from distq.errors import DistqError, QueueTaken, RedisError, RedisUnavailable
 from distq.redisio.keys import LAYOUT, text_of
@@ -304,12 +305,12 @@ class RedisSession:
         """Return the fences of the spare requests."""
         return self._ledger.spare_fences()
 
-    def _release_spare(self) -> None:
-        """Release the spare claims; if Redis does not answer a heartbeat does it later."""
+    def _release_spare(self, taken: Sequence[Request] = ()) -> None:
+        """Release the spare claims and those ``taken`` before; after an error a heartbeat does it later."""
         try:
             self._client.resolve_doubt()
-            self._client.release(self._ledger.take_spare())
-        except DistqError as error:  # whichever: a heartbeat's thread may call this, and must go on
+            self._client.release([*taken, *self._ledger.take_spare()])
+        except DistqError as error:  # of any kind: the end of a loop calls this, too
             _logger.warning("queue %s: not released yet: %s", self.store.name, error)
 
     # Beginning and end
@@ -366,7 +367,7 @@ class RedisSession:
         return self._ledger.compare(self._fences())
 
     def _close_when_idle(self) -> None:
-        """Close the session unless a caller holds a claim; what was claimed ahead no caller gets any more.
+        """Close the session unless a caller holds a claim; then release those that were claimed ahead.
 
         After ``stop`` each turn calls this at its end, so this need not wait for a turn under way.
         """
@@ -377,36 +378,45 @@ class RedisSession:
             if not self._ledger.held:
                 self._close(spare)
             elif spare:
-                self._client.resolve_doubt()
-                self._client.release(spare)
+                with self._short_timeouts():
+                    self._release_spare(spare)
         except RedisError as error:
             _left_to_lapse(self, error)
         finally:
             self._turn_lock.release()
 
     def _close(self, spare: Sequence[Request]) -> None:
-        """Release all claims and end the session; ``spare`` are those that the ledger holds no longer."""
+        """Release all claims and end the session; ``spare`` was taken from the ledger before."""
         why = "its session is closed"
         held = self._ledger.cancel_all(why)
         self.interrupt()
-        hurried = self.store.connection.with_timeout(CLOSING_TIME, repeats=True)
         try:
-            store = self._client.store = self.store.over(hurried)
-            self._client.resolve_doubt()
-            held += self._ledger.cancel_all(why)  # claims of the turn in doubt
-            self._client.release([*spare, *held])
-            worker = self.worker.describe(self.clock)
-            if self.id and not store.run("close", session=self.id, worker=worker):
-                self._lost.add(self.id, self._ledger.lose())
-                self._lost.forgive(store)
+            with self._short_timeouts() as store:
+                self._client.resolve_doubt()
+                held += self._ledger.cancel_all(why)  # claims of the turn in doubt
+                self._client.release([*spare, *held])
+                worker = self.worker.describe(self.clock)
+                if self.id and not store.run("close", session=self.id, worker=worker):
+                    self._lost.add(self.id, self._ledger.lose())
+                    self._lost.forgive(store)
         finally:  # without an answer the session lapses
-            hurried.close()
             if self._heartbeat is not None:
                 self._heartbeat.stop()
             self._waits.close()
             self._client.give_up()
             self._forget(self._ledger)
             self._settings.on_closed()
+
+    @contextmanager
+    def _short_timeouts(self) -> Iterator[QueueStore]:
+        """Let the turns of a shutdown wait ``CLOSING_TIME`` seconds at most; give the store that they use."""
+        connection = self.store.connection.with_timeout(CLOSING_TIME, repeats=True)
+        self._client.store = self.store.over(connection)
+        try:
+            yield self._client.store
+        finally:
+            connection.close()
+            self._client.store = self.store
 
 
 _sessions: "weakref.WeakSet[RedisSession]" = weakref.WeakSet()

@@ -168,6 +168,20 @@ def test_a_shutdown_cancels_nothing_that_a_loop_gets_at_that_moment(connection: 
     queue.close()
 
 
+def test_a_shutdown_waits_a_second_at_most_for_a_redis_that_hangs(counted: CountedTurns) -> None:
+    """Also where it only releases a claim ahead, while a caller holds another: by a connection of its own."""
+    queue = Queue("foos", counted)
+    queue.add("a", "b", "c")
+    loop = queue.listen()
+    held = queue.get(0)
+    queue.settle(next(loop))
+    turns = counted.turns
+    queue.shut_down()
+    assert (counted.turns, _claims(counted)) == (turns, 1)
+    assert queue.settle(held)
+    queue.close()
+
+
 def test_another_thread_of_the_handle_gets_what_was_claimed_ahead(counted: CountedTurns) -> None:
     """It needs no turn for that."""
     queue = Queue("foos", counted)
