@@ -98,9 +98,7 @@ class Connection:
         Raises the first error among the replies. With ``keep_refusals`` an error about one key, its type or
         a missing right to it, is returned as a RedisRefused in place of the reply.
         """
-        if not self.is_cluster:
-            if not commands:
-                return []
+        if commands and not self.is_cluster:
             return self._repeat(self._key_of(commands[0]), commands, keep_refusals=keep_refusals)
         replies: dict[int, Any] = {}
         for places in self._parts(commands):

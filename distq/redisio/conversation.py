@@ -24,7 +24,7 @@ def converse(
     prefixed = [part for command in commands for part in (("ASKING",), command)] if asking else commands
     try:
         packed = list(map(_packed, prefixed))
-    except UnicodeEncodeError as error:  # half of a surrogate pair, which is a byte that is no UTF-8
+    except UnicodeEncodeError as error:  # a lone surrogate: Python reads a bad byte as one
         raise redis.DataError(f"{error.object!r:.80} is no text that UTF-8 can hold") from None
     connection.send_packed_command(packed)
     replies: list[Any] = []

@@ -73,7 +73,7 @@ class ObservedManager(Manager):
                 attempt=request.attempt,
             )
             self.failure.__cause__ = outcome.cause
-            for dispatcher in self._dispatchers:  # at once, so that what the test then finds is what failed
+            for dispatcher in self._dispatchers:  # at once: no later attempt changes the state that failed
                 dispatcher.shut_down(math.inf)
             self.stop()
 

@@ -39,7 +39,7 @@ class LazyEvent(threading.Event):
     """
 
     _flag = False
-    """Event's own: an instance has it once it is set, so that no half-made one exists at any point."""
+    """Event's own attribute. As the class has it, an event without a lock reads as not set."""
 
     def __init__(self) -> None:
         """Create no lock yet."""

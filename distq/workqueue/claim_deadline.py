@@ -51,11 +51,11 @@ class ClaimDeadline:
 
     def take_missed(self) -> bool:
         """Return whether the deadline has passed, or any thread has seen it pass since the last such call."""
-        self.is_over()
-        self.period()  # notes whether a thread has missed the last one, and begins the next
-        # in one step: another thread may miss it now, and the next call returns that
-        missed, self._missed = self._missed, False
-        return missed
+        with self._changing:  # a thread that misses it meanwhile is noted for the next call
+            self.is_over()
+            self.period()  # notes whether a thread has missed the last one, and begins the next
+            missed, self._missed = self._missed, False
+            return missed
 
     def period(self) -> ClaimPeriod:
         """Return the period of claims made now: a new one once a thread has seen the last one end."""

@@ -19,7 +19,7 @@ _NO_RESULT = None, REFUSED
 class ClaimLedger:
     """The claims of one session, by key.
 
-    Only the thread that holds the turn lock may change it; ``cancel_all`` may be called at any time.
+    Only the thread that holds the turn lock may change it, apart from ``take`` and ``cancel_all``.
     """
 
     def __init__(self, name: str, *, on_cancel: Callable[[Request], None], on_drained: Callable[[], None]):

@@ -208,9 +208,7 @@ class Heartbeat:
         claims, turn = reply
         undisturbed = turns % 2 == 0 and session.turns == turns and session.id == identity
         if undisturbed and not session.knows(turn.decode()):
-            session.turn(
-                [], 0
-            )  # Redis went back: the count may match, but the claims differ; a turn compares
+            session.turn([], 0)  # Redis went back: the count may match, but the claims differ
         if (at := self._give_back_at) < math.inf:  # also during turns: a busy session always has one
             if session.clock.monotonic() >= at:
                 self._give_back(session, at)

@@ -16,7 +16,7 @@ class Slot:
     request: Request | None = None
     started: float = 0.0
     warned: float = -math.inf
-    """When ``cancelled`` was set last, since the handler is past its timeout."""
+    """The time of the last warning: the handler was past its timeout, and ``cancelled`` was set."""
     thread: int = 0
     is_decided: bool = False
     """Whether the request was taken from its handler, which runs on."""

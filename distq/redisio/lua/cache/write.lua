@@ -1,6 +1,6 @@
 -- Put what the fleet itself wrote, (name, terms, record) each, unless what is there is newer, or the stream has passed
--- its version: what it has passed may have been deleted since. Returns how many the stream had not passed; nothing,
--- and puts nothing, where the stream is not that of the watch, or is gone: no leader would take away what it puts.
+-- its version: what it has passed may have been deleted since. Returns how many the stream had not passed. If the
+-- stream is gone, or is that of another watch, it puts nothing and returns nil: no leader would remove the objects.
 local streams, cache, terms, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local stream, watch = ARGV[1], ARGV[2]
 local records = { unpack(ARGV, 3) }
