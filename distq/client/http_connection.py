@@ -7,7 +7,10 @@ urllib3 opens, secures and pools the connections, also through proxies, and read
 
 import functools
 import http.client
+import io
 import re
+import socket
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,8 +32,44 @@ def lean(connection: type[HTTPConnection]) -> type[HTTPConnection]:
     return type(f"Lean{connection.__name__}", (_Exchange, connection), {})
 
 
+class _Received(io.RawIOBase):
+    """The bytes of one answer, as its socket receives them, until a deadline.
+
+    A timeout of the socket bounds each read alone: a server that sends a byte now and then outlives it.
+    """
+
+    def __init__(self, sock: socket.socket, received: io.RawIOBase) -> None:
+        self._sock = sock
+        self._received = received
+        self.deadline: float | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        if self.deadline is not None:
+            left = self.deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError("timed out")  # as the socket does
+            self._sock.settimeout(left)
+        return self._received.readinto(buffer)
+
+    def close(self) -> None:
+        self._received.close()
+        super().close()
+
+
 class _Head(http.client.HTTPResponse):
     """An answer whose head is read by ``begin``, and whose body ``http.client`` reads."""
+
+    def __init__(self, sock: socket.socket, *, method: str) -> None:
+        super().__init__(sock, method=method)
+        self._received = _Received(sock, self.fp.detach())
+        self.fp = io.BufferedReader(self._received)
+
+    def read_until(self, deadline: float | None) -> None:
+        """Raise TimeoutError in reads after ``deadline``, a time of the monotonic clock; None bounds none."""
+        self._received.deadline = deadline
 
     def begin(self) -> None:
         """Read the head; raise HTTPException for what is none."""
@@ -119,13 +158,22 @@ class _Exchange(HTTPConnection):
         self.sock.sendall("\r\n".join([*lines, "\r\n"]).encode() + (body or b""))
 
     def getresponse(self) -> urllib3.HTTPResponse:  # type: ignore[override]  # as urllib3 has it
-        """Return the answer as soon as its head is there, or all of it if that was asked for."""
-        self.sock.settimeout(self.timeout)
+        """Return the answer as soon as its head is there, or all of it if that was asked for.
+
+        The timeout bounds the head, and all of an answer that is read here. A body that the caller reads,
+        such as a watch, is bounded read by read.
+        """
+        sock = self.sock
+        sock.settimeout(self.timeout)
         # kept apart, since the connection may end with this answer; TLS within TLS has none
-        shut_down = getattr(self.sock, "shutdown", None)
-        head = self.response_class(self.sock, method=self._asked["request_method"])
+        shut_down = getattr(sock, "shutdown", None)
+        head = self.response_class(sock, method=self._asked["request_method"])
         try:
+            head.read_until(None if self.timeout is None else time.monotonic() + self.timeout)
             head.begin()
+            if not self._asked.get("preload_content"):
+                head.read_until(None)
+                sock.settimeout(self.timeout)
         except BaseException:
             head.close()
             raise

@@ -204,7 +204,7 @@ def _read(response: urllib3.BaseHTTPResponse, max_bytes: int, what: str, until: 
     parts: list[bytes] = []
     size = 0
     try:
-        for part in response.stream(_READ_SIZE):
+        for part in iter(lambda: response.read1(_READ_SIZE), b""):  # what is there, so the time is seen
             size += len(part)
             if size > max_bytes:
                 raise AnswerTooLarge(f"{what}: more than {max_bytes} bytes")

@@ -2,8 +2,9 @@
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,29 @@ def client_of(folder: Path, *answers: bytes) -> Iterator[tuple[Client, Script]]:
         yield Client(folder / "kubeconfig", timeout=5.0), script
     finally:
         script.close()
+
+
+@contextmanager
+def dripping(folder: Path, start: bytes) -> Iterator[Client]:
+    """Give a Client of a server whose answer takes about twenty seconds: a start, then byte by byte."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def drip() -> None:
+        with suppress(OSError):  # the client left
+            while True:
+                connection, _ = listener.accept()
+                with connection:
+                    connection.recv(1 << 16)
+                    connection.sendall(start)
+                    for _ in range(400):
+                        connection.sendall(b"x")
+                        time.sleep(0.05)
+
+    threading.Thread(target=drip, daemon=True).start()
+    server = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    write_kubeconfig(folder / "kubeconfig", cluster={"server": server}, user={"token": "t"})
+    with listener:
+        yield Client(folder / "kubeconfig", timeout=5.0)
 
 
 def test_a_request_is_one_tls_record(tmp_path: Path) -> None:
@@ -212,6 +236,20 @@ def test_a_watch_whose_refusal_breaks_is_one_error(tmp_path: Path, status: bytes
         with pytest.raises(ApiError, match="no answer from") as caught:
             client.stream("/api", query={}, read_timeout=5.0)
         assert caught.value.status == 0
+
+
+@pytest.mark.parametrize("dripped", [b"HTTP/1.1 200 OK\r\nX-Slow: ", OK + b"Content-Length: 400\r\n\r\n"])
+@pytest.mark.parametrize("max_bytes", [None, 1 << 20])
+def test_an_answer_that_drips_does_not_outlive_the_timeout(
+    tmp_path: Path, dripped: bytes, max_bytes: int | None
+) -> None:
+    """Each byte comes in time, the answer does not."""
+    with (
+        dripping(tmp_path, dripped) as client,
+        pytest.raises(ApiError, match="silence for too long") as caught,
+    ):
+        client.request("GET", "/api", timeout=0.3, max_bytes=max_bytes)
+    assert caught.value.status == 0
 
 
 @pytest.mark.parametrize("strange", ["text\r\nX-Evil: 1", "text\x00", "té"])
