@@ -148,29 +148,30 @@ def fake_python(folder: Path, name: str, says: str) -> Path:
     return program
 
 
-def newest_python(path: Path, pyenv: Path) -> str:
-    """Return what is found as the newest Python."""
+def newer_pythons(path: Path, pyenv: Path) -> list[str]:
+    """Return what is found as newer Pythons."""
     environment = {"PATH": f"{path}:/usr/bin:/bin", "PYENV_ROOT": str(pyenv)}
     found = subprocess.run(
-        [ROOT / ".ci" / "newest-python"], env=environment, capture_output=True, text=True, check=True
+        [ROOT / ".ci" / "newer-pythons"], env=environment, capture_output=True, text=True, check=True
     )
-    return found.stdout.strip()
+    return found.stdout.split()
 
 
-def test_ci_finds_the_newest_python(tmp_path: Path) -> None:
+def test_ci_finds_the_newer_pythons(tmp_path: Path) -> None:
     """On the PATH and of pyenv; by number, not by text; not what does not run, or is no release yet."""
     path, pyenv = tmp_path / "bin", tmp_path / "pyenv"
     fake_python(path, "python3", "echo 11")
     fake_python(path, "python3.11", "echo 11")
-    assert not newest_python(path, pyenv)
-    older = fake_python(path, "python3.12", "echo 12")
+    assert newer_pythons(path, pyenv) == []
+    newest = fake_python(path, "python3.100", "echo 100")
     fake_python(path, "python3.97", "exit 127")
     fake_python(path, "python3.98", "echo 0")
     fake_python(path, "python3.99-config", "echo 99")
     fake_python(pyenv / "versions" / "3.9.1" / "bin", "python3.9", "echo 9")
-    assert newest_python(path, pyenv) == str(older)
-    newest = fake_python(pyenv / "versions" / "3.13.0" / "bin", "python3.13", "echo 13")
-    assert newest_python(path, pyenv) == str(newest)
+    assert newer_pythons(path, pyenv) == [str(newest)]
+    older = fake_python(pyenv / "versions" / "3.13.0" / "bin", "python3.13", "echo 13")
+    fake_python(pyenv / "versions" / "3.13.1" / "bin", "python3.13", "echo 13")
+    assert newer_pythons(path, pyenv) == [str(older), str(newest)]
 
 
 def test_what_is_named_runs_wholly_and_in_one_process(tmp_path: Path) -> None:
