@@ -33,15 +33,15 @@ def lean(connection: type[HTTPConnection]) -> type[HTTPConnection]:
 
 
 class _Received(io.RawIOBase):
-    """The bytes of one answer, as its socket receives them, until a deadline.
+    """The bytes of one answer as its socket receives them, until a deadline of the monotonic clock.
 
     A timeout of the socket bounds each read alone: a server that sends a byte now and then outlives it.
     """
 
-    def __init__(self, sock: socket.socket, received: io.RawIOBase) -> None:
+    def __init__(self, sock: socket.socket, received: io.RawIOBase, deadline: float | None) -> None:
         self._sock = sock
         self._received = received
-        self.deadline: float | None = None
+        self.deadline = deadline
 
     def readable(self) -> bool:
         return True
@@ -61,15 +61,6 @@ class _Received(io.RawIOBase):
 
 class _Head(http.client.HTTPResponse):
     """An answer whose head is read by ``begin``, and whose body ``http.client`` reads."""
-
-    def __init__(self, sock: socket.socket, *, method: str) -> None:
-        super().__init__(sock, method=method)
-        self._received = _Received(sock, self.fp.detach())
-        self.fp = io.BufferedReader(self._received)
-
-    def read_until(self, deadline: float | None) -> None:
-        """Raise TimeoutError in reads after ``deadline``, a time of the monotonic clock; None bounds none."""
-        self._received.deadline = deadline
 
     def begin(self) -> None:
         """Read the head; raise HTTPException for what is none."""
@@ -168,11 +159,13 @@ class _Exchange(HTTPConnection):
         # kept apart, since the connection may end with this answer; TLS within TLS has none
         shut_down = getattr(sock, "shutdown", None)
         head = self.response_class(sock, method=self._asked["request_method"])
+        deadline = None if self.timeout is None else time.monotonic() + self.timeout
+        received = _Received(sock, head.fp.detach(), deadline)
+        head.fp = io.BufferedReader(received)
         try:
-            head.read_until(None if self.timeout is None else time.monotonic() + self.timeout)
             head.begin()
             if not self._asked.get("preload_content"):
-                head.read_until(None)
+                received.deadline = None
                 sock.settimeout(self.timeout)
         except BaseException:
             head.close()
