@@ -78,11 +78,15 @@ class ShutDown(DistqError):
 
 
 class QueueFull(DistqError):
-    """The queue is at its ``max_length``; ``added`` keys of the call went in."""
+    """The queue is at its ``max_length``; it accepted the first ``accepted`` keys of the call.
 
-    def __init__(self, message: str, *, added: int = 0) -> None:
+    ``added`` of them were not pending before.
+    """
+
+    def __init__(self, message: str, *, added: int = 0, accepted: int = 0) -> None:
         super().__init__(message)
         self.added = added
+        self.accepted = accepted
 
 
 class QueueTaken(DistqError):

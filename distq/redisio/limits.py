@@ -16,6 +16,9 @@ COSTLY_LIMIT = 50
 BATCH_LIMIT = 1000
 """Items of an add; keys, known, gone, unrouted and cached objects of a commit together; objects of a page."""
 
+BUFFERED_LIMIT = 10_000
+"""Adds that a process buffers before ``add`` itself sends them."""
+
 PAGE_SIZE = 500
 """Objects of a page of a list from the API server, as in client-go's pager."""
 

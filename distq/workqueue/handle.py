@@ -4,7 +4,7 @@ import logging
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from functools import partial
 
 from distq.clock import Clock
@@ -17,6 +17,7 @@ from distq.spans import SpanProvider, current_provider, sending
 from distq.wording import duration
 from distq.workqueue.announcement import Announcement
 from distq.workqueue.arguments import require_fleet_concurrency, require_timeout, require_turn
+from distq.workqueue.buffered_adds import BufferedAdds
 from distq.workqueue.engine import Engine, RateLimitedAdd, TurnSettings
 from distq.workqueue.interface import (
     Done,
@@ -116,7 +117,8 @@ class QueueHandle:
             return self._add(keys, priority, delay, link)
 
     def _add(self, keys: Sequence[str], priority: int, delay: int, link: str) -> int:
-        added, max_length = 0, self.options.max_length
+        added = accepted = 0
+        max_length = self.options.max_length
         for batch in batches(keys):
             try:
                 new, fitted = self._engine.add(
@@ -128,9 +130,25 @@ class QueueHandle:
                 raise
             self._note_accepted(new, fitted, delayed=delay > 0)
             added += new
+            accepted += fitted
             if fitted < len(batch):
-                raise queue_full(self.name, max_length, added)
+                raise queue_full(self.name, max_length, added, accepted)
         return added
+
+    @contextmanager
+    def buffered(self, max_delay: float = 0.005) -> Iterator[BufferedAdds]:
+        """Buffer adds for at most ``max_delay`` seconds, so that many travel together.
+
+        Use it in a with statement; its end sends the rest. A killed process loses the keys that it has
+        buffered: for a key that must not be lost, use ``add``. Raises InvalidDelay, and at the end of the
+        block what ``add`` raises.
+        """
+        adds = BufferedAdds(self.name, self.add, validate_delay(max_delay, "max_delay"))
+        adds.start()
+        try:
+            yield adds
+        finally:
+            adds.close()
 
     def add_after(self, key: str, delay: float) -> None:
         """Make the key pending after ``delay`` seconds; of several delays the earliest counts.

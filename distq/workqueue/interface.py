@@ -250,12 +250,13 @@ class Result:
             validate_priority(self.priority)
 
 
-def queue_full(name: str, max_length: object, added: int) -> QueueFull:
-    """Return the error for a queue at its ``max_length``, into which ``added`` keys of the call went."""
+def queue_full(name: str, max_length: object, added: int, accepted: int) -> QueueFull:
+    """Return the error for a queue at its ``max_length`` that accepted so many keys of a call."""
     return QueueFull(
         f"queue {name} is full: {max_length} items wait, {added} more were added. "
         "Wait, add workers, or raise max_length.",
         added=added,
+        accepted=accepted,
     )
 
 

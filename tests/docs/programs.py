@@ -73,6 +73,13 @@ def the_plain_worker_works(text: str, reader: Reader) -> None:
         assert worker.returncode == 0
 
 
+@runs("# import_foos.py")
+def the_buffered_adds_arrive(text: str, reader: Reader) -> None:
+    """Run it, and look for the keys."""
+    reader.run(sys.executable, "import_foos.py")
+    assert Queue("imported", reader.sandbox.redis).depth() == 2
+
+
 @runs("# traced.py")
 def the_reconcile_is_printed(text: str, reader: Reader) -> None:
     """Let ``distq worker traced`` reconcile an item, end it, and read its spans from what it printed."""

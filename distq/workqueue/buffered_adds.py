@@ -1,0 +1,119 @@
+"""Adds that wait a few milliseconds, so that many of them travel together."""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from queue import SimpleQueue
+
+from distq.errors import QueueFull
+from distq.redisio.keys import validate_key
+from distq.redisio.limits import BUFFERED_LIMIT
+from distq.redisio.scores import validate_priority
+from distq.workqueue.main_thread import apart
+
+_OUTAGE_PAUSE = 1.0
+"""Seconds between tries to send while the queue refuses, or Redis gives no answer."""
+
+_logger = logging.getLogger("distq.queue")
+
+
+class BufferedAdds:
+    """The adds of a with block that travel together; made by ``Queue.buffered``. Safe for threads.
+
+    A key is in the queue once ``flush`` has returned, or the with block has ended without an error. Keys that
+    could not be sent stay buffered, and are sent again each second.
+    """
+
+    def __init__(self, name: str, add: Callable[..., int], max_delay: float) -> None:
+        self._name = name
+        self._add = add
+        self._max_delay = max_delay
+        # No lock: an interrupt within ``add`` must not leave one held.
+        self._buffered = deque[tuple[str, int]]()
+        self._wakes: SimpleQueue[None] = SimpleQueue()
+        """Has a token while there may be keys that the sender has not seen."""
+        self._sending = threading.Lock()
+        """Held while keys travel, so that ``flush`` waits for those that another thread has taken."""
+        self._closing = threading.Event()
+        self._sender = threading.Thread(target=self._send_always, name="distq-adds", daemon=True)
+
+    def __len__(self) -> int:
+        """Return how many adds are buffered."""
+        return len(self._buffered)
+
+    def add(self, *keys: str, priority: int = 0) -> None:
+        """Buffer keys; they travel within ``max_delay`` seconds. A key that is buffered twice travels once.
+
+        Higher ``priority`` (-900..900) goes first. If 10,000 adds are buffered, it flushes before; if that
+        raises, it buffers nothing. Raises InvalidKey, InvalidPriority, and ValueError after the with block.
+        """
+        priority = validate_priority(priority)
+        for key in keys:
+            validate_key(key)
+        if self._closing.is_set():
+            raise ValueError(f"queue {self._name}: the with block of these adds has ended. Begin another.")
+        if len(self._buffered) >= BUFFERED_LIMIT:
+            self.flush()
+        self._buffered.extend((key, priority) for key in keys)
+        if self._wakes.empty():
+            self._wakes.put(None)
+
+    @apart
+    def flush(self) -> None:
+        """Send what is buffered, and return once the queue has it. Raises what ``Queue.add`` raises."""
+        self._flush()
+
+    @apart
+    def start(self) -> None:
+        """Start the thread that sends; the with block does."""
+        self._sender.start()
+
+    @apart
+    def close(self) -> None:
+        """Send the rest; nothing more can be added. The with block does."""
+        self._closing.set()
+        self._wakes.put(None)
+        try:
+            self._flush()
+        finally:
+            self._sender.join()
+
+    def _flush(self) -> None:
+        with self._sending:
+            unsent = self._take()
+            try:
+                for priority in sorted({*unsent.values()}, reverse=True):
+                    keys = [key for key, its_priority in unsent.items() if its_priority == priority]
+                    sent = 0
+                    try:
+                        self._add(*keys, priority=priority)
+                        sent = len(keys)
+                    except QueueFull as error:
+                        sent = error.accepted
+                        raise
+                    finally:
+                        for key in keys[:sent]:
+                            del unsent[key]
+            finally:
+                self._buffered.extendleft(reversed(unsent.items()))
+
+    def _take(self) -> dict[str, int]:
+        """Return the buffered keys, each with the highest priority that it was added with."""
+        taken: dict[str, int] = {}
+        while self._buffered:
+            key, priority = self._buffered.popleft()
+            taken[key] = max(priority, taken.get(key, priority))
+        return taken
+
+    def _send_always(self) -> None:
+        while True:
+            self._wakes.get()
+            if self._closing.wait(self._max_delay):
+                return  # close sends the rest
+            try:
+                self._flush()
+            except Exception as error:  # noqa: BLE001  no error may end this thread
+                _logger.warning("queue %s: %d buffered adds wait: %s", self._name, len(self), error)
+                self._closing.wait(_OUTAGE_PAUSE)
+                self._wakes.put(None)
