@@ -264,8 +264,12 @@ def the_image_takes_that(text: str, reader: Reader) -> None:
     """Compare it with what the Dockerfile says of images on top of it; building takes a container engine."""
     dockerfile = (ROOT / "Dockerfile").read_text()
     assert "WORKDIR /srv" in dockerfile
-    for line in text.splitlines():
-        assert line in dockerfile
+    begin, copy = text.splitlines()
+    assert begin in dockerfile
+    assert "COPY foos.py /srv/" in dockerfile
+    instruction, *files, folder = copy.split()
+    assert (instruction, folder) == ("COPY", "/srv/")
+    assert [file for file in files if not (reader.folder / file).is_file()] == []
 
 
 @runs("import logging")

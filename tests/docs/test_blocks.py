@@ -6,14 +6,37 @@ without a runner fails.
 
 import pytest
 
-from tests.docs import drawings, manifests, operations, operators, programs, provisioners, shell
+from tests.docs import (
+    drawings,
+    gallery,
+    manifests,
+    operations,
+    operators,
+    programs,
+    provisioners,
+    shell,
+    tutorial,
+    webhooks,
+)
 from tests.docs.pages import BLOCKS, Block
 from tests.docs.reader import RUNNERS, Reader, runner_of
 
-RUNNERS_IN = (programs, operators, provisioners, shell, manifests, operations, drawings)
+RUNNERS_IN = (
+    programs,
+    gallery,
+    tutorial,
+    operators,
+    provisioners,
+    shell,
+    manifests,
+    operations,
+    webhooks,
+    drawings,
+)
 """The modules whose import registers the runners."""
 
 
+@pytest.mark.timeout(600)  # each command of a block has a limit of its own
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.title)
 def test_every_block_does_what_it_shows(block: Block, reader: Reader) -> None:
     """Each block of code, commands or drawing is run, or compared with what it stands for."""
