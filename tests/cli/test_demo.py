@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from distq.cli.demo.command import next_steps
 from distq.cli.demo.display import HEADERS
 from distq.cli.demo.journal import Entry, Journal, count_overlaps, read_journal
 from distq.cli.demo.verdict import Verdict
+from distq.cli.program import main
+from tests import ROOT
 from tests.cli.conftest import CommandLine
 from tests.dashboard.terminal import screen
 from tests.proofs.first_contact.conftest import Window
@@ -39,6 +42,17 @@ def test_nothing_is_lost_though_leader_and_worker_are_killed(distq: CommandLine)
     assert "informer-1 killed" in events
     assert any(event.startswith("informer-2 resumed at version") for event in events)
     assert any(event.startswith("worker-1 killed in the middle of") for event in events)
+
+
+def test_what_it_says_to_do_next_can_be_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each line names a command of distq or a page; without distq on the path the first names the remedy."""
+    monkeypatch.setenv("PATH", "")
+    remedy, heading, *lines = next_steps()
+    assert remedy.endswith("/bin/activate")
+    assert heading == "# next:"
+    for line in lines:
+        first, second = line.removeprefix("#").split()[:2]
+        assert second in main.commands if first == "distq" else (ROOT / first).is_file()
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])

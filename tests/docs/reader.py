@@ -101,8 +101,8 @@ class Reader:
 
     @cached_property
     def demo(self) -> str:
-        """Return what the demo prints; it runs once."""
-        return self.run("distq", "demo", **self.bare)
+        """Return what the demo prints, notes too; it runs once."""
+        return self.run("bash", "-c", "distq demo 2>&1", **self.bare)
 
 
 def line_of(process: "subprocess.Popen[str]") -> str:

@@ -1,6 +1,8 @@
 """The command ``distq demo``: starts everything, kills the leader and a worker, and checks itself."""
 
+import shutil
 import sys
+from collections.abc import Iterator
 
 import click
 
@@ -45,4 +47,17 @@ def demo(*, objects: int, duration: float, kubeconfig: str | None, as_json: bool
         print_json(vars(verdict))
     else:
         click.echo(str(verdict))
+        if verdict.good:
+            note("\n".join(next_steps()))
     sys.exit(0 if verdict.good else 1)
+
+
+def next_steps() -> Iterator[str]:
+    """Yield the lines that say what to do after the demo."""
+    if shutil.which("distq") is None:
+        yield f"# to have distq on the path: . {sys.prefix}/bin/activate"
+    yield "# next:"
+    yield "#   distq init Backup          write a controller of your own, with tests"
+    yield "#   distq sandbox bash         try it, in a shell with its own Redis and API server"
+    yield "#   distq dashboard --actions  in that shell: see its queues in a browser (extra dashboard)"
+    yield "#   docs/tutorial.md           grow an operator step by step, in half an hour"
