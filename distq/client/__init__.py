@@ -5,7 +5,7 @@ try:
     from distq.client.objects import Object
     from distq.client.resources import Resource
 except ModuleNotFoundError as missing:
-    if missing.name not in {"msgspec", "urllib3"}:
+    if str(missing.name).partition(".")[0] not in {"msgspec", "urllib3"}:
         raise
     from distq.errors import ConfigError
 

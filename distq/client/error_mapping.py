@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-import urllib3
 from urllib3.exceptions import (
     ConnectTimeoutError,
     HTTPError,
@@ -18,6 +17,7 @@ from urllib3.exceptions import (
     ReadTimeoutError,
 )
 
+from distq.client.http_answer import Response
 from distq.errors import ApiError, Conflict, Expired, NotFound, TooManyRequests
 from distq.wording import duration
 
@@ -39,7 +39,7 @@ _DENIED = re.compile(
 _KINDS: dict[int, type[ApiError]] = {404: NotFound, 409: Conflict, 410: Expired}
 
 
-def response_error(what: str, response: urllib3.BaseHTTPResponse, origin: str) -> ApiError:
+def response_error(what: str, response: Response, origin: str) -> ApiError:
     """Return the error for an answer of 300 or more; ``what`` was asked for, by credentials of ``origin``."""
     body = _status_object(response.data)
     reason = str(body.get("reason") or response.reason or "")

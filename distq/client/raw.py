@@ -21,8 +21,10 @@ from urllib3.exceptions import HTTPError, ProtocolError, ReadTimeoutError, SSLEr
 from distq.client import credentials
 from distq.client.authorities import authorities
 from distq.client.error_mapping import response_error
+from distq.client.http_answer import Response
+from distq.client.http_pool import CONNECT_TIMEOUT, timeout_of
 from distq.client.objects import encode
-from distq.client.transport import CONNECT_TIMEOUT, Transport
+from distq.client.transport import AnyResponse, Transport
 from distq.config import kubeconfig_variable
 from distq.errors import ApiError, ConfigError, short_tracebacks
 
@@ -93,18 +95,21 @@ class RawClient:
         AnswerTooLarge as soon as more came.
         """
         seconds = self._timeout if timeout is None else timeout
+        headers = {"Accept": accept}
+        if body is not None:
+            body, headers["Content-Type"] = encode(body), content_type
+        if max_bytes is None:
+            return self._exchange(method, path, query=query, body=body, headers=headers, timeout=seconds).data
         send = functools.partial(
             self._send,
             method,
             path,
             query=query,
-            body=encode(body) if body is not None else None,
-            headers={"Accept": accept, **({"Content-Type": content_type} if body is not None else {})},
-            timeout=urllib3.Timeout(connect=min(CONNECT_TIMEOUT, seconds), read=seconds, total=seconds),
-            preload_content=max_bytes is None,
+            body=body,
+            headers=headers,
+            timeout=timeout_of(seconds),
+            preload_content=False,
         )
-        if max_bytes is None:
-            return send().data
         what, until = f"{method} {path}", time.monotonic() + seconds
         try:
             try:
@@ -152,21 +157,35 @@ class RawClient:
 
         return api_client(self._connected, self._answered, self._timeout)
 
+    def _exchange(self, method: str, path: str, **options: Any) -> Response:
+        """Return the whole answer to a request, if it is a good one."""
+        return self._good(method, path, self._authorized(Transport.exchange, method, path, **options))
+
     def _send(self, method: str, path: str, **options: Any) -> urllib3.BaseHTTPResponse:
         """Return the answer to a request, if it is a good one."""
-        response = self._answered(method, path, **options)
+        return self._good(method, path, self._answered(method, path, **options))
+
+    def _answered(self, method: str, path: str, **options: Any) -> urllib3.BaseHTTPResponse:
+        """Return the answer to a request, whatever its status."""
+        return self._authorized(Transport.send, method, path, **options)
+
+    def _good(self, method: str, path: str, response: AnyResponse) -> AnyResponse:
+        """Return an answer; raise ApiError for one that refuses."""
         if response.status >= 300:
             raise response_error(f"{method} {path}", response, self._connected().origin)
         return response
 
-    def _answered(self, method: str, path: str, **options: Any) -> urllib3.BaseHTTPResponse:
+    def _authorized(
+        self, send: Callable[..., AnyResponse], method: str, path: str, **options: Any
+    ) -> AnyResponse:
         """Send with today's credentials; those that are refused are read anew, once."""
         transport = self._connected()
-        response = transport.send(method, path, **options)
+        response = send(transport, method, path, **options)
         if response.status == 401:
-            response.drain_conn()
+            if isinstance(response, urllib3.BaseHTTPResponse):
+                response.drain_conn()
             transport = self._reconnected(transport)
-            response = transport.send(method, path, **options)
+            response = send(transport, method, path, **options)
         return response
 
     def _connected(self) -> Transport:

@@ -1,18 +1,24 @@
 """A request to the API server as a span, where a reconcile with a span makes it."""
 
 from collections.abc import Callable, Mapping
+from typing import Protocol, TypeVar
 
 import urllib3
 
 from distq.spans import SpanFailure, current_provider, failure_of
 
 
+class _HasStatus(Protocol):
+    @property
+    def status(self) -> int: ...
+
+
+Answer = TypeVar("Answer", bound=_HasStatus)
+
+
 def within_span(
-    send: Callable[[Mapping[str, str]], urllib3.BaseHTTPResponse],
-    method: str,
-    url: str,
-    headers: Mapping[str, str],
-) -> urllib3.BaseHTTPResponse:
+    send: Callable[[Mapping[str, str]], Answer], method: str, url: str, headers: Mapping[str, str]
+) -> Answer:
     """Send a request and return its answer; the span, if any, ends with the answer, or a watch's head."""
     provider = current_provider()
     if provider is None:

@@ -6,8 +6,9 @@ import re
 import socket
 import threading
 import warnings
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import urlencode
 
 import urllib3
@@ -15,7 +16,8 @@ from urllib3.exceptions import HTTPError, InsecureRequestWarning, ProtocolError,
 
 from distq.client import credentials
 from distq.client.error_mapping import no_answer
-from distq.client.http_connection import lean
+from distq.client.http_answer import Response
+from distq.client.http_pool import LeanPool, lean
 from distq.client.request_span import within_span
 from distq.config import kubeconfig_variable
 from distq.errors import ApiError
@@ -23,9 +25,10 @@ from distq.errors import ApiError
 if TYPE_CHECKING:
     from kubernetes.client import Configuration
 
-CONNECT_TIMEOUT = 5.0
 IDLE_CONNECTIONS = 64
 _OWN_HEADERS = {"User-Agent": "distq", "Accept-Encoding": "identity"}
+
+AnyResponse = TypeVar("AnyResponse", bound=Response)
 
 _logger = logging.getLogger("distq")
 _warned_of: set[tuple[str, str]] = set()
@@ -56,17 +59,69 @@ class Transport:
         self._credentials_lock = threading.Lock()
 
     def send(
-        self, method: str, path: str, *, headers: Mapping[str, str], **options: Any
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str],
+        query: Mapping[str, str] | None = None,
+        **options: Any,
     ) -> urllib3.BaseHTTPResponse:
-        """Send one request and return its answer, whatever its status."""
+        """Send one request and return its answer, whatever its status; the rest is what urllib3 takes."""
+
+        def ask(pool: LeanPool, target: str, sent: Mapping[str, str]) -> urllib3.BaseHTTPResponse:
+            request = (
+                pool.request if "fields" in options else pool.urlopen
+            )  # the typed API may leave them to it
+            return request(
+                method,
+                target,
+                headers=sent,
+                retries=False,
+                redirect=False,
+                assert_same_host=False,
+                **options,
+            )
+
+        return self._ask(ask, method, path, headers, query)
+
+    def exchange(
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str],
+        query: Mapping[str, str] | None = None,
+        body: bytes | None,
+        timeout: float,
+    ) -> Response:
+        """Send one request and return its whole answer, whatever its status."""
+
+        def ask(pool: LeanPool, target: str, sent: Mapping[str, str]) -> Response:
+            return pool.exchange(method, target, headers=sent, body=body, timeout=timeout)
+
+        return self._ask(ask, method, path, headers, query)
+
+    def _ask(
+        self,
+        ask: Callable[[LeanPool, str, Mapping[str, str]], AnyResponse],
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        query: Mapping[str, str] | None,
+    ) -> AnyResponse:
+        """Ask, once more where a connection broke before a GET had its answer."""
         what = f"{method} {path}"
         headers = {"Host": self._host, **headers, **self._authorization(what), **_OWN_HEADERS}
+        target = f"{path}?{urlencode(query)}" if query else path
         tries = 2 if method == "GET" else 1
         while True:
             tries -= 1
             pool = self._pool
             try:
-                return self._request(pool, method, path, headers, **options)
+                return within_span(
+                    partial(ask, pool, f"{self._root}{target}"), method, f"{self.server}{target}", headers
+                )
             except (ProtocolError, SSLError) as error:
                 if not tries:
                     raise self.no_answer(what, error) from None
@@ -79,7 +134,7 @@ class Transport:
         """Return the error for a request to this server that broke."""
         return no_answer(what, error, self._host or self.server, self.origin)
 
-    def _new_pool(self) -> urllib3.HTTPConnectionPool:
+    def _new_pool(self) -> LeanPool:
         """Return what the package would reach the server by: with its TLS, and through its proxy.
 
         It is left as it is while it is used, and closes its connections when it is not used any more.
@@ -87,36 +142,12 @@ class Transport:
         from kubernetes.client import ApiClient
 
         pools: urllib3.PoolManager = ApiClient(self.configuration).rest_client.pool_manager
+        kinds = pools.pool_classes_by_scheme.items()
+        pools.pool_classes_by_scheme = {scheme: lean(kind) for scheme, kind in kinds}
         pool = pools.connection_from_url(self.server)
-        pool.ConnectionCls = lean(pool.ConnectionCls)
         # a proxy that forwards, since there is no TLS to tunnel, is asked for the whole URL
         self._root = self.server if pools.proxy and self.server.startswith("http:") else ""
-        return pool
-
-    def _request(
-        self,
-        pool: urllib3.HTTPConnectionPool,
-        method: str,
-        path: str,
-        headers: Mapping[str, str],
-        query: Mapping[str, str] | None = None,
-        **options: Any,
-    ) -> urllib3.BaseHTTPResponse:
-        target = f"{path}?{urlencode(query)}" if query else path
-        request = pool.request if "fields" in options else pool.urlopen  # the typed API may leave them to it
-
-        def send(sent: Mapping[str, str]) -> urllib3.BaseHTTPResponse:
-            return request(
-                method,
-                f"{self._root}{target}",
-                headers=sent,
-                retries=False,
-                redirect=False,
-                assert_same_host=False,
-                **options,
-            )
-
-        return within_span(send, method, f"{self.server}{target}", headers)
+        return cast("LeanPool", pool)
 
     def _authorization(self, what: str) -> dict[str, str]:
         """Return the header with today's token; the package refreshes it here, in one thread at a time."""

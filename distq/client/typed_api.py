@@ -10,7 +10,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 import urllib3
 
-from distq.client.transport import CONNECT_TIMEOUT, Transport
+from distq.client.http_pool import CONNECT_TIMEOUT
+from distq.client.transport import Transport
 from distq.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -1,5 +1,6 @@
 """HTTP as the client speaks it: one piece out, and whatever a server or a proxy answers."""
 
+import gzip
 import socket
 import threading
 import time
@@ -10,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from distq.client import Client
-from distq.errors import ApiError, ConfigError, NotFound
+from distq.errors import ApiError, ConfigError, NotFound, TooManyRequests
 from tests.client.tls_server import Echo, data_of, make_certificate, serving, tls_of
 from tests.support.api_servers import write_kubeconfig
 
 OK = b"HTTP/1.1 200 OK\r\n"
+GZIPPED = gzip.compress(b"abc", mtime=0)
 
 
 class Script:
@@ -63,8 +65,11 @@ def client_of(folder: Path, *answers: bytes) -> Iterator[tuple[Client, Script]]:
 
 
 @contextmanager
-def dripping(folder: Path, start: bytes) -> Iterator[Client]:
-    """Give a Client of a server whose answer takes about twenty seconds: a start, then byte by byte."""
+def dripping(folder: Path, start: bytes, *, used: bool) -> Iterator[Client]:
+    """Give a Client of a server whose answer takes about twenty seconds: a start, then byte by byte.
+
+    On a connection that is ``used`` it answers the first request at once.
+    """
     listener = socket.create_server(("127.0.0.1", 0))
 
     def drip() -> None:
@@ -73,6 +78,9 @@ def dripping(folder: Path, start: bytes) -> Iterator[Client]:
                 connection, _ = listener.accept()
                 with connection:
                     connection.recv(1 << 16)
+                    if used:
+                        connection.sendall(OK + b"Content-Length: 2\r\n\r\nok")
+                        connection.recv(1 << 16)
                     connection.sendall(start)
                     for _ in range(400):
                         connection.sendall(b"x")
@@ -144,6 +152,10 @@ class _Relay:
         (b"HTTP/1.1 204 No Content\r\n\r\n", b""),
         (OK + b"Content-Length: 0\r\n\r\n", b""),
         (b"HTTP/1.1 200\nContent-Length: 3\n\nabc", b"abc"),
+        (OK + b"Connection: Keep-Alive\r\nContent-Length: 3\r\n\r\nabc", b"abc"),
+        (OK + b"Content-Length: 100000\r\n\r\n" + b"a" * 100_000, b"a" * 100_000),
+        (OK + b"A: " + b"b" * 30_000 + b"\r\nContent-Length: 3\r\n\r\nabc", b"abc"),
+        (OK + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(GZIPPED) + GZIPPED, b"abc"),
     ],
 )
 def test_answers_with_an_end_keep_their_connection(tmp_path: Path, answer: bytes, body: bytes) -> None:
@@ -198,16 +210,70 @@ def test_answers_that_end_their_connection_are_read_whole(tmp_path: Path, answer
         (b"", "without response"),
     ],
 )
-def test_what_is_no_answer_is_one_error(tmp_path: Path, answer: bytes, cause: str) -> None:
-    """An ApiError of status 0 that says what came, and that connection is not used again."""
+@pytest.mark.parametrize("used", [False, True])
+def test_what_is_no_answer_is_one_error(tmp_path: Path, answer: bytes, cause: str, *, used: bool) -> None:
+    """An ApiError of status 0 that says what came, and that connection is not used again.
+
+    On a new connection urllib3 asks, and on one that was used before distq itself.
+    """
     good = OK + b"Content-Length: 2\r\n\r\nok"
-    with client_of(tmp_path, answer, good) as (client, script):
+    with client_of(tmp_path, *([good] if used else []), answer, good) as (client, script):
+        if used:
+            assert client.request("GET", "/api") == b"ok"
         with pytest.raises(ApiError, match="no answer from") as caught:
             client.request("PATCH", "/api", body={})
         assert cause in str(caught.value)
         assert caught.value.status == 0
         assert client.request("GET", "/api") == b"ok"
         assert script.connections == 2
+
+
+def test_bytes_behind_an_answer_are_no_other_answer(tmp_path: Path) -> None:
+    """They would be taken for the answer to the next request: it takes another connection."""
+    good = OK + b"Content-Length: 2\r\n\r\nok"
+    evil = OK + b"Content-Length: 4\r\n\r\nevil"
+    with client_of(tmp_path, good, good + evil, good) as (client, script):
+        for _ in range(3):
+            assert client.request("GET", "/api") == b"ok"
+        assert script.connections == 2
+
+
+def test_a_refusal_on_a_used_connection_has_its_words(tmp_path: Path) -> None:
+    """Reason and headers, as Retry-After, are those of the answer."""
+    good = OK + b"Content-Length: 2\r\n\r\nok"
+    refusal = b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n"
+    with client_of(tmp_path, good, refusal, good) as (client, script):
+        assert client.request("GET", "/api") == b"ok"
+        with pytest.raises(TooManyRequests, match="429 Too Many Requests") as caught:
+            client.request("GET", "/api")
+        assert caught.value.retry_after == 7.0
+        assert client.request("GET", "/api") == b"ok"
+        assert script.connections == 1
+
+
+@pytest.mark.parametrize("part", [b"", OK, OK + b"Content-Length: 3\r\n\r\na"])
+def test_silence_on_a_used_connection_ends_in_time(tmp_path: Path, part: bytes) -> None:
+    """Before the answer, within its head and within its body: an ApiError that says so."""
+    good = OK + b"Content-Length: 2\r\n\r\nok"
+
+    def serve(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(1 << 16)
+            connection.sendall(good)
+            connection.recv(1 << 16)
+            connection.sendall(part)
+            while connection.recv(1 << 16):
+                pass
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=serve, args=(listener,), daemon=True).start()
+        server = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        write_kubeconfig(tmp_path / "kubeconfig", cluster={"server": server}, user={"token": "t"})
+        client = Client(tmp_path / "kubeconfig", timeout=5.0)
+        assert client.request("GET", "/api") == b"ok"
+        with pytest.raises(ApiError, match="silence for too long"):
+            client.request("PATCH", "/api", body={}, timeout=0.1)
 
 
 @pytest.mark.parametrize("details", [b"[" * 20_000 + b"]" * 20_000, b"[1]", b'"text"'])
@@ -240,15 +306,16 @@ def test_a_watch_whose_refusal_breaks_is_one_error(tmp_path: Path, status: bytes
 
 @pytest.mark.parametrize("dripped", [b"HTTP/1.1 200 OK\r\nX-Slow: ", OK + b"Content-Length: 400\r\n\r\n"])
 @pytest.mark.parametrize("max_bytes", [None, 1 << 20])
+@pytest.mark.parametrize("used", [False, True])
 def test_an_answer_that_drips_does_not_outlive_the_timeout(
-    tmp_path: Path, dripped: bytes, max_bytes: int | None
+    tmp_path: Path, dripped: bytes, max_bytes: int | None, *, used: bool
 ) -> None:
     """Each byte comes in time, the answer does not."""
-    with (
-        dripping(tmp_path, dripped) as client,
-        pytest.raises(ApiError, match="silence for too long") as caught,
-    ):
-        client.request("GET", "/api", timeout=0.3, max_bytes=max_bytes)
+    with dripping(tmp_path, dripped, used=used) as client:
+        if used:
+            assert client.request("GET", "/api") == b"ok"
+        with pytest.raises(ApiError, match="silence for too long") as caught:
+            client.request("GET", "/api", timeout=0.3, max_bytes=max_bytes)
     assert caught.value.status == 0
 
 

@@ -1,0 +1,88 @@
+"""A pool of connections with a shorter way for requests whose answer is wanted whole.
+
+urllib3 makes a dozen objects for each request, and asks each of them several questions.
+"""
+
+import functools
+import http.client
+import re
+import ssl
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+import urllib3
+from urllib3.connectionpool import HTTPConnectionPool
+from urllib3.exceptions import ProtocolError, ReadTimeoutError, SSLError
+
+from distq.client.http_answer import Response
+from distq.client.http_connection import Exchange
+
+if TYPE_CHECKING:
+    from urllib3._base_connection import BaseHTTPConnection
+
+CONNECT_TIMEOUT = 5.0
+
+_PLAIN_TARGET = re.compile(r"/[\w/.~%?&=+,:;@!$'()*-]*", re.ASCII)
+"""What urllib3 would not encode."""
+
+
+@functools.cache
+def lean(pool: type[HTTPConnectionPool]) -> "type[LeanPool]":
+    """Return the class of a pool, whatever makes and secures its connections, with exchanges as here."""
+    connection = pool.ConnectionCls
+    lean_connection = type(f"Lean{connection.__name__}", (Exchange, connection), {})
+    return type(f"Lean{pool.__name__}", (LeanPool, pool), {"ConnectionCls": lean_connection})
+
+
+def timeout_of(seconds: float) -> urllib3.Timeout:
+    """Return the timeout of a request that may take so long in all."""
+    return urllib3.Timeout(connect=min(CONNECT_TIMEOUT, seconds), read=seconds, total=seconds)
+
+
+class LeanPool(HTTPConnectionPool):
+    """A pool with a shorter way for answers that are wanted whole; the rest of it is urllib3's."""
+
+    def exchange(
+        self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None, timeout: float
+    ) -> Response:
+        """Send a request, and return its answer; raise what ``urlopen`` raises without retries.
+
+        New connections, and those through a proxy, are urllib3's matter.
+        """
+        if self.proxy is None and _PLAIN_TARGET.fullmatch(url):
+            connection = self._get_conn()
+            if not connection.is_closed:
+                exchange = partial(cast("Exchange", connection).exchange, method, url, headers, body, timeout)
+                return self._exchange_on(connection, exchange, url)
+            self._put_conn(connection)
+        return self.urlopen(
+            method,
+            url,
+            body=body,
+            headers=headers,
+            timeout=timeout_of(timeout),
+            retries=False,
+            redirect=False,
+            assert_same_host=False,
+        )
+
+    def _exchange_on(
+        self, connection: "BaseHTTPConnection", exchange: Callable[[], Response], url: str
+    ) -> Response:
+        """Return the answer, and keep the connection; after an error close it."""
+        keeps = False
+        try:
+            answer = exchange()
+            keeps = True
+            return answer
+        except TimeoutError as error:
+            raise ReadTimeoutError(self, url, "Read timed out.") from error
+        except ssl.SSLError as error:
+            raise SSLError(error) from error
+        except (OSError, http.client.HTTPException) as error:
+            raise ProtocolError("Connection aborted.", error) from error
+        finally:
+            if not keeps:
+                connection.close()
+            self._put_conn(connection if keeps else None)
