@@ -36,8 +36,9 @@ logger = logging.getLogger(__name__)
 TICK = 0.25  # seconds
 LISTED_AT_ONCE = 500  # lines of a streamed list, of which none is waited for singly
 LIST_PAUSE = 0.01  # seconds for which fewer are waited for
-BUSY_LINES = 64  # lines of a watch on which several come at once
-BUSY_PAUSE = 0.002  # seconds
+BUSY_LINES = 64  # lines of a watch on which several come at once, of which none is waited for singly
+SHORTEST_REST, LONGEST_REST = 0.002, 0.02  # seconds for which fewer are waited for
+RESTS = 5  # times as long as what came before took to hand over: a commit costs as much as many events
 PROBE_INTERVAL = 1.0  # seconds
 SHORT_WATCH = 1.0  # seconds; client-go's very short watch
 
@@ -210,16 +211,17 @@ class Reflector:
                 reader.close()
 
     def _take_events(self, reader: ReadAhead, opened: float, stop: threading.Event) -> None:
-        """Hand over events as they come, and while many come, many at once: each waking costs as an event."""
-        busy = False
+        """Hand over events as they come, many at once while many come: a commit costs as several events."""
+        rest = 0.0
         while not stop.is_set():
-            pause, wanted = (BUSY_PAUSE, BUSY_LINES) if busy else (TICK, 1)
-            lines, since = reader.take(pause, wanted=wanted)
-            self._emit(lines, since)
+            lines, since = reader.take(rest, wanted=BUSY_LINES) if rest else reader.take(TICK)
+            began = self._clock.monotonic()
+            changes = self._emit(lines, since)
+            took = self._clock.monotonic() - began
             self._sink.tick()
             if self._progressed or self._clock.monotonic() - opened >= SHORT_WATCH:
                 self._outage.over()
-            busy = len(lines) > 1
+            rest = min(max(SHORTEST_REST, RESTS * took), LONGEST_REST) if changes else 0.0
 
     def _take_list(self, reader: ReadAhead, stop: threading.Event) -> None:
         """Hand over the list with which a watch begins, and what was read of the watch after it."""
@@ -253,14 +255,18 @@ class Reflector:
         self._sink.page(page)
         return False
 
-    def _emit(self, lines: Sequence[bytes], since: float) -> None:
-        """Hand over all events before the first bad line, then raise what the line is about."""
+    def _emit(self, lines: Sequence[bytes], since: float) -> bool:
+        """Hand over all events before the first bad line, then raise what the line is about.
+
+        Return whether there were any but bookmarks.
+        """
         events, failure = self._decode(lines)
         if events:
             self._sink.events(events, since)
             self._progressed = True
         if failure:
             raise self._seen_again(failure)
+        return any(event.type != "BOOKMARK" for event in events)
 
     def _seen_again(self, failure: ApiError) -> ApiError:
         """Return what a bad line is about; Expired where one was there before: only a list leads past it.

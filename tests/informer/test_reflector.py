@@ -8,6 +8,7 @@ import pytest
 
 from distq.errors import LeaseLost, NotFound
 from distq.informer import pager as pager_module
+from distq.informer import reflector as reflector_module
 from distq.informer.listwatch import ListWatch
 from distq.informer.reflector import Reflector
 from distq.informer.sink import PositionMoved
@@ -74,6 +75,39 @@ def test_lists_in_pages_of_one_version_then_watches(
     assert [len(page) for page in sink.pages] == [5, 5, 2]
     assert sink.listed() == {f"{namespace}/map-{number}" for number in range(12)}
     assert client.asked == ["version", "list", "list", "list", f"watch {listed_at}"]
+
+
+def test_events_that_follow_each_other_travel_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others are waited for as the last ones took to hand over, within bounds; bookmarks cost nothing."""
+    bookmark = b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"200"}}}'
+    event = b'{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"101"}}}'
+    came = [(event, 0.001), (event, 0.0), (event, 1.0), (bookmark, 0.0), (bookmark, 0.0)]
+    source, sink, clock, waits = FakeListWatch(), Recorder(), FakeClock(), list[tuple[float, int]]()
+    hand_over, stop = sink.events, threading.Event()
+
+    class Reader:
+        def __init__(self, *_: object) -> None:
+            pass
+
+        def take(self, timeout: float, *, wanted: int = 1) -> tuple[list[bytes], float]:
+            if not came:
+                stop.set()
+                return [], 0.0
+            waits.append((round(timeout, 6), wanted))
+            return [came[0][0]], 0.0
+
+        def close(self) -> None:
+            pass
+
+    def events(events: Sequence[WatchEvent], since: float) -> None:
+        clock.step(came.pop(0)[1])
+        hand_over(events, since)
+
+    monkeypatch.setattr(reflector_module, "ReadAhead", Reader)
+    monkeypatch.setattr(sink, "events", events)
+    Reflector(source, sink, clock=clock).run(stop)
+    at_once, others = (reflector_module.TICK, 1), reflector_module.BUSY_LINES
+    assert waits == [at_once, (0.005, others), (0.002, others), (0.02, others), at_once]
 
 
 def test_resumes_from_a_position_without_a_list(client: RecordingClient, namespace: str) -> None:
