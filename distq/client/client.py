@@ -155,8 +155,9 @@ class Client(RawClient):
         kind = self.resolve(resource)
         options = delete_options(uid, resource_version, propagation, grace_period)
         try:
-            answer = self._ask("DELETE", kind.key_path(key), kind, body=options)
-            writes.deleted(self, kind, key, answer)
+            path = kind.key_path(key)
+            body = self._body("DELETE", path, kind, body=options)
+            writes.deleted(self, kind, key, self._decode(body, "DELETE", path), body)
         except NotFound as error:
             if missing_object(error):
                 return False
@@ -295,10 +296,11 @@ class Client(RawClient):
 
         Where the resource is gone, discovery is asked again next time.
         """
-        answer: Object = self._decode(self._body(method, path, kind, **options), method, path)
+        body = self._body(method, path, kind, **options)
+        obj: Object = self._decode(body, method, path)
         if method in _WRITES:
-            writes.written(self, kind, answer)
-        return answer
+            writes.written(self, kind, obj, body)
+        return obj
 
     def _body(self, method: str, path: str, kind: Resource, **options: Any) -> bytes:
         try:

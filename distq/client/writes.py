@@ -12,12 +12,16 @@ if TYPE_CHECKING:
 
 
 class Write(NamedTuple):
-    """A write that was answered: its Client, what it changed, the object as stored; None after a deletion."""
+    """A write that was answered: its Client, what it changed, the object as stored; None after a deletion.
+
+    ``answer`` is the object's JSON, as it came.
+    """
 
     client: "Client"
     resource: Resource
     key: str
     obj: Object | None
+    answer: bytes
 
 
 Observer = Callable[[Write], None]
@@ -35,18 +39,18 @@ def observed(observer: Observer) -> Iterator[None]:
         _observers.remove(observer)
 
 
-def written(client: "Client", resource: Resource, obj: Object) -> None:
+def written(client: "Client", resource: Resource, obj: Object, answer: bytes) -> None:
     """Publish an object as the API server stored it; without a name none was stored."""
     about = metadata(obj) if _observers else {}
     if about.get("name"):
         namespace = about.get("namespace")
         key = f"{namespace}/{about['name']}" if namespace else about["name"]
-        _publish(Write(client, resource, key, obj))
+        _publish(Write(client, resource, key, obj, answer))
 
 
-def deleted(client: "Client", resource: Resource, key: str, answer: Object) -> None:
+def deleted(client: "Client", resource: Resource, key: str, obj: Object, answer: bytes) -> None:
     """Publish a deletion; what a finalizer keeps is stored as the API server answered."""
-    _publish(Write(client, resource, key, answer if metadata(answer).get("finalizers") else None))
+    _publish(Write(client, resource, key, obj if metadata(obj).get("finalizers") else None, answer))
 
 
 def _publish(write: Write) -> None:

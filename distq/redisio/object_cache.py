@@ -4,10 +4,11 @@ What a record holds, and why what is read is never older than promised: ``docs/i
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from distq.redisio.connection import Connection
 from distq.redisio.keys import bytes_of, text_of, validate_key
@@ -58,13 +59,17 @@ class ObjectCache:
     def __init__(self, connection: Connection, queue: str, stream: str, *, partly: bool = False) -> None:
         self.connection = connection
         self.stream = stream
-        self._store = StreamKeys(connection, queue, stream)
+        self._store = store = StreamKeys(connection, queue, stream)
         self._partly = partly
+        (self._its_stream,) = store.commands(("HGET", "streams", stream))
+        self._objects = store.key("cache")
 
     def get(self, name: str) -> CachedObject | None:
         """Return one object, in one round trip: the end of a list comes before it or after it."""
-        field, its_stream = bytes_of(name), ("HGET", "streams", self.stream)
-        before, record, after = self._store.read(its_stream, ("HGET", "cache", field), its_stream)
+        field = bytes_of(name)
+        before, record, after = self.connection.pipeline(
+            (self._its_stream, ("HGET", self._objects, field), self._its_stream)
+        )
         if before != after:  # a commit came in between; each changes the stream's record
             (found,) = self._pages(_ALL, field, field + b"\0")
             return found[0] if found else None
@@ -98,8 +103,9 @@ class ObjectCache:
         nothing, if this is not the stream of the watch, or no longer. Raises RedisError.
         """
         batches = _batches(records_of(objects, dropped or {}))
+        about = _about_watch(watch)
         return all(
-            self._store.run("cache/write", stream=self.stream, watch=watch, records=batch) is not None
+            self._store.run("cache/write", stream=self.stream, watch=about, records=batch) is not None
             for batch in batches
         )
 
@@ -183,6 +189,12 @@ def _term(index: str, value: str) -> bytes:
     return json.dumps([index, value], separators=(",", ":")).encode()
 
 
+@lru_cache(64)
+def _about_watch(watch: str) -> str:
+    """Return what the record of a watch's stream has of it, as ``Commit.about_text`` writes it."""
+    return json.dumps({"watch": watch}, separators=(",", ":"))[1:-1] if watch else ""
+
+
 def is_record(text: bytes) -> bool:
     """Return whether this is what is stored of an object, or of what finds it."""
     version, ends, _ = text.partition(b"\n")
@@ -193,9 +205,9 @@ def object_of(name: bytes, record: bytes | None) -> CachedObject | None:
     """Return an object as it is stored; of what is no record of ours, its name alone."""
     if record is None:
         return None
-    if not is_record(record):
+    version, ends, data = record.partition(b"\n")
+    if not (ends and version.isdigit()):
         return CachedObject(text_of(name), "", b"")
-    version, _, data = record.partition(b"\n")
     return CachedObject(text_of(name), version.decode(), data)
 
 
@@ -220,8 +232,23 @@ def _batches(records: Mapping[bytes, tuple[bytes, bytes]]) -> Iterator[list[byte
 
 # Completeness
 
+_SAYS_COMPLETE = re.compile(rb'\S+ \d+(?:~\S*)? \S+ \{.*?"cached":(\[[^]]*\])', re.DOTALL)
+
+
+def _indices_of(stream: bytes) -> frozenset[str] | None:
+    """Return by which indices a cache finds objects, None where it is not complete; read at each call.
+
+    The record changes with each commit, and what it says of this seldom: that part alone is decoded, once.
+    """
+    if found := _SAYS_COMPLETE.match(stream):
+        return _indices_in(found[1])
+    record = StreamRecord.parse(stream)
+    return None if record is None else record.cached_indices()
+
 
 @lru_cache(64)
-def _indices_of(stream: bytes) -> frozenset[str] | None:
-    record: Any = StreamRecord.parse(stream)
-    return None if record is None else record.cached_indices()
+def _indices_in(names: bytes) -> frozenset[str] | None:
+    try:
+        return frozenset(name for name in json.loads(names) if isinstance(name, str))
+    except ValueError:
+        return None

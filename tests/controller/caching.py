@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from distq.client.objects import Object
+from distq.client.objects import Object, encode
 from distq.controller.cached.caches import Caches
 from distq.controller.cached.caching import Caching
 from distq.controller.watches import For
@@ -73,7 +73,7 @@ def kept(scene: Scene, obj: Object) -> CachedObject:
     """Return what the cache keeps of an object that a Client got."""
     caching = Caching.of(cached(scene))
     assert caching is not None
-    return caching.keep(caching.raw(obj, scene.leader().client.resolve(CONFIG_MAPS))).object
+    return caching.keep(caching.raw(encode(obj), scene.leader().client.resolve(CONFIG_MAPS))).object
 
 
 def object_cache(scene: Scene) -> ObjectCache:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from distq.client.client import Client
-from distq.client.objects import Object
+from distq.client.objects import Object, encode
 from distq.controller.cached import event_context
 from distq.controller.cached.stream_cache import StreamCache
 from distq.errors import ConfigError
@@ -99,7 +99,9 @@ class CacheLister(Lister):
         self._oversized()
         client, caching = self._client(), self._caches[0].caching
         obj = client.get(self._watch.resource, found.name)
-        return caching.shown(caching.raw(obj, client.resolve(self._watch.resource))) if obj else None
+        if obj is None:
+            return None
+        return caching.shown(caching.raw(encode(obj), client.resolve(self._watch.resource)))
 
 
 def _laid_over(

@@ -100,11 +100,12 @@ class Caching:
         except BaseException:  # noqa: BLE001 - the leader reported it, and the object is dead
             return store_raw(obj, strip_managed_fields)
 
-    def raw(self, obj: Object, resource: Resource) -> RawObject:
-        """Return an object that a Client got as the watch would have brought it."""
+    def raw(self, answer: bytes, resource: Resource) -> RawObject:
+        """Return an object, whose JSON a Client got, as the watch would have brought it."""
         if self.metadata_only:
-            obj = {name: obj[name] for name in _TYPE_AND_METADATA if name in obj}
-        return raw_object(msgspec.Raw(msgspec.json.encode(obj)), resource)
+            obj: Object = msgspec.json.decode(answer)
+            answer = msgspec.json.encode({name: obj[name] for name in _TYPE_AND_METADATA if name in obj})
+        return raw_object(msgspec.Raw(answer.rstrip()), resource)
 
     def _values(self, stored: StoredObject) -> tuple[dict[str, list[str]], BaseException | None]:
         """Return the values by index, without those of functions that fail, and what the first one raised."""

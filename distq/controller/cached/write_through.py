@@ -69,6 +69,8 @@ class WriteThrough:
 
     def _is_of_this_cluster(self, client: Client) -> bool:
         """Return whether a Client reaches the cluster of the caches; asked once for each API server."""
+        if client is self._client:
+            return True
         server = client.server
         if server not in self._clusters:
             self._clusters[server] = (
@@ -87,8 +89,9 @@ def _write_through(cache: StreamCache, write: Write) -> None:
     if write.obj is None or _must_look(cache, write):
         _look(cache, write)
         return
-    raw = cache.caching.raw(write.obj, write.resource)
-    if label_selector(cache.watch.label_selector)(raw.metadata.get("labels") or {}):
+    raw = cache.caching.raw(write.answer, write.resource)
+    selector = cache.watch.label_selector
+    if not selector or label_selector(selector)(raw.metadata.get("labels") or {}):
         cache.wrote(cache.caching.keep(raw).object)
     else:
         cache.wrote(dropped={raw.key: raw.version})

@@ -1,6 +1,5 @@
 """One schedule of two watches whose functions read each other's cache, and what reconciles must have seen."""
 
-import json
 import logging
 import random
 import threading
@@ -394,4 +393,4 @@ class JoinedWorld:
 
 def kept(cache: StreamCache, state: State) -> CachedObject:
     """Return what a cache keeps of an object that somebody wrote."""
-    return cache.caching.keep(cache.caching.raw(json.loads(state.json()), RESOURCES[state.resource])).object
+    return cache.caching.keep(cache.caching.raw(state.json().encode(), RESOURCES[state.resource])).object
