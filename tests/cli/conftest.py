@@ -1,6 +1,5 @@
 """The command line as people start it: a process of its own, on an embedded server."""
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -10,6 +9,7 @@ import pytest
 
 from distq.redisio.connection import Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
+from tests.cli.program import ImportedProgram, environment
 from tests.support.redis_servers import server_of
 
 TIMEOUT = 60.0
@@ -18,17 +18,15 @@ TIMEOUT = 60.0
 class CommandLine:
     """Runs ``distq`` in an empty directory, with nothing of the tester's own settings."""
 
-    def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, settings: Mapping[str, str], program: ImportedProgram) -> None:
         self.folder = folder
-        testers = ("DISTQ_", "KUBE", "PYTHONUNBUFFERED")
-        self.environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith(testers)},
-            "HOME": str(folder),
-            **settings,
-        }
+        self._program = program
+        self.environment = {**environment(), "HOME": str(folder), **settings}
 
     def __call__(self, *arguments: str, **settings: str) -> "subprocess.CompletedProcess[str]":
         """Run it to its end."""
+        if not any(name.startswith("PYTHON") for name in settings):  # which Python reads when it starts
+            return self._program.run(arguments, self.folder, {**self.environment, **settings}, TIMEOUT)
         return subprocess.run(
             [sys.executable, "-m", "distq", *arguments],
             cwd=self.folder,
@@ -75,7 +73,14 @@ def redis(valkey: EmbeddedValkey) -> Iterator[Connection]:
     connection.close()
 
 
+@pytest.fixture(scope="session")
+def program() -> Iterator[ImportedProgram]:
+    """Import what commands import once for all tests of the command line."""
+    with ImportedProgram() as program:
+        yield program
+
+
 @pytest.fixture
-def distq(tmp_path: Path, valkey: EmbeddedValkey, redis: Connection) -> CommandLine:
+def distq(tmp_path: Path, valkey: EmbeddedValkey, redis: Connection, program: ImportedProgram) -> CommandLine:
     """Give the command line, with its Redis in the environment."""
-    return CommandLine(tmp_path, {"DISTQ_REDIS_URL": valkey.url})
+    return CommandLine(tmp_path, {"DISTQ_REDIS_URL": valkey.url}, program)
