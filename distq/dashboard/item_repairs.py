@@ -7,7 +7,7 @@ and stop it; the form of the next step carries how far it is.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Self, cast
+from typing import Literal, Self, cast
 
 from flask import render_template, request
 from flask.typing import ResponseReturnValue
@@ -26,25 +26,29 @@ from distq.wording import counted
 STEP_SECONDS = 2.0
 """Seconds for which one request goes on with a repair of all that match."""
 
-REPAIRABLE: Mapping[Listing, tuple[Repair, ...]] = {
+REPAIRABLE: Mapping[Listing | Literal["failing"], tuple[Repair, ...]] = {
     "ready": ("park", "delete"),
     "delayed": ("requeue", "park", "delete"),
     "processing": (),
     "dirty": ("delete",),
     "dead": ("requeue", "delete"),
+    "failing": ("requeue", "park", "delete"),
 }
-"""The repairs of the items of each state."""
+"""The repairs of the items of each state; failing ones are in any, so that only chosen ones are repaired."""
 
 _DONE = {"requeue": "Requeued", "delete": "Deleted", "park": "Parked"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Chosen:
-    """The items of a state that a form is about: some by their keys, or all that match; and how far it is."""
+    """The items that a form is about: some by their keys, or all of a state that match; and how far it is.
+
+    ``state`` is None for items of the list of failing ones, which are in any state.
+    """
 
     queue: str
     keys: tuple[str, ...]
-    state: Listing
+    state: Listing | None
     match: str
     reason: str
     total: int = 0
@@ -60,6 +64,8 @@ class Chosen:
         state = form.get("state", "")
         if state not in REPAIRABLE:
             raise ConfigError(f'no state "{state:.20}". Use {", ".join(REPAIRABLE)}.')
+        if "all" in form and state == "failing":
+            raise ConfigError("failing items are in several states: tick some, or repair those of one state.")
         if "all" in form:
             keys = ()
         elif not keys:
@@ -67,7 +73,7 @@ class Chosen:
         return cls(
             queue=queue,
             keys=keys,
-            state=cast("Listing", state),
+            state=None if state == "failing" else cast("Listing", state),
             match=glob_of(form.get("match") or "*"),
             reason=form.get("reason", "").strip() or "parked by hand",
             total=_number("total"),
@@ -133,7 +139,7 @@ class ItemRepairs:
         some = partial(
             self._inspector.repair_some,
             *(repair, chosen.queue),
-            state=chosen.state,
+            state=cast("Listing", chosen.state),
             match=chosen.match,
             reason=chosen.reason,
         )
@@ -159,7 +165,8 @@ class ItemRepairs:
         if chosen.keys:
             chosen = replace(chosen, total=len(chosen.keys))
         elif not chosen.cursor:
-            total = self._inspector.count(chosen.queue, state=chosen.state, match=chosen.match)
+            state = cast("Listing", chosen.state)
+            total = self._inspector.count(chosen.queue, state=state, match=chosen.match)
             chosen = replace(chosen, total=total)
         return render_template(
             "distq/confirm.html", action=repair, chosen=chosen, next=way_back(chosen.queue)
@@ -181,7 +188,7 @@ def _outcome(repair: Repair, done: Chosen) -> str:
     if others <= 0:
         return f"{text}."
     # not looked up which of them a requeue left dead: there may be any number
-    unmapped = repair == "requeue" and done.state == "dead"
+    unmapped = repair == "requeue" and done.state in {"dead", None}
     why = f", or could not be mapped: {_remedy('these objects', done.queue)}" if unmapped else ""
     return f"{text}; {others:,} more had changed meanwhile{why}."
 

@@ -7,14 +7,25 @@ queues and pages answer 404; an item that is in no state has a page that says so
 import re
 from collections.abc import Sequence
 from importlib.metadata import version
-from typing import Any, TypeGuard, get_args
+from typing import Any, Literal, TypeGuard, get_args
 
 from flask import Blueprint, abort, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
 from distq.dashboard import pictures
 from distq.dashboard.item_id import decoded
-from distq.inspector import Inspector, Listing, QueueInfo, QueueNames, QueueView, Rows, View, Wanted
+from distq.inspector import (
+    Inspector,
+    ItemsAcross,
+    Listing,
+    QueueInfo,
+    QueueNames,
+    QueueView,
+    Rows,
+    View,
+    Wanted,
+)
+from distq.inspector.across import QUEUES_LOOKED_AT
 from distq.inspector.view import LOOKED_THROUGH
 from distq.workqueue.worker import VERSION
 
@@ -29,7 +40,7 @@ ORDERS = {
     "dirty": ("next first", "last first"),
     "dead": ("oldest first, retries and crashes last", "newest first, retries and crashes first"),
 }
-"""The order of each state, and the reverse."""
+"""The order of each state, and the reverse; failing items have none."""
 
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 _CURSOR = re.compile(r"[0-9]{1,20}", re.ASCII)
@@ -47,6 +58,8 @@ class WebPages:
         made = Blueprint("distq", __name__, static_folder="static", static_url_path="/distq")
         made.add_url_rule("/queues/<queue>", "queue", self.queue)
         made.add_url_rule("/queues/<queue>/items/<encoded_key>", "item", self.item)
+        made.add_url_rule("/failing", "failing", self.failing)
+        made.add_url_rule("/find", "find", self.find)
         made.add_url_rule("/workers", "workers", self.workers)
         made.add_url_rule("/informers", "informers", self.informers)
         return made
@@ -67,7 +80,7 @@ class WebPages:
         found = _only(view, queue)
         total = getattr(found.info, rows.state)
         last = max(1, -(-total // PER_PAGE))
-        if page > last and not rows.match:
+        if page > last and not rows.is_search:
             return redirect(
                 url_for(
                     "distq.queue", queue=queue, state=rows.state, sort=request.args.get("sort"), page=last
@@ -110,6 +123,21 @@ class WebPages:
             claims=pictures.claims(found.events, key, view.now),
         )
 
+    def failing(self) -> ResponseReturnValue:
+        """Show failing and dead items of all queues."""
+        page, names = _names(QUEUES_LOOKED_AT)
+        view = self._inspector.failing(names)
+        return self._render_page("failing", view, page, names, tab="Failing")
+
+    def find(self) -> ResponseReturnValue:
+        """Show in which queues the key of the URL is, and in which state; without one only the form."""
+        key = request.args.get("key", "")
+        if not key:
+            return render_template("distq/find.html", tab="", key="")
+        page, names = _names(QUEUES_LOOKED_AT)
+        view = self._inspector.find(key, names)
+        return self._render_page("find", view, page, names, tab="", key=key)
+
     def workers(self) -> ResponseReturnValue:
         """Show the open handles of all queues, and what they hold."""
         return self._render_some("workers", Wanted(held=True), tab="Workers")
@@ -120,15 +148,24 @@ class WebPages:
 
     def _render_some(self, template: str, wanted: Wanted, **shown: Any) -> ResponseReturnValue:
         """Show a hundred queues: those of the page that the URL asks for, of those that match."""
-        page, match = _page_and_match()
-        names = QueueNames((page - 1) * QUEUES_PER_PAGE, QUEUES_PER_PAGE, match)
+        page, names = _names(QUEUES_PER_PAGE)
         view = self._inspector.view(wanted=wanted._replace(names=names))
-        last = max(1, -(-view.matching // QUEUES_PER_PAGE))
-        if page > last:
-            return redirect(url_for(str(request.endpoint), match=match or None, page=last))
-        return self._render(template, view, names=names, pages=_pages(page, last), **shown)
+        return self._render_page(template, view, page, names, **shown)
 
-    def _render(self, template: str, view: View, **shown: Any) -> str:
+    def _render_page(
+        self, template: str, view: View | ItemsAcross, page: int, names: QueueNames, **shown: Any
+    ) -> ResponseReturnValue:
+        """Show a page of the queues that match; redirect to the last one from a page beyond it."""
+        last = max(1, -(-view.matching // names.limit))
+        if page > last:
+            wanted: dict[str, Any] = {"key": shown.get("key"), "match": names.match or None, "page": last}
+            return redirect(url_for(str(request.endpoint), **wanted))
+        looked_at = max(0, min(names.limit, view.matching - names.offset))
+        return self._render(
+            template, view, names=names, looked_at=looked_at, pages=_pages(page, last), **shown
+        )
+
+    def _render(self, template: str, view: View | ItemsAcross, **shown: Any) -> str:
         return render_template(
             f"distq/{template}.html",
             view=view,
@@ -161,6 +198,12 @@ def _page_and_match() -> tuple[int, str]:
     return page, match
 
 
+def _names(limit: int) -> tuple[int, QueueNames]:
+    """Return the page that the URL asks for, and its queues: ``limit`` of those that match."""
+    page, match = _page_and_match()
+    return page, QueueNames((page - 1) * limit, limit, match)
+
+
 def _rows() -> tuple[Rows, int]:
     """Return the items that the URL asks for, and their page; 404 for values that no link of ours has."""
     asked = request.args
@@ -173,8 +216,8 @@ def _rows() -> tuple[Rows, int]:
     return Rows(state, (number - 1) * PER_PAGE, PER_PAGE, sort == "last", match, cursor), number
 
 
-def _is_listing(text: str) -> TypeGuard[Listing]:
-    return text in get_args(Listing)
+def _is_listing(text: str) -> TypeGuard[Listing | Literal["failing"]]:
+    return text in {*get_args(Listing), "failing"}
 
 
 def require_queue(found: Sequence[QueueInfo], name: str) -> QueueInfo:

@@ -1,5 +1,6 @@
 """Inspects and repairs queues; the command line and the dashboard are built on it."""
 
+from distq.inspector.across import ItemsAcross, QueueItems
 from distq.inspector.info import (
     Happening,
     ItemInfo,
@@ -22,8 +23,10 @@ __all__ = [
     "Happening",
     "Inspector",
     "ItemInfo",
+    "ItemsAcross",
     "Listing",
     "QueueInfo",
+    "QueueItems",
     "QueueNames",
     "QueueView",
     "Repair",

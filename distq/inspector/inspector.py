@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from itertools import chain, islice
 
 from distq.errors import ConfigError, short_tracebacks
-from distq.inspector import past, reading
+from distq.inspector import across, past, reading
+from distq.inspector.across import QUEUES_LOOKED_AT, ItemsAcross
 from distq.inspector.choices import (
     BY_HAND,
     STATES,
@@ -33,7 +34,7 @@ from distq.inspector.info import (
     WorkerInfo,
 )
 from distq.inspector.timeline import events
-from distq.inspector.view import View, Wanted, view
+from distq.inspector.view import QueueNames, View, Wanted, view
 from distq.redisio import queue_reads, trace
 from distq.redisio.connection import Connection, shared_connection
 from distq.redisio.keys import bytes_of, named, validate_queue_name
@@ -94,6 +95,25 @@ class Inspector:
         if queue is not None:
             validate_queue_name(queue)
         return run(self._snapshots, view(self._redis, queue, wanted))
+
+    def failing(self, names: QueueNames = QueueNames(limit=QUEUES_LOOKED_AT)) -> ItemsAcross:  # noqa: B008 - immutable
+        """Return failing and dead items of many queues: of each the dead, and the newest failures, first.
+
+        ``names`` are the queues to look at, 500 by name; the first hundred that have such items are shown.
+        It takes six commands, as a view does.
+        """
+        return run(self._snapshots, across.failing(self._redis, names))
+
+    def find(
+        self,
+        key: str,
+        names: QueueNames = QueueNames(limit=QUEUES_LOOKED_AT),  # noqa: B008 - immutable
+    ) -> ItemsAcross:
+        """Return the item of a key in each queue that has it, in any state, by point look-ups.
+
+        ``names`` and the cost are as for ``failing``. Raises InvalidKey.
+        """
+        return run(self._snapshots, across.find(self._redis, names, key))
 
     def history(
         self, queue: str, *, since: float | None = None, until: float | None = None, every: float = 10.0

@@ -2,9 +2,9 @@
 
 import fnmatch
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from distq.errors import RedisRefused
 from distq.inspector import past, reading
@@ -43,15 +43,21 @@ class Rows(NamedTuple):
     """The items to read: those at ranks from ``offset``, backwards with ``last_first``; or a search.
 
     ``match`` is a glob as of Redis' SCAN, or the beginning of keys. A search goes on at ``cursor``, in no
-    order.
+    order. *failing* are the items with a failure record, in any state: they have no ranks, so that to list
+    them is a search, too.
     """
 
-    state: Listing
+    state: Listing | Literal["failing"]
     offset: int = 0
     limit: int = 50
     last_first: bool = False
     match: str = ""
     cursor: str = "0"
+
+    @property
+    def is_search(self) -> bool:
+        """Return whether the items are searched, and not read by their ranks."""
+        return bool(self.match) or self.state == "failing"
 
 
 class QueueNames(NamedTuple):
@@ -125,15 +131,30 @@ class View:
 
 def view(connection: Connection, queue: str | None, wanted: Wanted) -> Read[View]:
     """Look at all queues, or at one, in six round trips at most."""
+    now, found = yield from names_at(connection)
+    if queue is not None:
+        found = [queue] if queue in found else []
+    stores, matching = stores_of(connection, found, wanted.names)
+    reads = (_queue_view(store, now, wanted) for store in stores)
+    return View(Timestamp(now), (yield from gather(reads)), matching)
+
+
+def names_at(connection: Connection) -> Read[tuple[float, list[str]]]:
+    """Return the server's time, and the names of all queues in order."""
     names, time = yield [("HKEYS", queues_key(connection.prefix)), ("TIME",)]
     now = connection.server_time / 1e6 or int(time[0]) + int(time[1]) / 1e6
-    found = sorted(name for name in map(text_of, names) if is_queue_name(name) and queue in {None, name})
+    return now, sorted(filter(is_queue_name, map(text_of, names)))
+
+
+def stores_of(
+    connection: Connection, found: list[str], wanted: QueueNames | None
+) -> tuple[list[QueueStore], int]:
+    """Return the queues that are wanted, and how many match."""
     shown = found
-    if wanted.names:
-        found = fnmatch.filter(found, glob_of(wanted.names.match))
-        shown = found[wanted.names.offset :][: wanted.names.limit]
-    reads = (_queue_view(QueueStore(connection, name), now, wanted) for name in shown)
-    return View(Timestamp(now), (yield from gather(reads)), len(found))
+    if wanted:
+        found = fnmatch.filter(found, glob_of(wanted.match))
+        shown = found[wanted.offset :][: wanted.limit]
+    return [QueueStore(connection, name) for name in shown], len(found)
 
 
 def _queue_view(store: QueueStore, now: float, wanted: Wanted) -> Read[QueueView]:
@@ -151,7 +172,7 @@ def _whole_view(store: QueueStore, now: float, wanted: Wanted) -> Read[QueueView
         "streams": reading.stream_infos(store, now),
     }
     if wanted.rows:
-        parts["found"] = _search(store, wanted.rows) if wanted.rows.match else _page(store, wanted.rows)
+        parts["found"] = _search(store, wanted.rows) if wanted.rows.is_search else _page(store, wanted.rows)
     if wanted.past:
         seconds, every = wanted.past
         parts["past"] = past.samples(store, now - seconds, now, every)
@@ -190,7 +211,8 @@ def _page(store: QueueStore, rows: Rows) -> Read[tuple[list[ItemInfo], str, int]
 def _search(store: QueueStore, rows: Rows) -> Read[tuple[list[ItemInfo], str, int]]:
     """Search some thousands of items, from the cursor on; an item with exactly this key comes first."""
     glob, cursor, count = glob_of(rows.match), int(rows.cursor), _FIRST_LOOK
-    found: dict[bytes, None] = dict.fromkeys(named(rows.match) if cursor == 0 else ())
+    exact = named(rows.match) if rows.match and cursor == 0 else []
+    found: dict[bytes, None] = {}
     for _ in range(3):
         next_cursor, members = yield from queue_reads.scan_state(store, rows.state, cursor, glob, count=count)
         cursor = next_cursor or 0
@@ -199,10 +221,21 @@ def _search(store: QueueStore, rows: Rows) -> Read[tuple[list[ItemInfo], str, in
             break
         # as many as should fill the page, if matches are as frequent there: none is to be left out
         count = min(_FURTHER_LOOK, _FIRST_LOOK * rows.limit // max(1, len(members)))
-    items = yield from reading.item_infos(store, list(found)[:_MOST_FOUND])
-    wanted = [item for item in items if rows.state in {item.state, "dirty" if item.dirty else item.state}]
-    wanted.sort(key=lambda item: item.key)
-    return wanted, str(cursor) if cursor else "", max(0, len(found) - _MOST_FOUND)
+    members = list(dict.fromkeys([*exact, *found]))
+    items = yield from reading.item_infos(store, members[:_MOST_FOUND])
+    items.sort(key=lambda item: item.key)
+    left_out = max(0, len(members) - _MOST_FOUND)
+    if rows.state == "failing":  # what the scan found has a record, whatever that has in it
+        recorded = set(map(shown, found))
+        items = [item for item in items if item.failures or item.reason or item.key in recorded]
+        return newest_failure_first(items), str(cursor) if cursor else "", left_out
+    items = [item for item in items if rows.state in {item.state, "dirty" if item.dirty else item.state}]
+    return items, str(cursor) if cursor else "", left_out
+
+
+def newest_failure_first(items: Iterable[ItemInfo]) -> list[ItemInfo]:
+    """Return the items in the order of their last failures."""
+    return sorted(items, key=lambda item: item.last_error_at or 0.0, reverse=True)
 
 
 def glob_of(match: str) -> str:

@@ -29,13 +29,16 @@ from distq.redisio.trace import ends_at
 State = Literal["ready", "delayed", "processing", "dead"]
 """Where an item is; *dirty* is a flag of processing."""
 
-_STRUCTURES: Mapping[str, Sequence[str]] = {"ready": ("ready", "suspects")}
+_STRUCTURES: Mapping[str, Sequence[str]] = {"ready": ("ready", "suspects"), "failing": ("failures",)}
 _HASHES = {"cache", "claims", "failures", "known", "streams", "terms", "workers"}
 _LONGEST_NUMBER = 16
 
 
 def structures_of(state: str) -> Sequence[str]:
-    """Return the structures that hold the items of a state; suspects are ready, and wait apart."""
+    """Return the structures that hold the items of a state; suspects are ready, and wait apart.
+
+    *failing* are the items with a failure record, whatever their state.
+    """
     return _STRUCTURES.get(state, (state,))
 
 
@@ -287,8 +290,10 @@ def scan_state(
     """
     structures = structures_of(state)
     within, place = divmod(cursor, len(structures))
+    structure = structures[place]
+    command = "HSCAN" if structure in _HASHES else "ZSCAN"
     ((next_cursor, flat),) = yield store.commands(
-        ("ZSCAN", structures[place], within, "MATCH", match, "COUNT", count)
+        (command, structure, within, "MATCH", match, "COUNT", count)
     )
     within, place = int(next_cursor), place if int(next_cursor) else place + 1
     return None if place == len(structures) else within * len(structures) + place, flat[::2]

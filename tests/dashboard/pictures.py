@@ -22,6 +22,9 @@ SHOWN = ROOT / "docs" / "pictures"
 PATHS = {
     "queues": "/",
     "queue": "/queues/websites?state=dead",
+    "failing-items": "/queues/websites?state=failing",
+    "failing": "/failing",
+    "find": "/find?key=prod/checkout",
     "item": "/queues/websites/items/prod~2Fcheckout",
     "search": "/queues/websites?match=prod/s",
     "workers": "/workers",

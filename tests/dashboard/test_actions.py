@@ -127,6 +127,22 @@ def test_a_held_item_is_never_taken_from_its_worker(
     assert (item.state, item.dirty) == ("processing", False)
 
 
+def test_failing_items_are_repaired_in_whatever_state_they_are(
+    visitor: Visitor, inspector: Inspector, every_state: Queue
+) -> None:
+    """Chosen ones, of several states; all of them are refused, since a repair of all is of one state."""
+    page = visitor.get("/queues/foos?state=failing").text
+    assert "Requeue chosen" in page
+    assert 'name="all"' not in page
+    assert act(visitor, "requeue", key=["ns/dead", "ns/delayed"], state="failing") == ["Requeued 2 items."]
+    assert act(visitor, "park", key="ns/dead", state="failing", reason="later") == ["Parked ns/dead."]
+    page = confirm(visitor, "delete", key="ns/dead", state="failing")
+    assert act(visitor, "delete", **fields_of(page)) == ["Deleted ns/dead."]
+    (refusal,) = act(visitor, "requeue", all="yes", state="failing", confirmed="yes")
+    assert refusal.startswith("requeue failed: failing items are in several states")
+    assert states(inspector)["ns/delayed"] == "ready"
+
+
 @pytest.mark.parametrize("key", HOSTILE_KEYS)
 def test_any_key_is_repaired(visitor: Visitor, inspector: Inspector, queue: Queue, key: str) -> None:
     """Whatever a key is made of, it survives the pages that ask, as text, and the right item is deleted."""

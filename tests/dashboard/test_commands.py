@@ -18,6 +18,10 @@ PAGES = [
     "/queues/foos?past=week",
     "/queues/foos/items/ns~2Fprocessing",
     "/queues/foos/items/nobody",
+    "/queues/foos?state=failing",
+    "/queues/foos?state=failing&match=*0*",
+    "/failing",
+    "/find?key=ns/processing",
     "/workers",
     "/informers",
 ]

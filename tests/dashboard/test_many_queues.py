@@ -87,4 +87,4 @@ def test_few_queues_have_no_pager(browser: FlaskClient, every_state: Queue, path
     """What fits a page is shown as ever."""
     page = read(browser, path)
     assert _links(page) == {}
-    assert 'role="search"' not in browser.get(path).text
+    assert 'id="match"' not in browser.get(path).text

@@ -77,9 +77,11 @@ def keys_of(page: Read) -> list[str]:
 def every_page(queue: str, key: str) -> list[str]:
     """Return the URLs of all pages."""
     of_queue = [
-        f"/queues/{queue}?state={state}" for state in ("ready", "delayed", "processing", "dirty", "dead")
+        f"/queues/{queue}?state={state}"
+        for state in ("ready", "delayed", "processing", "dirty", "dead", "failing")
     ]
-    return ["/", *of_queue, f"/queues/{queue}/items/{encoded(key)}", "/workers", "/informers"]
+    across = ["/", "/failing", "/find", f"/find?key={key}", "/workers", "/informers"]
+    return [*across, *of_queue, f"/queues/{queue}/items/{encoded(key)}"]
 
 
 def test_the_queues_are_shown_in_numbers(browser: FlaskClient, every_state: Queue) -> None:
