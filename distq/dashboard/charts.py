@@ -90,6 +90,7 @@ def lines(
     summary: list[str] = []
     for each in shown:
         shapes += [axes.polyline(each.name, points) for points in _unbroken(times, each.values, step)]
+        shapes.append(svg.values(each.title, (written(value, unit) for value in each.values)))
         last = next(value for value in reversed(each.values) if value is not None)
         ends.append((axes.y(last), each.name, f"{each.title} {written(last, unit)}"))
         when = "last" if each.values[-1] is None else "now"
@@ -102,8 +103,12 @@ def lines(
         for at, moment in reversed(list(enumerate(times)))
     ][:: max(1, len(times) // 30)]
     table = svg.Table(["Time (UTC)", *(each.title for each in shown)], rows)
-    drawn = Markup().join(shapes)
-    return svg.figure(name, title, "; ".join(summary) or "nothing yet", drawn, table, height=_HEIGHT)
+    plot = None
+    if shown:
+        shapes.append(svg.place(_TOP, _HEIGHT - _BOTTOM))
+        plot = svg.plot_attributes(times, _LEFT, svg.WIDTH - _RIGHT)
+    drawn, said = Markup().join(shapes), "; ".join(summary) or "nothing yet"
+    return svg.figure(name, title, said, drawn, table, height=_HEIGHT, plot=plot)
 
 
 class _Axes(NamedTuple):
@@ -154,8 +159,8 @@ def sparkline(title: str, values: Sequence[float]) -> Markup:
     first, highest, last = (number(round(value)) for value in (values[0], max(values), values[-1]))
     summary = f"{title}: {first} at first, {highest} at most, {last} now"
     return Markup(
-        '<svg class="spark" viewBox="0 0 100 24" role="img" aria-label="{}">'
-        '<polyline class="line" points="{}"/></svg>'
+        '<svg class="spark" viewBox="0 0 100 24" role="img" aria-label="{0}"><title>{0}</title>'
+        '<polyline class="line" points="{1}"/></svg>'
     ).format(summary, points)
 
 

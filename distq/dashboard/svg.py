@@ -5,6 +5,7 @@ for screen readers, and a table behind it. It has no style attributes, which the
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from markupsafe import Markup, escape
@@ -28,8 +29,13 @@ def figure(
     *,
     height: int,
     width: int = WIDTH,
+    plot: Markup | None = None,
 ) -> Markup:
-    """Return a picture; ``summary`` is what screen readers read of it."""
+    """Return a picture; ``summary`` is what screen readers read of it.
+
+    ``plot`` are attributes of the SVG from which the script shows the values at a place, none for a picture
+    that has all of its values written.
+    """
     head = Markup().join(Markup('<th scope="col">{}</th>').format(each) for each in table.heads)
     body = Markup().join(
         Markup('<tr><th scope="row">{}</th>{}</tr>').format(
@@ -39,8 +45,10 @@ def figure(
     )
     return Markup(
         '<figure class="picture picture-{name}"><figcaption id="{name}-title">{title}</figcaption>'
-        '<svg viewBox="0 0 {width} {height}" role="img" aria-labelledby="{name}-title {name}-summary">'
+        '<div class="plot">'
+        '<svg viewBox="0 0 {width} {height}" role="img" aria-labelledby="{name}-title {name}-summary"{plot}>'
         '<desc id="{name}-summary">{summary}</desc>{shapes}</svg>'
+        '<output class="reading" data-own hidden></output></div>'
         '<details id="{name}-table"><summary>As a table</summary><div class="behind" tabindex="0"><table>'
         '<caption class="sr-only">{title}</caption>'
         "<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div></details></figure>"
@@ -53,7 +61,30 @@ def figure(
         body=body,
         width=width,
         height=height,
+        plot=plot or "",
     )
+
+
+def plot_attributes(times: Sequence[float], left: float, right: float) -> Markup:
+    """Return the attributes of a picture that goes from ``left`` at the first time to ``right`` at the last.
+
+    Of the times, in whole seconds, the first is since the epoch, each other one since the one before.
+    """
+    whole = [round(moment) for moment in times]
+    steps = [whole[0], *(after - before for before, after in pairwise(whole))]
+    return Markup(' tabindex="0" data-left="{}" data-right="{}" data-times="{}"').format(
+        left, right, " ".join(map(str, steps))
+    )
+
+
+def values(title: str, written: Iterable[str]) -> Markup:
+    """Return the values of a line as they are written, one word each, for the script to show."""
+    return Markup('<g data-title="{}" data-values="{}"/>').format(title, " ".join(written))
+
+
+def place(top: float, bottom: float) -> Markup:
+    """Return the vertical line that the script moves to the place whose values it shows."""
+    return Markup('<line class="place" data-own y1="{:g}" y2="{:g}"/>').format(top, bottom)
 
 
 def hatches() -> Markup:

@@ -73,6 +73,20 @@ class Browser:
         """Write into what has the focus."""
         self._ask("Input.insertText", text=text)
 
+    def press(self, key: str) -> None:
+        """Press and let go a key that writes nothing, by its name, as ArrowLeft."""
+        for kind in ("rawKeyDown", "keyUp"):
+            self._ask("Input.dispatchKeyEvent", type=kind, key=key, code=key)
+
+    def point(self, x: float, y: float) -> None:
+        """Move the mouse to a place of the window."""
+        self._ask("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+
+    def touch(self, x: float, y: float) -> None:
+        """Touch a place of the window with a finger, and let go."""
+        self._ask("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}])
+        self._ask("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+
     def picture(self, path: Path, *, whole: bool = True) -> None:
         """Write a picture of the page as PNG or WebP, the whole of it or what is in the window."""
         kind = {"format": path.suffix[1:]} | ({"quality": 75} if path.suffix == ".webp" else {})

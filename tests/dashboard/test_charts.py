@@ -74,6 +74,21 @@ def test_lines_bear_their_names_and_their_last_values() -> None:
     assert "failed" not in picture
 
 
+def test_a_picture_of_lines_has_each_value_to_show() -> None:
+    """As its table writes it, at its time, gaps too; a picture without a value has none."""
+    times = [NOW - 20, NOW - 10.4, NOW]
+    waited = Series("p99", [0.0004, None, 75.0])
+    picture = Read(
+        charts.lines("wait", "Wait", times, [waited, Series("p50", [None] * 3)], unit="s", now=NOW)
+    )
+    (svg,) = [attributes for tag, attributes in picture.tags if tag == "svg"]
+    steps = [int(step) for step in (svg["data-times"] or "").split()]
+    assert steps == [NOW - 20, 10, 10]
+    lines = {found["data-title"]: found["data-values"] for _, found in picture.tags if "data-values" in found}
+    assert lines == {"p99": "0.4ms - 1m15s"}
+    assert "data-times" not in charts.lines("none", "None", [], [Series("done", [])], now=NOW)
+
+
 def test_a_time_without_samples_is_a_gap() -> None:
     """Where nothing ran and nothing was noted, no line leads over it."""
     times = [NOW - 500, NOW - 490, NOW - 470, NOW - 20, NOW - 10, NOW]

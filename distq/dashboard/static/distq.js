@@ -59,6 +59,7 @@
   // Make an element that is here the same as one that came.
   function take(here, there) {
     if (here.isEqualNode(there)) { return; }
+    if (here.nodeType === Node.ELEMENT_NODE && here.hasAttribute("data-own")) { return; } // filled below; a screen reader would read it again
     if (here.nodeType === Node.ELEMENT_NODE) {
       takeAttributes(here, there);
       takeChildren(here, there);
@@ -74,6 +75,7 @@
       if (other) { take(part, other); }
     }
     if (document.title !== page.title) { document.title = page.title; }
+    document.dispatchEvent(new Event("updated"));
   }
 
   function complain(why) {
@@ -117,4 +119,86 @@
   document.addEventListener("visibilitychange", () => { if (!document.hidden) { round(); } });
   timer = setTimeout(round, PERIOD);
   say("live");
+})();
+
+// Shows the values of a picture at the pointer, at a touch, or where the arrow keys lead.
+(() => {
+  let read = null; // the picture, and the time whose values are shown
+
+  function timesOf(svg) {
+    let time = 0;
+    return svg.dataset.times.split(" ").map((step) => (time += Number(step)));
+  }
+
+  function nearest(times, time) {
+    return times.reduce((best, each, at) => Math.abs(each - time) < Math.abs(times[best] - time) ? at : best, 0);
+  }
+
+  function written(time, times) {
+    const text = new Date(time * 1000).toISOString();
+    const isLong = times[times.length - 1] - times[0] > 100000;
+    return `${isLong ? text.slice(5, 16).replace("T", " ") : text.slice(11, 19)} UTC`;
+  }
+
+  function hide() {
+    if (!read) { return; }
+    const line = read.svg.querySelector(".place");
+    if (line) { line.removeAttribute("x1"); line.removeAttribute("x2"); }
+    read.svg.parentNode.querySelector(".reading").hidden = true;
+    read = null;
+  }
+
+  function draw() {
+    if (!read) { return; }
+    const { svg } = read;
+    if (!svg.isConnected || !svg.dataset.times) { read = null; return; }
+    const times = timesOf(svg);
+    const at = nearest(times, read.time);
+    const [left, right] = [Number(svg.dataset.left), Number(svg.dataset.right)];
+    const x = left + (right - left) * (times[at] - times[0]) / ((times[times.length - 1] - times[0]) || 1);
+    for (const end of ["x1", "x2"]) { svg.querySelector(".place").setAttribute(end, x); }
+    const values = Array.from(svg.querySelectorAll("[data-values]"), (line) => `${line.dataset.title} ${line.dataset.values.split(" ")[at]}`);
+    const output = svg.parentNode.querySelector(".reading");
+    const text = [written(times[at], times), ...values].join("\n");
+    if (output.textContent !== text) { output.textContent = text; }
+    output.hidden = false;
+    const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+    const isLate = x > (left + right) / 2; // then the values are on the other side of the line
+    output.style.left = `${x * scale + (isLate ? -8 - output.offsetWidth : 8)}px`;
+  }
+
+  function show(svg, time) {
+    if (read && read.svg !== svg) { hide(); }
+    read = { svg, time };
+    draw();
+  }
+
+  function pointed(event) {
+    const svg = event.target instanceof Element ? event.target.closest("svg[data-times]") : null;
+    if (!svg) { hide(); return; }
+    const times = timesOf(svg);
+    const box = svg.getBoundingClientRect();
+    const x = (event.clientX - box.left) / box.width * svg.viewBox.baseVal.width;
+    const part = (x - Number(svg.dataset.left)) / (Number(svg.dataset.right) - Number(svg.dataset.left));
+    show(svg, times[0] + part * (times[times.length - 1] - times[0]));
+  }
+
+  function chosen(event) {
+    const svg = event.target instanceof Element ? event.target.closest("svg[data-times]") : null;
+    if (event.key === "Escape") { hide(); }
+    if (!svg) { return; }
+    const times = timesOf(svg);
+    const last = times.length - 1;
+    const at = read && read.svg === svg ? nearest(times, read.time) : last;
+    const to = { ArrowLeft: at - 1, ArrowRight: at + 1, PageUp: at - 10, PageDown: at + 10, Home: 0, End: last }[event.key];
+    if (to === undefined) { return; }
+    event.preventDefault();
+    show(svg, times[Math.max(0, Math.min(last, to))]);
+  }
+
+  document.addEventListener("pointermove", pointed);
+  document.addEventListener("pointerdown", pointed);
+  document.addEventListener("keydown", chosen);
+  document.addEventListener("focusout", hide);
+  document.addEventListener("updated", draw);
 })();
