@@ -14,6 +14,7 @@ from flask.typing import ResponseReturnValue
 
 from distq.dashboard import pictures
 from distq.dashboard.item_id import decoded
+from distq.dashboard.kubectl import get_object
 from distq.inspector import (
     Inspector,
     ItemsAcross,
@@ -119,6 +120,7 @@ class WebPages:
             key=key,
             item=found.item,
             namespace=namespace,
+            kubectl=get_object(found.resource, key),
             timeline=[event for event in found.events if event.key == key][-EVENTS_SHOWN:],
             claims=pictures.claims(found.events, key, view.now),
         )

@@ -106,6 +106,16 @@ def worker_infos(store: QueueStore) -> Read[list[WorkerInfo]]:
     ]
 
 
+def reconciled_resource(store: QueueStore) -> Read[str | None]:
+    """Return the resource whose objects the keys name, by workers and leaders; None if that is not one."""
+    asked: list[Read[Any]] = [queue_reads.worker_records(store), queue_reads.streams(store)]
+    workers, streams = yield from gather(asked)
+    abouts = [*workers.values(), *(stream.about for stream in streams.values())]
+    purposes = [purpose for purpose in map(Purpose.parse, abouts) if purpose]
+    is_one = len({purpose.group_kind for purpose in purposes}) == 1
+    return purposes[0].resource if is_one else None
+
+
 def stream_infos(store: QueueStore, now: float) -> Read[list[StreamInfo]]:
     """Describe the streams that feed the queue at the server's time ``now``."""
     streams = yield from queue_reads.streams(store)

@@ -103,7 +103,8 @@ class QueueView:
     ``items`` are a page of it, in order, or the result of a search; ``more`` is the cursor where the search
     continues, "" at its end, and ``left_out`` the number of matches beyond the result. ``errors`` group
     ``errors_of`` failure records, the most common first. ``events`` are those of the last thousand calls of
-    the trace, of all items; where one item is wanted, adds and repairs are of it alone.
+    the trace, of all items; where one item is wanted, adds and repairs are of it alone, and ``resource`` is
+    the one whose objects the keys name, None if it is not known.
     """
 
     info: QueueInfo
@@ -114,6 +115,7 @@ class QueueView:
     left_out: int = 0
     item: ItemInfo | None = None
     siblings: Sequence[str] = ()
+    resource: str | None = None
     errors: Sequence[ErrorGroup] = ()
     errors_of: int = 0
     events: Sequence[TraceEvent] = ()
@@ -181,6 +183,7 @@ def _whole_view(store: QueueStore, now: float, wanted: Wanted) -> Read[QueueView
     if wanted.key is not None:
         parts["item"] = reading.item_infos(store, named(wanted.key))
         parts["siblings"] = _siblings(store, wanted.key)
+        parts["resource"] = reading.reconciled_resource(store)
     if wanted.errors:
         parts["errors"] = _errors(store)
     if wanted.calls:

@@ -8,6 +8,7 @@ import pytest
 from distq.inspector import Inspector
 from distq.redisio.connection import Connection
 from distq.workqueue.queue import Queue
+from distq.workqueue.queue_ownership import Purpose
 from tests.dashboard.chromium import Browser, browser
 from tests.dashboard.conftest import HOSTILE_KEYS, NOWHERE, dashboard_of
 
@@ -99,6 +100,25 @@ def test_what_is_open_stays_open_and_what_is_chosen_stays_chosen(
     assert window.run("window.row === document.getElementById('item-c') && window.row.isConnected")
     order = "[...document.querySelectorAll('#items tbody tr')].map(row => row.id)"
     assert window.run(order) == ["item-a", "item-b", "item-c"]
+
+
+@ONE_SERVER
+def test_the_command_of_an_object_is_copied(
+    window: Browser, served: str, queue: Queue, connection: Connection
+) -> None:
+    """Copy puts it into the clipboard, or selects it; the page says which, also after an update."""
+    queue.purpose = lambda: Purpose("v1/Pod")
+    queue.add("prod/web")
+    queue.get(timeout=5)
+    window.open(f"{served}/queues/foos/items/prod~2Fweb")
+    window.run("document.querySelector('.copy').click()")
+    said = window.until("document.querySelector('.command [role=status]').textContent")
+    assert said in {"Copied.", "Selected: copy it by the keyboard."}
+    assert window.run("getComputedStyle(document.querySelector('.copy')).display") != "none"
+    field = "document.getElementById('kubectl')"
+    chosen = window.run(f"{field}.value.slice({field}.selectionStart, {field}.selectionEnd)")
+    assert chosen == "kubectl get Pod -n prod web"
+    assert window.console == []
 
 
 def test_a_page_says_that_redis_is_gone(window: Browser) -> None:

@@ -202,3 +202,22 @@
   document.addEventListener("focusout", hide);
   document.addEventListener("updated", draw);
 })();
+
+// Copies a command; where the browser does not allow that, it is selected, to be copied by hand.
+(() => {
+  document.documentElement.classList.add("scripted");
+  document.addEventListener("click", async (event) => {
+    const button = event.target instanceof Element ? event.target.closest("[data-copies]") : null;
+    if (!button) { return; }
+    const field = document.getElementById(button.dataset.copies);
+    const status = button.parentNode.querySelector("[role=status]");
+    field.select();
+    try {
+      await navigator.clipboard.writeText(field.value);
+      status.textContent = "Copied.";
+    } catch {
+      status.textContent = "Selected: copy it by the keyboard.";
+    }
+    setTimeout(() => { status.textContent = ""; }, 3000);
+  });
+})();
