@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from distq.cli.audit import audit
 from distq.cli.bench import bench
 from distq.cli.check import check
 from distq.cli.completion import completion
@@ -158,6 +159,6 @@ def main() -> None:
 
 main.add_section("Try it", demo, sandbox, init)
 main.add_section("Run controllers", run, informer, worker)
-main.add_section("Look", queues, top, items, workers, leader)
+main.add_section("Look", queues, top, items, workers, leader, audit)
 main.add_section("Change", add, requeue, park, delete, pause, resume, resync, trace)
 main.add_section("Check and show", check, bench, manifests, dashboard, completion)

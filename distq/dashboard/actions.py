@@ -11,7 +11,7 @@ from typing import get_args
 from flask import Flask, abort, redirect, render_template, request
 from flask.typing import ResponseReturnValue
 
-from distq.dashboard.audit import audit
+from distq.dashboard.audit import Audit, audit
 from distq.dashboard.item_repairs import REPAIRABLE, ItemRepairs
 from distq.dashboard.logins import Logins, show_message
 from distq.dashboard.redirect_target import here, way_back
@@ -29,7 +29,8 @@ class Actions:
     def __init__(self, inspector: Inspector, logins: Logins) -> None:
         self._inspector = inspector
         self._logins = logins
-        repairs = ItemRepairs(inspector)
+        self._audit = Audit(inspector.connection)
+        repairs = ItemRepairs(inspector, self._audit)
         self._actions: dict[str, Callable[[str], ResponseReturnValue | None]] = {
             **{repair: partial(repairs.run, repair) for repair in get_args(Repair)},
             "add": self._add,
@@ -66,15 +67,17 @@ class Actions:
             priority, after = int(form.get("priority") or 0), float(delay) if delay else None
         except ValueError:
             raise ConfigError("priority and delay are numbers.") from None
-        added = self._inspector.add(queue, key, priority=priority, after=after)
-        audit(f"add {shortened(key)} to {queue}: {added} new", action="add", queue=queue, changed=added)
+        with self._audit.action("add", queue, f"add {shortened(key)} to {queue}") as did:
+            added = self._inspector.add(queue, key, priority=priority, after=after)
+            did(f"{added} new", changed=added)
         show_message(f"Added {shortened(key)}." if added else f"{shortened(key)} was pending already.")
 
     def _pause(self, queue: str) -> ResponseReturnValue | None:
         if "confirmed" not in request.form:
             return self._ask_about_queue("pause", queue, self._effect_of_pause(queue))
-        changed = self._inspector.pause(queue)
-        audit(f"pause {queue}: {_DID[changed]}", action="pause", queue=queue, changed=int(changed))
+        with self._audit.action("pause", queue, f"pause {queue}") as did:
+            changed = self._inspector.pause(queue)
+            did(_DID[changed], changed=int(changed))
         show_message(
             f"Paused {queue}: nothing is claimed until it is resumed."
             if changed
@@ -90,8 +93,9 @@ class Actions:
         return f"Workers claim nothing more until you resume it, and finish {held} in progress. Adds go on."
 
     def _resume(self, queue: str) -> None:
-        changed = self._inspector.resume(queue)
-        audit(f"resume {queue}: {_DID[changed]}", action="resume", queue=queue, changed=int(changed))
+        with self._audit.action("resume", queue, f"resume {queue}") as did:
+            changed = self._inspector.resume(queue)
+            did(_DID[changed], changed=int(changed))
         show_message(f"Resumed {queue}." if changed else "It was not paused.")
 
     def _resync(self, queue: str) -> ResponseReturnValue | None:
@@ -105,8 +109,9 @@ class Actions:
                 f"The leader lists {', '.join(resources)} and enqueues every object, at low priority. "
                 "Items that back off or are dead stay so.",
             )
-        listed = self._inspector.resync(queue)
-        audit(f"resync {queue}: {counted(listed, 'resource')}", action="resync", queue=queue, changed=listed)
+        with self._audit.action("resync", queue, f"resync {queue}") as did:
+            listed = self._inspector.resync(queue)
+            did(counted(listed, "resource"), changed=listed)
         show_message(f"The leader lists {counted(listed, 'resource')} and enqueues every object in {queue}.")
         return None
 
@@ -126,12 +131,14 @@ class Actions:
         except ValueError:
             raise ConfigError("minutes are a number.") from None
         match = request.form.get("match", "").strip()
-        self._inspector.trace_on(queue, seconds=minutes * 60, match=match)
         which = f" where keys match {shortened(match)}" if match else ""
-        audit(f"trace {queue} for {minutes:g} minutes{which}", action="trace-on", queue=queue)
+        with self._audit.action("trace-on", queue, f"trace {queue} for {minutes:g} minutes{which}") as did:
+            self._inspector.trace_on(queue, seconds=minutes * 60, match=match)
+            did("done")
         show_message(f"{queue} is traced for {duration(minutes * 60)}{which}.")
 
     def _trace_off(self, queue: str) -> None:
-        self._inspector.trace_off(queue)
-        audit(f"end the trace of {queue}", action="trace-off", queue=queue)
+        with self._audit.action("trace-off", queue, f"end the trace of {queue}") as did:
+            self._inspector.trace_off(queue)
+            did("done")
         show_message(f"The trace of {queue} has ended.")

@@ -85,6 +85,14 @@ handles: Sequence[Column] = (
     done_rate,
     Column("Runs now", "Items that the worker holds, and for how long."),
 )
+audit: Sequence[Column] = (
+    Column("When", "When the action began, by the clock of Redis."),
+    Column("Person", "The user who was logged in; anonymous on a dashboard without a login."),
+    Column("From", "The address of the browser."),
+    Column("Queue", "The queue of the action."),
+    Column("Action", "What the person asked for."),
+    Column("Outcome", "The result. It is missing if the dashboard ended meanwhile."),
+)
 streams: Sequence[Column] = (
     Column("Resource", "The resource that is watched, and its namespace if it is one only."),
     Column("Queue", "The queue to which its events add items."),

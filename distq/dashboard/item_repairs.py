@@ -13,7 +13,7 @@ from flask import render_template, request
 from flask.typing import ResponseReturnValue
 
 from distq.clock import SYSTEM_CLOCK, Clock
-from distq.dashboard.audit import audit
+from distq.dashboard.audit import Audit
 from distq.dashboard.logins import show_message
 from distq.dashboard.redirect_target import way_back
 from distq.dashboard.wording import shortened
@@ -95,8 +95,9 @@ class Chosen:
 class ItemRepairs:
     """Carries out the repairs that forms ask for."""
 
-    def __init__(self, inspector: Inspector, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(self, inspector: Inspector, audit: Audit, clock: Clock = SYSTEM_CLOCK) -> None:
         self._inspector = inspector
+        self._audit = audit
         self._clock = clock
 
     def run(self, repair: Repair, queue: str) -> ResponseReturnValue | None:
@@ -104,16 +105,17 @@ class ItemRepairs:
         chosen = Chosen.from_form(queue)
         if (repair == "delete" or not chosen.keys) and "confirmed" not in request.form:
             return self._ask(repair, chosen)
-        if chosen.keys:
-            done = replace(chosen, seen=len(chosen.keys), changed=self._repair_keys(repair, chosen))
-        else:
-            done, ended = self._repair_some(repair, chosen)
-            if not ended:
-                audit(f"{repair} {done}: {done.changed} of {done.seen} changed, going on")
-                return self._ask(repair, done)
-        facts = {"action": repair, "queue": done.queue, "chosen": done.seen, "changed": done.changed}
-        which = f": {', '.join(map(shortened, done.keys[:10]))}" if len(done.keys) > 1 else ""
-        audit(f"{repair} {done}: {done.changed} of {done.seen} changed{which}", **facts)
+        with self._audit.action(repair, queue, f"{repair} {chosen}") as did:
+            if chosen.keys:
+                changed = self._repair_keys(repair, chosen)
+                done, ended = replace(chosen, seen=len(chosen.keys), changed=changed), True
+            else:
+                done, ended = self._repair_some(repair, chosen)
+            which = f": {', '.join(map(shortened, done.keys[:10]))}" if len(done.keys) > 1 else ""
+            outcome = f"{done.changed} of {done.seen} changed{which if ended else ', going on'}"
+            did(outcome, chosen=done.seen, changed=done.changed)
+        if not ended:
+            return self._ask(repair, done)
         show_message(self._unmapped(done) or _outcome(repair, done), refused=not done.changed)
         return None
 

@@ -28,12 +28,14 @@ from distq.inspector import (
 )
 from distq.inspector.across import QUEUES_LOOKED_AT
 from distq.inspector.view import LOOKED_THROUGH
+from distq.redisio.limits import AUDIT_ENTRIES
 from distq.workqueue.worker import VERSION
 
 PER_PAGE = 50
 QUEUES_PER_PAGE = 100
 ERRORS_SHOWN = 10
 EVENTS_SHOWN = 100
+ACTIONS_PER_PAGE = 100
 ORDERS = {
     "ready": ("next first", "last first"),
     "delayed": ("due first", "due last"),
@@ -61,6 +63,7 @@ class WebPages:
         made.add_url_rule("/queues/<queue>/items/<encoded_key>", "item", self.item)
         made.add_url_rule("/failing", "failing", self.failing)
         made.add_url_rule("/find", "find", self.find)
+        made.add_url_rule("/audit", "audit", self.audit)
         made.add_url_rule("/workers", "workers", self.workers)
         made.add_url_rule("/informers", "informers", self.informers)
         return made
@@ -139,6 +142,22 @@ class WebPages:
         page, names = _names(QUEUES_LOOKED_AT)
         view = self._inspector.find(key, names)
         return self._render_page("find", view, page, names, tab="", key=key)
+
+    def audit(self) -> ResponseReturnValue:
+        """Show who did what and when on dashboards, a hundred actions at a time."""
+        page = page_number(request.args.get("page", "1"))
+        last = -(-AUDIT_ENTRIES // ACTIONS_PER_PAGE)
+        if page > last:
+            return redirect(url_for("distq.audit", page=last))
+        # one more shows whether there is a further page
+        found = self._inspector.audit(offset=(page - 1) * ACTIONS_PER_PAGE, limit=ACTIONS_PER_PAGE + 1)
+        return render_template(
+            "distq/audit.html",
+            tab="Audit",
+            now=self._inspector.now(),
+            actions_done=found[:ACTIONS_PER_PAGE],
+            pages=_pages(page, page + (len(found) > ACTIONS_PER_PAGE))[1:3],
+        )
 
     def workers(self) -> ResponseReturnValue:
         """Show the open handles of all queues, and what they hold."""

@@ -2,6 +2,7 @@
 
 from distq.inspector.across import ItemsAcross, QueueItems
 from distq.inspector.info import (
+    AuditEntry,
     Happening,
     ItemInfo,
     Listing,
@@ -19,6 +20,7 @@ from distq.inspector.view import ErrorGroup, QueueNames, QueueView, Rows, View, 
 from distq.redisio.queue_reads import State
 
 __all__ = [
+    "AuditEntry",
     "ErrorGroup",
     "Happening",
     "Inspector",

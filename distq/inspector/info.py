@@ -200,6 +200,23 @@ class StreamInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """What a person did on a dashboard.
+
+    ``person`` is None without a login. ``text`` is the action in words, ``outcome`` what came of it: None
+    while it is done, and where its process ended meanwhile or Redis did not take the outcome.
+    """
+
+    at: Timestamp
+    person: str | None
+    address: str | None
+    queue: str | None
+    action: str
+    text: str
+    outcome: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class TraceEvent:
     """An event of an item, or with ``key`` None of the queue, while it was traced.
 

@@ -22,6 +22,7 @@ from distq.inspector.choices import (
     require_state,
 )
 from distq.inspector.info import (
+    AuditEntry,
     ItemInfo,
     Listing,
     QueueInfo,
@@ -36,6 +37,7 @@ from distq.inspector.info import (
 from distq.inspector.timeline import events
 from distq.inspector.view import QueueNames, View, Wanted, view
 from distq.redisio import queue_reads, trace
+from distq.redisio.audit_log import AuditLog
 from distq.redisio.connection import Connection, shared_connection
 from distq.redisio.keys import bytes_of, named, validate_queue_name
 from distq.redisio.limits import SCAN_LIMIT, TRACE_ENTRIES
@@ -114,6 +116,11 @@ class Inspector:
         ``names`` and the cost are as for ``failing``. Raises InvalidKey.
         """
         return run(self._snapshots, across.find(self._redis, names, key))
+
+    def audit(self, *, offset: int = 0, limit: int = 100) -> list[AuditEntry]:
+        """Return what people did on dashboards, the newest first, of the last thousand actions."""
+        found = AuditLog(self._redis).last(offset, limit)
+        return [entry for entry in map(reading.audit_entry, found) if entry]
 
     def history(
         self, queue: str, *, since: float | None = None, until: float | None = None, every: float = 10.0

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from distq.errors import RedisRefused
-from distq.inspector.info import ItemInfo, QueueInfo, StreamInfo, Timestamp, WorkerInfo
+from distq.inspector.info import AuditEntry, ItemInfo, QueueInfo, StreamInfo, Timestamp, WorkerInfo
 from distq.redisio import queue_reads
 from distq.redisio.checkpoints import is_listing
 from distq.redisio.connection import Connection
@@ -17,6 +17,7 @@ from distq.redisio.round_trips import Read, gather, run
 from distq.workqueue.queue_ownership import Purpose
 
 _NUMBERS = ("ready", "delayed", "processing", "dirty", "dead", "failing", "depth")
+_AUDITED = ("person", "address", "queue", "action", "text", "outcome")
 _NO_FAILURE = FailureRecord(0, 0, 0, "", "", "")
 
 
@@ -250,6 +251,14 @@ def _stream_info(queue: str, name: str, stream: StreamRecord, now: float, cached
         last_error_at=_moment(about.get("error_at")),
         failing_since=_moment(about.get("failing_since")) if gone_since is None else None,
     )
+
+
+def audit_entry(fields: Mapping[str, Any]) -> AuditEntry | None:
+    """Read an entry of the audit; None for what somebody else wrote there."""
+    at, words = moment_of(fields.get("at")), {name: words_of(fields.get(name)) for name in _AUDITED}
+    if at is None or not words["action"] or not words["text"]:
+        return None
+    return AuditEntry(at=Timestamp(at), **words)  # type: ignore[arg-type]  # the two are texts
 
 
 def _timestamp(micros: int | None) -> Timestamp | None:

@@ -25,7 +25,8 @@ one cluster slot. The prefix is ``distq`` unless it is configured; all keys have
     trace       STREAM  the calls of the scripts, while a trace is on; see ``trace``
 
 Besides, ``prefix:queues`` is a HASH of the existing queues, ``prefix:election:NAME`` a HASH for each
-election in Redis, and ``prefix:ended_login:ID`` a STRING for each ended login to the dashboard.
+election in Redis, ``prefix:ended_login:ID`` a STRING for each ended login to the dashboard, and
+``prefix:audit`` a STREAM of what people did on dashboards.
 """
 
 import re
@@ -66,6 +67,11 @@ def election_key(name: str, *, prefix: str) -> str:
 def ended_login_key(login: str, *, prefix: str) -> str:
     """Return the Redis key of an ended login to the dashboard."""
     return f"{prefix}:ended_login:{login}"
+
+
+def audit_key(prefix: str) -> str:
+    """Return the Redis key of what people did on dashboards."""
+    return f"{prefix}:audit"
 
 
 def type_of(key: str) -> str:

@@ -70,6 +70,12 @@ TRACE_ENTRY_BYTES = 16 * 1024
 TRACE_BYTES = 16 * 1024 * 1024
 """Bytes of all entries."""
 
+AUDIT_ENTRIES = 1000
+"""Actions of people that the audit keeps."""
+
+AUDIT_LETTERS = 1000
+"""Letters of an action there, and of its outcome."""
+
 READ_AHEAD_LINES = 4000
 """Lines of a watch that wait to be handled; then the socket fills, and the API server waits or closes it."""
 

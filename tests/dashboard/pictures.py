@@ -29,6 +29,7 @@ PATHS = {
     "search": "/queues/websites?match=prod/s",
     "workers": "/workers",
     "informers": "/informers",
+    "audit": "/audit",
     "nothing": "/queues/nowhere",
 }
 """The pages of the scene, by what their pictures are called."""

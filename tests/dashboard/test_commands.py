@@ -21,6 +21,7 @@ PAGES = [
     "/queues/foos?state=failing",
     "/queues/foos?state=failing&match=*0*",
     "/failing",
+    "/audit",
     "/find?key=ns/processing",
     "/workers",
     "/informers",

@@ -80,7 +80,7 @@ def every_page(queue: str, key: str) -> list[str]:
         f"/queues/{queue}?state={state}"
         for state in ("ready", "delayed", "processing", "dirty", "dead", "failing")
     ]
-    across = ["/", "/failing", "/find", f"/find?key={key}", "/workers", "/informers"]
+    across = ["/", "/failing", "/find", f"/find?key={key}", "/workers", "/informers", "/audit"]
     return [*across, *of_queue, f"/queues/{queue}/items/{encoded(key)}"]
 
 

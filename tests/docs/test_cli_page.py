@@ -10,14 +10,14 @@ from click.testing import CliRunner
 
 from distq.cli import options
 from distq.cli.program import main
-from distq.inspector import ItemInfo, QueueInfo, StreamInfo, TraceEvent, WorkerInfo
+from distq.inspector import AuditEntry, ItemInfo, QueueInfo, StreamInfo, TraceEvent, WorkerInfo
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "cli.md").read_text()
 GROUPS = {"Redis": options.REDIS, "logs": options.LOGS, "lease": options.LEASE, "work": options.WORK}
 GROUPS["HTTP"] = options.HTTP
 SHARED = {name for group in GROUPS.values() for name in group} | {"as_json", "verbose", "show_config"}
 RECORDS = {"queues": QueueInfo, "items": ItemInfo, "workers": WorkerInfo, "leader": StreamInfo}
-RECORDS["trace"] = TraceEvent
+RECORDS |= {"trace": TraceEvent, "audit": AuditEntry}
 
 
 def section(command: str) -> str:

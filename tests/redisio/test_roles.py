@@ -15,7 +15,7 @@ from distq.controller.controller import Controller
 from distq.controller.manager import Manager
 from distq.controller.watches import For
 from distq.controller.worker.waiting import waits_for
-from distq.dashboard import create_app
+from distq.dashboard import AccessPolicy, create_app
 from distq.errors import Empty, InvalidQueueName, RedisRefused, RetryAfter, TerminalError
 from distq.inspector import Inspector
 from distq.leaderelection import RedisLock
@@ -34,6 +34,7 @@ from distq.workqueue.gauges import QueueGauges
 from distq.workqueue.interface import Result
 from distq.workqueue.queue import Queue
 from distq.workqueue.worker import Worker
+from tests.dashboard.visitor import Visitor
 from tests.leaderelection.test_redis_lock import RECORD
 from tests.support.eventually import eventually
 from tests.support.populated import Populated
@@ -151,6 +152,10 @@ def look(redis: Connection) -> None:
         "/0/data/jobs/foos/failed/25/asc/1.json",
         "/queues/foos?sort=last",
         "/queues/foos/items/poison",
+        "/queues/foos?state=failing",
+        "/failing",
+        "/find?key=poison",
+        "/audit",
     ):
         assert browser.get(page).status_code == 200
 
@@ -159,6 +164,9 @@ def repair(redis: Connection) -> None:
     """Look, and change what the command line changes."""
     look(redis)
     inspector = Inspector(redis)
+    visitor = Visitor(create_app(inspector, AccessPolicy(actions=True)))
+    assert visitor.post("/queues/foos/actions/resume").status_code == 303
+    assert [entry.text for entry in inspector.audit()] == ["resume foos"]
     assert inspector.pause("foos")
     assert inspector.resume("foos")
     assert inspector.requeue("foos", state="dead") == 1
@@ -303,7 +311,7 @@ def test_an_attacker_with_a_roles_password_gets_no_further(
         "logins": "blue:ended_login:a",
     }
     own = owned.pop(ROLES[role].keys)
-    others = OF_OTHERS.union(owned.values())
+    others = OF_OTHERS.union(owned.values(), () if ROLES[role].audit else {"blue:audit"})
     for key in others:
         connection.execute("ZADD", key, 1, "a")
     before = {key: connection.execute("DUMP", key) for key in others}

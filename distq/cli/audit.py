@@ -1,0 +1,42 @@
+"""The command that shows what people did on dashboards."""
+
+import click
+
+from distq.cli.help import command
+from distq.cli.options import with_settings
+from distq.cli.output import note, print_json, print_table
+from distq.cli.queue_access import inspector_of
+from distq.config import Settings
+from distq.redisio.limits import AUDIT_ENTRIES
+from distq.wording import rfc3339
+
+
+@command("distq audit --limit 20")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, AUDIT_ENTRIES),
+    default=100,
+    show_default=True,
+    help="Actions to show, the newest first.",
+)
+@with_settings()
+def audit(*, settings: Settings, as_json: bool, limit: int) -> None:
+    """Show who did what and when on dashboards."""
+    found = inspector_of(settings).audit(limit=limit)
+    if as_json:
+        for entry in found:
+            print_json(entry)
+    elif found:
+        rows = [
+            [
+                rfc3339(entry.at),
+                entry.person or "anonymous",
+                entry.address or "-",
+                entry.text,
+                "no outcome" if entry.outcome is None else entry.outcome,
+            ]
+            for entry in found
+        ]
+        print_table(["WHEN", "PERSON", "FROM", "ACTION", "OUTCOME"], rows)
+    else:
+        note("no action yet")

@@ -1,0 +1,232 @@
+"""Who did what and when: in Redis for all replicas, on a page, and for programs."""
+
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from distq.config import Settings
+from distq.dashboard import AccessPolicy, create_app, item_repairs
+from distq.inspector import Inspector
+from distq.redisio.audit_log import AuditLog
+from distq.redisio.connection import Connection
+from distq.redisio.limits import AUDIT_ENTRIES, AUDIT_LETTERS
+from distq.redisio.roles import user_of
+from distq.testing.embedded_valkey import EmbeddedValkey
+from distq.workqueue.queue import Queue
+from tests.dashboard.test_actions import act, confirm
+from tests.dashboard.test_pages import read
+from tests.dashboard.visitor import Visitor, fields_of
+
+KEY = "distq:audit"
+MARKUP = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def inspector(connection: Connection) -> Inspector:
+    """Read what was noted."""
+    return Inspector(connection)
+
+
+@pytest.fixture
+def visitor(inspector: Inspector) -> Visitor:
+    """Open a dashboard in which everybody may repair."""
+    return Visitor(create_app(inspector, AccessPolicy(actions=True)))
+
+
+def noted(inspector: Inspector) -> list[tuple[str, str | None]]:
+    """Return the actions and their outcomes, the oldest first."""
+    return [(entry.text, entry.outcome) for entry in reversed(inspector.audit())]
+
+
+def test_each_action_is_noted(visitor: Visitor, inspector: Inspector, every_state: Queue) -> None:
+    """With who, from where, when and what came of it; a question whether to do it is none."""
+    began = inspector.now()
+    act(visitor, "add", key="ns/new")
+    visitor.post("/queues/foos/actions/pause")
+    act(visitor, "pause", confirmed="yes")
+    act(visitor, "resume")
+    act(visitor, "resume")
+    act(visitor, "requeue", key=["ns/dead", "ns/ready"], state="dead")
+    act(visitor, "trace-on", minutes="5", match="ns/*")
+    act(visitor, "trace-off")
+    page = confirm(visitor, "delete", all="yes", state="ready", match="ns/*")
+    act(visitor, "delete", **fields_of(page))
+    assert noted(inspector) == [
+        ("add ns/new to foos", "1 new"),
+        ("pause foos", "done"),
+        ("resume foos", "done"),
+        ("resume foos", "it was so already"),
+        ("requeue 2 items of foos", "1 of 2 changed: ns/dead, ns/ready"),
+        ("trace foos for 5 minutes where keys match ns/*", "done"),
+        ("end the trace of foos", "done"),
+        ("delete ready items of foos that match ns/*", "3 of 3 changed"),
+    ]
+    entry = inspector.audit(limit=1)[0]
+    assert (entry.person, entry.address, entry.queue, entry.action) == (None, "127.0.0.1", "foos", "delete")
+    assert began - 0.001 <= entry.at <= inspector.now()
+
+
+def test_an_action_that_fails_is_noted_with_its_error(visitor: Visitor, inspector: Inspector) -> None:
+    """Also one on a queue that does not exist, or cannot."""
+    act(visitor, "resume")
+    ((text, outcome),) = noted(inspector)
+    assert text == "resume foos"
+    assert outcome is not None
+    assert outcome.startswith('failed: no queue "foos"')
+
+
+def test_an_action_is_noted_before_it_is_done(
+    visitor: Visitor, inspector: Inspector, every_state: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So one that ends its process is there, without an outcome; the page says that."""
+    during: list[tuple[str, str | None]] = []
+
+    def crash(self: Inspector, queue: str) -> bool:
+        during.extend(noted(self))
+        raise SystemError("the process ends")
+
+    monkeypatch.setattr(Inspector, "pause", crash)
+    assert visitor.post("/queues/foos/actions/pause", confirmed="yes").status_code == 500
+    assert during == noted(inspector) == [("pause foos", None)]
+    assert "no outcome" in visitor.get("/audit").text
+
+
+def test_each_step_of_a_long_repair_is_noted(
+    visitor: Visitor, inspector: Inspector, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as it goes on, with how far it is."""
+    queue.add(*(f"ns/{number:04}" for number in range(900)))
+    monkeypatch.setattr(item_repairs, "STEP_SECONDS", 0.0)
+    page = confirm(visitor, "delete", all="yes", state="ready", match="*")
+    for _ in range(20):
+        answer = visitor.post("/queues/foos/actions/delete", **fields_of(page))
+        page = answer.text
+        if answer.status_code == 303:
+            break
+    outcomes = [outcome or "" for _, outcome in noted(inspector)]
+    assert len(outcomes) > 1
+    assert all(outcome.endswith("changed, going on") for outcome in outcomes[:-1])
+    assert outcomes[-1] == "900 of 900 changed"
+
+
+def test_replicas_have_one_audit(visitor: Visitor, connection: Connection, every_state: Queue) -> None:
+    """What was done by one dashboard is on the page of another, the newest first."""
+    act(visitor, "pause", confirmed="yes")
+    act(visitor, "resume")
+    other = create_app(Inspector(connection)).test_client()
+    page = read(other, "/audit")
+    actions = [text for text in page.texts if text in {"pause foos", "resume foos"}]
+    assert actions == ["resume foos", "pause foos"]
+    assert page.texts.count("anonymous") == 2
+
+
+def test_no_action_yet(visitor: Visitor) -> None:
+    """The page says so, and what will be there."""
+    assert "No action yet" in visitor.get("/audit").text
+
+
+def test_what_people_write_is_text(visitor: Visitor, inspector: Inspector, every_state: Queue) -> None:
+    """A key of markup, or of a kibibyte, breaks no page."""
+    act(visitor, "add", key=MARKUP)
+    act(visitor, "add", key="é" * 512)
+    act(visitor, "add", key="\x1b[31m")
+    page = visitor.get("/audit").text
+    assert MARKUP not in page
+    assert "&lt;script&gt;" in page
+    assert len(inspector.audit()) == 3
+
+
+@pytest.mark.bound("AUDIT_ENTRIES", "AUDIT_LETTERS")
+def test_the_last_thousand_actions_are_kept(
+    visitor: Visitor, inspector: Inspector, connection: Connection, every_state: Queue
+) -> None:
+    """Older ones go, a long one is cut, and pages lead through all that are there."""
+    log = AuditLog(connection)
+    for number in range(AUDIT_ENTRIES + 5):
+        log.end(
+            log.begin({"action": "add", "text": f"add {number}"}), {"action": "add", "text": f"add {number}"}
+        )
+    long = {"action": "add", "text": "a" * (AUDIT_LETTERS + 5), "outcome": "b" * (AUDIT_LETTERS + 5)}
+    log.end(log.begin(long), long)
+    assert connection.execute("XLEN", KEY) == AUDIT_ENTRIES
+    newest = inspector.audit(limit=2)
+    assert (len(newest[0].text), len(newest[0].outcome or "")) == (AUDIT_LETTERS, AUDIT_LETTERS)
+    assert newest[1].text == f"add {AUDIT_ENTRIES + 4}"
+    seen, url = 0, "/audit"
+    while url:
+        page = read(visitor.client, url)
+        seen += sum(tag == "tr" for tag, _ in page.tags) - 1
+        url = next((link for link, words in page.links.items() if words == "Next"), "")
+    assert seen == AUDIT_ENTRIES
+    assert visitor.get("/audit?page=11").location == "/audit?page=10"
+    assert visitor.get("/audit?page=0").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "entry",
+    ["", "no JSON", "[]", "{}", '{"action": 1, "text": []}', '{"action": "a", "text": "b", "at": "x"}'],
+)
+def test_what_somebody_else_wrote_breaks_nothing(
+    visitor: Visitor, connection: Connection, every_state: Queue, entry: str
+) -> None:
+    """An entry that cannot be read is left out, or shown as far as it can."""
+    connection.execute("XADD", KEY, "*", "entry", entry)
+    connection.execute("XADD", KEY, "*", "other", "field")
+    act(visitor, "resume")
+    assert "resume foos" in visitor.get("/audit").text
+
+
+@pytest.fixture
+def limited(connection: Connection, redis_server: EmbeddedValkey) -> Iterator[Visitor]:
+    """Open a dashboard whose user an older distq made: it has no right to the audit."""
+    user = user_of(["operator"], prefix="distq").replace(" ~distq:audit", "").replace(" +xdel", "")
+    connection.execute(*user.split())
+    settings = Settings(redis_username=user.split()[2], redis_password="PASSWORD")
+    redis = Connection(redis_server.url, settings=settings)
+    yield Visitor(create_app(Inspector(redis), AccessPolicy(actions=True)))
+    redis.close()
+    connection.execute("ACL", "DELUSER", "distq-operator")
+
+
+@pytest.mark.parametrize("obstacle", ["type", "right"])
+def test_no_action_fails_for_it(
+    request: pytest.FixtureRequest,
+    connection: Connection,
+    every_state: Queue,
+    caplog: pytest.LogCaptureFixture,
+    obstacle: str,
+) -> None:
+    """Where Redis does not take it, the action is done and in the log, with a warning; the page says why."""
+    visitor: Visitor = request.getfixturevalue("visitor" if obstacle == "type" else "limited")
+    if obstacle == "type":
+        connection.execute("SET", KEY, "x")
+    with caplog.at_level(logging.INFO, logger="distq.dashboard"):
+        said = act(visitor, "pause", confirmed="yes")
+    assert said == ["Paused foos: nothing is claimed until it is resumed."]
+    assert Inspector(connection).queues("foos")[0].paused
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines[0].startswith("an action is only in the log")
+    assert lines[1] == "anonymous from 127.0.0.1: pause foos: done"
+    page = visitor.get("/audit")
+    assert page.status_code == 503
+    assert page.text.count("\n") == 1
+    assert "denied user" in page.text or KEY in page.text
+
+
+def test_refusals_push_nothing_out(connection: Connection, every_state: Queue) -> None:
+    """Who may not act, or asks for an action that there is none of, is not noted in Redis."""
+    visitor = Visitor(create_app(Inspector(connection)))
+    assert visitor.post("/queues/foos/actions/pause", confirmed="yes").status_code == 403
+    assert visitor.post("/queues/foos/actions/explode").status_code == 404
+    assert connection.execute("EXISTS", KEY) == 0
+
+
+def test_an_entry_is_json(visitor: Visitor, connection: Connection, every_state: Queue) -> None:
+    """As the page about the layout has it."""
+    act(visitor, "resume")
+    ((_, (name, entry)),) = connection.execute("XRANGE", KEY, "-", "+")
+    fields = json.loads(entry)
+    assert name == b"entry"
+    assert list(fields) == ["person", "address", "queue", "action", "text", "outcome", "at"]
