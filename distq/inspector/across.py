@@ -20,12 +20,10 @@ from distq.redisio.round_trips import Read, gather
 QUEUES_LOOKED_AT = 500
 """Queues of one look."""
 QUEUES_SHOWN = 100
-_ROWS = 200
+_ROWS = 300
 """Failing items of a look, and as many dead ones, shared by its queues."""
-_LEAST_ROWS = 3
 _RECORDS = 1000
 """Failure records of a look, shared by its queues; of these the newest are shown."""
-_LEAST_RECORDS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +114,7 @@ def _failure_counts(store: QueueStore) -> Read[QueueItems]:
 
 def _failing_items(store: QueueStore, counts: QueueItems, queues: int) -> Read[QueueItems]:
     """Read dead items, the newest first, and of some failure records the newest, for one of ``queues``."""
-    rows, records = max(_LEAST_ROWS, _ROWS // queues), max(_LEAST_RECORDS, _RECORDS // queues)
+    rows, records = _ROWS // queues, _RECORDS // queues
     dead, (_, flat) = yield store.commands(
         ("ZREVRANGE", "dead", 0, rows - 1), ("HSCAN", "failures", 0, "COUNT", records)
     )

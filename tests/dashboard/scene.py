@@ -6,6 +6,7 @@ from math import sin
 
 from distq.errors import RetryAfter, TerminalError
 from distq.inspector import Inspector
+from distq.redisio.audit_log import AuditLog
 from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
 from distq.redisio.durations import Durations
@@ -14,6 +15,7 @@ from distq.redisio.keys import queue_key
 from distq.redisio.stream_store import StreamStore
 from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
+from distq.workqueue.queue_ownership import Purpose
 
 FAILING = {
     "prod/billing": TerminalError("spec.image: no such image: registry.example/billing:v4"),
@@ -55,6 +57,7 @@ def play(connection: Connection, handles: ExitStack) -> None:
     workers[0].add("prod/web", priority=10)
     for queue in ("websites", "certificates", "backups"):
         remember(connection, queue, seconds=3600, period=FINE.period)
+    _act(connection)
     connection.server_time = 0
 
 
@@ -122,8 +125,26 @@ def _lead(connection: Connection) -> None:
         )
 
 
+def _act(connection: Connection) -> None:
+    """Let two people act on dashboards; the process of the last action ended meanwhile."""
+    log = AuditLog(connection)
+    for person, action, text, outcome in (
+        ("ada", "pause", "pause certificates", "done"),
+        ("ada", "requeue", "requeue dead items of websites that match prod/*", "1298 of 1300 changed"),
+        ("eve", "park", "park prod/web of websites", "0 of 1 changed"),
+        ("eve", "resync", "resync backups", "failed: nothing to list: no informer feeds backups."),
+        ("ada", "delete", "delete delayed items of websites", None),
+    ):
+        fields = {"person": person, "address": "10.0.3.7", "action": action, "text": text}
+        fields["queue"] = next(name for name in ("certificates", "websites", "backups") if name in text)
+        entry_id = log.begin(fields)
+        if outcome:
+            log.end(entry_id, fields | {"outcome": outcome})
+
+
 def _opened(connection: Connection, handles: ExitStack, name: str) -> Queue:
     handle = Queue(name, connection)
+    handle.purpose = lambda: Purpose(f"example.com/v1/{name.capitalize().removesuffix('s')}")
     handles.callback(handle.close)
     handle.add("done/once")
     handle.settle(handle.get(timeout=5))

@@ -51,7 +51,7 @@ from distq.informer import wire
 from distq.informer.keys import split_meta_namespace_key
 from distq.informer.objects import is_older
 from distq.informer.selectors import label_selector
-from distq.inspector import Inspector, Timestamp, View, past, reading
+from distq.inspector import Inspector, ItemsAcross, Timestamp, View, past, reading
 from distq.leaderelection.lease_lock import LeaseLock
 from distq.leaderelection.redis_lock import RedisLock
 from distq.opentelemetry import OpenTelemetrySpans
@@ -367,6 +367,13 @@ class _NoQueue:
 
     def view(self, *_: object, **__: object) -> View:
         return View(Timestamp(0.0), [], 0)
+
+    def failing(self, *_: object) -> ItemsAcross:
+        return ItemsAcross(Timestamp(0.0), [], 0, 0, 0)
+
+    def find(self, key: str, *_: object) -> ItemsAcross:
+        named(key)
+        return self.failing()
 
     def __getattr__(self, _: str) -> Callable[..., list[Any]]:
         return lambda *_, **__: []
