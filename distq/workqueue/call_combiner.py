@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from distq.errors import RedisError
+from distq.errors import RedisError, RedisUnavailable
 from distq.redisio.limits import TURN_LIMIT
 from distq.workqueue.engine import Entry
 from distq.workqueue.interface import Turn
@@ -48,36 +48,45 @@ class CallCombiner:
     ) -> None:
         self._turn_lock = turn_lock
         self._make_turn = make_turn
-        self._under_way: list[PendingCall] = []
-        self._waiting: list[PendingCall] = []
-        """The calls under way that no turn has taken yet. Only a turn removes them, under its lock."""
+        self._calls: list[PendingCall] = []
+        """The calls that have not returned, in their order."""
 
     def call(self, entries: Sequence[Entry], want: int, ahead: int = 0) -> Turn:
         """Return the part of a turn, made by this thread or another, that belongs to this call."""
         call = PendingCall(entries, want, ahead)
-        self._under_way.append(call)
+        self._calls.append(call)
         try:
-            self._waiting.append(call)
             with self._turn_lock:
                 if not call.is_answered:
-                    self._make_turn(self._take(call))
+                    self._answer(self._with_others(call))
             return call.result()
         finally:
-            self._under_way.remove(call)
+            self._calls.remove(call)
 
     def claiming(self) -> Sequence[int]:
         """Return the threads whose calls may yet bring a claim."""
-        return [call.thread for call in self._under_way.copy() if call.want]
+        return [call.thread for call in self._calls.copy() if call.want]
 
-    def _take(self, own: PendingCall) -> list[PendingCall]:
-        """Take this thread's call, and as many of the calls behind it as the same turn can carry."""
-        self._waiting.remove(own)
+    def _answer(self, calls: Sequence[PendingCall]) -> None:
+        try:
+            self._make_turn(calls)
+        except BaseException as error:
+            why = error if isinstance(error, RedisError) else RedisUnavailable("the turn failed. Try again.")
+            for call in calls:
+                if not call.is_answered:
+                    call.error = why
+            if why is not error:
+                raise
+
+    def _with_others(self, own: PendingCall) -> list[PendingCall]:
+        """Return this thread's call, and as many of those that wait as the same turn can carry."""
         taken, entries, want = [own], len(own.entries), own.want + own.ahead
-        for call in self._waiting.copy():
+        for call in self._calls.copy():
+            if call is own or call.is_answered:
+                continue
             entries += len(call.entries)
             want += call.want + call.ahead
             if entries > TURN_LIMIT or want > TURN_LIMIT:
                 break
-            self._waiting.remove(call)
             taken.append(call)
         return taken

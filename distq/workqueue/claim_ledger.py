@@ -3,17 +3,12 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
-from distq.redisio.limits import TURN_LIMIT
-from distq.workqueue.engine import Entry, RateLimitedAdd, UnreadableItem
-from distq.workqueue.interface import REFUSED, Disposition, Request, Settlement, Turn
-from distq.workqueue.turns import UNKNOWN, TurnReply
-from distq.workqueue.worker import Worker
+from distq.workqueue.dispositions import Dispositions
+from distq.workqueue.engine import Entry, RateLimitedAdd
+from distq.workqueue.interface import Request, Settlement, Turn
+from distq.workqueue.turns import TurnReply
 
 _logger = logging.getLogger("distq.queue")
-
-_RESULTS_LIMIT = 4 * TURN_LIMIT
-"""How many results are kept; the oldest are dropped."""
-_NO_RESULT = None, REFUSED
 
 
 class ClaimLedger:
@@ -32,10 +27,6 @@ class ClaimLedger:
 
         The next caller gets them, in any thread and without a turn: ``pop`` gives each to one thread alone.
         """
-        self._answered: list[tuple[Sequence[Entry], Sequence[Disposition]]] = []
-        """Dispositions by turn, until the call that sent the entries fetches them; most do at once."""
-        self.results: dict[int, tuple[Entry | None, Disposition]] = {}
-        """The same by entry, for calls that ended with an error: the caller may repeat them."""
         self._cancelled: dict[str, int] = {}
         """Fences, by key, of claims that were cancelled here and that the server may still have."""
         self._promoted = self._revived = 0
@@ -46,8 +37,8 @@ class ClaimLedger:
 
     # Turns
 
-    def sendable(self, entries: Sequence[Entry]) -> Sequence[Entry]:
-        """Return the entries that a turn may carry: one for each held claim, and adds not done yet.
+    def sendable(self, entries: Sequence[Entry], answered: Dispositions) -> Sequence[Entry]:
+        """Return the entries that a turn may carry: one for each held claim, and adds not ``answered`` yet.
 
         If that is all of them, it is the same object.
         """
@@ -59,25 +50,19 @@ class ClaimLedger:
                 if claim is None or claim.fence != request.fence or key in settled:
                     continue
                 settled.add(key)
-            elif self._answered or self.results:
-                self._sort_answers()
-                if _asked_by(entry) in self.results:
-                    continue
+            elif entry in answered:
+                continue
             sent.append(entry)
         return entries if len(sent) == len(entries) else sent
 
-    def record(self, entries: Sequence[Entry], reply: TurnReply, worker: Worker, *, asked: bool) -> None:
+    def record(self, entries: Sequence[Entry], reply: TurnReply, *, asked: bool) -> None:
         """Record a turn, which ``asked`` for claims or not; its claims are spare until a call takes them."""
-        was_draining = self.draining
-        held = self.held
+        was_draining, held = self.draining, self.held
         for entry in entries:
             if isinstance(entry, Settlement):
                 held.pop(entry.request.key, None)
         if self._cancelled:
             self._forget_cancelled(entries)
-        worker.count(entries, reply)
-        if entries and not isinstance(entries[0], UnreadableItem):  # no call sent it
-            self._answered.append((entries, reply.dispositions))
         took_suspect = reply.alone and bool(reply.requests)
         self._holds_suspect = took_suspect or (self._holds_suspect and bool(self.held))
         if asked:  # each such reply shows whether this session empties itself for a suspect
@@ -106,34 +91,6 @@ class ClaimLedger:
             if self.held.get(key) is not request:
                 self._spare.pop(key, None)
 
-    def doubt(self, entries: Sequence[Entry]) -> None:
-        """Note that the result of these entries will never be known."""
-        self._answered.append((entries, [UNKNOWN] * len(entries)))
-
-    def take_results(self, entries: Sequence[Entry]) -> Sequence[Disposition]:
-        """Return the disposition of each entry, once; ``refused`` where there is none."""
-        if not entries:
-            return ()
-        if len(self._answered) == 1 and self._answered[0][0] is entries:
-            return self._answered.pop()[1]
-        self._sort_answers()
-        return [self.results.pop(_asked_by(entry), _NO_RESULT)[1] for entry in entries]
-
-    def all_results(self) -> dict[int, tuple[Entry | None, Disposition]]:
-        """Return the results that no call has fetched."""
-        self._sort_answers()
-        return self.results
-
-    def _sort_answers(self) -> None:
-        answered, self._answered = self._answered, []
-        for entries, dispositions in answered:
-            for entry, disposition in zip(entries, dispositions, strict=True):
-                if disposition.kind != "refused":
-                    self.results[_asked_by(entry)] = entry, disposition
-        if len(self.results) > _RESULTS_LIMIT:
-            for oldest in list(self.results)[:-_RESULTS_LIMIT]:
-                del self.results[oldest]
-
     def n_spare(self) -> int:
         """Return how many held claims no caller has."""
         return len(self._spare)
@@ -154,10 +111,8 @@ class ClaimLedger:
         taken = [spare.pop(key, None) for key in list(spare)[:want]]
         return [request for request in taken if request is not None]
 
-    def take_back(self, entries: Sequence[Entry], turn: Turn) -> None:
-        """Take back a turn whose caller was interrupted: its claims are spare, its results are kept."""
-        if entries:
-            self._answered.append((entries, turn.dispositions))
+    def take_back(self, turn: Turn) -> None:
+        """Take back a turn whose caller was interrupted: its claims are spare."""
         self._spare.update({each.key: each for each in turn.requests if self.held.get(each.key) is each})
         self._promoted += turn.promoted
         self._revived += turn.revived
@@ -235,8 +190,3 @@ class ClaimLedger:
         _logger.warning("queue %s: %s cancelled: %s", self._name, request.key, why)
         request.cancelled.set()
         self._on_cancel(request)
-
-
-def _asked_by(entry: Entry) -> int:
-    """Return the identity of a result: that of the handed-out Request itself, not of a copy."""
-    return id(entry.request if isinstance(entry, Settlement) else entry)

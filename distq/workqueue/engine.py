@@ -20,7 +20,7 @@ from distq.workqueue.rate_limiters import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)  # two failures of a key are two
 class RateLimitedAdd:
     """Count a failure of a key, claimed or not, and delay it (client-go AddRateLimited)."""
 
@@ -68,6 +68,11 @@ class TurnSettings:
             "revive_after": "" if self.revive_after is None else self.revive_after,
             "wants_links": "1" if self.wants_links else "",
         }
+
+    @cached_property
+    def max_clock_step(self) -> int:
+        """Return how far one script may move the claim clock, µs."""
+        return microseconds(min(self.options.claim_duration / 3, 10.0))
 
     @cached_property
     def revive_after(self) -> int | None:

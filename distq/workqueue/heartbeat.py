@@ -4,64 +4,20 @@ import logging
 import math
 import threading
 import weakref
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from distq.clock import Clock
 from distq.errors import DistqError
-from distq.redisio.queue_store import QueueStore
-from distq.workqueue.claim_deadline import ClaimDeadline
-from distq.workqueue.engine import Entry
-from distq.workqueue.interface import Request, Turn
 from distq.workqueue.rate_limiters import microseconds
-from distq.workqueue.worker import Worker
+
+if TYPE_CHECKING:
+    from distq.workqueue.redis_session import RedisSession
 
 _logger = logging.getLogger("distq.queue")
 
 
 NEWS_INTERVAL = 1.5
 """Seconds between heartbeats while the counts of the worker change, so that ``distq workers`` is current."""
-
-
-class HeartbeatSession(Protocol):
-    """The part of a session that its heartbeat uses."""
-
-    store: QueueStore
-    claim_duration: float
-    clock: Clock
-    max_clock_step: int
-    turns: int
-    """Counts the begins and ends of turns: odd while one is under way."""
-    deadline: ClaimDeadline
-    worker: Worker
-
-    @property
-    def id(self) -> str:
-        """Return the session's name in Redis, empty while there is none."""
-
-    def held(self) -> Sequence[Request]:
-        """Return the held requests."""
-
-    def turn(self, entries: Sequence[Entry], want: int) -> Turn:
-        """Settle and claim."""
-
-    def knows(self, turn: str) -> bool:
-        """Return whether the last turn that Redis has is the last one here, or one in doubt."""
-
-    def spare_fences(self) -> set[int]:
-        """Return the fences of the spare requests, which no caller has."""
-
-    def release_spare(self) -> None:
-        """Release the spare requests."""
-
-    def cancel_held(self, why: str) -> None:
-        """Cancel all requests."""
-
-    def interrupt(self) -> None:
-        """End its running waits, or the next one."""
-
-    def recount(self) -> None:
-        """Compare its claims with the server's."""
 
 
 class Heartbeat:
@@ -73,7 +29,7 @@ class Heartbeat:
     A session that was dropped without being closed lapses.
     """
 
-    def __init__(self, session: HeartbeatSession) -> None:
+    def __init__(self, session: "RedisSession") -> None:
         self._session = weakref.ref(session)
         self._period = min(session.claim_duration / 3, 10.0)
         self._connection = session.store.connection.with_timeout(self._period / 2)
@@ -125,7 +81,7 @@ class Heartbeat:
             del session
         self._connection.close()
 
-    def _look(self, session: HeartbeatSession, *, beats: bool) -> bool:
+    def _look(self, session: "RedisSession", *, beats: bool) -> bool:
         """Beat if it is due; return whether that worked. No error ends the thread: the claims live by it."""
         good = False
         try:
@@ -137,14 +93,14 @@ class Heartbeat:
             _logger.exception("queue %s: heartbeat failed", self._store.name)
         return good
 
-    def release_unwanted(self, session: HeartbeatSession) -> None:
+    def release_unwanted(self, session: "RedisSession") -> None:
         """Release claims ahead that their loop has not fetched since the last look: it may never."""
         spare = session.spare_fences()
         if spare & self._spare:
             session.release_spare()
         self._spare = spare
 
-    def _until_next(self, session: HeartbeatSession, *, good: bool) -> float:
+    def _until_next(self, session: "RedisSession", *, good: bool) -> float:
         """Return the seconds from one heartbeat to the next.
 
         After a failure it is short: one period may have passed before it, and Redis counts at most one more
@@ -175,7 +131,7 @@ class Heartbeat:
             self._looks_at = self._clock.monotonic() + pause
             del session
 
-    def fence_if_late(self, session: HeartbeatSession) -> None:
+    def fence_if_late(self, session: "RedisSession") -> None:
         """Cancel all held requests once the deadline has passed; soon other sessions may have them."""
         if session.deadline.take_missed():
             ended_at = session.clock.monotonic() + session.deadline.cancel_time
@@ -184,7 +140,7 @@ class Heartbeat:
                 self._give_back_at = ended_at
             self._give_back_at = min(self._give_back_at, ended_at)
 
-    def beat(self, session: HeartbeatSession) -> bool:
+    def beat(self, session: "RedisSession") -> bool:
         """Send one heartbeat and compare the claims; return whether the server has the session."""
         identity, turns, sent_at = session.id, session.turns, session.clock.monotonic()
         if not identity:
@@ -216,14 +172,14 @@ class Heartbeat:
             self._compare(session, claims)
         return True
 
-    def _give_back(self, session: HeartbeatSession, at: float) -> None:
+    def _give_back(self, session: "RedisSession", at: float) -> None:
         """Release cancelled claims that the server still has here: their handlers had time to end."""
         session.recount()
         if self._give_back_at == at:  # otherwise more claims were cancelled meanwhile
             self._give_back_at = math.inf
         session.interrupt()
 
-    def _compare(self, session: HeartbeatSession, claims: int) -> None:
+    def _compare(self, session: "RedisSession", claims: int) -> None:
         """Act on missing claims at once, on surplus ones at the second beat: a reply may be on its way."""
         held = len(session.held())
         surplus = claims > held

@@ -1,19 +1,28 @@
-"""The client of the turn script: turns are numbered, so that one without a reply can be asked for again."""
+"""A handle's session in Redis: opened, turned, lost, closed.
+
+Its turns are numbered, so that one without a reply can be asked for again. No other turn is sent before.
+"""
 
 import logging
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from distq.errors import RedisError
-from distq.redisio.keys import bytes_of, shown
+from distq.errors import QueueTaken, RedisError
+from distq.redisio.keys import LAYOUT, bytes_of, shown, text_of
 from distq.redisio.limits import COSTLY_LIMIT
 from distq.redisio.queue_store import QueueStore
+from distq.redisio.records import ClaimRecord
 from distq.workqueue.claim_deadline import ClaimDeadline
 from distq.workqueue.claim_ledger import ClaimLedger
+from distq.workqueue.dispositions import Dispositions
 from distq.workqueue.engine import Entry, TurnSettings, UnreadableItem
 from distq.workqueue.interface import Release, Request, Settlement
-from distq.workqueue.turns import Encoded, TurnReply, decode, encode, parts
+from distq.workqueue.lost_sessions import LostSessions
+from distq.workqueue.queue_ownership import LOOK_EVERY, QueueOwnership
+from distq.workqueue.rate_limiters import microseconds
+from distq.workqueue.turns import UNKNOWN, Encoded, TurnReply, decode, encode, parts
 from distq.workqueue.worker import Worker
 
 _NO_TURN = "- -"
@@ -29,15 +38,16 @@ class SentTurn:
     entries: Sequence[Entry]
     encoded: Encoded
     inputs: dict[str, str | int]
+    is_own: bool
+    """Whether the session itself sent the entries, so that no call fetches their dispositions."""
 
 
 class TurnClient:
-    """Makes the turns of one session, one at a time, and records them in its ledger.
+    """Makes the turns of one handle in Redis, and records them in its ledger.
 
-    ``open_session`` returns the name of a new session, ``describe`` the description of its process, and
-    ``may_claim`` whether the open session may claim. ``on_lost`` is called with the session's name once Redis
-    no longer has it. ``on_went_back`` is called once Redis shows an older turn than the last: it compares the
-    claims and returns those unknown here, to be released.
+    Only the thread that holds the turn lock may call it, apart from ``knows``. A turn that finds no session
+    opens one, and calls ``on_open``. ``on_loss`` is called with the number of lost claims once Redis no
+    longer has the session.
     """
 
     def __init__(
@@ -45,27 +55,24 @@ class TurnClient:
         store: QueueStore,
         settings: TurnSettings,
         ledger: ClaimLedger,
-        worker: Worker,
-        deadline: ClaimDeadline,
+        dispositions: Dispositions,
         *,
-        max_clock_step: int,
-        open_session: Callable[[], str],
-        describe: Callable[[], str],
-        may_claim: Callable[[], bool],
-        on_lost: Callable[[str], None],
-        on_went_back: Callable[[], Sequence[Request]],
+        on_open: Callable[[], None],
+        on_loss: Callable[[int], None],
     ) -> None:
         self.store = store
+        self.worker = Worker(settings)
+        self.deadline = ClaimDeadline(settings.options.claim_duration, settings.options.clock)
+        self.lost = LostSessions()
         self._settings = settings
+        self._clock = settings.options.clock
         self._ledger = ledger
-        self._worker = worker
-        self._deadline = deadline
-        self._max_clock_step = max_clock_step
-        self._open_session = open_session
-        self._describe = describe
-        self._may_claim = may_claim
-        self._on_lost = on_lost
-        self._on_went_back = on_went_back
+        self._dispositions = dispositions
+        self._on_open = on_open
+        self._on_loss = on_loss
+        self.ownership = QueueOwnership(store, self._clock)
+        self.refusal: QueueTaken | None = None
+        """Set once another program works on the queue: from then on calls that want claims raise it."""
         self.session = ""
         """The session's name in Redis, empty while there is none."""
         self.op = 0
@@ -77,64 +84,112 @@ class TurnClient:
         self._in_doubt: SentTurn | None = None
         """The turn without a reply; no other turn is sent before its reply is known."""
 
-    def send(self, entries: Sequence[Entry], want: int) -> float:
+    # Beginning and end
+
+    def _open(self) -> None:
+        self.lost.forgive(self.store)
+        sent_at = self._clock.monotonic()
+        session: bytes = self.store.run(
+            "open",
+            layout=LAYOUT,
+            nonce=secrets.token_urlsafe(16),
+            claim_duration=microseconds(self._settings.options.claim_duration),
+            max_clock_step=self._settings.max_clock_step,
+            worker=self.worker.describe(self._clock),
+        )
+        self.deadline.begin(sent_at)
+        self._on_open()
+        self.session, self.op, self._last_turn = session.decode(), 0, _NO_TURN
+
+    def _may_claim(self) -> bool:
+        """Return whether the open session may claim: only after it has checked the others on the queue."""
+        if self._settings.purpose is None:
+            return True
+        try:
+            return self.ownership.allows(self.session, self._settings.purpose())
+        except QueueTaken as error:
+            self.refusal = error
+            return False
+
+    def _lose(self) -> None:
+        """Give up the session, which Redis no longer has; the next turn opens another."""
+        session, self.session = self.session, ""
+        claims = self._ledger.lose()
+        self._on_loss(len(claims))
+        self.lost.add(session, claims)
+        self.lost.forgive(self.store)
+
+    def close(self, spare: Sequence[Request]) -> None:
+        """Release all claims, with ``spare`` ones that the ledger has given away, and end the session."""
+        why = "its session is closed"
+        held = self._ledger.cancel_all(why)
+        self.resolve_doubt()
+        held += self._ledger.cancel_all(why)  # claims of the turn in doubt
+        self.release([*spare, *held])
+        if self.session and not self._close_session():
+            self.lost.add(self.session, self._ledger.lose())
+            self.lost.forgive(self.store)
+
+    def _leave(self) -> None:
+        """End the session, which holds nothing; the next turn opens another."""
+        if self.session:
+            with suppress(RedisError):  # then the session lapses
+                self._close_session()
+            self.session = ""
+
+    def _close_session(self) -> bool:
+        worker = self.worker.describe(self._clock)
+        return bool(self.store.run("close", session=self.session, worker=worker))
+
+    def give_up(self) -> None:
+        """End without Redis: the result of a turn in doubt stays unknown."""
+        if self._in_doubt is not None:
+            self._leave_unknown(self._in_doubt)
+            self._in_doubt = None
+
+    @contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """Let each call to Redis take so many seconds at most."""
+        store, connection = self.store, self.store.connection.with_timeout(seconds, repeats=True)
+        self.store = store.over(connection)
+        try:
+            yield
+        finally:
+            connection.close()
+            self.store = store
+
+    # Turns
+
+    def send(self, entries: Sequence[Entry], want: int, *, is_own: bool = False) -> float:
         """Make a turn, or several if one would block the server for too long; the last one claims.
 
         Return how many seconds a consumer that wants more may sleep.
         """
         *earlier, last = parts(entries)
         for part in earlier:
-            self._send_part(part, 0)
-        return self._send_part(last, want)
-
-    def resolve_doubt(self) -> None:
-        """Ask again for a lost reply; its results are kept for repeated calls."""
-        doubted = self._in_doubt
-        if doubted is not None and self._run(doubted) is None and not self.session:
-            self._ledger.doubt(_settlements(doubted.entries))
-
-    def give_up(self) -> None:
-        """End without Redis: the result of a turn in doubt stays unknown."""
-        if self._in_doubt is not None:
-            self._ledger.doubt(_settlements(self._in_doubt.entries))
-            self._in_doubt = None
-
-    def knows(self, turn: str) -> bool:
-        """Return whether the session's last turn in Redis, by number and fence, is the last one here.
-
-        The turn in doubt counts as well.
-        """
-        doubted = self._in_doubt
-        return turn == self._last_turn or (
-            doubted is not None and turn.partition(" ")[0] == str(doubted.inputs["op"])
-        )
+            self._send_part(part, 0, is_own=is_own)
+        wait = self._send_part(last, want, is_own=is_own)
+        if not self.ownership.waits:
+            return wait
+        self._leave()
+        return LOOK_EVERY
 
     def release(self, requests: Sequence[Request]) -> None:
         """Release requests, if there is a session; callers that settle them still get ``refused``."""
         if requests and self.session:
-            copies = [Request(request.key, fence=request.fence) for request in requests]
-            entries = [Settlement(copy, Release()) for copy in copies]
-            self.send(entries, 0)
-            self._ledger.take_results(entries)
+            self.send([Settlement(request, Release()) for request in requests], 0, is_own=True)
 
-    def leave(self) -> None:
-        """End the session, which holds nothing; the next turn opens another."""
-        session, self.session = self.session, ""
-        if session:
-            with suppress(RedisError):  # then the session lapses
-                self.store.run("close", session=session, worker=self._describe())
-
-    def _send_part(self, entries: Sequence[Entry], want: int) -> float:
+    def _send_part(self, entries: Sequence[Entry], want: int, *, is_own: bool) -> float:
         if not self.session:
-            self.session, self.op, self._last_turn = self._open_session(), 0, _NO_TURN
-        reply = self._run(self._numbered(entries, want if want and self._may_claim() else 0))
+            self._open()
+        reply = self._run(self._numbered(entries, want if want and self._may_claim() else 0, is_own=is_own))
         if reply is not None:
             return reply.wait
         # send the adds, and settlements of claims still held, again: in a new session if this one was lost
-        left = self._ledger.sendable(entries)
-        return self._send_part(left, want) if want or left else 0.0
+        left = self._ledger.sendable(entries, self._dispositions)
+        return self._send_part(left, want, is_own=is_own) if want or left else 0.0
 
-    def _numbered(self, entries: Sequence[Entry], want: int) -> SentTurn:
+    def _numbered(self, entries: Sequence[Entry], want: int, *, is_own: bool) -> SentTurn:
         encoded = encode(entries, self._settings)
         self.op += 1
         inputs = self._settings.inputs()
@@ -143,9 +198,9 @@ class TurnClient:
             "op": self.op,
             "after": self._last_turn,
             "want": want,
-            "max_clock_step": self._max_clock_step,
+            "max_clock_step": self._settings.max_clock_step,
         }
-        return SentTurn(entries, encoded, inputs)
+        return SentTurn(entries, encoded, inputs, is_own)
 
     def _run(self, sent: SentTurn) -> TurnReply | None:
         """Run the script; return None if nothing changed since the session was lost or Redis went back.
@@ -162,25 +217,24 @@ class TurnClient:
             raise
         if answer == b"LOST":
             self._in_doubt = None
-            lost, self.session = self.session, ""
-            self._on_lost(lost)
+            self._lose()
             return None
         if isinstance(answer, bytes):
             self._in_doubt = None
             self._go_back(answer.decode().removeprefix("BACK "))
             return None
-        reply = decode(answer, encoded, self._deadline.period())
-        self._ledger.record(sent.entries, reply, self._worker, asked=bool(sent.inputs["want"]))
-        self._last_turn, self.fence = f"{sent.inputs['op']} {reply.fence}", reply.fence
+        reply = decode(answer, encoded, self.deadline.period())
+        self._record(sent, reply)
         self._in_doubt = None  # last: if anything before fails, the turn stays in doubt
         self._end_unreadable(reply.unreadable)
         return reply
 
-    def _go_back(self, turn: str) -> None:
-        """Go on from the older turn that Redis has; after an error the next turn tries again."""
-        unknown = self._on_went_back()
-        self._last_turn = turn
-        self.release(unknown)
+    def _record(self, sent: SentTurn, reply: TurnReply) -> None:
+        self._ledger.record(sent.entries, reply, asked=bool(sent.inputs["want"]))
+        self.worker.count(sent.entries, reply)
+        if not sent.is_own:
+            self._dispositions.add(sent.entries, reply.dispositions)
+        self._last_turn, self.fence = f"{sent.inputs['op']} {reply.fence}", reply.fence
 
     def _end_unreadable(self, requests: Sequence[Request]) -> None:
         """Make unreadable items dead, since no handler can take them.
@@ -189,7 +243,7 @@ class TurnClient:
         """
         for start in range(0, len(requests), COSTLY_LIMIT):
             entries = [UnreadableItem(request) for request in requests[start : start + COSTLY_LIMIT]]
-            if self._run(self._numbered(entries, 0)) is None:
+            if self._run(self._numbered(entries, 0, is_own=True)) is None:
                 return  # the items are unchanged: the next worker that claims them makes them dead
             for entry in entries:
                 _logger.error(
@@ -201,7 +255,49 @@ class TurnClient:
                 )
             self._settings.on_unreadable(len(entries))
 
+    # What Redis has
 
-def _settlements(entries: Sequence[Entry]) -> list[Entry]:
-    """Return the settlements; the caller of ``add_rate_limited`` repeats its call instead."""
-    return [entry for entry in entries if isinstance(entry, Settlement)]
+    def resolve_doubt(self) -> None:
+        """Ask again for a lost reply; its dispositions are kept for repeated calls."""
+        doubted = self._in_doubt
+        if doubted is not None and self._run(doubted) is None and not self.session:
+            self._leave_unknown(doubted)
+
+    def _leave_unknown(self, sent: SentTurn) -> None:
+        """Keep ``unknown`` for the settlements; an add is repeated instead."""
+        if not sent.is_own:
+            settlements = [entry for entry in sent.entries if isinstance(entry, Settlement)]
+            self._dispositions.add(settlements, [UNKNOWN] * len(settlements))
+
+    def knows(self, turn: str) -> bool:
+        """Return whether the session's last turn in Redis, by number and fence, is the last one here.
+
+        The turn in doubt counts as well.
+        """
+        doubted = self._in_doubt
+        return turn == self._last_turn or (
+            doubted is not None and turn.partition(" ")[0] == str(doubted.inputs["op"])
+        )
+
+    def recount(self) -> None:
+        """Compare the claims with the server's: cancel those gone there, release those unknown here."""
+        self.resolve_doubt()
+        self._ledger.take_spare()  # the server has them and no caller, so they are released below
+        self.release(self._ledger.compare(self._fences()))
+
+    def _go_back(self, turn: str) -> None:
+        """Go on from the older turn that Redis has; after an error the next turn tries again."""
+        _logger.warning("queue %s: Redis went back, comparing the claims", self.store.name)
+        unknown = self._ledger.compare(self._fences())
+        self._last_turn = turn
+        self.release(unknown)
+
+    def _fences(self) -> dict[str, int]:
+        """Return the fences of this session's claims in Redis, by key."""
+        number = self.session.partition("-")[0]
+        (items,) = self.store.read(("ZRANGEBYSCORE", "processing", number, number))
+        (claims,) = self.store.read(("HMGET", "claims", *items)) if items else ((),)
+        return {
+            text_of(item): ClaimRecord.parse(text or b"").fence
+            for item, text in zip(items, claims, strict=True)
+        }

@@ -208,7 +208,7 @@ def test_a_get_interrupted_while_it_waits_for_its_turn_claims_nothing(
     assert slow.under_way.wait(10)
     with (
         pytest.raises(KeyboardInterrupt),
-        signalled(lambda: len(queue._session._combiner._waiting) == 1, interrupt),
+        signalled(lambda: len(queue._session._combiner._calls) == 2, interrupt),
     ):
         queue.get()
     slow.go_on.set()

@@ -422,7 +422,7 @@ def test_what_threads_ask_meanwhile_travels_in_one_turn(make_queue: Make) -> Non
     queue.add(*(f"k{number}" for number in range(10)))
     session = queue._session
     calls = [PendingCall([], 1) for _ in range(10)]
-    session._combiner._waiting += calls
+    session._combiner._calls += calls
     turns = session._client.op
     session.turn([], 0)
     assert session._client.op == turns + 1
