@@ -7,6 +7,7 @@ the fleet polls as well.
 """
 
 import contextlib
+import math
 import os
 import select
 import socket
@@ -34,94 +35,133 @@ _ANSWER_TIME = 0.02
 """Seconds between tries to end a pop."""
 _TRIES = 50
 
-_INTERRUPT, _HURRY = b"!", b"."
-"""What other threads write to a sleeper."""
-
 
 class Sleeper:
-    """Lets one thread at a time sleep on a queue's wake list; any thread may interrupt it."""
+    """Lets the threads of one handle wait for work: one sleeps on Redis, the others take over from it.
+
+    Its lock is reentrant: the garbage collector may end a loop over ``listen`` within it, and so close this.
+    """
 
     def __init__(self, connection: Connection, wake_key: str) -> None:
         self._connection = connection
         self._wake_key = wake_key
+        self._changed = threading.Condition()
+        self._waiting = 0
+        self._is_asleep = False
+        """Whether a thread sleeps on Redis for all. Only that thread uses the connection then."""
+        self._wake_at = math.inf
+        """The latest time of the next turn: the earliest that any thread's last turn returned."""
+        self._interrupts = self._met = 0
+        """How many interrupts there were, and how many of them met a wait. Others end the next one."""
+        self._ended = self._is_closing = False
         self._blocking: AbstractConnection | None = None
         self._client_id = 0
-        self._ended = self._closed = False
-        self._lock = threading.Lock()
-        self._read_end, self._write_end = os.pipe()
-        os.set_blocking(self._read_end, False)
-        os.set_blocking(self._write_end, False)
-        self._close_pipe = weakref.finalize(self, _close, self._read_end, self._write_end)
-        self._close_pipe.atexit = False  # a daemon thread may still sleep
+        self._pipe: _Pipe | None = None
 
-    def sleep(self, until: Callable[[], float], *, listen: bool = True) -> None:
-        """Sleep until a token comes, ``interrupt`` is called, or the monotonic time that ``until`` says.
+    def wait(self, seconds: float, at_most: float | None = None, *, for_work: bool = True) -> None:
+        """Wait until a token comes, an interrupt, or ``at_most`` seconds went by.
 
-        Without ``listen`` tokens are left to others.
+        After ``seconds`` at the latest one thread wakes and makes a turn for all. Without ``for_work`` other
+        processes get the tokens.
         """
+        leaves_at = math.inf if at_most is None else time.monotonic() + at_most
+        with self._changed:
+            met, self._met = self._met, self._interrupts
+            self._waiting += 1
+            self._wake_within(seconds)
+            while self._is_asleep and not self._is_over(met) and time.monotonic() < leaves_at:
+                self._changed.wait(min(leaves_at - time.monotonic(), threading.TIMEOUT_MAX))
+            if sleeps := not (self._is_asleep or self._is_over(met)):
+                self._wake_within(seconds)  # the turn that was due may have been made
+                self._is_asleep = True
+
+        def until() -> float:
+            return -math.inf if self._is_over(met) else min(self._wake_at, leaves_at)
+
         try:
-            with self._lock:
-                if not self._closed:
-                    self._sleep(until, listen)
+            if sleeps:
+                self._sleep(until, for_work)
         finally:
-            if self._closed:
-                self._release()
-
-    def _sleep(self, until: Callable[[], float], listen: bool) -> None:
-        try:
-            if listen:
-                self._pop(until)
-            else:
-                self._rest(until)
-        except (redis.RedisError, RedisError, OSError):
-            self._disconnect()
-            soon = time.monotonic() + (0.0 if self._ended else _AFTER_TROUBLE)
-            self._rest(lambda: min(until(), soon))
-        except BaseException:  # an interrupt: a pop that goes on would take a token for nobody
-            self._disconnect()
-            raise
-        self._drain()
-
-    def hurry(self) -> None:
-        """Let a running sleep ask again until when it lasts."""
-        self._write(_HURRY)
+            with self._changed:
+                self._leave(leaves_at, was_asleep=sleeps)
 
     def interrupt(self) -> None:
-        """End a running or the next sleep at once."""
-        self._write(_INTERRUPT)
+        """End the running waits, or the next one."""
+        with self._changed:
+            self._interrupts += 1
+            if self._waiting:
+                self._met = self._interrupts
+            self._look_again()
+            self._changed.notify_all()
 
     def end(self) -> None:
-        """End a running or the next sleep at once, though Redis may not answer: no other follows."""
+        """End all waits, now and from now on; a sleep ends soon though Redis may not answer."""
         self._ended = True
         self.interrupt()
 
-    @property
-    def is_closed(self) -> bool:
-        """Return whether it was closed: nobody sleeps here any more."""
-        return self._closed
-
     def close(self) -> None:
-        """End a running sleep, which then closes its connection; where nobody sleeps it is closed here.
+        """End the running waits and close the connection; a later wait opens another."""
+        with self._changed:
+            self.interrupt()
+            self._is_closing = self._is_asleep  # then the thread that sleeps closes it
+            if not self._is_asleep:
+                self._release()
 
-        It waits for no sleeper: that may be this very thread, which a signal interrupted.
-        """
-        self._closed = True
-        self.interrupt()
-        self._release()
+    # The threads
+
+    def _is_over(self, met: int) -> bool:
+        return self._ended or self._interrupts != met
+
+    def _wake_within(self, seconds: float) -> None:
+        wake_at = time.monotonic() + seconds
+        if wake_at < self._wake_at:
+            self._wake_at = wake_at
+            self._look_again()
+
+    def _look_again(self) -> None:
+        """Let the thread that sleeps look again until when it does."""
+        if self._is_asleep and self._pipe is not None:
+            self._pipe.write()
+
+    def _leave(self, leaves_at: float, *, was_asleep: bool) -> None:
+        """Let another thread sleep for all, if this one did."""
+        self._waiting -= 1
+        if was_asleep:
+            self._is_asleep = False
+            if self._is_closing:
+                self._release()
+        if not self._waiting or (was_asleep and time.monotonic() < leaves_at):
+            self._wake_at = math.inf  # this thread makes the turn that is due
+        if not self._is_asleep:
+            self._changed.notify()
 
     def _release(self) -> None:
-        """Close what sleeping needs, unless somebody sleeps: who does calls this afterwards."""
-        if self._lock.locked():
-            return
-        with self._lock:  # acquire and then try: an interrupt between them would leave it locked
-            self._disconnect()
-            self._close_pipe()
+        self._is_closing = False
+        self._disconnect()
+        self._pipe = None
 
-    def _pop(self, until: Callable[[], float]) -> None:
+    # The thread that sleeps
+
+    def _sleep(self, until: Callable[[], float], for_work: bool) -> None:
+        pipe = self._pipe = self._pipe or _Pipe()
+        try:
+            if for_work:
+                self._pop(pipe, until)
+            else:
+                pipe.rest(until)
+        except (redis.RedisError, RedisError, OSError):
+            self._disconnect()
+            soon = time.monotonic() + (0.0 if self._ended else _AFTER_TROUBLE)
+            pipe.rest(lambda: min(until(), soon))
+        except BaseException:
+            self._disconnect()  # a pop that goes on would take a token for no thread
+            raise
+
+    def _pop(self, pipe: "_Pipe", until: Callable[[], float]) -> None:
         blocking = self._blocking or self._connect()
         blocking.send_command("BLPOP", self._wake_key, "0")
         answer = _descriptor(blocking)
-        if self._rest(until, answer):
+        if pipe.rest(until, answer):
             blocking.read_response()
         elif self._client_id:
             self._unblock(answer)
@@ -139,15 +179,6 @@ class Sleeper:
         if self._ended:
             connection.close()
 
-    def _rest(self, until: Callable[[], float], *sources: int) -> bool:
-        """Return whether one of the sources has something to read; an interrupt ends the waiting, too."""
-        while True:
-            readable = _readable(until() - time.monotonic(), self._read_end, *sources)
-            if not readable.isdisjoint(sources):
-                return True
-            if not readable or _INTERRUPT in os.read(self._read_end, 4096):
-                return False
-
     def _connect(self) -> AbstractConnection:
         self._blocking = blocking = self._connection.dedicated(self._wake_key)
         blocking.send_command("CLIENT", "ID")
@@ -161,18 +192,30 @@ class Sleeper:
         if blocking is not None:
             blocking.disconnect()
 
-    def _drain(self) -> None:
-        try:  # each call here puts off the claim
-            while os.read(self._read_end, 4096):
-                pass
-        except BlockingIOError:
-            pass
 
-    def _write(self, what: bytes) -> None:
-        if not self._close_pipe.alive:  # its number may be another file's
-            return
+class _Pipe:
+    """A pipe by which other threads reach one that sleeps on a connection."""
+
+    def __init__(self) -> None:
+        self._read_end, self._write_end = os.pipe()
+        os.set_blocking(self._read_end, False)
+        os.set_blocking(self._write_end, False)
+        weakref.finalize(self, _close, self._read_end, self._write_end).atexit = False
+
+    def write(self) -> None:
+        """Let the thread that sleeps look again until when it does."""
         with contextlib.suppress(OSError):  # a full pipe wakes anyway
-            os.write(self._write_end, what)
+            os.write(self._write_end, b"!")
+
+    def rest(self, until: Callable[[], float], *sources: int) -> bool:
+        """Sleep until the monotonic time ``until``; return whether a source had something to read before."""
+        while (left := until() - time.monotonic()) > 0:
+            readable = _readable(left, self._read_end, *sources)
+            if not readable.isdisjoint(sources):
+                return True
+            if readable:
+                os.read(self._read_end, 4096)
+        return False
 
 
 def _descriptor(connection: AbstractConnection) -> int:
@@ -187,7 +230,7 @@ def _readable(seconds: float, *descriptors: int) -> set[int]:
     poll = select.poll()  # select itself takes no descriptors above 1023
     for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)
-    seconds = min(max(0.0, seconds), _LONGEST)
+    seconds = min(seconds, _LONGEST)
     found = poll.poll(int(seconds * 1000))
     if not found:  # it counts in ms
         time.sleep(seconds % 0.001)

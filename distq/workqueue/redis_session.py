@@ -15,6 +15,7 @@ from contextlib import contextmanager
 
 from distq.errors import DistqError, RedisError, RedisUnavailable
 from distq.redisio.queue_store import QueueStore
+from distq.redisio.sleeper import Sleeper
 from distq.wording import counted, duration
 from distq.workqueue.call_combiner import CallCombiner, PendingCall
 from distq.workqueue.claim_deadline import ClaimDeadline
@@ -24,7 +25,6 @@ from distq.workqueue.engine import Entry, TurnSettings
 from distq.workqueue.heartbeat import Heartbeat
 from distq.workqueue.interface import Disposition, Request, Turn
 from distq.workqueue.turn_client import TurnClient
-from distq.workqueue.wait_coordinator import WaitCoordinator
 from distq.workqueue.worker import Worker
 
 _logger = logging.getLogger("distq.queue")
@@ -63,7 +63,7 @@ class RedisSession:
         """Start from nothing; also in the child of a fork: the claims stay with the parent."""
         self._turn_lock = threading.Lock()
         self._combiner = CallCombiner(self._turn_lock, self._make_turn)
-        self._waits = WaitCoordinator(self.store)
+        self._sleeper = Sleeper(self.store.connection, self.store.key("wake"))
         self._dispositions = Dispositions()
         self._forget()
 
@@ -146,16 +146,16 @@ class RedisSession:
         One thread sleeps on Redis for all, for ``seconds`` at most; the others wait until they take over.
         """
         for_work = not (self._ledger.draining or self._client.ownership.waits)
-        self._waits.wait(seconds, at_most, for_work=for_work)
+        self._sleeper.wait(seconds, at_most, for_work=for_work)
 
     def interrupt(self) -> None:
         """End the running waits, or the next one, at once."""
-        self._waits.interrupt()
+        self._sleeper.interrupt()
 
     def stop(self) -> None:
         """Claim nothing from now on, end all waits, and close the session as soon as it holds nothing."""
         self._stopped = True
-        self._waits.end()
+        self._sleeper.end()
         self._close_if_stopped()
 
     def announce_stop(self) -> None:
@@ -321,7 +321,7 @@ class RedisSession:
         finally:  # without an answer the session lapses
             if self._heartbeat is not None:
                 self._heartbeat.stop()
-            self._waits.close()
+            self._sleeper.close()
             self._client.give_up()
             self._forget()
             self._settings.on_closed()

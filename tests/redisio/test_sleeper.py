@@ -25,7 +25,7 @@ def sleeper(connection: Connection) -> Iterator[Sleeper]:
 
 def _slept(sleeper: Sleeper, seconds: float) -> float:
     began = time.monotonic()
-    sleeper.sleep(lambda: began + seconds)
+    sleeper.wait(seconds)
     return time.monotonic() - began
 
 
@@ -86,26 +86,24 @@ def test_time_ends_a_sleep(connection: Connection, sleeper: Sleeper) -> None:
 
 
 def test_the_end_of_a_sleep_may_be_moved_forward(connection: Connection, sleeper: Sleeper) -> None:
-    """It asks again when it ends, and a new end alone does not interrupt it."""
-    ends = [time.monotonic() + LONG]
-    sleeping = threading.Thread(target=sleeper.sleep, args=(lambda: ends[-1],))
-    sleeper.hurry()
+    """By a thread that has to look sooner; one that may look later ends no sleep."""
+    began = time.monotonic()
+    sleeping = threading.Thread(target=sleeper.wait, args=(LONG,))
     sleeping.start()
     _wait_until_blocked(connection)
-    sleeper.hurry()
+    sleeper.wait(2 * LONG, 0.05)
     assert _is_blocked(connection)
-    ends.append(time.monotonic() + 0.1)
-    sleeper.hurry()
+    sleeper.wait(0.1, 0.01)
     sleeping.join(SOON)
     assert not sleeping.is_alive()
-    assert time.monotonic() >= ends[-1]
+    assert time.monotonic() >= began + 0.1
 
 
 def test_tokens_are_left_to_others_by_who_does_not_listen(connection: Connection, sleeper: Sleeper) -> None:
     """The sleep takes its time, and the token stays."""
     connection.execute("RPUSH", WAKE, 1)
     began = time.monotonic()
-    sleeper.sleep(lambda: began + 0.1, listen=False)
+    sleeper.wait(0.1, for_work=False)
     assert time.monotonic() - began >= 0.1
     assert connection.execute("LLEN", WAKE) == 1
 
@@ -143,13 +141,18 @@ def test_a_sleeper_that_may_not_unblock_sleeps_no_longer(connection: Connection)
     connection.execute("ACL", "DELUSER", "worker")
 
 
-def test_a_closed_sleeper_does_not_sleep(sleeper: Sleeper) -> None:
-    """Closing ends a sleep, those to come, and may be done twice."""
-    sleeping = threading.Thread(target=_slept, args=(sleeper, LONG))
-    sleeping.start()
+def test_a_close_ends_the_sleep_and_its_connection(connection: Connection, sleeper: Sleeper) -> None:
+    """It may be done twice; a later wait opens another, after one that it ends."""
+    for _ in range(3):
+        sleeping = threading.Thread(target=_slept, args=(sleeper, LONG))
+        sleeping.start()
+        _wait_until_blocked(connection)
+        sleeper.close()
+        sleeping.join(SOON)
+        assert not sleeping.is_alive()
+        assert not _is_blocked(connection)
+        assert sleeper._blocking is None
+        assert sleeper._pipe is None
     sleeper.close()
-    sleeping.join(SOON)
-    assert not sleeping.is_alive()
     assert _slept(sleeper, LONG) < SOON
-    sleeper.interrupt()
-    sleeper.close()
+    assert _slept(sleeper, 0.1) >= 0.1

@@ -259,11 +259,11 @@ def test_a_get_that_is_interrupted_asleep_takes_no_token_later(connection: Conne
     queue = Queue("foos", connection)
     with (
         pytest.raises(KeyboardInterrupt),
-        signalled(lambda: queue._session._waits._is_asleep, interrupt),
+        signalled(lambda: queue._session._sleeper._is_asleep, interrupt),
     ):
         queue.get()
     let_helpers_end()
-    assert not queue._session._waits._waiting
+    assert not queue._session._sleeper._waiting
     queue.add("a")
     assert queue.get(10).key == "a"
     queue.close()

@@ -216,7 +216,7 @@ def test_a_get_that_ends_empty_leaves_another_awake(queue: Queue, connection: Co
         with pytest.raises(Empty):
             queue.get(1000)
 
-    waits = queue._session._waits
+    waits = queue._session._sleeper
     sleeping = threading.Thread(target=queue.wait, args=[1000.0])
     ending = threading.Thread(target=run_out)
     staying = threading.Thread(target=lambda: got.append(queue.get()), daemon=True)

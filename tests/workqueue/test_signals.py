@@ -117,7 +117,7 @@ def test_a_handler_that_comes_while_its_thread_waits_holds_up_no_turn_of_other_t
         slow.go_on.set()
         drained.append(queue.shut_down_with_drain(timeout=10))
 
-    with signalled(lambda: queue._session._waits._waiting == 1, handler):
+    with signalled(lambda: queue._session._sleeper._waiting == 1, handler):
         queue.wait(30)
     assert drained == [True]
 

@@ -15,11 +15,10 @@ import pytest
 
 from distq.errors import Empty, ShutDown
 from distq.redisio.connection import Connection
-from distq.redisio.queue_store import QueueStore
+from distq.redisio.sleeper import Sleeper
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
-from distq.workqueue.wait_coordinator import WaitCoordinator
 from tests.support.eventually import eventually
 from tests.support.tcp_proxy import TcpProxy
 
@@ -40,21 +39,21 @@ class Waiters:
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        self.coordinator = WaitCoordinator(QueueStore(connection, "foos"))
+        self.sleeper = Sleeper(connection, WAKE)
         self.ended: list[str] = []
         self._threads: list[threading.Thread] = []
 
     def wait(self, name: str, seconds: float = LONG, at_most: float | None = None) -> None:
         """Let one more thread wait, behind those that do."""
-        waiting = self.coordinator._waiting
+        waiting = self.sleeper._waiting
 
         def work() -> None:
-            self.coordinator.wait(seconds, at_most, for_work=True)
+            self.sleeper.wait(seconds, at_most)
             self.ended.append(name)
 
         self._threads.append(threading.Thread(target=work))
         self._threads[-1].start()
-        eventually(lambda: self.coordinator._waiting > waiting or name in self.ended, f"{name} waits")
+        eventually(lambda: self.sleeper._waiting > waiting or name in self.ended, f"{name} waits")
         eventually(lambda: _blocked(self.connection) or name in self.ended, "one sleeps on Redis")
 
     def wake(self) -> None:
@@ -64,11 +63,11 @@ class Waiters:
 
     def close(self) -> None:
         """End all waits."""
-        self.coordinator.end()
+        self.sleeper.end()
         for thread in self._threads:
             thread.join(SOON)
             assert not thread.is_alive()
-        self.coordinator.close()
+        self.sleeper.close()
 
 
 @pytest.fixture
@@ -112,19 +111,19 @@ def test_an_interrupt_ends_all_waits_of_a_handle_or_the_next_one(waiters: Waiter
     """It is for any waiting thread, asleep or ready; where none waits it is kept, once."""
     for name in "abc":
         waiters.wait(name)
-    waiters.coordinator.interrupt()
+    waiters.sleeper.interrupt()
     eventually(lambda: sorted(waiters.ended) == list("abc"), "all end")
-    waiters.coordinator.interrupt()
-    waiters.coordinator.interrupt()
+    waiters.sleeper.interrupt()
+    waiters.sleeper.interrupt()
     waiters.wait("d")
     eventually(lambda: waiters.ended[3:] == ["d"], "it ends")
     waiters.wait("e")
-    assert waiters.coordinator._waiting == 1
+    assert waiters.sleeper._waiting == 1
 
 
 def test_no_interrupt_is_lost_however_it_meets_the_sleep(connection: Connection) -> None:
     """What was noted before an interrupt is seen: it comes while one falls asleep, sleeps, or wakes."""
-    coordinator = WaitCoordinator(QueueStore(connection, "foos"))
+    sleeper = Sleeper(connection, WAKE)
     noted, seen = 0, 0
     changed = threading.Condition()
 
@@ -132,7 +131,7 @@ def test_no_interrupt_is_lost_however_it_meets_the_sleep(connection: Connection)
         nonlocal seen
         while seen >= 0:
             if seen == noted:
-                coordinator.wait(LONG, None, for_work=True)
+                sleeper.wait(LONG)
             with changed:
                 seen = noted if seen >= 0 else seen
                 changed.notify()
@@ -143,15 +142,15 @@ def test_no_interrupt_is_lost_however_it_meets_the_sleep(connection: Connection)
         noted = number
         if number % 3 == 0:
             connection.execute("RPUSH", WAKE, 1)
-        coordinator.interrupt()
+        sleeper.interrupt()
         with changed:
             assert changed.wait_for(lambda: seen == noted, SOON), f"interrupt {number} was lost"  # noqa: B023  # at once
     with changed:
         seen = -1
-    coordinator.end()
+    sleeper.end()
     working.join(SOON)
     assert not working.is_alive()
-    coordinator.close()
+    sleeper.close()
 
 
 # Handles
@@ -171,7 +170,7 @@ def test_threads_of_a_handle_get_their_turn_one_after_another(connection: Connec
     threads = [threading.Thread(target=work, name=name) for name in "abcd"]
     for thread in threads:
         thread.start()
-    waits = queue._session._waits
+    waits = queue._session._sleeper
     for number in range(40):
         eventually(lambda: waits._waiting == 4 and _blocked(connection) == 1, "all wait")
         queue.add(f"k{number}")
