@@ -94,6 +94,7 @@ def test_the_sleeper_wakes_at_the_earliest_time_that_any_thread_got(waiters: Wai
     waiters.wait("sleeps for long")
     waiters.wait("got a due time", seconds=0.05)
     eventually(lambda: waiters.ended == ["sleeps for long"], "a thread looks")
+    eventually(lambda: waiters.ended[1:] == ["got a due time"], "the one that took over looks no later")
 
 
 def test_who_waited_long_enough_leaves_and_the_others_sleep_on(waiters: Waiters) -> None:
