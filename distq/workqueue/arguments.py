@@ -25,7 +25,7 @@ def require_timeout(timeout: float | None) -> None:
 
 def require_turn(settlements: Sequence[Settlement], want: int) -> None:
     """Raise ConfigError for an argument of a wrong type, ValueError for more than a turn can carry."""
-    for settlement in settlements if _has_odd(settlements) else ():
+    for settlement in settlements if settlements and _has_odd(settlements) else ():
         if not isinstance(settlement, Settlement):
             raise ConfigError(f"bad settlement {settlement!r:.80}. Give a Settlement of a Request.")
         if not isinstance(settlement.request, Request):

@@ -2,6 +2,9 @@
 
 A session makes one turn at a time, so that a lost reply can be asked for again. Calls of other threads
 meanwhile travel together in the next turn. All claims of a session end with it.
+
+Here are its threads, and when they may act. Under the turn lock ``TurnClient`` speaks with Redis, and
+``ClaimLedger`` has the claims.
 """
 
 import atexit
@@ -233,11 +236,13 @@ class RedisSession:
         ledger, client = self._ledger, self._client
         client.resolve_doubt()
         ledger.leave_cancelled()
-        entries = [entry for call in calls for entry in call.entries]
-        sent, want = ledger.sendable(entries, self._dispositions), sum(call.want for call in calls)
+        entries, want, ahead = list[Entry](), 0, 0
+        for call in calls:
+            entries += call.entries
+            want, ahead = want + call.want, ahead + call.ahead
+        sent = ledger.sendable(entries, self._dispositions)
         stopped, too_late = self._stopped, bool(client.session) and client.deadline.is_over()
         claims = not stopped and not too_late and ledger.may_claim(sent)
-        ahead = sum(call.ahead for call in calls)
         missing = max(0, want + ahead - ledger.n_spare()) if claims else 0
         wait = 0.0
         is_known = not sent and not missing and bool(entries or (want and claims))

@@ -61,8 +61,7 @@ def encode(entries: Sequence[Entry], settings: TurnSettings) -> Encoded:
 
 def parts(entries: Sequence[Entry]) -> list[Sequence[Entry]]:
     """Divide entries that would take one script too long; the last part has the successes, and claims."""
-    others = _others(entries)
-    if len(others) <= COSTLY_LIMIT:
+    if len(entries) <= COSTLY_LIMIT or len(others := _others(entries)) <= COSTLY_LIMIT:
         return [entries]
     rare = {*others}
     quick = [entry for place, entry in enumerate(entries) if place not in rare]
