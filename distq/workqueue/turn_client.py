@@ -126,20 +126,20 @@ class TurnClient:
         self.resolve_doubt()
         held += self._ledger.cancel_all(why)  # claims of the turn in doubt
         self.release([*spare, *held])
-        if self.session and not self._close_session():
+        if self.session and not self._end(self.session):
             self.lost.add(self.session, self._ledger.lose())
             self.lost.forgive(self.store)
 
     def _leave(self) -> None:
         """End the session, which holds nothing; the next turn opens another."""
-        if self.session:
+        session, self.session = self.session, ""
+        if session:
             with suppress(RedisError):  # then the session lapses
-                self._close_session()
-            self.session = ""
+                self._end(session)
 
-    def _close_session(self) -> bool:
-        worker = self.worker.describe(self._clock)
-        return bool(self.store.run("close", session=self.session, worker=worker))
+    def _end(self, session: str) -> bool:
+        """End this session; return whether Redis still had it."""
+        return bool(self.store.run("close", session=session, worker=self.worker.describe(self._clock)))
 
     def give_up(self) -> None:
         """End without Redis: the result of a turn in doubt stays unknown."""
