@@ -1,7 +1,12 @@
 """Names the extra that brings the package that a command or a fixture misses."""
 
-from collections.abc import Iterator
+import json
+import shlex
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
 
 from distq.errors import ConfigError
 
@@ -17,6 +22,41 @@ def require_extra(extra: str) -> Iterator[None]:
         if not isinstance(missing, ModuleNotFoundError) or str(missing.name).startswith("distq"):
             raise
         package = str(missing.name).partition(".")[0]
-        raise ConfigError(
-            f"no module \"{package}\": the extra is not installed. Run pip install 'distq[{extra}]'."
-        ) from None
+        raise missing_extra(f'no module "{package}"', extra) from None
+
+
+def missing_extra(what: str, extra: str) -> ConfigError:
+    """Return the error about something that an extra brings."""
+    return ConfigError(f"{what}: the extra is not installed. Run {install_command(extra)}.")
+
+
+def install_command(extra: str) -> str:
+    """Return the command that adds an extra to the distq that runs here, from where it was installed.
+
+    Source: PEP 610, by which pip and uv note the origin of what came from no package index.
+    """
+    origin = _origin()
+    url = origin.get("url", "")
+    if url.startswith("file://"):
+        editable = "-e " if origin.get("dir_info", {}).get("editable") else ""
+        path = unquote(url.removeprefix("file://"))
+        return f"pip install {editable}{shlex.quote(f'{path}[{extra}]')}"
+    if repository := origin.get("vcs_info"):
+        url = f"{repository['vcs']}+{url}@{repository['commit_id']}"
+    if folder := origin.get("subdirectory"):
+        url += f"#subdirectory={folder}"
+    requirement = f"distq[{extra}] @ {url}" if url else f"distq[{extra}]"
+    return f"pip install {shlex.quote(requirement)}"
+
+
+def _origin() -> Mapping[str, Any]:
+    """Return where distq was installed from as PEP 610 has it; {} for a package index."""
+    from importlib import metadata  # slow, and few programs need it
+
+    try:
+        origin = metadata.distribution("distq").read_text("direct_url.json")
+    except metadata.PackageNotFoundError:  # it runs from a folder of PYTHONPATH
+        folder = Path(__file__).parents[1]
+        is_clone = (folder / "pyproject.toml").exists()
+        return {"url": folder.as_uri(), "dir_info": {"editable": True}} if is_clone else {}
+    return json.loads(origin or "{}")  # type: ignore[no-any-return]  # as PEP 610 has it

@@ -8,8 +8,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from weakref import WeakKeyDictionary
 
-from distq.errors import ConfigError
 from distq.exposed_gauges import ExposedGauges
+from distq.extras import missing_extra
 from distq.metrics import METRICS, Labels, Metric, Sample
 from distq.spans import NO_ATTRIBUTES, Attributes, Kind, SpanFailure
 
@@ -25,9 +25,7 @@ try:
     )
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 except ModuleNotFoundError:
-    raise ConfigError(
-        "no OpenTelemetry API: the extra is not installed. Run pip install 'distq[otel]'."
-    ) from None
+    raise missing_extra("no OpenTelemetry API", "otel") from None
 
 _SCOPE = "distq"
 _W3C = TraceContextTextMapPropagator()

@@ -11,8 +11,8 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from distq.errors import ConfigError
 from distq.exposed_gauges import ExposedGauges
+from distq.extras import missing_extra
 from distq.metrics import METRICS, Labels, Metric, Sample
 
 try:
@@ -22,9 +22,7 @@ try:
     from prometheus_client.registry import Collector
     from prometheus_client.utils import floatToGoString
 except ModuleNotFoundError:
-    raise ConfigError(
-        "no Prometheus client: the extra is not installed. Run pip install 'distq[metrics]'."
-    ) from None
+    raise missing_extra("no Prometheus client", "metrics") from None
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment

@@ -7,10 +7,8 @@ try:
 except ModuleNotFoundError as missing:
     if str(missing.name).partition(".")[0] not in {"msgspec", "urllib3"}:
         raise
-    from distq.errors import ConfigError
+    from distq.extras import missing_extra
 
-    raise ConfigError(
-        "no Kubernetes client: the extra is not installed. Run pip install 'distq[kubernetes]'."
-    ) from None
+    raise missing_extra("no Kubernetes client", "kubernetes") from None
 
 __all__ = ["Client", "Object", "Resource"]

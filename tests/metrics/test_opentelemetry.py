@@ -164,4 +164,4 @@ def test_without_the_extra_the_error_names_it() -> None:
         "try:\n    import distq.opentelemetry\nexcept ConfigError as error:\n    print(error)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert "distq[otel]" in done.stdout
+    assert "[otel]'." in done.stdout

@@ -214,4 +214,4 @@ def test_without_the_extra_the_error_names_it() -> None:
         "try:\n    import distq.prometheus\nexcept ConfigError as error:\n    print(error)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert "distq[metrics]" in done.stdout
+    assert "[metrics]'." in done.stdout

@@ -48,7 +48,7 @@ for name in distq.__all__:
         getattr(distq, name)
     except ConfigError as error:
         print(name)
-        assert "distq[kubernetes]" in str(error)
+        assert "[kubernetes]" in str(error)
 distq.Inspector(distq.Connection("redis://127.0.0.1:1"))
 distq.Manager([distq.Controller(distq.Queue("thumbnails"), print)])
 """

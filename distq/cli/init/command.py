@@ -1,12 +1,9 @@
 """The command ``distq init``: writes a controller that works at once, to be changed."""
 
-import json
-import shlex
 from importlib import resources
-from importlib.metadata import distribution, version
+from importlib.metadata import version
 from pathlib import Path
 from string import Template
-from urllib.parse import unquote
 
 import click
 
@@ -56,20 +53,8 @@ def _make(folder: Path) -> None:
 def _filled(names: Names) -> list[tuple[str, str]]:
     """Return path and text of each file."""
     templates = resources.files("distq.cli.init") / "templates"
-    values = {**names._asdict(), "version": version("distq"), "distq": _installation()}
+    values = {**names._asdict(), "version": version("distq")}
     return [
         (path.format(**values), Template((templates / f"{name}.template").read_text()).substitute(values))
         for name, path in _FILES.items()
     ]
-
-
-def _installation() -> str:
-    """Return the arguments by which pip finds the distq that runs here; none where it came from an index.
-
-    Source: PEP 610, which leaves the origin of a distribution beside it.
-    """
-    origin = json.loads(distribution("distq").read_text("direct_url.json") or "{}")
-    if not str(origin.get("url")).startswith("file://"):
-        return ""
-    path = shlex.quote(unquote(origin["url"].removeprefix("file://")))
-    return f"-e {path} " if origin.get("dir_info", {}).get("editable") else f"{path} "
