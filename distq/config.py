@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from distq.errors import ConfigError
+from distq.mistakes import did_you_mean, suggesting_keywords
 
 _HOST = r"(?:\[[0-9a-fA-F:.]+\]|[^@?#:/,\[\]]*)(?::\d{1,5})?"
 _URL = re.compile(
@@ -22,11 +23,17 @@ _URL = re.compile(
 """A URL of Redis whose parts are where they should be."""
 _PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
+_MISTYPED = 0.9
+"""How alike a variable and a setting must be for it to be mistyped; see ``distq.mistakes.closest``.
+
+Other variables are left alone: Kubernetes itself sets some, for each Service whose name begins with distq."""
+
 
 def _setting(default: Any, variable: str, parse: Callable[[str], Any] = str, *, secret: bool = False) -> Any:
     return field(default=default, metadata={"variable": variable, "parse": parse, "secret": secret})
 
 
+@suggesting_keywords()
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Settings:
     """The settings of one process; contradictions fail here, not later."""
@@ -136,8 +143,12 @@ class Settings:
 
     @classmethod
     def from_env(cls, environment: Mapping[str, str] | None = None, **flags: Any) -> Self:
-        """Read the variables; flags that are not None win over them."""
+        """Read the variables; flags that are not None win over them.
+
+        Raises ConfigError for a variable that is no setting, but nearly has the name of one.
+        """
         environment = os.environ if environment is None else environment
+        _refuse_mistyped(environment, [setting.metadata["variable"] for setting in fields(cls)])
         chosen: dict[str, Any] = {}
         for setting in fields(cls):
             flag = flags.pop(setting.name, None)
@@ -146,9 +157,7 @@ class Settings:
                 chosen[setting.name] = flag
             elif text := environment.get(variable, ""):
                 chosen[setting.name] = _parse(variable, text, setting.metadata["parse"])
-        if flags:
-            raise TypeError(f"unknown settings: {', '.join(sorted(flags))}")
-        return cls(**chosen)
+        return cls(**chosen, **flags)
 
     def masked(self) -> dict[str, Any]:
         """Return all settings for people to see, with secrets masked."""
@@ -170,6 +179,15 @@ def host_and_port(address: str) -> tuple[str, int]:
 def kubeconfig_variable() -> str | None:
     """Return the value of KUBECONFIG, one or more paths as kubectl takes them; None where unset."""
     return os.environ.get("KUBECONFIG") or None
+
+
+def _refuse_mistyped(environment: Mapping[str, str], settings: list[str]) -> None:
+    """Refuse a variable that would be ignored, though a setting is meant by it."""
+    for variable in environment:
+        if variable.startswith("DISTQ_") and variable not in settings:
+            meant = did_you_mean(variable, settings, alike=_MISTYPED)
+            if meant:
+                raise ConfigError(f"unknown setting {variable}. {meant}")
 
 
 def _parse(variable: str, text: str, parser: Callable[[str], Any]) -> Any:

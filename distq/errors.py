@@ -46,7 +46,13 @@ Class = TypeVar("Class")
 
 
 class DistqError(Exception):
-    """The root of all errors of distq."""
+    """The root of all errors of distq.
+
+    ``place`` is the line of the program that an error is about, ``foos.py:12``, and its message begins with
+    it: of a ConfigError about a Controller, and of one that ends the import of a target. Else it is empty.
+    """
+
+    place = ""
 
 
 class ConfigError(DistqError):

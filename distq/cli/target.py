@@ -4,16 +4,20 @@ No registry and no magic name: every Controller bound at the module's top level 
 """
 
 import importlib
+import pkgutil
 import sys
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 import click
 
+from distq import mistakes
 from distq.cli.output import escape
 from distq.errors import ConfigError, DistqError
+from distq.mistakes import did_you_mean, pointed, raising_line
 from distq.wording import a_type
 
 if TYPE_CHECKING:
@@ -36,14 +40,26 @@ def load_controllers(target: str) -> "list[Controller]":
             what = f"{name} in {module_name} is {a_type(bound)}"
             if not hasattr(module, name):
                 what = f'{module_name} has no "{name}"'
-            raise ConfigError(f"nothing to run: {what}. Name a Controller.")
+            remedy = did_you_mean(target, _targets_in(module), "Name a Controller.")
+            raise ConfigError(f"nothing to run: {what}. {remedy}")
         return [bound]
-    found = {id(bound): bound for bound in vars(module).values() if isinstance(bound, Controller)}
+    found = {id(bound): bound for bound in _controllers_in(module).values()}
     if not found:
         raise ConfigError(
             f"nothing to run: {module_name} has no Controller. Bind one: controller = Controller(...)."
         )
     return list(found.values())
+
+
+def _controllers_in(module: ModuleType) -> "dict[str, Controller]":
+    """Return the Controllers at the module's top level, by the names of their binding."""
+    from distq.controller.controller import Controller
+
+    return {name: bound for name, bound in vars(module).items() if isinstance(bound, Controller)}
+
+
+def _targets_in(module: ModuleType) -> Iterator[str]:
+    return (f"{module.__name__}:{name}" for name in _controllers_in(module))
 
 
 def _import(name: str) -> ModuleType:
@@ -61,23 +77,37 @@ def _import(name: str) -> ModuleType:
         if error.name and (name == error.name or name.startswith(f"{error.name}.")):
             raise _no_module(name, working_directory) from None
         raise _broken(name, error) from error
-    except DistqError:  # a wrong argument or a missing extra: its message is enough
+    except ConfigError as error:  # a wrong argument or a missing extra: its line and message are enough
+        raise pointed(error, raising_line(error.__traceback__)) from None
+    except DistqError:
         raise
     except Exception as error:
         raise _broken(name, error) from error
 
 
 def _no_module(name: str, working_directory: str) -> ConfigError:
-    return ConfigError(
-        f'no module "{name}": not in {working_directory} nor on sys.path. '
-        f"Run distq in the folder of {name.replace('.', '/')}.py."
+    remedy = did_you_mean(
+        name, _similar_targets(name), f"Run distq in the folder of {name.replace('.', '/')}.py."
     )
+    return ConfigError(f'no module "{name}": not in {working_directory} nor on sys.path. {remedy}')
+
+
+def _similar_targets(name: str) -> Iterator[str]:
+    """Yield the modules beside the one that is missing; of a module that is no package its Controllers."""
+    package, dot, _ = name.rpartition(".")
+    found = sys.modules.get(package)
+    if found is not None and not hasattr(found, "__path__"):
+        yield from _targets_in(found)  # perhaps a dot in place of the colon
+        return
+    places = list(found.__path__) if found is not None else [str(Path.cwd())]
+    yield from (f"{package}{dot}{each.name}" for each in pkgutil.iter_modules(places))
 
 
 def _broken(name: str, error: Exception) -> ConfigError:
     """Print the user's part of the traceback; return the error to print after it."""
     frames = traceback.extract_tb(error.__traceback__)
-    theirs = [frame for frame in frames if "importlib" not in frame.filename and frame.filename != __file__]
+    ours = {__file__, mistakes.__file__}
+    theirs = [frame for frame in frames if "importlib" not in frame.filename and frame.filename not in ours]
     lines = traceback.format_list(theirs) + traceback.format_exception_only(error)
     click.echo("Traceback (most recent call last):", err=True)
     for line in "".join(lines).splitlines():

@@ -22,6 +22,7 @@ from distq.client.recorded_event import About
 from distq.client.recorder import EventRecorder
 from distq.client.resources import Discovery, Resource
 from distq.errors import ApiError, ConfigError, Expired, NotFound, short_tracebacks
+from distq.mistakes import suggesting_keywords
 from distq.redisio.limits import PAGE_SIZE
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ _WRITES = {"POST", "PUT", "PATCH"}
 
 
 @short_tracebacks
+@suggesting_keywords()
 class Client(RawClient):
     """One cluster's objects, by the kubeconfig or the pod's service account; connects when used.
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from distq.clock import Clock
 from distq.metrics import EVENTS_DROPPED, MetricsProvider
+from distq.safe_providers import SafeMetrics, safe_metrics
 
 LOGGED_EVERY = 300.0
 """Seconds between two messages about dropped events of a kind; the later one has their number."""
@@ -14,16 +15,17 @@ LOGGED_EVERY = 300.0
 HOW = ("invalid", "full", "filtered", "refused", "unanswered")
 
 _logger = logging.getLogger("distq.events")
-_providers: list[MetricsProvider] = []
+_providers: list[SafeMetrics] = []
 """Where dropped events are counted: Clients are made anywhere, and a Manager has the metrics."""
 
 
 def count_with(metrics: MetricsProvider) -> Callable[[], None]:
     """Count to this provider what events are dropped, until the function that is returned was called."""
+    provider = safe_metrics(metrics)
     for how in HOW:
-        metrics.count(EVENTS_DROPPED, (how,), 0)
-    _providers.append(metrics)
-    return lambda: _providers.remove(metrics)
+        provider.count(EVENTS_DROPPED, (how,), 0)
+    _providers.append(provider)
+    return lambda: _providers.remove(provider)
 
 
 class EventDrops:
@@ -38,10 +40,7 @@ class EventDrops:
     def add(self, how: str, why: str, level: int) -> None:
         """Count one."""
         for provider in _providers:
-            try:
-                provider.count(EVENTS_DROPPED, (how,), 1)
-            except Exception:  # it is the program's own, and events cost no work
-                _logger.exception("a dropped event was not counted")
+            provider.count(EVENTS_DROPPED, (how,), 1)
         with self._lock:
             now, kind = self._clock.monotonic(), (how, level)
             if now < self._silent_until.get(kind, now):

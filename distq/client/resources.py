@@ -6,14 +6,23 @@ resources above all.
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 from urllib.parse import quote
 
 from distq.errors import ApiError, ConfigError, NotFound
+from distq.mistakes import closest, did_you_mean
 
 APPLY_ITS_CRD = "Apply its CRD first."
+
+_ALIKE = 0.8
+"""How alike two kinds must be for one to be meant by the other; see ``distq.mistakes.closest``."""
+
+_MOST_QUESTIONS = 60
+"""API versions that are asked for a kind that is not where it was expected; a new cluster has about 25."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +38,10 @@ class Resource:
 
     def __str__(self) -> str:
         return f"{self.api_version}/{self.kind}"
+
+    def is_called(self, name: str) -> bool:
+        """Return whether a name in small letters is its kind or its plural."""
+        return name in {self.kind.lower(), self.plural}
 
     def path(self, namespace: str | None = None, name: str | None = None) -> str:
         """Return the URL path of the collection, or of the object called ``name``.
@@ -80,6 +93,8 @@ class Discovery:
         self._fetch = fetch
         self._lock = threading.Lock()
         self._known: dict[str, Resource] = {}
+        self._remedies: dict[str, str] = {}
+        """By the texts that are not served: a suggestion takes many requests, and a leader asks often."""
 
     def resolve(self, text: str) -> Resource:
         """Return the resource called e.g. ``apps/v1/Deployment``; raise NotFound if it is not served."""
@@ -88,26 +103,56 @@ class Discovery:
         if known is not None:
             return known
         api_version, kind = parse_resource(text)
-        served = self._served(api_version, text)
+        try:
+            served = self._served(api_version, text)
+        except NotFound:
+            raise UnknownResource(text, remedy=self._remedy(text, ())) from None
         with self._lock:
             self._known.update({str(resource): resource for resource in served})
         for resource in served:
             if resource.kind == kind:
                 return resource
-        meant = [one for one in served if kind.lower() in {one.kind.lower(), one.plural}]
-        raise UnknownResource(text, remedy=f"Give its kind: {meant[0]}." if meant else APPLY_ITS_CRD)
+        raise UnknownResource(text, remedy=self._remedy(text, served))
 
     def forget(self, resource: Resource) -> None:
         """Ask again at the next use; its paths were answered as unknown."""
         with self._lock:
             self._known.pop(str(resource), None)
 
+    def _remedy(self, text: str, served: Sequence[Resource]) -> str:
+        """Return what helps where a text is not served; ``served`` are the resources of its API version."""
+        kind = parse_resource(text)[1].lower()
+        if meant := [one for one in served if one.is_called(kind)]:
+            return f"Give its kind: {meant[0]}."
+        with self._lock:
+            remedy = self._remedies.get(text)
+        if remedy is None:
+            remedy = self._suggestion(text, served)
+            with self._lock:
+                self._remedies[text] = remedy
+        return remedy
+
+    def _suggestion(self, text: str, served: Sequence[Resource]) -> str:
+        """Suggest a similar kind of this API version, or the same or a similar kind of another."""
+        kind = parse_resource(text)[1]
+        meant = _similar(kind, served)
+        if not meant:
+            others = list(self._served_elsewhere(text))
+            meant = [one for one in others if one.is_called(kind.lower())] or _similar(kind, others)
+        if not meant:
+            return APPLY_ITS_CRD
+        return f"{did_you_mean(text, map(str, meant), alike=0)} If not, apply its CRD first."
+
+    def _served_elsewhere(self, text: str) -> Iterator[Resource]:
+        """Yield the resources of the other API versions, as far as the API server answers."""
+        api_version, _ = parse_resource(text)
+        with suppress(ApiError, AttributeError, KeyError, TypeError):
+            for other in islice(_api_versions(self._fetch("/apis"), api_version), _MOST_QUESTIONS):
+                yield from self._served(other, text)
+
     def _served(self, api_version: str, text: str) -> list[Resource]:
         root = "api" if "/" not in api_version else "apis"
-        try:
-            document = self._fetch(f"/{root}/{quote(api_version)}")
-        except NotFound:
-            raise UnknownResource(text) from None
+        document = self._fetch(f"/{root}/{quote(api_version)}")
         try:
             return list(_resources(api_version, document))
         except (AttributeError, KeyError, TypeError):
@@ -127,6 +172,22 @@ def _resources(api_version: str, document: Any) -> Iterator[Resource]:
             raise TypeError(f"{entry!r:.80}")
         if "/" not in plural:  # else a subresource
             yield Resource(api_version, kind, plural, namespaced, f"{plural}/status" in names)
+
+
+def _similar(kind: str, served: Sequence[Resource]) -> list[Resource]:
+    """Return the resources whose kind is the most similar one."""
+    name = closest(kind, [one.kind for one in served], _ALIKE)
+    return [one for one in served if one.kind == name]
+
+
+def _api_versions(document: Any, wanted: str) -> Iterator[str]:
+    """Yield the API versions of an APIGroupList but the wanted one: those of its group come first."""
+    group = wanted.rpartition("/")[0]
+    own = [each for each in document["groups"] if each["name"] == group]
+    others = [each for each in document["groups"] if each["name"] != group]
+    versions = [version["groupVersion"] for each in own for version in each["versions"]]
+    versions += ["v1", *(each["preferredVersion"]["groupVersion"] for each in others)]
+    return (version for version in versions if version != wanted)
 
 
 def parse_resource(text: str) -> tuple[str, str]:

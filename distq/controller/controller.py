@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from distq.controller.functions import require_reconcile
 from distq.errors import ConfigError
+from distq.mistakes import calling_line, pointing_to, suggesting_keywords
 from distq.workqueue.interface import Request, Result, TurnQueue
 from distq.workqueue.queue import Queue
 from distq.workqueue.queue_ownership import Purpose
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 Reconcile = Callable[[Request], Result | None] | Callable[[Request], Awaitable[Result | None]]
 
 
+@suggesting_keywords()
 class Controller:
     """One reconcile function and its queue (controller-runtime ``controller.Controller``).
 
@@ -53,10 +55,8 @@ class Controller:
         shared: bool = False,
         failure_events: bool = False,
     ) -> None:
-        self.queue = _queue(queue)
-        self.name = self.queue.name
+        self.defined_at = calling_line(__name__)
         self.reconcile = reconcile
-        self.watches = _watches(self.name, watches)
         self.caches: Caches | None = None
         self.concurrency = concurrency
         self.fleet_concurrency = fleet_concurrency
@@ -67,9 +67,13 @@ class Controller:
         self.revision = revision
         self.shared = shared
         self.failure_events = failure_events
-        require_reconcile(reconcile)
-        self._require_arguments()
-        self._require_caches()
+        with pointing_to(self.defined_at):
+            self.queue = _queue(queue)
+            self.name = self.queue.name
+            self.watches = _watches(self.name, watches)
+            require_reconcile(reconcile)
+            self._require_arguments()
+            self._require_caches()
 
     def lister(self, resource: str) -> "Lister":
         """Return a view of what a watch with ``cached=True`` keeps of a resource, ``"v1/Pod"``.
@@ -77,9 +81,10 @@ class Controller:
         It waits for the first list, ``cache_sync_timeout`` seconds at most. Raises ConfigError for a resource
         that no watch caches.
         """
-        if self.caches is None:
-            raise ConfigError(f"no lister of {resource}: {self.name} watches nothing. Give it watches.")
-        return self.caches.lister(resource)
+        with pointing_to(self.defined_at):
+            if self.caches is None:
+                raise ConfigError(f"no lister of {resource}: {self.name} watches nothing. Give it watches.")
+            return self.caches.lister(resource)
 
     def __repr__(self) -> str:
         return f"Controller({self.name!r}, {getattr(self.reconcile, '__qualname__', self.reconcile)!r})"

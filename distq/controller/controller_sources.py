@@ -5,11 +5,13 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 
+from distq.client.resources import UnknownResource
 from distq.controller.stream.catching_up import CatchingUp
 from distq.controller.stream.sources import Source
 from distq.controller.stream.stream_source import StreamSource
-from distq.errors import ApiError
+from distq.errors import ApiError, ConfigError
 from distq.metrics import STREAM_LAG, STREAM_SYNCED, Sample
+from distq.mistakes import SourceLine, pointed
 from distq.wording import counted
 
 _logger = logging.getLogger("distq")
@@ -19,7 +21,13 @@ class ControllerSources:
     """One controller's sources during a term."""
 
     def __init__(
-        self, name: str, sources: Sequence[Source], *, sync_timeout: float, catching_up: CatchingUp
+        self,
+        name: str,
+        sources: Sequence[Source],
+        *,
+        sync_timeout: float,
+        catching_up: CatchingUp,
+        defined_at: SourceLine | None = None,
     ) -> None:
         self.name = name
         self.sources = sources
@@ -27,6 +35,7 @@ class ControllerSources:
         self._sync_timeout = sync_timeout
         self._sync_by = time.monotonic() + sync_timeout
         self._catching_up = catching_up
+        self._defined_at = defined_at
         self._synced = False
         self._failure: BaseException | None = None
 
@@ -46,6 +55,8 @@ class ControllerSources:
         except BaseException as error:  # noqa: BLE001 - check raises it
             if not stop.is_set():
                 self._failure = error
+                if isinstance(error, ConfigError | UnknownResource):
+                    pointed(error, self._defined_at)
 
     def check(self) -> None:
         """Log once that all streams are synced; raise what a source failed with, or that it took too long."""

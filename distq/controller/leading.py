@@ -25,6 +25,7 @@ from distq.controller.term import Term
 from distq.errors import LeaseLost, RedisError
 from distq.leaderelection import LeaderElectionConfig, LeaderElector, LeaseLock
 from distq.metrics import REDIS_UP, MetricsProvider, Sample
+from distq.mistakes import pointing_to
 from distq.redisio.queue_store import QueueStore
 from distq.spans import SpanProvider
 from distq.wording import duration
@@ -286,7 +287,8 @@ class Candidate:
             spans=self._spans,
             purpose=controller.queue.purpose,
         )
-        runs = sources(controller.watches, controller.queue, config)
+        with pointing_to(controller.defined_at):
+            runs = sources(controller.watches, controller.queue, config)
         catching_up = CatchingUp(
             [source for source in runs if isinstance(source, StreamSource)],
             QueueStore(config.connection, config.queue),
@@ -294,7 +296,13 @@ class Candidate:
             timeout=controller.cache_sync_timeout,
         )
         timeout = controller.cache_sync_timeout
-        return ControllerSources(controller.name, runs, sync_timeout=timeout, catching_up=catching_up)
+        return ControllerSources(
+            controller.name,
+            runs,
+            sync_timeout=timeout,
+            catching_up=catching_up,
+            defined_at=controller.defined_at,
+        )
 
 
 class _Candidacy:

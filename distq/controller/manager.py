@@ -9,6 +9,7 @@ import logging
 import signal
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING
@@ -25,7 +26,9 @@ from distq.controller.worker.event_loop import EventLoop
 from distq.controller.worker.waiting import waits_for
 from distq.errors import ConfigError, DistqError, RedisError, Stalled, Unsettled, short_tracebacks
 from distq.metrics import MetricsProvider
+from distq.mistakes import pointed, suggesting_keywords
 from distq.redisio.connection import Connection
+from distq.safe_providers import safe_metrics, safe_spans
 from distq.spans import SpanProvider
 from distq.wording import duration
 from distq.workqueue.interface import Settlement
@@ -53,6 +56,7 @@ _logger = logging.getLogger("distq")
 
 
 @short_tracebacks
+@suggesting_keywords()
 class Manager:
     """Runs controllers until it is stopped (controller-runtime ``manager.Manager``).
 
@@ -88,8 +92,8 @@ class Manager:
             redis if isinstance(redis, Connection) else Connection(redis, settings=self._settings)
         )
         self._client = client
-        self._metrics = metrics
-        self._spans = spans
+        self._metrics = None if metrics is None else safe_metrics(metrics)
+        self._spans = None if spans is None else safe_spans(spans)
         if spans is not None and not isinstance(spans, SpanProvider):
             raise ConfigError(
                 f"bad spans {spans!r:.80}. Give a SpanProvider as OpenTelemetrySpans(), or None."
@@ -153,12 +157,13 @@ class Manager:
         for each in self._controllers:
             if not isinstance(each, Controller):
                 raise ConfigError(f"bad controllers: {each!r:.80} is no Controller. Give Controllers.")
-        names = [controller.name for controller in self._controllers]
-        for name in names:
-            if names.count(name) > 1:
-                raise ConfigError(
-                    f"{names.count(name)} controllers of the queue {name}. Give each its own queue."
-                )
+        by_queue = defaultdict[str, list[Controller]](list)
+        for each in self._controllers:
+            by_queue[each.name].append(each)
+        for name, controllers in by_queue.items():
+            if len(controllers) > 1:
+                error = f"{len(controllers)} controllers of the queue {name}. Give each its own queue."
+                raise pointed(ConfigError(error), *(each.defined_at for each in controllers))
 
     def _prepare(self, *, informer: bool, workers: bool) -> None:
         """Check that everything is there, before the first thread starts."""
@@ -207,9 +212,8 @@ class Manager:
             if isinstance(controller.queue, Queue):
                 in_redis.append(controller.queue)
             elif watching and controller.watches:
-                raise ConfigError(
-                    f"cannot watch for {controller.name}: its queue is not in Redis. Use a Queue."
-                )
+                error = f"cannot watch for {controller.name}: its queue is not in Redis. Use a Queue."
+                raise pointed(ConfigError(error), controller.defined_at)
         if in_redis:
             self._connection.execute("PING")
         for queue_in_redis in in_redis:

@@ -12,6 +12,7 @@ from distq.controller.predicate import EventTest, Predicate, all_of
 from distq.errors import ConfigError
 from distq.informer.indexer import NAMESPACE_INDEX, IndexFunc
 from distq.informer.stored_object import Transform, strip_managed_fields
+from distq.mistakes import suggesting_keywords
 from distq.redisio.scores import validate_priority
 from distq.workqueue.rate_limiters import is_delay
 
@@ -74,6 +75,7 @@ class _Watch:
         return True
 
 
+@suggesting_keywords()
 @dataclass(frozen=True, kw_only=True)
 class For(_Watch):
     """Watch the resource that is reconciled: an event means the object's own key (controller-runtime For)."""
@@ -84,6 +86,7 @@ class For(_Watch):
         return False
 
 
+@suggesting_keywords()
 @dataclass(frozen=True, kw_only=True)
 class Owns(_Watch):
     """Watch objects that the reconciled ones own: an event means the owner's key (controller-runtime Owns).
@@ -99,6 +102,7 @@ class Owns(_Watch):
         return "controller" if self.only_controller else "owners"
 
 
+@suggesting_keywords()
 @dataclass(frozen=True, kw_only=True)
 class Watches(_Watch):
     """Watch objects whose keys a function returns (controller-runtime EnqueueRequestsFromMapFunc).
@@ -118,6 +122,7 @@ class Watches(_Watch):
         return name_of(self.keys)
 
 
+@suggesting_keywords()
 @dataclass(frozen=True)
 class Every:
     """Enqueue keys each ``period`` seconds, by the leader alone; ``keys`` is called anew each time."""

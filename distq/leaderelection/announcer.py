@@ -9,6 +9,7 @@ from distq.client.outage import Outage
 from distq.clock import Clock
 from distq.leaderelection.config import LeaderElectionConfig
 from distq.metrics import LEADER, LEADER_SLOW_PATH, Labels
+from distq.safe_providers import safe_metrics
 
 logger = logging.getLogger(__name__)
 
@@ -20,7 +21,7 @@ class Announcer:
         self._lock = config.lock
         self._on_new_leader = config.on_new_leader
         self._name = config.lock.describe()
-        self._metrics = config.metrics
+        self._metrics = None if config.metrics is None else safe_metrics(config.metrics)
         self._labels: Labels = (config.name or self._name,)
         self._mutex = threading.Lock()
         self._leader: str | None = None

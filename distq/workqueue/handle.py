@@ -13,6 +13,7 @@ from distq.metrics import MetricsProvider
 from distq.redisio.keys import validate_key, validate_queue_name
 from distq.redisio.queue_store import batches
 from distq.redisio.scores import validate_priority
+from distq.safe_providers import safe_metrics, safe_spans
 from distq.spans import SpanProvider, current_provider, sending
 from distq.wording import duration
 from distq.workqueue.announcement import Announcement
@@ -81,12 +82,12 @@ class QueueHandle:
     def set_metrics_provider(self, metrics: MetricsProvider) -> None:
         """Report metrics to this provider from now on, unless the handle has one."""
         if self._recorder is None:
-            self._recorder = Recorder(metrics, self.name)
+            self._recorder = Recorder(safe_metrics(metrics), self.name)
 
     def set_span_provider(self, spans: SpanProvider) -> None:
         """Trace adds and claims with this provider from now on, unless the handle has one."""
         if self._spans is None:
-            self._spans = spans
+            self._spans = safe_spans(spans)
             self._settings.wants_links = True
 
     def measure(self, metrics: MetricsProvider) -> None:
@@ -446,8 +447,12 @@ class QueueHandle:
         if self._recorder is not None:
             self._recorder.cancelled()
         self._changed.announce()
-        if self.on_cancel is not None:
+        if self.on_cancel is None:
+            return
+        try:
             self.on_cancel(request)
+        except Exception:  # the thread that watches the deadline has other claims to cancel
+            _logger.exception("queue %s: on_cancel failed for %s", self.name, request.key)
 
 
 def _warn_renamed(old: str, new: str) -> None:

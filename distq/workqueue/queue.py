@@ -4,6 +4,7 @@ import contextlib
 from typing import Unpack
 
 from distq.errors import ConfigError, RedisError
+from distq.mistakes import suggesting_keywords
 from distq.redisio.connection import Connection, shared_connection
 from distq.workqueue.handle import QueueHandle
 from distq.workqueue.options import QueueKeywords, QueueOptions
@@ -11,6 +12,7 @@ from distq.workqueue.redis_engine import RedisEngine
 from distq.workqueue.redis_session import RedisSession
 
 
+@suggesting_keywords(*QueueKeywords.__annotations__)
 class Queue(QueueHandle):
     """A handle of a queue in Redis: deduplicated, prioritised, delayed, rate-limited, shared by processes.
 

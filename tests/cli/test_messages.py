@@ -123,7 +123,7 @@ def test_unknown_resource(distq: CommandLine, tmp_path: Path) -> None:
         kubeconfig = str(server.kubeconfig(tmp_path / "kubeconfig"))
         _fails(
             distq,
-            "cannot watch example.com/v1/Foo: unknown to the API server. Apply its CRD first.",
+            "foos.py:7: cannot watch example.com/v1/Foo: unknown to the API server. Apply its CRD first.",
             "informer",
             "foos",
             "--kubeconfig",

@@ -71,7 +71,7 @@ def test_our_own_errors_speak_for_themselves(distq: CommandLine) -> None:
     distq.module("foos", "from distq import Queue\nqueue = Queue('a b')\n")
     done = distq("worker", "foos")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert done.stderr.startswith("distq: bad queue name")
+    assert done.stderr.startswith("distq: foos.py:2: bad queue name")
 
 
 def test_a_bug_in_the_module_shows_its_traceback(distq: CommandLine) -> None:

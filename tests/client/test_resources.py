@@ -3,7 +3,8 @@
 import pytest
 
 from distq.client import Client, Resource
-from distq.errors import ConfigError
+from distq.client.resources import Discovery
+from distq.errors import ConfigError, NotFound
 
 PODS = Resource("v1", "Pod", "pods", namespaced=True, has_status=True)
 NODES = Resource("v1", "Node", "nodes", namespaced=False, has_status=True)
@@ -59,3 +60,56 @@ def test_bad_texts_are_refused(text: str, client: Client) -> None:
     """A text that is no resource at all says what one looks like."""
     with pytest.raises(ConfigError, match=r"bad resource .* Give e\.g\. apps/v1/Deployment or v1/Pod\."):
         client.resolve(text)
+
+
+@pytest.mark.first_contact(23)
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        ("apps/v1/Deploymnt", 'Did you mean "apps/v1/Deployment"? If not, apply its CRD first.'),
+        ("v1/Deployment", 'Did you mean "apps/v1/Deployment"? If not, apply its CRD first.'),
+        ("apps/v1beta1/deployments", 'Did you mean "apps/v1/Deployment"? If not, apply its CRD first.'),
+        ("app/v1/Statefulset", 'Did you mean "apps/v1/StatefulSet"? If not, apply its CRD first.'),
+        ("core/v1/Pod", 'Did you mean "v1/Pod"? If not, apply its CRD first.'),
+        ("v2/ConfigMapp", 'Did you mean "v1/ConfigMap"? If not, apply its CRD first.'),
+        ("apps/v1/deployment", "Give its kind: apps/v1/Deployment."),
+        ("example.com/v1/Quux", "Apply its CRD first."),
+    ],
+)
+def test_a_resource_that_is_nearly_one_is_suggested(client: Client, text: str, remedy: str) -> None:
+    """Of its API version or of another one, as discovery has them; a CRD may be missing all the same."""
+    with pytest.raises(NotFound) as caught:
+        client.resolve(text)
+    assert str(caught.value) == f"no resource {text}: unknown to the API server. {remedy}"
+
+
+def test_a_suggestion_is_looked_for_once() -> None:
+    """A leader asks for a missing resource again and again; the many requests are made at the first time."""
+    asked = list[str]()
+
+    def fetch(path: str) -> object:
+        asked.append(path)
+        if path != "/apis":
+            raise NotFound("there is none", status=404)
+        versions = [{"groupVersion": "batch/v1"}]
+        return {"groups": [{"name": "batch", "versions": versions, "preferredVersion": versions[0]}]}
+
+    discovery = Discovery(fetch)
+    for _ in range(3):
+        with pytest.raises(NotFound, match="Apply its CRD first"):
+            discovery.resolve("example.com/v1/Quux")
+    assert asked.count("/apis/example.com/v1") == 3
+    assert asked.count("/apis") == 1
+
+
+@pytest.mark.parametrize("groups", [None, [], {"groups": [{}]}, {"groups": "?"}])
+def test_a_suggestion_that_cannot_be_looked_for_is_left_out(groups: object) -> None:
+    """As where discovery is forbidden, or a proxy answers something else."""
+
+    def fetch(path: str) -> object:
+        if path == "/apis" and groups is not None:
+            return groups
+        raise NotFound("there is none", status=404)
+
+    with pytest.raises(NotFound, match="Apply its CRD first"):
+        Discovery(fetch).resolve("example.com/v1/Quux")

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Unpack
 
 from distq.errors import ConfigError
+from distq.mistakes import suggesting_keywords
 from distq.wording import a_type
 from distq.workqueue.handle import QueueHandle
 from distq.workqueue.main_thread import run_apart
@@ -12,6 +13,7 @@ from distq.workqueue.memory.memory_session import MemorySession
 from distq.workqueue.options import QueueKeywords, QueueOptions
 
 
+@suggesting_keywords(*QueueKeywords.__annotations__)
 class MemoryQueue(QueueHandle):
     """A handle of a queue in this process; it behaves as ``Queue`` does, without Redis.
 

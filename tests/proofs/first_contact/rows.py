@@ -97,6 +97,18 @@ ROWS = {
         "runs the README's test command under nohup, beside a load, on any Python from 3.11",
         "green; what was left out, and why",
     ),
+    22: (
+        "makes a Controller that cannot work",
+        "file and line of the Controller, before the cause and the remedy",
+    ),
+    23: (
+        "mistypes a target, a resource, an option, an argument or a setting",
+        "the name that was probably meant",
+    ),
+    24: (
+        "misses an extra",
+        "the command that adds it to the distq that is installed: a clone, a wheel, or from an index",
+    ),
 }
 """By number: what a user does, what they see."""
 

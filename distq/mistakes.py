@@ -1,0 +1,118 @@
+"""Errors that point: to the line of the program, and to the name that was probably meant."""
+
+import functools
+import inspect
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, TypeVar
+
+from distq.errors import ConfigError, DistqError
+
+Class = TypeVar("Class")
+Error = TypeVar("Error", bound=DistqError)
+
+_CLOSE = 0.6
+"""How alike two names must be, from 0 to 1, for one to be meant by the other: the default of difflib."""
+
+
+def closest(name: str, choices: Iterable[str], alike: float = _CLOSE) -> str | None:
+    """Return the choice that is closest to a name, None if none is at least so much ``alike``, 0 to 1."""
+    import difflib  # which few programs need
+
+    by_folded = {choice.casefold(): choice for choice in choices}
+    found = difflib.get_close_matches(name.casefold(), by_folded, 1, alike)
+    return by_folded[found[0]] if found else None
+
+
+def did_you_mean(name: str, choices: Iterable[str], otherwise: str = "", *, alike: float = _CLOSE) -> str:
+    """Return ``Did you mean "foos"?`` with the closest choice; ``otherwise`` if none is close."""
+    meant = closest(name, choices, alike)
+    return otherwise if meant is None else f'Did you mean "{meant}"?'
+
+
+class SourceLine(NamedTuple):
+    """A line of the program, as compilers and tracebacks name it."""
+
+    file: str
+    number: int
+
+    def __str__(self) -> str:
+        """Return ``foos.py:12``, the file relative to the working directory where it is inside."""
+        try:
+            here = f"{Path.cwd()}{os.sep}"
+        except OSError:  # it is deleted
+            here = ""
+        return f"{self.file.removeprefix(here)}:{self.number}"
+
+
+def calling_line(module: str) -> SourceLine:
+    """Return the line whose call into a module is under way, from whatever function of the module."""
+    frame = inspect.currentframe()
+    while frame and frame.f_globals.get("__name__") in {module, __name__}:
+        frame = frame.f_back
+    return SourceLine(frame.f_code.co_filename, frame.f_lineno) if frame else SourceLine("?", 0)
+
+
+def raising_line(trace: TracebackType | None) -> SourceLine | None:
+    """Return the last line of a traceback that is the program's: neither distq's nor of an import."""
+    line = None
+    while trace is not None:
+        module = str(trace.tb_frame.f_globals.get("__name__"))
+        if module.partition(".")[0] not in {"distq", "importlib"}:
+            line = SourceLine(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+        trace = trace.tb_next
+    return line
+
+
+def pointed(error: Error, *lines: SourceLine | None) -> Error:
+    """Let an error begin with the lines that it is about, unless it begins with some already."""
+    if not error.place and (known := [str(line) for line in lines if line is not None]):
+        error.place = ", ".join(known)
+        error.args = (f"{error.place}: {error}",)
+    return error
+
+
+@contextmanager
+def pointing_to(*lines: SourceLine) -> Iterator[None]:
+    """Let each ConfigError that is raised within begin with these lines."""
+    try:
+        yield
+    except ConfigError as error:
+        raise pointed(error, *lines)  # noqa: B904 - it is the same error
+
+
+def suggesting_keywords(*more: str) -> Callable[[type[Class]], type[Class]]:
+    """Let a class suggest the argument that was meant by an unknown one; ``more`` are those of its ``**``.
+
+    Python 3.13 does so by itself, for arguments that the signature names.
+    """
+
+    def decorate(cls: type[Class]) -> type[Class]:
+        construct: Callable[..., None] = cls.__init__
+        named = inspect.signature(construct).parameters.values()
+        known = [one.name for one in named if one.kind is not inspect.Parameter.VAR_KEYWORD][1:]
+        known += more
+
+        @functools.wraps(construct)
+        def init(self: object, *args: Any, **keywords: Any) -> None:
+            try:
+                construct(self, *args, **keywords)
+            except TypeError:
+                for name in keywords:
+                    if name not in known:
+                        raise _unknown(cls.__name__, name, known) from None
+                raise
+
+        cls.__init__ = init  # type: ignore[method-assign]
+        return cls
+
+    return decorate
+
+
+def _unknown(called: str, name: str, known: Iterable[str]) -> TypeError:
+    """Return what Python 3.13 raises."""
+    meant = did_you_mean(name, known)
+    return TypeError(f'{called}() got an unexpected keyword argument "{name}". {meant}'.rstrip())

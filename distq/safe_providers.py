@@ -1,0 +1,140 @@
+"""Providers of metrics and spans whose errors end nothing: threads that keep promises call them.
+
+A provider must not raise. If it raises anyway, its value is lost, and the log has the error: the first at
+once, later ones every five minutes, with their number.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from distq.clock import SYSTEM_CLOCK, Clock
+from distq.metrics import Labels, Metric, MetricsProvider, Sample
+from distq.spans import NO_ATTRIBUTES, Attributes, Kind, OpenSpan, SpanFailure, SpanProvider
+from distq.wording import counted
+
+LOGGED_EVERY = 300.0
+"""Seconds between two log lines about errors of one provider."""
+
+Value = TypeVar("Value")
+
+_logger = logging.getLogger("distq")
+
+
+class _Calls:
+    """Calls the functions of one provider, and logs their errors, which may come with each item."""
+
+    def __init__(self, provider: object, clock: Clock) -> None:
+        self._name = type(provider).__qualname__
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._silent_until = clock.monotonic()
+        self._unlogged = 0
+
+    def make(self, function: Callable[..., Value], otherwise: Value, *args: Any, **named: Any) -> Value:
+        """Return what a function returns; ``otherwise`` where it raises."""
+        try:
+            return function(*args, **named)
+        except Exception as error:  # noqa: BLE001 - it is logged
+            self._log(error)
+            return otherwise
+
+    def _log(self, error: Exception) -> None:
+        with self._lock:
+            now = self._clock.monotonic()
+            if now < self._silent_until:
+                self._unlogged += 1
+                return
+            self._silent_until = now + LOGGED_EVERY
+            unlogged, self._unlogged = self._unlogged, 0
+        more = f" So were {counted(unlogged, 'value')} before it." if unlogged else ""
+        _logger.error("%s raised an error: a value is lost.%s", self._name, more, exc_info=error)
+
+
+class SafeMetrics:
+    """A provider of metrics that does not raise."""
+
+    def __init__(self, provider: MetricsProvider, clock: Clock) -> None:
+        self._provider = provider
+        self._calls = _Calls(provider, clock)
+
+    def count(self, metric: Metric, labels: Labels, amount: float) -> None:
+        """Raise a counter."""
+        self._calls.make(self._provider.count, None, metric, labels, amount)
+
+    def observe(self, metric: Metric, labels: Labels, values: Sequence[float]) -> None:
+        """Add values to a histogram."""
+        self._calls.make(self._provider.observe, None, metric, labels, values)
+
+    def expose(self, read: Callable[[], Iterable[Sample]]) -> Callable[[], None]:
+        """Ask ``read`` for gauges until the function that is returned was called."""
+        end = self._calls.make(self._provider.expose, _do_nothing, read)
+        return lambda: self._calls.make(end, None)
+
+    @property
+    def page(self) -> Any:
+        """Return the WSGI application that answers scrapes; None where the provider has none."""
+        return getattr(self._provider, "page", None)
+
+
+class SafeSpans:
+    """A provider of spans that does not raise; nor do its spans."""
+
+    def __init__(self, provider: SpanProvider, clock: Clock) -> None:
+        self._provider = provider
+        self._calls = _Calls(provider, clock)
+
+    def begin(
+        self, name: str, kind: Kind, attributes: Attributes, *, since: float | None = None, link: str = ""
+    ) -> OpenSpan:
+        """Begin a span; one that keeps nothing where that fails."""
+        span = self._calls.make(self._provider.begin, None, name, kind, attributes, since=since, link=link)
+        return _NO_SPAN if span is None else _SafeSpan(span, self._calls)
+
+
+class _SafeSpan:
+    """A span that does not raise."""
+
+    def __init__(self, span: OpenSpan, calls: _Calls) -> None:
+        self._span = span
+        self._calls = calls
+
+    def headers(self) -> Mapping[str, str]:
+        return self._calls.make(self._span.headers, {})
+
+    def link(self) -> str:
+        return self._calls.make(self._span.link, "")
+
+    def end(self, attributes: Attributes = NO_ATTRIBUTES, failure: SpanFailure | None = None) -> None:
+        self._calls.make(self._span.end, None, attributes, failure)
+
+
+class _NoSpan:
+    """The span of a provider that could not begin one."""
+
+    def headers(self) -> Mapping[str, str]:
+        return {}
+
+    def link(self) -> str:
+        return ""
+
+    def end(self, attributes: Attributes = NO_ATTRIBUTES, failure: SpanFailure | None = None) -> None:
+        pass
+
+
+_NO_SPAN = _NoSpan()
+
+
+def safe_metrics(provider: MetricsProvider, clock: Clock = SYSTEM_CLOCK) -> SafeMetrics:
+    """Return a provider that hands on all calls, and raises nothing."""
+    return provider if isinstance(provider, SafeMetrics) else SafeMetrics(provider, clock)
+
+
+def safe_spans(provider: SpanProvider, clock: Clock = SYSTEM_CLOCK) -> SafeSpans:
+    """Return a provider that hands on all calls, and raises nothing."""
+    return provider if isinstance(provider, SafeSpans) else SafeSpans(provider, clock)
+
+
+def _do_nothing() -> None:
+    pass
