@@ -115,4 +115,4 @@ def suggesting_keywords(*more: str) -> Callable[[type[Class]], type[Class]]:
 def _unknown(called: str, name: str, known: Iterable[str]) -> TypeError:
     """Return what Python 3.13 raises."""
     meant = did_you_mean(name, known)
-    return TypeError(f'{called}() got an unexpected keyword argument "{name}". {meant}'.rstrip())
+    return TypeError(f"{called}() got an unexpected keyword argument {name!r}. {meant}".rstrip())

@@ -42,6 +42,13 @@ class Client(RawClient):
     Resources are texts as ``"apps/v1/Deployment"`` or ``"v1/Pod"``, keys are ``"namespace/name"``, or
     ``"name"`` for cluster-scoped ones. Every call raises ApiError or one of its kinds, with status 0 when
     no answer came within ``timeout`` seconds, and ConfigError for what cannot work at all.
+
+    :param str | os.PathLike[str] | None kubeconfig: The path of a kubeconfig. Default: None, KUBECONFIG's
+        files, else ``~/.kube/config``, else the pod's service account, as kubectl chooses.
+    :param str | None context: The name of a context of the kubeconfig. Default: None, its current context.
+    :param str field_manager: The owner of the fields that this client writes (server-side apply), and the
+        reporter of its events. Default: ``"distq"``.
+    :param float timeout: Seconds within which the API server must answer, more than 0. Default: 30.
     """
 
     def __init__(

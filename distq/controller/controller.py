@@ -27,16 +27,30 @@ Reconcile = Callable[[Request], Result | None] | Callable[[Request], Awaitable[R
 class Controller:
     """One reconcile function and its queue (controller-runtime ``controller.Controller``).
 
-    ``reconcile`` takes a Request and returns a Result or None; it is a plain function (run by a
-    thread pool) or ``async def`` (run by one event loop), a function, method or callable object.
-    ``concurrency`` handlers run at a time in one process, ``fleet_concurrency`` in all. A handler
-    past ``reconciliation_timeout`` seconds fails with TimeoutError; a plain one only when it returns, or
-    past ``max_hold`` seconds: then its claim ends, so that the item may run elsewhere, and it keeps its slot.
-    ``watches`` must list their objects within ``cache_sync_timeout`` seconds, and hand over every
-    object again each ``resync_period`` seconds (0: never). Another ``revision`` of the reconcile
-    logic hands over every object once. ``shared`` lets other programs work on the queue, for another
-    resource or cluster: their keys come here, too. With ``failure_events`` each failed reconcile is a Warning
-    event about its object, of the resource of ``For``. Raises ConfigError.
+    Raises ConfigError for an argument that cannot work; the message begins with the line of this call.
+
+    :param str | TurnQueue queue: The name of the queue in Redis, or a Queue or MemoryQueue.
+    :param Reconcile reconcile: A function, method or callable object that takes a Request and returns a
+        Result or None; plain (run by a thread pool) or ``async def`` (run by one event loop).
+    :param Sequence[Watch] watches: For, Owns, Watches and Every, which feed the queue; one For at most.
+        Default: (), the program adds keys itself.
+    :param int concurrency: Reconciles at a time in one process. Default: 8.
+    :param int | None fleet_concurrency: Reconciles at a time in all processes together; give all processes
+        the same. Default: None, no limit.
+    :param float | None reconciliation_timeout: Seconds after which a reconcile fails with TimeoutError; a
+        plain function fails when it returns. Default: None, no limit.
+    :param float | None max_hold: Seconds after which the claim of a plain reconcile ends though the function
+        has not returned, so that the item may run elsewhere; the reconcile keeps its slot. More than
+        ``reconciliation_timeout``. Default: None, no limit.
+    :param float cache_sync_timeout: Seconds within which the watches must list their objects. Default: 120.
+    :param float resync_period: Seconds after which the watches hand over every object again; 0 is never.
+        Default: 36000, ten hours.
+    :param str revision: The revision of the reconcile logic; another one hands over every object once.
+        Default: ``""``.
+    :param bool shared: Let other programs work on the queue, for another resource or cluster; their keys come
+        here, too. Default: False.
+    :param bool failure_events: Record a Warning event about the object, of the resource of ``For``, for each
+        failed reconcile. Default: False.
     """
 
     def __init__(

@@ -60,14 +60,23 @@ _logger = logging.getLogger("distq")
 class Manager:
     """Runs controllers until it is stopped (controller-runtime ``manager.Manager``).
 
-    ``redis`` is a Connection, a URL, or None for what the settings say; queues with a connection of
-    their own keep it. ``client`` reaches the cluster; None is the kubeconfig or service account.
-    ``settings`` None is the environment. ``metrics`` receives what happens here, and what the queues hold
-    from the process that leads; queues with a provider of their own keep it. ``spans`` receives reconciles,
-    the requests of a Client within them, turns and commits. With ``http_address`` set it
-    answers /healthz, /readyz, and /metrics where the provider can. ``on_start``, a plain function or
-    ``async def``, is called before anything is watched or claimed, ``on_stop`` once all that has ended, with
-    what remains of the grace period; both are awaited on the event loop of reconciles. Raises ConfigError.
+    With ``http_address`` in the settings it answers /healthz, /readyz, and /metrics if the provider can.
+    Raises ConfigError.
+
+    :param Sequence[Controller] controllers: One or more, each with its own queue.
+    :param Connection | str | None redis: A Connection, or a URL; queues with a connection of their own keep
+        it. Default: None, the settings' Redis.
+    :param Client | None client: Reaches the cluster. Default: None, the kubeconfig's or the service
+        account's.
+    :param Settings | None settings: The choices of the deployment. Default: None, the environment's.
+    :param MetricsProvider | None metrics: Receives the metrics of this process, and from the leader those of
+        the queues; queues with a provider of their own keep it. Default: None, no metrics.
+    :param SpanProvider | None spans: Receives reconciles, the requests of a Client within them, turns and
+        commits. Default: None, no spans.
+    :param Hook | None on_start: A plain function or ``async def`` without arguments, called before the first
+        watch and claim; awaited on the event loop of reconciles. Default: None.
+    :param Hook | None on_stop: The same, called after the end of all watches and reconciles, with the rest of
+        the grace period as its time. Default: None.
     """
 
     _shutdown_type = Shutdown

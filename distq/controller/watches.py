@@ -28,15 +28,7 @@ LOW_PRIORITY = -100
 
 @dataclass(frozen=True, kw_only=True)
 class _Watch:
-    """What all watches take: where to look, and which events matter.
-
-    ``resource`` is "apps/v1/Deployment" or "v1/Pod"; ``namespaces`` None is all of them. ``metadata_only``
-    asks the API server for nothing but metadata. ``cached`` keeps the objects in Redis, for
-    ``Controller.lister``: each as the ``transform`` returns it, None for as it came, and with the values of
-    the ``indexers``, functions by name from an object to texts. ``on_error`` is for an object that one of
-    these functions, a predicate or ``keys`` fails on: "park" makes it dead and goes on, "stop" waits before
-    it until it works.
-    """
+    """The arguments that For, Owns and Watches share; each describes them."""
 
     resource: str = field(kw_only=False)
     namespaces: Sequence[str] | None = None
@@ -78,7 +70,25 @@ class _Watch:
 @suggesting_keywords()
 @dataclass(frozen=True, kw_only=True)
 class For(_Watch):
-    """Watch the resource that is reconciled: an event means the object's own key (controller-runtime For)."""
+    """Watch the resource that is reconciled: an event means the object's own key (controller-runtime For).
+
+    :param str resource: The resource as text: ``"apps/v1/Deployment"`` or ``"v1/Pod"``.
+    :param Sequence[str] | None namespaces: The namespaces to watch. Default: None, all of them.
+    :param str label_selector: A selector as text, evaluated by the API server: ``"app=web"``. Default:
+        ``""``.
+    :param str field_selector: A selector as text, evaluated by the API server: ``"metadata.name=web"``.
+        Default: ``""``.
+    :param EventTest | Sequence[EventTest] predicates: Functions of an Event that all must return True for the
+        event to count. Default: ().
+    :param bool metadata_only: Ask the API server for metadata alone. Default: False.
+    :param bool cached: Keep the objects in Redis, for ``Controller.lister``. Default: False.
+    :param Mapping[str, IndexFunc] indexers: Functions by the name of their index, from a cached object to the
+        texts under which ``by_index`` finds it. Default: {}.
+    :param Transform | None transform: A function from an object to the part of it that the cache keeps; None
+        keeps it whole. Default: strip_managed_fields, all but metadata.managedFields.
+    :param OnError on_error: If one of these functions raises for an object: ``"park"`` makes its item dead
+        and goes on, ``"stop"`` waits before the object until the function works. Default: ``"park"``.
+    """
 
     @property
     def mapped(self) -> bool:
@@ -91,7 +101,24 @@ class For(_Watch):
 class Owns(_Watch):
     """Watch objects that the reconciled ones own: an event means the owner's key (controller-runtime Owns).
 
-    ``only_controller`` looks at the one owner reference whose ``controller`` is true.
+    :param str resource: The resource as text: ``"apps/v1/Deployment"`` or ``"v1/Pod"``.
+    :param Sequence[str] | None namespaces: The namespaces to watch. Default: None, all of them.
+    :param str label_selector: A selector as text, evaluated by the API server: ``"app=web"``. Default:
+        ``""``.
+    :param str field_selector: A selector as text, evaluated by the API server: ``"metadata.name=web"``.
+        Default: ``""``.
+    :param EventTest | Sequence[EventTest] predicates: Functions of an Event that all must return True for the
+        event to count. Default: ().
+    :param bool metadata_only: Ask the API server for metadata alone. Default: False.
+    :param bool cached: Keep the objects in Redis, for ``Controller.lister``. Default: False.
+    :param Mapping[str, IndexFunc] indexers: Functions by the name of their index, from a cached object to the
+        texts under which ``by_index`` finds it. Default: {}.
+    :param Transform | None transform: A function from an object to the part of it that the cache keeps; None
+        keeps it whole. Default: strip_managed_fields, all but metadata.managedFields.
+    :param OnError on_error: If one of these functions raises for an object: ``"park"`` makes its item dead
+        and goes on, ``"stop"`` waits before the object until the function works. Default: ``"park"``.
+    :param bool only_controller: Look at the one owner reference whose ``controller`` is true; False: at all
+        owner references. Default: True.
     """
 
     only_controller: bool = True
@@ -107,7 +134,24 @@ class Owns(_Watch):
 class Watches(_Watch):
     """Watch objects whose keys a function returns (controller-runtime EnqueueRequestsFromMapFunc).
 
-    ``keys`` gets the whole object and returns any number of keys; of an update the old object's are added.
+    :param str resource: The resource as text: ``"apps/v1/Deployment"`` or ``"v1/Pod"``.
+    :param Callable[[Object], Iterable[str]] keys: A function from the whole object to any number of keys; for
+        an update the keys of the old object are added, too.
+    :param Sequence[str] | None namespaces: The namespaces to watch. Default: None, all of them.
+    :param str label_selector: A selector as text, evaluated by the API server: ``"app=web"``. Default:
+        ``""``.
+    :param str field_selector: A selector as text, evaluated by the API server: ``"metadata.name=web"``.
+        Default: ``""``.
+    :param EventTest | Sequence[EventTest] predicates: Functions of an Event that all must return True for the
+        event to count. Default: ().
+    :param bool metadata_only: Ask the API server for metadata alone. Default: False.
+    :param bool cached: Keep the objects in Redis, for ``Controller.lister``. Default: False.
+    :param Mapping[str, IndexFunc] indexers: Functions by the name of their index, from a cached object to the
+        texts under which ``by_index`` finds it. Default: {}.
+    :param Transform | None transform: A function from an object to the part of it that the cache keeps; None
+        keeps it whole. Default: strip_managed_fields, all but metadata.managedFields.
+    :param OnError on_error: If one of these functions raises for an object: ``"park"`` makes its item dead
+        and goes on, ``"stop"`` waits before the object until the function works. Default: ``"park"``.
     """
 
     keys: Callable[[Object], Iterable[str]] = field(kw_only=False)
@@ -125,7 +169,12 @@ class Watches(_Watch):
 @suggesting_keywords()
 @dataclass(frozen=True)
 class Every:
-    """Enqueue keys each ``period`` seconds, by the leader alone; ``keys`` is called anew each time."""
+    """Enqueue keys each ``period`` seconds, by the leader alone.
+
+    :param float period: Seconds between two calls of ``keys``, more than 0.
+    :param Callable[[], Iterable[str]] keys: A function that returns the keys; called anew each time.
+    :param int priority: The priority of the keys, -900 to 900; higher goes first. Default: -100.
+    """
 
     period: float
     keys: Callable[[], Iterable[str]]

@@ -56,53 +56,54 @@ def _a(kind: type) -> Callable[[Any], bool]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueOptions:
-    """The options of one handle. Raises ConfigError for a value that cannot work."""
+    """The options of one handle. Raises ConfigError for a value that cannot work.
+
+    :param RateLimiter | None rate_limiter: Delays items that fail. Default: None, client-go's: 5 ms, doubled
+        with each failure, 1000 s at most.
+    :param int | None max_retries: Failures of an item that are retried, 0 or more; after the next one the
+        item is dead. Default: None, all of them.
+    :param float | None revive_dead_after: Seconds after which an item that failures or crashes made dead gets
+        another attempt. Default: None, never.
+    :param float claim_duration: Seconds of silence after which a process loses its claims, 1 or more. Keep it
+        well above the pauses of your processes, and the same in all of them. Default: 30.
+    :param int | None max_length: Items that may be ready, dirty or delayed; producers get QueueFull beyond.
+        Default: None, no limit.
+    :param int wait_replicas: Replicas of Redis that must have the items before ``add`` and ``add_after``
+        return; else they raise NotReplicated (Redis WAIT). Default: 0.
+    :param float wait_timeout: Seconds for which an add waits for the replicas, 4 at most. Default: 1.
+    :param MetricsProvider | None metrics: Receives the metrics of this handle. Default: None, no metrics.
+    :param SpanProvider | None spans: Receives the adds of this handle; claims then link to the spans that
+        made their items pending. Default: None, no spans.
+    :param Clock clock: The clock of this process's waits and deadlines; delays in Redis follow the server's
+        clock. Default: SYSTEM_CLOCK.
+    """
 
     rate_limiter: RateLimiter | None = None
-    """Delays failed items; None is client-go's: 5 ms, doubled up to 1000 s."""
-
     max_retries: int | None = _option(None, _none_or(_whole_from(0)), "Give 0 or more, or None for ever.")
-    """How many failures are retried; after the next one the item is dead. None retries for ever."""
-
     revive_dead_after: float | None = _option(
         None,
         _none_or(lambda value: is_delay(value) and value > 0),
         "Give seconds, more than 0, or None for never.",
     )
-    """Seconds after which an item that failures or crashes made dead gets another attempt."""
-
     claim_duration: float = _option(
         30.0,
         lambda value: is_delay(value) and 1.0 <= value <= TEN_YEARS,
         "Give seconds, 1 or more, ten years at most.",
     )
-    """Seconds of silence after which a process loses its claims."""
-
     max_length: int | None = _option(None, _none_or(_whole_from(1)), "Give 1 or more, or None.")
-    """How many items may be ready, dirty or delayed; producers get QueueFull beyond that."""
-
     wait_replicas: int = _option(0, _whole_from(0), "Give how many, 0 to wait for none.")
-    """How many replicas of Redis must have the added items before an add returns."""
-
     wait_timeout: float = _option(
         1.0,
         lambda value: is_delay(value) and 0 < value <= LONGEST_REPLICA_WAIT,
         f"Give seconds, more than 0, {LONGEST_REPLICA_WAIT:g} at most.",
     )
-    """Seconds that an add waits for the replicas."""
-
     metrics: MetricsProvider | None = _option(
         None, _none_or(_a(MetricsProvider)), "Give a MetricsProvider, or None."
     )
-    """Receives the metrics of the handle."""
-
     spans: SpanProvider | None = _option(
         None, _none_or(_a(SpanProvider)), "Give a SpanProvider as OpenTelemetrySpans(), or None."
     )
-    """Traces adds and claims."""
-
     clock: Clock = _option(SYSTEM_CLOCK, _a(Clock), "Give a Clock.")
-    """The clock of this process's waits and deadlines; delays in Redis follow the server's clock."""
 
     def __post_init__(self) -> None:
         validate_rate_limiter(self.limiter)

@@ -16,15 +16,29 @@ from distq.workqueue.redis_session import RedisSession
 class Queue(QueueHandle):
     """A handle of a queue in Redis: deduplicated, prioritised, delayed, rate-limited, shared by processes.
 
-    ``redis`` is a Connection, a URL, or None for the process's shared one. An item that fails more than
-    ``max_retries`` times is dead; None retries for ever. ``revive_dead_after`` seconds after failures or
-    crashes made it dead, it gets another attempt; None is never. A process that is silent for
-    ``claim_duration`` seconds loses its claims; keep it well above the pauses of your processes, and the same
-    in all of them. Producers get QueueFull beyond ``max_length`` items ready, dirty or delayed. With
-    ``wait_replicas``, ``add`` and ``add_after`` return once so many replicas of Redis have the items, or
-    raise NotReplicated after ``wait_timeout`` seconds (Redis WAIT). ``metrics`` receives this handle's
-    metrics, ``spans`` its adds; claims then link to the spans that made their items pending. Safe for
-    threads, and after a fork.
+    Safe for threads, and after a fork. Raises ConfigError.
+
+    :param str name: The name of the queue: 1 to 63 letters, digits, dots, dashes and underscores.
+    :param Connection | str | None redis: A Connection, or a URL. Default: None, the process's shared
+        Connection.
+    :param RateLimiter | None rate_limiter: Delays items that fail. Default: None, client-go's: 5 ms, doubled
+        with each failure, 1000 s at most.
+    :param int | None max_retries: Failures of an item that are retried, 0 or more; after the next one the
+        item is dead. Default: None, all of them.
+    :param float | None revive_dead_after: Seconds after which an item that failures or crashes made dead gets
+        another attempt. Default: None, never.
+    :param float claim_duration: Seconds of silence after which a process loses its claims, 1 or more. Keep it
+        well above the pauses of your processes, and the same in all of them. Default: 30.
+    :param int | None max_length: Items that may be ready, dirty or delayed; producers get QueueFull beyond.
+        Default: None, no limit.
+    :param int wait_replicas: Replicas of Redis that must have the items before ``add`` and ``add_after``
+        return; else they raise NotReplicated (Redis WAIT). Default: 0.
+    :param float wait_timeout: Seconds for which an add waits for the replicas, 4 at most. Default: 1.
+    :param MetricsProvider | None metrics: Receives the metrics of this handle. Default: None, no metrics.
+    :param SpanProvider | None spans: Receives the adds of this handle; claims then link to the spans that
+        made their items pending. Default: None, no spans.
+    :param Clock clock: The clock of this process's waits and deadlines; delays in Redis follow the server's
+        clock. Default: SYSTEM_CLOCK.
     """
 
     _session: RedisSession

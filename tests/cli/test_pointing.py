@@ -167,7 +167,7 @@ def test_an_argument_that_is_nearly_one_is_suggested(make: object, name: str, me
     with pytest.raises(TypeError) as caught:
         make(**{name: 1})  # type: ignore[operator]
     message = str(caught.value)
-    assert f'got an unexpected keyword argument "{name}".' in message
+    assert f"got an unexpected keyword argument {name!r}." in message
     if meant:
         assert message.endswith(f'Did you mean "{meant}"?')
 

@@ -63,7 +63,7 @@ def test_what_cannot_work_is_refused_with_its_remedy(arguments: dict[str, Any], 
     """The error is one line: what, cause, remedy."""
     with pytest.raises(ConfigError) as caught:
         Controller(**{"queue": "foos", "reconcile": reconcile, **arguments})
-    assert str(caught.value).startswith(message)
+    assert str(caught.value).startswith(f"{caught.value.place}: {message}")
     assert str(caught.value).endswith(".")
     assert "\n" not in str(caught.value)
 

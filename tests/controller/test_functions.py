@@ -183,7 +183,7 @@ def test_a_reconcile_that_does_not_fit_is_refused_at_construction(function: Any,
     """What counts is what will really be called, not what a decorator says that it wraps."""
     with pytest.raises(ConfigError) as caught:
         Controller("foos", function)
-    assert str(caught.value) == f"{message}. Give a function of one Request."
+    assert str(caught.value) == f"{caught.value.place}: {message}. Give a function of one Request."
 
 
 @pytest.mark.parametrize("function", [one_argument_for_two(two_arguments), logged(reconcile_in_steps)])
