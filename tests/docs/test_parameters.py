@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from distq import Client, Controller, Every, For, Manager, Owns, Queue, Watches
+from distq.clock import SYSTEM_CLOCK
 from distq.controller import watches
 from distq.workqueue import options
 from distq.workqueue.options import QueueOptions
@@ -32,7 +33,7 @@ class Parameter(NamedTuple):
 
 def annotations(cls: type) -> dict[str, str]:
     """Return the types of the parameters as they are written in the source."""
-    bodies = {
+    bodies: dict[type, list[type]] = {
         Queue: [Queue, options.QueueKeywords],
         **{cls: [watches._Watch, cls] for cls in (For, Owns, Watches)},
     }
@@ -90,7 +91,7 @@ def written(default: Any) -> str:
         return f'``"{default}"``'
     if isinstance(default, float):
         return f"{default:g}"
-    if default is options.SYSTEM_CLOCK:
+    if default is SYSTEM_CLOCK:
         return "SYSTEM_CLOCK"
     return getattr(default, "__name__", None) or repr(default)
 
