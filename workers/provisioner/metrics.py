@@ -50,7 +50,7 @@ DELETE_DURATION = Metric(
 
 
 class ProvisionMetrics:
-    """Tells a provider what became of claims and volumes; None keeps nothing."""
+    """Reports the results of claims and volumes to a provider; None keeps nothing."""
 
     def __init__(self, provider: MetricsProvider | None) -> None:
         self._provider = provider

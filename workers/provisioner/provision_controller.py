@@ -36,7 +36,7 @@ VOLUME = "v1/PersistentVolume"
 STORAGE_CLASS = "storage.k8s.io/v1/StorageClass"
 
 VOLUME_FINALIZER = "external-provisioner.volume.kubernetes.io/finalizer"
-"""Keeps a PersistentVolume until what it stands for is deleted."""
+"""Keeps a PersistentVolume until the storage behind it is deleted."""
 
 CLAIM_FINALIZER = "external-provisioner.volume.kubernetes.io/provisioning"
 """Keeps a claim while a volume may be made for it, so that no volume is left behind unknown."""
