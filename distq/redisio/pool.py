@@ -74,7 +74,7 @@ def _refresh(connection: AbstractConnection) -> None:
 
 
 def _is_stale(connection: AbstractConnection) -> bool:
-    """Return whether the server closed it, or sent what nobody has read."""
+    """Return whether the server closed it, or sent bytes that are not read."""
     try:
         return connection.can_read()
     except (redis.RedisError, OSError):

@@ -313,7 +313,7 @@ class Holder:
 def holders(store: QueueStore, sessions: Collection[int]) -> Read[dict[int, Holder]]:
     """Return the holders by their session numbers.
 
-    Deadlines stand on the claim clock; they become the server's time, as if no tick of it had been late.
+    Deadlines are times of the claim clock; they become the server's time, as if no tick of it had been late.
     """
     if not sessions:
         return {}

@@ -103,7 +103,7 @@ class QueueStore:
         return is_registered(self.connection, self.name)
 
     def remove(self) -> None:
-        """Take all of the queue and its name out of Redis, but what streams know; nobody may use it."""
+        """Take all of the queue and its name out of Redis, but what streams know; no process may use it."""
         structures = {name for script in scripts.names() for name in scripts.load(script).keys}
         self.connection.execute("UNLINK", *(self.key(name) for name in sorted(structures)))
         self.connection.execute("HDEL", queues_key(self.connection.prefix), self.name)
@@ -113,11 +113,11 @@ class QueueStore:
         return bool(self.run("pause"))
 
     def resume(self) -> bool:
-        """Let claims go on; return False where nobody had stopped them."""
+        """Let claims go on; return False where they were not stopped."""
         return bool(self.run("resume"))
 
     def park(self, keys: Sequence[str | bytes], why: str) -> int:
-        """Move items that would come back, and nobody holds, to the dead for good; return how many."""
+        """Move items that would come back, and no session holds, to the dead for good; return how many."""
         return sum(self.run("park", why=why, items=batch) for batch in batches(keys, REPAIR_LIMIT))
 
     def requeue(self, keys: Sequence[str | bytes], *, state: str | None = None) -> int:

@@ -84,7 +84,7 @@ def user_of(
 ) -> str:
     """Return the command that makes the Redis user of some roles, for some queues or all of the prefix.
 
-    ``PASSWORD`` stands for the password. Raises InvalidQueueName.
+    ``PASSWORD`` is in place of the password. Raises InvalidQueueName.
     """
     chosen = [ROLES[role] for role in roles]
     keys = dict.fromkeys(pattern for role in chosen for pattern in _patterns(role, prefix, queues))

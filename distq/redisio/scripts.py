@@ -28,7 +28,7 @@ _DECLARATION = re.compile(r"^local ([\w, ]+) =((?:.|\n(?!local))*)", re.MULTILIN
 _COMMAND = re.compile(r"""(?:call\(|(?<!return )\{ )'([A-Z]+)'""")
 """A command that is called, or that a table begins with for a later call."""
 _OPTIONAL = frozenset({"link", "wants_links"})
-"""Inputs that are empty where the caller says nothing: most tell no spans."""
+"""Inputs that are empty where the caller says nothing: most calls have no spans."""
 
 _INPUT = re.compile(r"(KEYS|ARGV)\[(\d+)\]|unpack\((ARGV), (\d+)\)")
 
@@ -51,7 +51,7 @@ class Script:
 
     @cached_property
     def asks(self) -> str:
-        """Return what stands in a trace for the names of its arguments."""
+        """Return the text by which a trace names its arguments."""
         return _asks(self.arguments)
 
     def bind(self, key: Callable[[str], str], inputs: Mapping[str, object]) -> list[Argument]:

@@ -39,7 +39,7 @@ class Sentinels:
         self._ask_again_at = 0.0
 
     def latest(self) -> Place | None:
-        """Return where the primary was a second ago; None where nobody said so yet."""
+        """Return where the primary was a second ago; None where no Sentinel has said so yet."""
         began = time.monotonic()
         if began >= self._ask_again_at:
             self._ask_again_at = began + _PERIOD  # other threads need not wait for the answer

@@ -25,13 +25,13 @@ class Servers(Protocol):
     """Where the keys are."""
 
     def of(self, key: str) -> Server:
-        """Return the server of a key; raise what redis-py raises where nobody tells."""
+        """Return the server of a key; raise the error of redis-py where no server knows it."""
 
     def all(self) -> list[Server]:
         """Return every primary that there is."""
 
     def redirected(self, error: AskError, by: Server) -> Server:
-        """Return the server that one names in its stead; raise the error where nobody can follow it."""
+        """Return the server that one names in its stead; raise the error where no client can follow it."""
 
     def failed(self, server: Server | None, error: Exception) -> None:
         """Learn what an error says of who serves what."""

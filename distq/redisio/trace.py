@@ -4,7 +4,7 @@ Each script appends its entry in the step in which it does what it does (``lua/t
 order of the entries is that of what happened. An entry is JSON:
 
     call        the script
-    asks        what stands for the names of its arguments, which are others in another version of it
+    asks        the encoded names of its arguments, which are others in another version of it
     at          the server's time that it went by, µs, as text; not of those that ask for no time
     args        what it was asked, in the order in which the script names it
     reply       what it answered
@@ -14,7 +14,7 @@ order of the entries is that of what happened. An entry is JSON:
     cut         how many bytes it would have had, in place of what was asked and answered
     match       of which items alone something was to be noted
 
-It is plain JSON with one exception: bytes that are no UTF-8 stand in it as they are.
+It is plain JSON with one exception: bytes that are no UTF-8 are in it as they are.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -116,7 +116,7 @@ def switch_on(
 
 
 def matches(item: bytes, match: bytes) -> bool:
-    """Return whether an item is what ``match`` says, in which ``*`` stands for any bytes, in linear time."""
+    """Return whether an item is what ``match`` says, in which ``*`` matches any bytes, in linear time."""
     first, *rest = match.split(b"*")
     if not rest:
         return item == match

@@ -1,4 +1,4 @@
-"""What is raised where nobody tells which server has the data."""
+"""The error where no server says which one has the data."""
 
 import redis
 

@@ -1,4 +1,4 @@
--- Drop what is pending or dead of items, and the failure records of those that nobody holds.
+-- Drop what is pending or dead of items, and the failure records of those that no session holds.
 -- With a state other than '', only what is in it. Returns how many items changed.
 local ready, suspects, dirty, processing = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local delayed, failures, dead = KEYS[5], KEYS[6], KEYS[7]

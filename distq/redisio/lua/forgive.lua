@@ -1,6 +1,6 @@
 -- Take back what was counted against items when their session lapsed: its process lives, so they did not crash it.
 -- What it held is (item, fence) each. A crash is taken back where the record has it by the claim's fence, so once and
--- for nobody else; what was parked for it becomes pending. What the session still holds is put back without a crash.
+-- for no other one; what was parked for it becomes pending. What the session still holds is put back without a crash.
 -- Returns how many crashes were taken back.
 local ready, dirty, processing, delayed, failures = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, meta, wake, suspects = KEYS[6], KEYS[7], KEYS[8], KEYS[9]

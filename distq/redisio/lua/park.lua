@@ -1,4 +1,4 @@
--- Move ready and delayed items that nobody holds to the dead, by hand; their failure counts stay. Dead ones that time
+-- Move ready and delayed items that none holds to the dead, by hand; their failure counts stay. Dead ones that time
 -- would revive are parked by hand from now on, and stay. Returns how many items changed.
 local ready, suspects, processing, delayed, failures, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local time, why = ARGV[1], ARGV[2]

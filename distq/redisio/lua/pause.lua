@@ -6,7 +6,7 @@ local call = redis.call
 --- @include now
 call('LLEN', wake)
 if call('HEXISTS', meta, 'paused') == 1 then return 0 end
--- nobody covers a due time that nobody may claim; and where memory is full, a removal opens the way for the rest
+-- no session covers a due time that none may claim; and where memory is full, a removal opens the way for the rest
 call('HDEL', meta, 'cover', 'coverer')
 call('DEL', wake)
 call('HSET', meta, 'paused', now)

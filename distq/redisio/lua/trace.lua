@@ -1,6 +1,6 @@
 -- Trace the queue for so many µs from now on, in as many entries of at most `longest` bytes and `max_bytes` together;
 -- or for 0, stop. With a `match` other than '' only calls that name an item which matches leave one, and those that
--- name none; * in it stands for any text. What a trace before it left stays until it gives way to this one.
+-- name none; * in it matches any text. What a trace before it left stays until it gives way to this one.
 -- Returns when it ends, in µs; 0 where it is stopped.
 local meta, trace = KEYS[1], KEYS[2]
 local time, duration, limit, longest, kept = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], tonumber(ARGV[5])

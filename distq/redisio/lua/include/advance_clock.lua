@@ -3,7 +3,7 @@
 -- out: first, n_dirty, n_failures, n_sessions, n_suspects, record, tokens
 -- Ten times a second at most, move the claim clock and take back what lapsed sessions held.
 -- The clock advances at most `max_clock_step` each time, so that silence (an outage, a freeze, a step of TIME)
--- expires nobody.
+-- expires no session.
 if ticks then
   --- @include clock
   if seen and now > seen then clock = clock + math.min(now - seen, tonumber(max_clock_step)) end

@@ -25,7 +25,7 @@
     -- Take back up to `at_most` items of a session that lapsed; it ends when nothing is left of it.
     local function take_back(who, at_most)
       -- closing a session drops its record: that is no crash; nor is it one when everybody was away, or when the process
-      -- had been told to stop and was killed before it was done
+      -- was asked to stop and was killed before it was done
       local about = call('HGET', workers, who) or ''
       local was_told_to_stop = string.find(about, '"stopping": true', 1, true)
       local crashed = others_live and not was_told_to_stop and call('HEXISTS', meta, who) == 1
@@ -33,7 +33,7 @@
       for _, item in ipairs(items) do
         local holder, fence, score = string.match(call('HGET', claims, item) or '', '^(%d+) (%d+) (%S+)$')
         if holder and holder ~= who and call('ZSCORE', sessions, holder) then
-          call('ZADD', processing, holder, item) -- its number here was no session's, but the claim tells whose it is
+          call('ZADD', processing, holder, item) -- its number here was no session's, but the claim names its session
         else
           call('HDEL', claims, item)
           call('ZREM', processing, item)

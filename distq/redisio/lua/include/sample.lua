@@ -1,7 +1,7 @@
 -- in: dead, delayed, dirty, failures, history, meta, now, processing, ready, suspects, workers
 -- out: sample
--- Note the queue in numbers where nobody has yet in these 10 s: a line of `history`, kept for a day, and of every five
--- minutes one for a week more. Lines stand in chunks, and chunks in rings: each takes the place of one that is as old
+-- Note the queue in numbers if none has yet in these 10 s: a line of `history`, kept for a day, and of every five
+-- minutes one for a week more. Lines are in chunks, and chunks in rings: each takes the place of one that is as old
 -- as its ring is long, so nothing is ever trimmed, and no step of the clock leaves anything behind.
 local function sample()
   local at = math.floor(now / 1000000)

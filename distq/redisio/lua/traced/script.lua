@@ -7,7 +7,7 @@ local function run()
 end
 local reply = run()
 -- While the queue is traced, each call leaves one entry: what it was asked and answered, and what else moved. A trace
--- that cannot be written ends, for whoever reads it relies on every call; the queue goes on.
+-- that cannot be written ends, for its readers rely on every call; the queue goes on.
 if traced and traced ~= '' then
   local ends, limit, longest, half, bytes, entries, before, match =
     string.match(traced, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (.*)$')
