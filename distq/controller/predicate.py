@@ -1,7 +1,7 @@
 """Which events of a watch matter (controller-runtime pkg/predicate).
 
 Predicates that compare with the old object let an event through when it is unknown, also when they are
-negated: a reconcile too many is harmless, one too few is not. So they answer yes, no or "cannot tell".
+negated: a reconcile too many is harmless, one too few is not. So they answer yes, no or "not known".
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -23,7 +23,7 @@ Compared = Literal["", "metadata", "object"]
 class Predicate:
     """A test of events, combined with ``&``, ``|`` and ``~``.
 
-    The test returns whether the event matters, or None where it cannot tell; then it passes. ``compares``
+    The test returns whether the event matters, or None where it does not know; then it passes. ``compares``
     says what it reads of ``event.old``, which the leader then keeps of every object: "metadata", also as
     True, or "object", of which a watch needs ``cached=True``. Raises ConfigError for another word.
     """
@@ -57,7 +57,7 @@ class Predicate:
         return ~(~self & ~predicate_of(other))
 
     def __invert__(self) -> "Predicate":
-        """Pass what this one does not, and what it cannot tell."""
+        """Pass what this one does not, and events of which it does not know."""
         return Predicate(lambda event: _not(self.test(event)), self.compares)
 
 

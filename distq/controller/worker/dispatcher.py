@@ -36,7 +36,7 @@ CANCEL_TIME = 1.0
 """Seconds that cancelled async handlers get to clean up once the grace period is over."""
 
 UNHEEDED = 10.0
-"""Seconds past the timeout, when they are told to stop, until reconciles that have all slots are a reason to
+"""Seconds past the timeout, when they are asked to stop, until reconciles that have all slots are a reason to
 start the process again."""
 
 _logger = logging.getLogger("distq")
@@ -70,9 +70,9 @@ class Dispatcher:
         self._recorder: ReconcileRecorder | None = None
         if metrics is not None:
             self._recorder = ReconcileRecorder(metrics, self._name, controller.reconciliation_timeout)
-        told = None
+        worker_spans = None
         if spans is not None:
-            told = WorkerSpans(spans, self._name)
+            worker_spans = WorkerSpans(spans, self._name)
             self._queue.set_span_provider(spans)
         kind: Callable[..., Executor] = ThreadExecutor
         if is_async(controller.reconcile):
@@ -90,7 +90,7 @@ class Dispatcher:
             clock=self._queue.clock,
             on_finished=self._on_finished,
             on_unusable=self._end,
-            spans=told,
+            spans=worker_spans,
         )
         self._finished: deque[Settlement] = deque()
         self._in_hand = 0
@@ -107,7 +107,7 @@ class Dispatcher:
             self._queue,
             stopping=self._stopping,
             recorder=self._recorder,
-            spans=told,
+            spans=worker_spans,
             on_settled=on_settled,
         )
         self._all_finished = True

@@ -31,7 +31,7 @@ class EventLoop:
             return self._loop
 
     def leave(self) -> None:
-        """Stop the loop if nobody else uses it; tasks that swallow their cancellation are left behind."""
+        """Stop the loop if no other thread uses it; tasks that swallow their cancellation are left behind."""
         with self._lock:
             self._users -= 1
             if not self._users:

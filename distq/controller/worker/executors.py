@@ -215,7 +215,7 @@ class ThreadExecutor(Executor):
                 request.cancelled.set()
 
     def check_overdue(self) -> float:
-        """Tell handlers past the timeout to stop; take from those past ``max_hold`` what they hold.
+        """Ask handlers past the timeout to stop; take from those past ``max_hold`` what they hold.
 
         A slot that begins meanwhile is looked at again in time, so between two checks no slot needs a look.
         """

@@ -26,7 +26,7 @@ def waits_for(queue: Queue, *, watched: bool) -> str:
     if len(gone) == len(records):
         return f"nothing to do; no leader for {duration(now - max(gone))}"
     unsynced = [record.about.get("resource") for record in records if record.about.get("synced") is False]
-    if unsynced:  # a predicate that fails, say: the stream stands still until it works
+    if unsynced:  # a predicate that fails, say: the stream waits until it works
         return f"nothing to do; {unsynced[0]!s:.80} is not synced yet: its informer's log says why"
     fed = [moment for record in records if (moment := record.moment("fed"))]
     return f"nothing to do; last event {duration(now - max(fed))} ago" if fed else "nothing to do"

@@ -1,4 +1,4 @@
-"""Tells one controller's reconciles, and the turns that claim and settle their items, as spans."""
+"""The spans of one controller: its reconciles, and the turns that claim and settle their items."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -46,7 +46,7 @@ class WorkerSpans:
         span.end({"distq.outcome": kind}, _failure(outcome))
 
     def turn(self, make: Callable[[], Turn], settlements: Sequence[Settlement]) -> Turn:
-        """Make a turn, and tell of it unless it found nothing to do."""
+        """Make a turn, with a span unless it found nothing to do."""
         since = time.time()
         try:
             turn = make()
