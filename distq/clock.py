@@ -28,7 +28,7 @@ _COUNTS_SUSPEND = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class SystemClock:
-    """The machine's clock; time that the machine spends suspended counts, where it can tell."""
+    """The machine's clock; time that the machine spends suspended counts, where the system measures it."""
 
     def now(self) -> float:
         """Return the wall clock, seconds since the epoch."""

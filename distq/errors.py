@@ -161,7 +161,7 @@ class NotReplicated(RedisError):
 
 
 class Unanswered(RedisError):
-    """Redis never answered a settlement, and has forgotten what became of it; no later try can tell."""
+    """Redis never answered a settlement, and has forgotten what became of it; no later try can find out."""
 
 
 class LayoutTooNew(RedisError):

@@ -1,6 +1,6 @@
-"""What is told as spans, and the protocol of who keeps them.
+"""The spans of distq, and the protocol of their providers.
 
-The lowest layer, beside ``distq.metrics``. Reconciles, turns and commits that did something are told, each as
+The lowest layer, beside ``distq.metrics``. Reconciles, turns and commits that did something have spans, each
 a trace of its own; the requests of a Client and the adds within a reconcile are its children. A reconcile
 links to the commit or add that made its item pending. ``distq.opentelemetry`` keeps them. Names of attributes
 are OpenTelemetry's for messaging and HTTP, or begin with ``distq.``.
@@ -21,7 +21,7 @@ Kind = Literal["producer", "consumer", "client"]
 
 
 class SpanFailure(NamedTuple):
-    """Why what a span tells of failed: a type of errors, or a status; ``message`` and ``traceback``."""
+    """Why the work of a span failed: a type of errors, or a status; ``message`` and ``traceback``."""
 
     kind: str
     message: str = ""
@@ -69,7 +69,7 @@ def of_queue(queue: str, operation: str, kind: Literal["process", "receive", "se
 def sending(
     provider: SpanProvider, queue: str, operation: str, keys: int, about: Attributes = NO_ATTRIBUTES
 ) -> Iterator[str]:
-    """Tell what puts so many keys into a queue, and how it failed; give the link to it."""
+    """Trace an operation that puts so many keys into a queue, and its failure; give the link to its span."""
     count: Attributes = {"messaging.batch.message_count": keys}
     attributes = {**of_queue(queue, operation, "send"), **count, **about}
     span = provider.begin(f"{operation} {queue}", "producer", attributes)
@@ -85,7 +85,7 @@ _LINK = re.compile("00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 def link_of(text: bytes) -> str:
-    """Return a link as it was kept; of what is none, whoever wrote it, ""."""
+    """Return a link as it was kept; "" for any other text."""
     return _valid(text.decode(errors="replace")) if text else ""
 
 
@@ -109,5 +109,5 @@ def enter(provider: SpanProvider) -> None:
 
 
 def current_provider() -> SpanProvider | None:
-    """Return who keeps what a Client asks here; None outside of reconciles that are told."""
+    """Return the provider for requests of a Client here; None outside of reconciles that have spans."""
     return _reconciling.get()

@@ -52,7 +52,7 @@ class CommandGroup(click.Group):
         self._sections: dict[str, tuple[click.Command, ...]] = {}
 
     def add_section(self, title: str, *commands: click.Command) -> None:
-        """Add commands, which stand below this title in the help."""
+        """Add commands, which are below this title in the help."""
         self._sections[title] = commands
         for each in commands:
             self.add_command(each)

@@ -1,4 +1,4 @@
-"""A clock that stands still until a test steps it, so that tests of hours take no time."""
+"""A clock that stops until a test steps it, so that tests of hours take no time."""
 
 import threading
 import time
