@@ -28,18 +28,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from distq.client.client import Client
-    from distq.client.conditions import get_condition, set_condition
+    from distq.client.conditions import get_condition, remove_condition, set_condition
     from distq.client.objects import key_of, reference
     from distq.controller.controller import Controller
     from distq.controller.manager import Manager
     from distq.controller.ownership import (
         add_finalizer,
+        controller_of,
         owned_by,
         remove_finalizer,
         set_controller_reference,
     )
     from distq.controller.watches import Every, For, Owns, Watches
     from distq.errors import DistqError, Empty, RetryAfter, ShutDown, TerminalError
+    from distq.informer.selectors import matches
     from distq.inspector import Inspector
     from distq.redisio.connection import Connection
     from distq.workqueue.current import RequestFilter, current_request
@@ -69,11 +71,14 @@ _HOMES = {
     "Watches": "distq.controller.watches",
     "add_finalizer": "distq.controller.ownership",
     "RequestFilter": "distq.workqueue.current",
+    "controller_of": "distq.controller.ownership",
     "current_request": "distq.workqueue.current",
     "get_condition": "distq.client.conditions",
     "key_of": "distq.client.objects",
+    "matches": "distq.informer.selectors",
     "owned_by": "distq.controller.ownership",
     "reference": "distq.client.objects",
+    "remove_condition": "distq.client.conditions",
     "remove_finalizer": "distq.controller.ownership",
     "set_condition": "distq.client.conditions",
     "set_controller_reference": "distq.controller.ownership",
@@ -99,11 +104,14 @@ __all__ = [
     "TerminalError",
     "Watches",
     "add_finalizer",
+    "controller_of",
     "current_request",
     "get_condition",
     "key_of",
+    "matches",
     "owned_by",
     "reference",
+    "remove_condition",
     "remove_finalizer",
     "set_condition",
     "set_controller_reference",

@@ -22,7 +22,7 @@
     │   ├── NotReplicated              added, but not yet on the replicas that were asked for
     │   ├── Unanswered                 whether it was settled is not known, and never will be
     │   └── LayoutTooNew               the queue was written by a newer distq
-    └── ApiError                       .status .reason .retry_after
+    └── ApiError                       .status .reason .causes .retry_after
         ├── NotFound
         ├── Conflict
         ├── Expired
@@ -40,7 +40,7 @@ import functools
 import inspect
 import queue
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 Class = TypeVar("Class")
 
@@ -168,6 +168,18 @@ class LayoutTooNew(RedisError):
     """The queue's data was written by a newer distq than this one."""
 
 
+class StatusCause(NamedTuple):
+    """One reason for which the API server refused a request; a part that it does not name is "".
+
+    ``reason`` is one word, such as FieldValueRequired or NamespaceTerminating, ``field`` a path such as
+    ``spec.containers[0].image``. Source: apimachinery metav1.StatusCause.
+    """
+
+    reason: str
+    message: str
+    field: str
+
+
 class ApiError(DistqError):
     """An answer of the Kubernetes API other than success; ``status`` 0 means that none came.
 
@@ -192,6 +204,22 @@ class ApiError(DistqError):
         self.reason = reason
         self.answer = answer or {}
         self.retry_after = retry_after
+
+    @property
+    def causes(self) -> tuple[StatusCause, ...]:
+        """Return the causes in the details of ``answer``; none if it names none."""
+        return causes_of(self.answer)
+
+
+def causes_of(answer: Mapping[str, Any]) -> tuple[StatusCause, ...]:
+    """Return the causes of a Status object, whatever is in their place."""
+    details = answer.get("details")
+    causes = details.get("causes") if isinstance(details, Mapping) else None
+    return tuple(
+        StatusCause(*(str(each.get(name) or "") for name in StatusCause._fields))
+        for each in (causes if isinstance(causes, list) else ())
+        if isinstance(each, Mapping)
+    )
 
 
 class NotFound(ApiError):

@@ -45,6 +45,7 @@ class AsyncClient:
         self._process = os.getpid()
 
     get = _in_thread(Client.get)
+    get_or_raise = _in_thread(Client.get_or_raise)
     create = _in_thread(Client.create)
     update = _in_thread(Client.update)
     apply = _in_thread(Client.apply)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _APPLY = "application/apply-patch+yaml"
 _MERGE_PATCH = "application/merge-patch+json"
+_STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 _JSON_PATCH = "application/json-patch+json"
 _WRITES = {"POST", "PUT", "PATCH"}
 
@@ -79,13 +80,20 @@ class Client(RawClient):
 
         NotFound means that the resource itself is unknown.
         """
-        kind = self.resolve(resource)
         try:
-            return self._ask("GET", kind.key_path(key), kind)
+            return self.get_or_raise(resource, key)
         except NotFound as error:
             if missing_object(error):
                 return None
             raise
+
+    def get_or_raise(self, resource: str, key: str) -> Object:
+        """Return the newest state of the object; NotFound when there is none.
+
+        For an object that has to be there: a type checker then knows that it is no None.
+        """
+        kind = self.resolve(resource)
+        return self._ask("GET", kind.key_path(key), kind)
 
     def list(
         self,
@@ -136,14 +144,21 @@ class Client(RawClient):
         patch: Mapping[str, Any] | Sequence[Mapping[str, Any]],
         *,
         status: bool = False,
+        strategic: bool = False,
     ) -> Object:
         """Change the object, or its status alone, and return it as stored.
 
-        A mapping is a JSON merge patch (RFC 7396), a sequence a JSON patch (RFC 6902).
+        A mapping is a JSON merge patch (RFC 7396), which replaces lists whole, a sequence a JSON patch
+        (RFC 6902). With ``strategic`` a mapping is a strategic merge patch, which merges lists such as
+        containers by their keys: for Kubernetes' own kinds alone, an ApiError (415) for custom resources.
+        Source: client-go types.StrategicMergePatchType.
         """
+        if strategic and not isinstance(patch, Mapping):
+            raise ConfigError(f"bad patch of {resource} {key}: a strategic one is a mapping. Give a dict.")
         kind = self.resolve(resource)
         path = kind.key_path(key) + ("/status" if status else "")
-        content_type = _MERGE_PATCH if isinstance(patch, Mapping) else _JSON_PATCH
+        merges = _STRATEGIC_MERGE_PATCH if strategic else _MERGE_PATCH
+        content_type = merges if isinstance(patch, Mapping) else _JSON_PATCH
         return self._ask("PATCH", path, kind, body=patch, query=self._manager(), content_type=content_type)
 
     def delete(

@@ -50,8 +50,7 @@ def set_condition(
     conditions = _conditions(obj)
     existing = get_condition(obj, type)
     if existing is not None and _contains(existing, wanted):
-        if not isinstance(obj["status"], ChangedStatus):  # what is changed in it after this shall be seen
-            _put(obj, conditions)
+        _remember(obj)
         return False
     if existing is None or existing.get("status") != text:
         moment = (last_transition_time or datetime.now(UTC)).astimezone(UTC)
@@ -64,16 +63,38 @@ def set_condition(
     return True
 
 
+def remove_condition(obj: Object, type: str) -> bool:  # noqa: A002  the field's name
+    """Remove the condition of this type from the object's status, in place; return whether there was one.
+
+    ``Client.patch_status`` then compares with what was there before. Source: meta.RemoveStatusCondition.
+    """
+    conditions = _conditions(obj)
+    kept = [each for each in conditions if each.get("type") != type]
+    if kept != conditions:
+        _put(obj, kept)
+    elif obj.get("status"):
+        _remember(obj)
+    return kept != conditions
+
+
 def _contains(existing: Object, wanted: Object) -> bool:
     """Return whether a condition has all that is wanted, but for what some kinds do not keep."""
     unkept = {"message": "", "observedGeneration": wanted.get("observedGeneration")}
     return {**unkept, **existing}.items() >= wanted.items()
 
 
-def _put(obj: Object, conditions: list[Object]) -> None:
-    """Give the object a status with these conditions that knows what was read."""
+def _remember(obj: Object) -> None:
+    """Let the status know what was read, so that what is changed in it after this is seen."""
+    if not isinstance(obj["status"], ChangedStatus):
+        _put(obj)
+
+
+def _put(obj: Object, conditions: list[Object] | None = None) -> None:
+    """Give the object a status that knows what was read, with these conditions, if given."""
     _let_yaml_write()
-    changed = ChangedStatus({**(obj.get("status") or {}), "conditions": conditions})
+    changed = ChangedStatus(obj.get("status") or {})
+    if conditions is not None:
+        changed["conditions"] = conditions
     changed.as_read = copy.deepcopy(status_as_read(obj))
     obj["status"] = changed
 

@@ -18,7 +18,7 @@ from urllib3.exceptions import (
 )
 
 from distq.client.http_answer import Response
-from distq.errors import ApiError, Conflict, Expired, NotFound, TooManyRequests
+from distq.errors import ApiError, Conflict, Expired, NotFound, TooManyRequests, causes_of
 from distq.wording import duration
 
 _REMEDIES = {
@@ -26,6 +26,7 @@ _REMEDIES = {
     404: "Check the name.",
     409: "Read it again and repeat.",
     410: "List again.",
+    415: "Use a format that it takes: a custom resource takes no strategic merge patch.",
     422: "Correct the object.",
 }
 _UNTYPED = "failed to create typed patch object"
@@ -73,10 +74,7 @@ def _remedy(status: int, cause: str, answer: Mapping[str, Any], origin: str) -> 
     details = _details(answer)
     if status == 401:
         return f"Check the credentials in {origin}: they are unknown to the API server, or expired."
-    causes = details.get("causes")
-    if isinstance(causes, list) and any(
-        isinstance(each, dict) and each.get("reason") == "NamespaceTerminating" for each in causes
-    ):
+    if any(each.reason == "NamespaceTerminating" for each in causes_of(answer)):
         return "Its namespace is being deleted: take another one, or create it anew when it is gone."
     if status == 403:
         return _missing_right(cause)

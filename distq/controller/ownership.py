@@ -33,8 +33,17 @@ def owned_by(obj: Object, owner: Object) -> bool:
     Source: apimachinery metav1.IsControlledBy.
     """
     uid = _reference(owner)["uid"]
+    controller = controller_of(obj)
+    return controller is not None and controller.get("uid") == uid
+
+
+def controller_of(obj: Object) -> Object | None:
+    """Return a copy of the owner reference of the object's controller, None if it has no controller.
+
+    Source: apimachinery metav1.GetControllerOf.
+    """
     references = obj.get("metadata", {}).get("ownerReferences") or []
-    return any(each.get("controller") and each.get("uid") == uid for each in references)
+    return next((dict(each) for each in references if each.get("controller")), None)
 
 
 def add_finalizer(obj: Object, name: str) -> bool:

@@ -1,7 +1,8 @@
 """Label selectors, as kubectl and the API server write them."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from distq.errors import ConfigError
 
@@ -29,8 +30,8 @@ def label_selector(selector: str | Labels) -> Callable[[Labels], bool]:
     if isinstance(selector, Mapping):
         wanted = dict(selector)
         for key, value in wanted.items():
-            if not (_A_KEY.fullmatch(key) and _A_VALUE.fullmatch(value)):
-                raise ConfigError(f'bad label selector: no label is "{key}={value}". Correct key or value.')
+            if not (_is(_A_KEY, key) and _is(_A_VALUE, value)):
+                raise _no_label(key, value)
         return lambda labels: wanted.items() <= labels.items()
     requirements = []
     for term in _terms(selector):
@@ -42,6 +43,70 @@ def label_selector(selector: str | Labels) -> Callable[[Labels], bool]:
             )
         requirements.append(requirement)
     return lambda labels: all(requirement(labels) for requirement in requirements)
+
+
+def matches(selector: Mapping[str, Any] | None, labels: Labels | None) -> bool:
+    """Return whether labels match a selector as objects have it: ``matchLabels`` and ``matchExpressions``.
+
+    None matches nothing, an empty selector everything; labels that are None are none. ConfigError for any
+    other field, an unknown operator, values that do not fit it, and keys and values that no label has.
+    Source: apimachinery metav1.LabelSelectorAsSelector.
+    """
+    if selector is None:
+        return False
+    wanted = list(_wanted(selector))  # all of it is checked, whatever the labels are
+    return all(_is_met(each, labels or {}) for each in wanted)
+
+
+_Wanted = tuple[str, str, list[str]]
+"""A key, an operator, and its values."""
+
+_OF_VALUES, _OF_KEYS = ("In", "NotIn"), ("Exists", "DoesNotExist")
+
+
+def _wanted(selector: object) -> Iterator[_Wanted]:
+    """Yield the requirements of a selector; raise ConfigError for the first that is none."""
+    if not isinstance(selector, Mapping) or selector.keys() - {"matchLabels", "matchExpressions"}:
+        raise ConfigError(f"bad label selector {selector!r:.80}. Use matchLabels and matchExpressions alone.")
+    labels, expressions = selector.get("matchLabels") or {}, selector.get("matchExpressions") or []
+    if not isinstance(labels, Mapping) or not isinstance(expressions, list):
+        raise ConfigError(f"bad label selector {selector!r:.80}. Use an object of matchLabels, and a list.")
+    for key, value in labels.items():
+        yield _requirement_of({"key": key, "operator": "In", "values": [value]})
+    for each in expressions:
+        yield _requirement_of(each)
+
+
+def _requirement_of(expression: object) -> _Wanted:
+    """Return one of ``matchExpressions``. Source: apimachinery labels.NewRequirement."""
+    if not isinstance(expression, Mapping) or not isinstance(expression.get("values") or [], list):
+        raise ConfigError(f"bad label selector {expression!r:.80}. Give key, operator and a list of values.")
+    key, operator, values = expression.get("key"), expression.get("operator"), expression.get("values") or []
+    if not isinstance(key, str) or not isinstance(operator, str) or operator not in (*_OF_VALUES, *_OF_KEYS):
+        use = ", ".join([*_OF_VALUES, *_OF_KEYS])
+        raise ConfigError(f"bad label selector: no operator {operator!r:.80} of {key!r:.80}. Use {use}.")
+    if bool(values) is (operator in _OF_KEYS):
+        remedy = "Leave out its values" if values else "Give values"
+        raise ConfigError(f"bad label selector: {operator} of {key!r:.80}. {remedy}.")
+    for value in values or [""]:
+        if not (_is(_A_KEY, key) and _is(_A_VALUE, value)):
+            raise _no_label(key, value)
+    return key, operator, values
+
+
+def _is_met(wanted: _Wanted, labels: Labels) -> bool:
+    key, operator, values = wanted
+    if operator in _OF_KEYS:
+        return (key in labels) is (operator == "Exists")
+    return (labels.get(key) in values) is (operator == "In")  # of an absent label NotIn is met
+
+
+def _is(pattern: re.Pattern[str], text: object) -> bool:
+    return isinstance(text, str) and pattern.fullmatch(text) is not None
+
+
+def _no_label(key: object, value: object) -> ConfigError:
+    return ConfigError(f"bad label selector: no label is {f'{key}={value}'!r:.200}. Correct key or value.")
 
 
 def _terms(selector: str) -> list[str]:

@@ -20,7 +20,7 @@ from tests.support.api_servers import (
     write_kubeconfig,
 )
 from tests.support.eventually import eventually
-from tests.support.samples import config_map, custom_resource, wait_until_served
+from tests.support.samples import config_map, custom_resource, replica_set, wait_until_served
 
 DEFINITIONS = "apiextensions.k8s.io/v1/CustomResourceDefinition"
 
@@ -288,6 +288,51 @@ def test_patch_runs_the_operations_of_a_list(client: Client, namespace: str) -> 
     with pytest.raises(ApiError) as caught:
         client.patch("v1/ConfigMap", key, [test, replace])
     assert caught.value.status == 422
+
+
+def test_a_strategic_merge_patch_merges_lists_by_their_keys(client: Client, namespace: str) -> None:
+    """Where a JSON merge patch replaces them: the other containers and ports stay."""
+    client.create(replica_set(namespace))
+
+    def containers(*changes: Object, strategic: bool) -> dict[str, str]:
+        patch = {"spec": {"template": {"spec": {"containers": list(changes)}}}}
+        patched = client.patch("apps/v1/ReplicaSet", f"{namespace}/web", patch, strategic=strategic)
+        return {each["name"]: each["image"] for each in patched["spec"]["template"]["spec"]["containers"]}
+
+    assert containers({"name": "log", "image": "log:1"}, strategic=True) == {"web": "web:1", "log": "log:1"}
+    assert containers({"name": "web", "$patch": "delete"}, strategic=True) == {"log": "log:1"}
+    assert containers({"name": "web", "image": "web:2"}, strategic=False) == {"web": "web:2"}
+
+
+def test_a_strategic_merge_patch_of_a_custom_resource_is_refused(
+    client: Client, widgets: str, namespace: str
+) -> None:
+    """By the server, with what to do instead; its status takes none either, and nothing changes."""
+    api_version, _, kind = widgets.rpartition("/")
+    about = {"name": "web", "namespace": namespace}
+    created = client.create({"apiVersion": api_version, "kind": kind, "metadata": about, "spec": {}})
+    key = f"{namespace}/web"
+    for status in (False, True):
+        with pytest.raises(ApiError, match=r"415 .*takes no strategic merge patch\.$") as refused:
+            client.patch(widgets, key, {"spec": {"size": 1}}, status=status, strategic=True)
+        assert refused.value.status == 415
+    assert client.get_or_raise(widgets, key) == created
+
+
+def test_a_strategic_merge_patch_is_a_mapping(client: Client, namespace: str) -> None:
+    """A list would be sent as a JSON patch: it is refused before anything is asked."""
+    with pytest.raises(ConfigError, match="a strategic one is a mapping"):
+        client.patch("v1/ConfigMap", f"{namespace}/web", [], strategic=True)
+
+
+def test_get_or_raise_returns_what_has_to_be_there(client: Client, namespace: str) -> None:
+    """What is absent is NotFound, as an unknown resource is, which says so."""
+    created = client.create(config_map(namespace, "web"))
+    assert client.get_or_raise("v1/ConfigMap", f"{namespace}/web") == created
+    with pytest.raises(NotFound, match=r'configmaps "absent" not found\. Check the name\.$'):
+        client.get_or_raise("v1/ConfigMap", f"{namespace}/absent")
+    with pytest.raises(NotFound, match="Apply its CRD first"):
+        client.get_or_raise("example.org/v1/Unknown", f"{namespace}/web")
 
 
 def test_patch_of_an_absent_object_is_not_found(client: Client, namespace: str) -> None:

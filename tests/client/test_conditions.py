@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from distq.client import Client, Object
-from distq.client.conditions import get_condition, set_condition
+from distq.client.conditions import get_condition, remove_condition, set_condition
 from distq.errors import ConfigError
 from tests.client.recording_client import RecordingClient
 from tests.support.samples import replica_set
@@ -169,3 +169,45 @@ def test_a_condition_rests_on_a_kind_that_keeps_no_generation_in_it(
     assert recording.patch_status(stored, stored["status"]) is stored
     assert recording.requests == []
     assert set_condition(stored, "ReplicaFailure", False, reason="AllThere", message="1 of 1")
+
+
+def test_a_condition_is_removed_and_its_removal_written(
+    recording: RecordingClient, widgets: str, namespace: str
+) -> None:
+    """Others stay; what was absent is no request, and what else changes beside it is written."""
+    api_version, _, kind = widgets.rpartition("/")
+    about = {"name": "web", "namespace": namespace}
+    obj = recording.create({"apiVersion": api_version, "kind": kind, "metadata": about})
+    assert not remove_condition(obj, "Degraded")
+    assert "status" not in obj
+    for each in ("Ready", "Degraded"):
+        set_condition(obj, each, True, reason="Synced")
+    stored = recording.patch_status(obj, obj["status"])
+    assert remove_condition(stored, "Degraded")
+    assert get_condition(stored, "Degraded") is None
+    stored = recording.patch_status(stored, stored["status"])
+    assert [each["type"] for each in stored["status"]["conditions"]] == ["Ready"]
+    recording.requests.clear()
+    assert not remove_condition(stored, "Degraded")
+    assert recording.patch_status(stored, stored["status"]) is stored
+    assert recording.requests == []
+    stored["status"]["size"] = 1
+    stored = recording.patch_status(stored, stored["status"])
+    assert stored["status"]["size"] == 1
+    assert remove_condition(stored, "Ready")
+    assert recording.patch_status(stored, stored["status"])["status"]["conditions"] == []
+
+
+def test_a_status_without_conditions_can_be_patched_after_a_removal(
+    recording: RecordingClient, widgets: str, namespace: str
+) -> None:
+    """A reconcile that removes what never was, and patches its status, asks nothing."""
+    api_version, _, kind = widgets.rpartition("/")
+    about = {"name": "web", "namespace": namespace}
+    obj = recording.create({"apiVersion": api_version, "kind": kind, "metadata": about})
+    obj = recording.patch_status(obj, {"size": 1})
+    recording.requests.clear()
+    assert not remove_condition(obj, "Degraded")
+    assert recording.patch_status(obj, obj["status"]) is obj
+    assert recording.requests == []
+    assert obj["status"] == {"size": 1}

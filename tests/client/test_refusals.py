@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from distq.client import Client
-from distq.errors import ApiError, NotFound
+from distq.errors import ApiError, NotFound, StatusCause
 from tests.support.api_servers import ApiServer, RealApiServer, write_kubeconfig
 from tests.support.samples import config_map
 
@@ -90,3 +90,50 @@ def test_an_apply_of_what_no_schema_knows_is_to_be_corrected(api_server: ApiServ
     mistyped = config_map("default", "mistyped") | {"daat": {"a": "b"}}
     with pytest.raises(ApiError, match=r"500 .*field not declared in schema\. Correct the object\.$"):
         api_server.client().apply(mistyped)
+
+
+def test_an_error_names_each_cause(api_server: ApiServer, namespace: str) -> None:
+    """With its reason, message and field, as the Status of the answer has them."""
+    wrong = config_map(namespace, "wrong") | {"data": {"no key": "a", "nor this": "b"}}
+    with pytest.raises(ApiError, match="422") as caught:
+        api_server.client().create(wrong)
+    causes = sorted(caught.value.causes, key=lambda cause: cause.field)
+    assert [(cause.reason, cause.field) for cause in causes] == [
+        ("FieldValueInvalid", "data[no key]"),
+        ("FieldValueInvalid", "data[nor this]"),
+    ]
+    assert all("a valid config key must consist of" in cause.message for cause in causes)
+
+
+def test_a_cause_without_a_field_is_one(api_server: ApiServer) -> None:
+    """A namespace that is being deleted refuses by a reason of its own."""
+    client = api_server.client()
+    name = f"leaving-{secrets.token_hex(4)}"
+    client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    last = config_map(name, "last")
+    last["metadata"]["finalizers"] = ["example.com/held"]
+    client.create(last)
+    client.delete("v1/Namespace", name)
+    with pytest.raises(ApiError) as caught:
+        client.create(config_map(name, "late"))
+    (cause,) = caught.value.causes
+    assert cause.reason == "NamespaceTerminating"
+    assert name in cause.message
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [None, {}, {"details": None}, {"details": "odd"}, {"details": {}}, {"details": {"causes": "odd"}}],
+)
+def test_an_answer_without_causes_has_none(answer: Any) -> None:
+    """Whatever is in their place: proxies answer, too."""
+    assert ApiError("no", answer=answer).causes == ()
+
+
+def test_odd_causes_are_read_as_far_as_they_can_be() -> None:
+    """What is no object is left out, and a part that is missing is empty."""
+    answer = {"details": {"causes": [None, "odd", {"reason": "Full", "field": None}, {"message": 1}]}}
+    assert ApiError("no", answer=answer).causes == (
+        StatusCause("Full", "", ""),
+        StatusCause("", "1", ""),
+    )

@@ -6,6 +6,7 @@ import pytest
 
 from distq.controller.ownership import (
     add_finalizer,
+    controller_of,
     owned_by,
     remove_finalizer,
     set_controller_reference,
@@ -77,6 +78,23 @@ def test_an_owner_that_was_never_created_is_refused() -> None:
     del foo["metadata"]["uid"]
     with pytest.raises(ConfigError, match="bad owner: it has no uid"):
         set_controller_reference(foo, thing("Pod", "web-0"))
+
+
+def test_the_controller_of_an_object_is_the_one_reference_that_says_so() -> None:
+    """As a copy; an owner that is no controller is none, nor is any of an object without owners."""
+    pod, foo = thing("Pod", "web-0"), thing("Foo", "web")
+    assert controller_of(pod) is None
+    pod["metadata"]["ownerReferences"] = [{"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "a"}]
+    assert controller_of(pod) is None
+    set_controller_reference(foo, pod)
+    found = controller_of(pod)
+    assert found is not None
+    assert found == pod["metadata"]["ownerReferences"][1]
+    assert found["uid"] == "uid-web"
+    found["uid"] = "another"
+    assert owned_by(pod, foo)
+    assert controller_of({"metadata": {"ownerReferences": None}}) is None
+    assert controller_of({}) is None
 
 
 def test_finalizers_are_added_and_removed_once() -> None:

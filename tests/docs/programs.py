@@ -315,6 +315,36 @@ def each_watch_gives_its_keys(text: str, reader: Reader) -> None:
     assert not any("other" in key for key in seen)
 
 
+@runs("# selecting.py")
+def a_reconcile_selects_by_the_selector_of_its_object(text: str, reader: Reader) -> None:
+    """Give a Foo a selector, and Pods: its own, an orphan, another's, and one of other labels."""
+    client = reader.sandbox.client
+    spec = {"selector": {"matchExpressions": [{"key": "tier", "operator": "In", "values": ["front"]}]}}
+    about = {"name": "chosen", "namespace": "selecting"}
+    client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "selecting"}})
+    foo = client.create({"apiVersion": "example.com/v1", "kind": "Foo", "metadata": about, "spec": spec})
+    another = client.get_or_raise("example.com/v1/Foo", "default/web")
+    another["metadata"]["namespace"] = "selecting"
+    for name, (tier, owner) in {
+        "own": ("front", foo),
+        "orphan": ("front", None),
+        "anothers": ("front", another),
+        "other": ("back", None),
+    }.items():
+        metadata = {"name": name, "namespace": "selecting", "labels": {"tier": tier}}
+        containers = [{"name": "main", "image": "nginx"}]
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers}}
+        if owner is not None:
+            set_controller_reference(owner, pod)
+        client.create(pod)
+    program = runpy.run_path(str(reader.folder / "selecting.py"))
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        reader.sandbox.run_until_idle(program["controller"])
+    lines = set(printed.getvalue().splitlines())
+    assert lines >= {"selecting/chosen: 1 of its own, 1 to adopt", "default/web: 0 of its own, 0 to adopt"}
+    client.delete("example.com/v1/Foo", "selecting/chosen")
+
+
 @runs("# shops.py")
 def a_reconcile_counts_by_index(text: str, reader: Reader) -> None:
     """Give the Foo of the sandbox two Pods of its label, one of them running; two others are not its own."""

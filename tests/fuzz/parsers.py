@@ -191,6 +191,7 @@ def refusal(data: bytes) -> None:
         response = urllib3.HTTPResponse(io.BytesIO(body), headers=headers, status=status)
         error = response_error("GET /api", response, "kubeconfig")
         assert "\n" not in str(error)
+        assert all(isinstance(word, str) for cause in error.causes for word in cause)
         if status == 404:
             missing_object(cast("Any", error))
 

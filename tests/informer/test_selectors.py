@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 
 from distq.errors import ApiError, ConfigError
-from distq.informer.selectors import label_selector
+from distq.informer.selectors import label_selector, matches
+from distq.testing.apiserver.selectors import text_of_label_selector
 from tests.support.api_servers import ApiServer
+from tests.support.samples import config_map
 
 TAKEN = [
     *("a", "a=b", "a==b", "a!=b", "!a", "a=", "a!=", "a =b", "a= b", "x.y/z", "a.b/c=d", "in", "notin=in"),
@@ -50,3 +52,111 @@ def test_a_mapping_has_keys_and_values_of_labels(selector: Any) -> None:
     """Another one is refused as its text is."""
     with pytest.raises(ConfigError, match="no label is"):
         label_selector(selector)
+
+
+LABELS: dict[str, dict[str, str]] = {
+    "none": {},
+    "web": {"app": "web", "tier": "front"},
+    "empty": {"app": "", "example.com/tier": "front"},
+    "db": {"app": "db", "tier": "back"},
+}
+SELECTORS: list[dict[str, Any]] = [
+    {},
+    {"matchLabels": {"app": "web"}},
+    {"matchLabels": {"app": ""}},
+    {"matchLabels": {"app": "web", "tier": "back"}},
+    {"matchLabels": None, "matchExpressions": None},
+    {"matchExpressions": [{"key": "app", "operator": "In", "values": ["web", "db"]}]},
+    {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["web"]}]},
+    {"matchExpressions": [{"key": "tier", "operator": "Exists"}]},
+    {"matchExpressions": [{"key": "tier", "operator": "DoesNotExist", "values": []}]},
+    {
+        "matchLabels": {"tier": "front"},
+        "matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["db", "cache"]}],
+    },
+]
+
+
+def test_a_selector_of_an_object_matches_what_the_server_selects(
+    api_server: ApiServer, namespace: str
+) -> None:
+    """Whether labels are absent, empty, or of other values; an empty selector matches everything."""
+    client = api_server.client()
+    for name, labels in LABELS.items():
+        client.create(config_map(namespace, name) | {"metadata": _about(namespace, name, labels)})
+    for selector in SELECTORS:
+        text = text_of_label_selector(selector)
+        found = client.list("v1/ConfigMap", namespace, label_selector=text)
+        selected = {each["metadata"]["name"] for each in found} & LABELS.keys()
+        assert {name for name, labels in LABELS.items() if matches(selector, labels)} == selected, text
+
+
+def _about(namespace: str, name: str, labels: dict[str, str]) -> dict[str, Any]:
+    return {"namespace": namespace, "name": name, "labels": labels}
+
+
+def test_no_selector_matches_nothing() -> None:
+    """An absent selector is not an empty one; absent labels are empty ones."""
+    assert not matches(None, {"app": "web"})
+    assert matches({}, None)
+    assert not matches({"matchLabels": {"app": "web"}}, None)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        {"key": "app", "operator": "In", "values": []},
+        {"key": "app", "operator": "NotIn"},
+        {"key": "app", "operator": "Exists", "values": ["web"]},
+        {"key": "app", "operator": "DoesNotExist", "values": [""]},
+        {"key": "app", "operator": "Gt", "values": ["1"]},
+        {"key": "app", "operator": "in", "values": ["web"]},
+        {"key": "-app", "operator": "Exists"},
+        {"key": "", "operator": "Exists"},
+        {"key": "a/b/c", "operator": "In", "values": ["web"]},
+        {"key": "app", "operator": "In", "values": ["web", "not one word"]},
+        {"key": "app", "operator": "In", "values": ["x" * 64]},
+    ],
+)
+def test_a_selector_that_the_server_refuses_is_refused(
+    api_server: ApiServer, namespace: str, expression: dict[str, Any]
+) -> None:
+    """By the server, as a field of an object, and by the library, whatever the labels are."""
+    if api_server.kind == "real":
+        policy = {
+            "apiVersion": "networking.k8s.io/v1",
+            "kind": "NetworkPolicy",
+            "metadata": {"name": "odd", "namespace": namespace},
+            "spec": {"podSelector": {"matchExpressions": [expression]}},
+        }
+        with pytest.raises(ApiError) as refused:
+            api_server.client().create(policy)
+        assert refused.value.status == 422
+        assert {cause.field.partition("[")[0] for cause in refused.value.causes} == {
+            "spec.podSelector.matchExpressions"
+        }
+    for labels in LABELS.values():
+        with pytest.raises(ConfigError, match=r"^bad label selector"):
+            matches({"matchLabels": {"never": "there"}, "matchExpressions": [expression]}, labels)
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [
+        {"app": "web"},  # a Service's, which is a plain mapping
+        {"matchLabels": ["app"]},
+        {"matchLabels": {"app": 1}},
+        {"matchLabels": {"app": "web\nagain"}},
+        {"matchExpressions": {"key": "app", "operator": "Exists"}},
+        {"matchExpressions": ["app"]},
+        {"matchExpressions": [{"key": "app", "operator": "In", "values": "web"}]},
+        {"matchExpressions": [{"key": ["app"], "operator": ["In"], "values": ["web"]}]},
+        "app=web",
+        [],
+    ],
+)
+def test_what_is_no_selector_is_refused(selector: Any) -> None:
+    """In one line; a misspelt field would select everything in silence."""
+    with pytest.raises(ConfigError, match=r"^bad label selector .*\.$") as refused:
+        matches(selector, {"app": "web"})
+    assert "\n" not in str(refused.value)

@@ -18,8 +18,8 @@ from tests import ROOT
 
 PUBLIC = """
 Client Connection Controller DistqError Empty Every For Inspector Manager Owns Queue Request RequestFilter
-Result RetryAfter ShutDown TerminalError Watches add_finalizer current_request get_condition key_of owned_by
-reference remove_finalizer set_condition set_controller_reference
+Result RetryAfter ShutDown TerminalError Watches add_finalizer controller_of current_request get_condition
+key_of matches owned_by reference remove_condition remove_finalizer set_condition set_controller_reference
 """
 EXTRAS = {
     "kubernetes": "kubernetes msgspec yaml urllib3",
@@ -31,7 +31,9 @@ EXTRAS = {
 NEED_KUBERNETES = {"Client", "Every", "For", "Owns", "Watches"} | {
     "get_condition",
     "key_of",
+    "matches",
     "reference",
+    "remove_condition",
     "set_condition",
 }
 WITHOUT_EXTRAS = """
