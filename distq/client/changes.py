@@ -5,7 +5,7 @@ import inspect
 import random
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 
 from distq.client.conditions import status_as_read
 from distq.client.dropped_zeros import DroppedZeros
@@ -22,35 +22,88 @@ Change: TypeAlias = Callable[[Object], object]
 Written: TypeAlias = Literal["created", "updated", "unchanged"]
 """What became of an object. Source: controllerutil.OperationResult."""
 
+
+class CachedReader(Protocol):
+    """What a change may begin with instead of a GET: a ``distq.informer.Lister``."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether objects have all fields that the API server has, managedFields apart."""
+
+    def get(self, key: str) -> Object | None:
+        """Return the object of a key; None where there is none."""
+
+
 ATTEMPTS, INTERVAL = 5, 0.01
 """Seconds between two attempts, up to a tenth more. Source: client-go retry.DefaultRetry."""
 
 Value = TypeVar("Value")
 
 
-def modify(client: "Client", resource: str, key: str, change: Change, *, status: bool) -> Object:
+def modify(
+    client: "Client", resource: str, key: str, change: Change, *, status: bool, lister: CachedReader | None
+) -> Object:
     """See ``Client.modify``."""
 
-    def attempt() -> Object:
-        existing = client.get(resource, key)
+    def attempt(existing: Object | None) -> Object:
         if existing is None:
             raise _gone(f"{resource} {key}", "modify")
         return _replace(client, existing, _changed(existing, change), status=status)
 
-    return _again_on_conflict(attempt)
+    return _from_cache_first(client, resource, key, lister, attempt)
 
 
-def create_or_update(client: "Client", obj: Object, change: Change) -> tuple[Object, Written]:
+def create_or_update(
+    client: "Client", obj: Object, change: Change, *, lister: CachedReader | None
+) -> tuple[Object, Written]:
     """See ``Client.create_or_update``."""
 
-    def attempt() -> tuple[Object, Written]:
-        existing = client.get(resource_text(obj), key_of(obj))
+    def attempt(existing: Object | None) -> tuple[Object, Written]:
         if existing is None:
             return client.create(_changed(obj, change)), "created"
         stored = _replace(client, existing, _changed(existing, change), status=False)
         return stored, "unchanged" if stored is existing else "updated"
 
-    return _again_on_conflict(attempt)
+    return _from_cache_first(client, resource_text(obj), key_of(obj), lister, attempt)
+
+
+def _from_cache_first(
+    client: "Client",
+    resource: str,
+    key: str,
+    lister: CachedReader | None,
+    attempt: Callable[[Object | None], Value],
+) -> Value:
+    """Return what the attempt returns with the object as it is cached, or else as the API server has it.
+
+    A cache may be behind: then the object that it shows has changed (Conflict), is gone (NotFound), or, if it
+    shows none, was created meanwhile (Conflict, or NotFound of ``modify``).
+    """
+    if lister is not None:
+        cached = _cached(lister, resource, key)
+        try:
+            return attempt(cached)
+        except Conflict:
+            pass
+        except NotFound as error:
+            if not missing_object(error):
+                raise
+    return _again_on_conflict(lambda: attempt(client.get(resource, key)))
+
+
+def _cached(lister: CachedReader, resource: str, key: str) -> Object | None:
+    """Return what a lister shows; ConfigError where its write would lose fields, or be of another kind."""
+    if not lister.is_whole:
+        raise ConfigError(
+            f"bad lister of {resource}: its cache lacks fields, by a transform or metadata_only, and a write "
+            "would remove them. Leave the lister out."
+        )
+    found = lister.get(key)
+    if found is not None and resource_text(found) != resource:
+        raise ConfigError(
+            f"bad lister of {resource}: it has {resource_text(found)}. Give that of {resource}."
+        )
+    return found
 
 
 def patch_status(client: "Client", zeros: DroppedZeros, obj: Object, status: Mapping[str, Any]) -> Object:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from distq.client import changes, writes
-from distq.client.changes import Change, Written
+from distq.client.changes import CachedReader, Change, Written
 from distq.client.deletion import Propagation, delete_options
 from distq.client.dropped_zeros import DroppedZeros
 from distq.client.error_mapping import missing_object
@@ -197,22 +197,35 @@ class Client(RawClient):
         """
         return changes.patch_status(self, self._dropped_zeros, obj, status)
 
-    def modify(self, resource: str, key: str, change: Change, *, status: bool = False) -> Object:
+    def modify(
+        self,
+        resource: str,
+        key: str,
+        change: Change,
+        *,
+        status: bool = False,
+        lister: CachedReader | None = None,
+    ) -> Object:
         """Read the object, let ``change`` change it in place, and return it as stored; NotFound without one.
 
         Nothing is written where nothing differs. After a Conflict it is read and changed again,
         5 times in all; the last Conflict is raised. ``status`` writes the status alone; a change of a
-        status that is a subresource is a ConfigError without it. Source: client-go retry.RetryOnConflict.
+        status that is a subresource is a ConfigError without it. With a ``lister`` of the resource, the first
+        read is of its cache; if the cache is behind, or has no such object, the API server is read as without
+        it. ConfigError for a lister that leaves out fields. Source: client-go retry.RetryOnConflict.
         """
-        return changes.modify(self, resource, key, change, status=status)
+        return changes.modify(self, resource, key, change, status=status, lister=lister)
 
-    def create_or_update(self, obj: Object, change: Change) -> tuple[Object, Written]:
+    def create_or_update(
+        self, obj: Object, change: Change, *, lister: CachedReader | None = None
+    ) -> tuple[Object, Written]:
         """Let ``change`` change what is there, or ``obj`` where nothing is, in place; write what differs.
 
         Returns the object as stored, and what became of it. Of what is there ``obj`` is only the name.
-        Repeated as ``modify`` is. Source: controller-runtime controllerutil.CreateOrUpdate.
+        Repeated as ``modify`` is; with a ``lister``, as there, an object that its cache lacks is created
+        without a read. Source: controller-runtime controllerutil.CreateOrUpdate.
         """
-        return changes.create_or_update(self, obj, change)
+        return changes.create_or_update(self, obj, change, lister=lister)
 
     def add_finalizer(self, obj: Object, name: str) -> Object:
         """Add a finalizer to an object that was read, and return it as stored; NotFound when it is gone.

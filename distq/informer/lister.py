@@ -17,6 +17,11 @@ class Lister(ABC):
     Source: client-go tools/cache GenericLister.
     """
 
+    @property
+    def is_whole(self) -> bool:
+        """Return whether objects have all their fields, managedFields apart, so that they can be written."""
+        return False
+
     @abstractmethod
     def get(self, key: str) -> Object | None:
         """Return the object of a key, ``namespace/name`` or ``name``; None where there is none."""
@@ -36,8 +41,14 @@ class Lister(ABC):
 class IndexerLister(Lister):
     """A lister of the cache that a SharedInformer has in memory."""
 
-    def __init__(self, indexer: Indexer) -> None:
+    def __init__(self, indexer: Indexer, *, is_whole: bool = False) -> None:
         self._indexer = indexer
+        self._is_whole = is_whole
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether the informer keeps objects as they come."""
+        return self._is_whole
 
     def get(self, key: str) -> Object | None:
         """Return the object of a key."""

@@ -15,7 +15,7 @@ from distq.informer.cache_sink import CacheSink
 from distq.informer.delta_fifo import Delta, DeltaType, RealFIFO
 from distq.informer.indexer import NAMESPACE_INDEX, Indexer, IndexFunc, meta_namespace_index_func
 from distq.informer.lister import IndexerLister, Lister
-from distq.informer.listwatch import ListerWatcher
+from distq.informer.listwatch import ListerWatcher, ListWatch
 from distq.informer.reflector import Reflector
 from distq.informer.registration import (
     Filter,
@@ -25,7 +25,7 @@ from distq.informer.registration import (
     validate_handler,
     validate_resync_period,
 )
-from distq.informer.stored_object import Transform
+from distq.informer.stored_object import Transform, keeps_all
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +54,9 @@ class SharedInformer:
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.indexer = Indexer({NAMESPACE_INDEX: meta_namespace_index_func, **(indexers or {})})
-        self.lister: Lister = IndexerLister(self.indexer)
+        is_partial = isinstance(list_watch, ListWatch) and list_watch.metadata_only
+        is_whole = keeps_all(transform) and not is_partial
+        self.lister: Lister = IndexerLister(self.indexer, is_whole=is_whole)
         self._list_watch = list_watch
         self._resync_period = validate_resync_period(resync_period)
         self._on_watch_error = on_watch_error

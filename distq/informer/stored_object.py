@@ -75,6 +75,11 @@ def strip_managed_fields(obj: Object) -> Object:
     return obj
 
 
+def keeps_all(transform: Transform | None) -> bool:
+    """Return whether a transform leaves out nothing but managedFields."""
+    return transform in (None, strip_managed_fields)
+
+
 class _Meta(msgspec.Struct):
     metadata: Metadata
 

@@ -13,7 +13,7 @@ from distq.client.resources import Resource
 from distq.controller.watches import ResourceWatch, name_of
 from distq.informer.indexer import IndexFunc, values_of
 from distq.informer.json_depth import Unreadable
-from distq.informer.stored_object import StoredObject, Transform, store_raw, strip_managed_fields
+from distq.informer.stored_object import StoredObject, Transform, keeps_all, store_raw, strip_managed_fields
 from distq.informer.wire import RawObject, raw_object
 from distq.redisio.limits import CACHED_BYTES, CACHED_LIMIT, INDEX_VALUES
 from distq.redisio.object_cache import CachedObject
@@ -77,7 +77,7 @@ class Caching:
     @property
     def is_whole(self) -> bool:
         """Return whether nothing but managedFields is left out."""
-        return self.transform in (None, strip_managed_fields)
+        return keeps_all(self.transform)
 
     def whole(self, obj: CachedObject) -> StoredObject | None:
         """Return a whole object without managedFields, None of what is no object of ours."""

@@ -1,0 +1,121 @@
+"""A reconcile that finds everything as it should be asks the API server nothing, whoever keeps the cache."""
+
+import threading
+from typing import Any
+
+import pytest
+
+from distq.client.client import Client
+from distq.client.objects import Object
+from distq.controller.controller import Controller
+from distq.controller.ownership import set_controller_reference
+from distq.controller.watches import For, Owns
+from distq.errors import ConfigError
+from distq.informer.listwatch import ListWatch
+from distq.informer.shared_informer import SharedInformer
+from distq.informer.stored_object import strip_managed_fields
+from distq.testing import Sandbox
+from distq.workqueue.interface import Request
+from tests.client.recording_client import RecordingClient
+from tests.controller.caching import CONFIG_MAPS, ON_TWO_SERVERS, cached, lister
+from tests.controller.leading import Scene
+from tests.controller.test_write_through import writing
+from tests.support.eventually import eventually
+from tests.support.samples import FOO_DEFINITION, config_map
+
+FOO = "example.com/v1/Foo"
+
+
+def color(text: str) -> Any:
+    """Return a change that sets one value."""
+
+    def change(obj: Object) -> None:
+        obj.setdefault("data", {})["color"] = text
+
+    return change
+
+
+@ON_TWO_SERVERS
+def test_a_cached_watch_spares_the_read_and_own_writes_spare_the_next(scene: Scene) -> None:
+    """Created, left alone, changed and left alone by one process: two requests, with its leader gone."""
+    with writing(scene) as (_, reader):
+        client = RecordingClient(scene.kubeconfig)
+        key = scene.key("web")
+        for text in ("red", "red", "blue", "blue"):
+            client.create_or_update(config_map(scene.namespace, "web"), color(text), lister=reader)
+        client.modify(CONFIG_MAPS, key, color("blue"), lister=reader)
+        assert [method for method, _ in client.requests] == ["POST", "PUT"]
+        assert client.get_or_raise(CONFIG_MAPS, key)["data"] == {"color": "blue"}
+
+
+@ON_TWO_SERVERS
+@pytest.mark.parametrize("options", [{"transform": lambda obj: obj}, {"metadata_only": True, "indexers": {}}])
+def test_a_cache_that_leaves_out_fields_is_not_written_from(scene: Scene, options: dict[str, Any]) -> None:
+    """Or what it leaves out would be gone from the cluster: what is stored stays as it was."""
+    client = RecordingClient(scene.kubeconfig)
+    client.create(config_map(scene.namespace, "web", color="red"))
+    watch = cached(scene, **options)
+    with scene.leading(watch):
+        eventually(lambda: scene.has("web"))
+        client.requests.clear()
+        with pytest.raises(ConfigError, match="its cache lacks fields"):
+            client.modify(CONFIG_MAPS, scene.key("web"), color("blue"), lister=lister(scene, watch))
+    assert client.requests == []
+    assert client.get_or_raise(CONFIG_MAPS, scene.key("web"))["data"] == {"color": "red"}
+
+
+@pytest.mark.parametrize(
+    ("options", "metadata_only", "is_whole"),
+    [
+        ({}, False, True),
+        ({"transform": strip_managed_fields}, False, True),
+        ({"transform": lambda obj: obj}, False, False),
+        ({}, True, False),
+    ],
+)
+def test_an_informers_lister_is_whole_unless_fields_are_left_out(
+    options: dict[str, Any], metadata_only: bool, is_whole: bool
+) -> None:
+    """By a transform of one's own, or by its ListWatch."""
+    watch = ListWatch(Client("nowhere"), CONFIG_MAPS, metadata_only=metadata_only)
+    assert SharedInformer(watch, **options).lister.is_whole is is_whole
+
+
+@pytest.mark.parametrize("server", ["emulated", "kube-apiserver"])
+def test_a_reconcile_that_has_nothing_to_do_asks_nothing(server: Any) -> None:
+    """With cached watches of all that it reads; one that has something to do writes it alone."""
+    with Sandbox(manifests=[FOO_DEFINITION], server=server) as sandbox:
+        client = RecordingClient(sandbox.environment["KUBECONFIG"])
+        runs: list[list[str]] = []
+        lock = threading.Lock()
+
+        def reconcile(request: Request) -> None:
+            with lock:
+                client.requests.clear()
+                foo = controller.lister(FOO).get(request.key)
+                if foo is None:
+                    return
+
+                def change(obj: Object) -> None:
+                    set_controller_reference(foo, obj)
+                    color(foo["spec"]["color"])(obj)
+
+                wanted = config_map(str(request.namespace), request.name)
+                client.create_or_update(wanted, change, lister=controller.lister(CONFIG_MAPS))
+                runs.append([method for method, _ in client.requests])
+
+        controller = Controller(
+            "unasked", reconcile, watches=[For(FOO, cached=True), Owns(CONFIG_MAPS, cached=True)]
+        )
+        about = {"name": "web", "namespace": "default"}
+        sandbox.client.create(
+            {"apiVersion": "example.com/v1", "kind": "Foo", "metadata": about, "spec": {"color": "red"}}
+        )
+        sandbox.run_until_idle(controller)
+        assert runs[0] == ["POST"]
+        assert set(map(tuple, runs[1:])) == {()}
+        runs.clear()
+        sandbox.client.patch(CONFIG_MAPS, "default/web", {"data": {"color": "blue"}})
+        sandbox.run_until_idle(controller)
+        assert runs[0] == ["PUT"]
+        assert sandbox.client.get_or_raise(CONFIG_MAPS, "default/web")["data"] == {"color": "red"}
