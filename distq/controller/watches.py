@@ -40,12 +40,15 @@ class _Watch:
     indexers: Mapping[str, IndexFunc] = field(default_factory=dict)
     transform: Transform | None = strip_managed_fields
     on_error: OnError = "park"
+    after: float = 0.0
 
     def __post_init__(self) -> None:
         group_kind(self.resource)
         _require_cache(self)
         if self.on_error not in ("park", "stop"):
             raise ConfigError(f"bad on_error of {self.resource}: {self.on_error!r:.80}. Use park or stop.")
+        if not is_delay(self.after):
+            raise ConfigError(f"bad after of {self.resource}: {self.after!r:.80}. Give seconds, 0 or more.")
         if self.namespaces is not None:
             object.__setattr__(self, "namespaces", _namespaces(self.resource, self.namespaces))
         object.__setattr__(self, "predicates", _several(self.predicates))
@@ -88,6 +91,8 @@ class For(_Watch):
         keeps it whole. Default: strip_managed_fields, all but metadata.managedFields.
     :param OnError on_error: If one of these functions raises for an object: ``"park"`` makes its item dead
         and goes on, ``"stop"`` waits before the object until the function works. Default: ``"park"``.
+    :param float after: Seconds after which the keys of an event become pending: further events of a key
+        meanwhile cost no reconcile of their own, and an earlier add counts (client-go AddAfter). Default: 0.0.
     """
 
     @property
@@ -117,6 +122,8 @@ class Owns(_Watch):
         keeps it whole. Default: strip_managed_fields, all but metadata.managedFields.
     :param OnError on_error: If one of these functions raises for an object: ``"park"`` makes its item dead
         and goes on, ``"stop"`` waits before the object until the function works. Default: ``"park"``.
+    :param float after: Seconds after which the keys of an event become pending: further events of a key
+        meanwhile cost no reconcile of their own, and an earlier add counts (client-go AddAfter). Default: 0.0.
     :param bool only_controller: Look at the one owner reference whose ``controller`` is true; False: at all
         owner references. Default: True.
     """
@@ -152,6 +159,8 @@ class Watches(_Watch):
         keeps it whole. Default: strip_managed_fields, all but metadata.managedFields.
     :param OnError on_error: If one of these functions raises for an object: ``"park"`` makes its item dead
         and goes on, ``"stop"`` waits before the object until the function works. Default: ``"park"``.
+    :param float after: Seconds after which the keys of an event become pending: further events of a key
+        meanwhile cost no reconcile of their own, and an earlier add counts (client-go AddAfter). Default: 0.0.
     """
 
     keys: Callable[[Object], Iterable[str]] = field(kw_only=False)

@@ -28,6 +28,8 @@ class Commit:
     priority: int = 0
     keep_pending: bool = False
     """Leave delayed and dead items alone."""
+    delay: int = 0
+    """µs after which the keys become pending."""
     known: Mapping[str, str] = field(default_factory=dict)
     gone: Sequence[str] = ()
     unrouted: Mapping[bytes, str] = field(default_factory=dict)
@@ -94,6 +96,7 @@ class Commit:
             "parked_as": bytes_of(self.parked_as),
             "link": self.link,
             "terms_limit": TERMS_LIMIT,
+            "delay": self.delay,
             "rest": [
                 *items,
                 *map(bytes_of, chain(chain.from_iterable(self.known.items()), self.gone)),

@@ -1,8 +1,10 @@
 """Whether controllers have anything left to do, and what failed: what a test waits for."""
 
+import copy
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from distq.client.client import Client
@@ -52,7 +54,7 @@ class ObservedManager(Manager):
     """What a reconcile failed with last."""
 
     def __init__(self, controllers: Sequence[Controller], *, max_failures: float, **options: Any) -> None:
-        super().__init__(controllers, **options)
+        super().__init__([_without_delays(controller) for controller in controllers], **options)
         self._max_failures = max_failures
         self.may_not_fail = max_failures == 0
         self._failures: Counter[tuple[str, str]] = Counter()
@@ -76,6 +78,18 @@ class ObservedManager(Manager):
             for dispatcher in self._dispatchers:  # at once: no later attempt changes the state that failed
                 dispatcher.shut_down(math.inf)
             self.stop()
+
+
+def _without_delays(controller: Controller) -> Controller:
+    """Return a controller whose watches enqueue at once: no test waits until events are collected."""
+    watches = [
+        watch if isinstance(watch, Every) else replace(watch, after=0.0) for watch in controller.watches
+    ]
+    if watches == list(controller.watches):
+        return controller
+    prompt = copy.copy(controller)
+    prompt.watches = tuple(watches)
+    return prompt
 
 
 def failed_object(controller: Controller, inspector: Inspector, since: float) -> ReconcileFailed | None:

@@ -190,12 +190,13 @@ class Sandbox:
 
         Idle is: every watch has handed over what there is, and nothing is ready, dirty, processing, due,
         or waiting for a retry. What asked to come back later (``Result(requeue_after=...)``) and
-        dead items do not count. A reconcile that fails ends it with ReconcileFailed from the function's own
-        error, and so does a function of a watch, its traceback in a note. No reconcile begins after that.
-        With ``on_failure="retry"`` it is tried again, and fails it only once an item failed more than
-        ``max_failures`` times, if that is given. Events that were recorded are sent when it returns. Raises
-        TimeoutError after ``timeout`` seconds, which names what remained, from the last error of a reconcile;
-        and what the run itself, or a hook, raised.
+        dead items do not count; ``after`` of a watch is left out, so that no test waits for it. A reconcile
+        that fails ends it with ReconcileFailed from the function's own error, and so does a function of a
+        watch, its traceback in a note. No reconcile begins after that. With ``on_failure="retry"`` it is
+        tried again, and fails it only once an item failed more than ``max_failures`` times, if that is given.
+        Events that were recorded are sent when it returns. Raises TimeoutError after ``timeout`` seconds,
+        which names what remained, from the last error of a reconcile; and what the run itself, or a hook,
+        raised.
         """
         __tracebackhide__ = True  # pytest shows the test's line, and what failed
         manager = ObservedManager(

@@ -9,6 +9,7 @@ from distq.errors import InvalidKey
 from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore
+from distq.redisio.scores import decode_due
 from distq.redisio.stream_store import Committed, Fenced, Mismatch, StreamStore, TooLarge, stream_records
 
 
@@ -155,6 +156,59 @@ def test_what_waits_for_later_is_kept_if_asked(stream: StreamStore, queue: Queue
     assert _ready(queue) == [b"ready", b"new"]
     assert leader.commit("5", "6", *keys) == Committed(2)
     assert _ready(queue) == [b"later", b"ready", b"dead", b"new"]
+
+
+def test_a_commit_may_make_its_keys_pending_later(stream: StreamStore, queue: QueueStore) -> None:
+    """Of several delays the earliest counts; what is pending now stays so, and what is dead waits, too."""
+    connection, leader = queue.connection, Leader(stream)
+    connection.server_time = 1_795_000_000_000_000
+    now, second = connection.server_time, 1_000_000
+    queue.run("add_after", items=["later"], priority=3, max_length="", delay=60 * second)
+    queue.run("add_after", items=["sooner"], priority=-5, max_length="", delay=second)
+    connection.execute("ZADD", queue.key("dead"), 1, "dead")
+    queue.run("add", items=["ready"], priority=0, max_length="")
+    keys = ("later", "sooner", "dead", "ready", "new")
+    kept = leader.commit("", "5", *keys, "other", priority=-100, keep_pending=True, delay=30 * second)
+    assert kept == Committed(2)
+    assert _due(queue, now) == {"later": (3, 60), "sooner": (-5, 1), "new": (-100, 30), "other": (-100, 30)}
+    assert leader.commit("5", "6", *keys, delay=20 * second) == Committed(1)
+    assert _due(queue, now) == {
+        "later": (3, 20),
+        "sooner": (0, 1),
+        "dead": (0, 20),
+        "new": (0, 20),
+        "other": (-100, 30),
+    }
+    assert _ready(queue) == [b"ready"]
+    assert leader.commit("6", "7", "dead", keep_pending=True, delay=second) == Committed(0)
+    assert _position(stream) == "7"
+
+
+def _due(queue: QueueStore, now: int) -> dict[str, tuple[int, float]]:
+    """Return the priority of each delayed item, and in how many seconds it is due."""
+    (flat,) = queue.read(("ZRANGE", "delayed", 0, -1, "WITHSCORES"))
+    scores = {item.decode(): decode_due(score) for item, score in zip(flat[::2], flat[1::2], strict=True)}
+    return {item: (priority, (due - now) / 1e6) for item, (priority, due) in scores.items()}
+
+
+def test_a_delayed_batch_counts_once(stream: StreamStore, queue: QueueStore) -> None:
+    """A batch that is resent postpones and adds nothing."""
+    leader = Leader(stream)
+    queue.connection.server_time = 1_795_000_000_000_000
+    assert leader.commit("", "5", "a", batch="one", delay=1_000_000) == Committed(1)
+    before = _due(queue, 0)
+    queue.connection.server_time += 500_000
+    assert leader.commit("", "5", "a", batch="one", delay=1_000_000) == Committed(0)
+    assert _due(queue, 0) == before
+
+
+def test_a_worker_is_woken_for_what_is_due_next(stream: StreamStore, queue: QueueStore) -> None:
+    """One token wakes one that sleeps, so that it sees to the first delay."""
+    leader = Leader(stream)
+    leader.commit("", "5", "a", delay=60_000_000)
+    assert queue.read(("LLEN", "wake")) == [1]
+    leader.commit("5", "6", "b", delay=1_000_000)
+    assert queue.read(("LLEN", "wake")) == [1]
 
 
 def test_what_is_gone_is_no_longer_known(stream: StreamStore) -> None:

@@ -115,6 +115,7 @@ def inform(redis: Connection) -> None:
         Commit(epoch="1", after="", new="5", batch="b", keys=["a", "b"], known={"a": "1"}, priority=-100)
     )
     stream.commit(Commit(epoch="1", after="b", new="6", batch="c", keys=["a"], gone=["a"], keep_pending=True))
+    stream.commit(Commit(epoch="1", after="c", new="7", batch="d", keys=["later"], delay=1_000_000))
     assert (list(stream.known()), stream.known_count(), stream.known_of(["a"])) == ([], 0, [None])
     assert stream.list_all()
     assert list(stream_records(redis, "foos")) == ["pods"]

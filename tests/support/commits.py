@@ -24,6 +24,7 @@ def commit_of(inputs: Mapping[str, Any]) -> Commit:
         about=json.loads(inputs["about"]),
         priority=int(inputs["priority"]),
         keep_pending=str(inputs["keep_pending"]) == "1",
+        delay=int(inputs["delay"]),
         keys=[bytes_of(item) for item in rest[:n_items]],
         known=dict(zip(pairs[::2], pairs[1::2], strict=True)),
         gone=rest[n_items + 2 * n_known :],

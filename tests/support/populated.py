@@ -123,7 +123,11 @@ class Populated:
         rest = ["new", "suspect", "poison", "pod", "3", "old", *cached]
         counts = {"n_items": 3, "n_known": 1, "n_cached": 2}
         unrouted = {"unrouted": '["bad", "why"]', "parked_as": "", "link": SPAN}
-        batch = {"keep_pending": 0, "clears_cache": 0, "terms_limit": 2**20, "rest": rest} | counts | unrouted
+        batch = (
+            {"keep_pending": 0, "clears_cache": 0, "terms_limit": 2**20, "delay": 0, "rest": rest}
+            | counts
+            | unrouted
+        )
         record = {"epoch": "8", "replaces": "", "after": "b0", "new": "101", "batch": "b1", "about": "{}"}
         return {
             "open": _OPEN | {"nonce": "third"},

@@ -293,6 +293,7 @@ class QueueMachine(RuleBasedStateMachine):
             items=some,
             priority=priority,
             keep_pending=st.booleans(),
+            delay=any_of(0, 0, 0, 1, SECOND, 400 * SECOND),
             epochs_on=any_of(0, 0, 0, 1, 95, -1),
             replaces=any_of(False, False, False, True),
             follows=any_of(True, True, True, False),

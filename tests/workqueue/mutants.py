@@ -168,6 +168,8 @@ MUTANTS = [
         "    if not pending then defer(item, back_off(own_limiter, count), priority) end\n",
     ),
     Mutant("no delay is one", "elseif delay == 0 then\n", "elseif false then\n"),
+    Mutant("a commit ignores its delay", "if #items > 0 and delay > 0 then", "if false then"),
+    Mutant("kept pending overrun later", "if not (later[i] or parked[i]) then", "if true then"),
     Mutant("kept pending overrun", "if not (keep_pending and (due[i] or parked[i])) then", "if true then"),
     Mutant(
         "unrouted though pending",

@@ -35,6 +35,7 @@ class Batch(NamedTuple):
     items: Sequence[Item]
     priority: int = 0
     keep_pending: bool = False
+    delay: int = 0
     epochs_on: int = 0
     replaces: bool = False
     follows: bool = True
@@ -273,6 +274,7 @@ class Players:
             about={"leader": "me too"},
             priority=batch.priority,
             keep_pending=batch.keep_pending,
+            delay=batch.delay,
             keys=batch.items,
             known={f"pod-{self._batches % 5}": str(self._batches), "pod-7": "1"},
             gone=[f"pod-{self._batches * 3 % 5}", *batch.routed],

@@ -67,7 +67,7 @@ class Committer:
     that was since restored. ``committed`` is called after each commit with how many keys were not pending
     before, ``span`` is entered with how many it carries, where it carries anything, and gives the link to it;
     ``failed`` is called with each error of Redis that is waited out. ``parked_as`` comes before the names of
-    objects that are dead.
+    objects that are dead. Keys become pending after ``delay`` µs.
     """
 
     def __init__(
@@ -83,6 +83,7 @@ class Committer:
         span: Callable[[int], AbstractContextManager[str]],
         failed: Callable[[RedisError], None] = lambda _: None,
         parked_as: str = "",
+        delay: int = 0,
     ) -> None:
         self.stream = store.stream
         self.position = ""
@@ -106,6 +107,7 @@ class Committer:
         self._span = span
         self._failed = failed
         self._parked_as = parked_as
+        self._delay = delay
         self._server_ahead = self._asked_time_at = 0.0
         self._nonce = uuid.uuid4().hex[:12]
         """Two Committers, of one process or two, must not name a batch alike."""
@@ -134,6 +136,7 @@ class Committer:
                 after=self._last_batch,
                 batch=batch,
                 parked_as=self._parked_as,
+                delay=self._delay,
                 about=self._about(),
                 link=link,
             )

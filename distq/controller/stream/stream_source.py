@@ -38,6 +38,7 @@ from distq.redisio.commit import Commit
 from distq.redisio.object_cache import CachedObject
 from distq.redisio.records import StreamRecord
 from distq.redisio.stream_store import StreamStore
+from distq.workqueue.rate_limiters import microseconds
 
 logger = logging.getLogger(__name__)
 
@@ -311,6 +312,7 @@ class StreamSource:
             span=partial(config.commit_span, self.resource),
             failed=self.last_error.failed,
             parked_as=self._parked_as,
+            delay=microseconds(self._watch.after),
         )
         self._load()
         self._opened = True

@@ -10,9 +10,8 @@ local call = redis.call
 local stamp, paused, cover, trace_until = unpack(call('HMGET', meta, 'stamp', 'paused', 'cover', 'trace'))
 traced = trace_until
 --- @include stamp
-stamp, cover = math.max(stamp + 1, now), tonumber(cover) or 0
 call('ZCARD', dead)
-local first, tokens = call('ZRANGE', delayed, '0', '0', 'WITHSCORES'), call('LLEN', wake)
+local tokens = call('LLEN', wake)
 if max_length ~= '' then
   --- @include capacity
   local fitted = fitting(items, tonumber(max_length))
@@ -21,25 +20,7 @@ if max_length ~= '' then
 end
 --- @include order
 --- @include due
---- @include delay
-local is_ready, is_dirty = call('ZMSCORE', ready, unpack(items)), call('ZMSCORE', dirty, unpack(items))
-local is_suspect = call('ZMSCORE', suspects, unpack(items))
-local later, earliest, raised = call('ZMSCORE', delayed, unpack(items)), now + delay, order(priority, stamp)
-local to_ready, to_dirty, to_delayed = { 'ZADD', ready, 'XX', 'LT' }, { 'ZADD', dirty, 'XX', 'LT' }, { 'ZADD', delayed }
-local to_suspects = { 'ZADD', suspects, 'XX', 'LT' }
-for i, item in ipairs(items) do
-  local to = (is_ready[i] and to_ready) or (is_dirty[i] and to_dirty) or (is_suspect[i] and to_suspects) or to_delayed
-  to[#to + 1] = to == to_delayed and due_score(later[i], earliest, priority) or raised
-  to[#to + 1] = item
-end
-if #to_ready > 4 then call(unpack(to_ready)) end
-if #to_dirty > 4 then call(unpack(to_dirty)) end
-if #to_suspects > 4 then call(unpack(to_suspects)) end
-local added = #to_delayed > 2 and call(unpack(to_delayed)) or 0
-call('ZREM', dead, unpack(items))
+--- @include enqueue_later
+local added = enqueue_later(items, delay, priority, false)
 call('HSET', meta, 'stamp', stamp)
--- who sees to what is due first sees to the next, too
-local first_due = first[2] and split_due(tonumber(first[2])) or 0
-local covered = (first_due > now and first_due <= earliest) or (cover > now and cover <= earliest)
-if tokens == 0 and not paused and not covered then call('RPUSH', wake, '1') end
 return { added, #items }

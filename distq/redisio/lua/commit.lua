@@ -1,6 +1,7 @@
 -- Add a batch of items and move its stream to a new position, if the batch before it is the last, or do nothing.
 -- `unrouted` are the items that the watch's functions failed on, (item, why) each, in JSON; see `include/unrouted`.
 -- What it changes in the cache, (name, terms, record) each, stands behind what is gone; see `include/cached`.
+-- After a `delay` in µs above 0 the items are pending later; see `include/enqueue_later`.
 -- `link` is the span that commits, or empty; see `include/keep_link`.
 -- It notes the queue in its history, too, so that this goes on where no worker is left.
 -- Returns {OK, added}, {FENCED, stored epoch} or {MISMATCH, stored position}; or {TOO_LARGE, ''} where what finds the
@@ -13,7 +14,7 @@ local time, stream, epoch, replaces, after, new = ARGV[1], ARGV[2], ARGV[3], ARG
 local batch, about, priority, keep_pending = ARGV[7], ARGV[8], tonumber(ARGV[9]), ARGV[10] == '1'
 local n_items, n_known, n_cached, clears_cache = tonumber(ARGV[11]), tonumber(ARGV[12]), tonumber(ARGV[13]), ARGV[14]
 local unrouted, parked_as, link, terms_limit = cjson.decode(ARGV[15]), ARGV[16], ARGV[17], tonumber(ARGV[18])
-local rest = { unpack(ARGV, 19) }
+local delay, rest = tonumber(ARGV[19]), { unpack(ARGV, 20) }
 local call = redis.call
 --- @include now
 local stamp, trace_until = unpack(call('HMGET', meta, 'stamp', 'trace'))
@@ -27,7 +28,7 @@ call('HLEN', cache)
 call('HLEN', terms)
 local n_index, tokens = call('ZCARD', index), call('LLEN', wake)
 local n_before_gone, n_before_cached = n_items + 2 * n_known, #rest - 3 * n_cached
-if traced and n_cached > 0 then args = { unpack(ARGV, 1, 18 + n_before_cached) } end -- objects may be secrets
+if traced and n_cached > 0 then args = { unpack(ARGV, 1, 19 + n_before_cached) } end -- objects may be secrets
 
 --- @include older
 local record = call('HGET', streams, stream)
@@ -54,7 +55,12 @@ if n_dead > 0 or #unrouted > 0 then
   for i = n_items + 1, n_before_gone, 2 do objects[#objects + 1] = rest[i] end
   --- @include unrouted
 end
-if #items > 0 then
+if #items > 0 and delay > 0 then
+  local paused, cover = unpack(call('HMGET', meta, 'paused', 'cover'))
+  --- @include enqueue_later
+  added = enqueue_later(items, delay, priority, keep_pending)
+  call('HSET', meta, 'stamp', stamp)
+elseif #items > 0 then
   local before = math.max(stamp, now - 1)
   added = enqueue(items, priority, keep_pending)
   call('HSET', meta, 'stamp', stamp)

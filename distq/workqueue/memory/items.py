@@ -53,14 +53,7 @@ class Items:
     ) -> tuple[int, int]:
         """Make items pending later; return how many were not before, and how many fitted."""
         fitted = self._fitting(items, max_length)
-        if not fitted:
-            return 0, 0
-        self.next_stamp(now)
-        new = sum(item not in self.pending for item in fitted)
-        for item in fitted:
-            self.defer(now, item, now + delay, priority)
-            self.dead.pop(item, None)
-        return new, len(fitted)
+        return self.enqueue_later(now, fitted, priority, delay) if fitted else 0, len(fitted)
 
     def _fitting(self, items: Sequence[Item], max_length: int | None) -> Sequence[Item]:
         """Return the items before the first that does not fit; pending items take no more room."""
@@ -99,6 +92,24 @@ class Items:
         if link and self.stamp > before:
             self.links.append(Link(before + 1, self.stamp, link))
             del self.links[:-_LINKS_KEPT]
+        return new
+
+    def enqueue_later(
+        self, now: int, items: Sequence[Item], priority: int, delay: int, *, keep_pending: bool = False
+    ) -> int:
+        """Make items pending after a delay in µs; return how many were not before.
+
+        That revives dead items. With ``keep_pending`` delayed and dead items stay so.
+        """
+        self.next_stamp(now)
+        if keep_pending:
+            items = [
+                item for item in items if not (isinstance(self.pending.get(item), Later) or item in self.dead)
+            ]
+        new = len({*items} - self.pending.keys())
+        for item in items:
+            self.defer(now, item, now + delay, priority)
+            self.dead.pop(item, None)
         return new
 
     def link_of(self, stood: Now) -> str:

@@ -36,7 +36,11 @@ class Streams:
         unrouted = {text_of(item): why for item, why in commit.unrouted.items()}
         items = [*map(text_of, commit.items()), *self._park(now, unrouted, reason)]
         added = 0
-        if items:
+        if items and commit.delay:
+            added = self._items.enqueue_later(
+                now, items, commit.priority, commit.delay, keep_pending=commit.keep_pending
+            )
+        elif items:
             added = self._items.enqueue(
                 now, items, commit.priority, keep_pending=commit.keep_pending, link=commit.link
             )

@@ -11,6 +11,7 @@ from tests.proofs.conformance.promises import REDIS, SERVERS, different, load, n
 
 BEYOND_THE_QUEUE = {
     "`Get` returns an item and whether the queue shut down",
+    "a handler calls `AddAfter` to collect the events of a resource (Endpoints' batch period)",
     "an error with `RequeueAfter` drops the delay",
     "the client reads from a cache",
     "one reconcile at a time by default",

@@ -1,5 +1,5 @@
 -- in: dead, delayed, dirty, meta, now, processing, ready, stamp, suspects, tokens, wake
--- out: enqueue, stamp, tokens
+-- out: enqueue, order, split_due, stamp, tokens
 -- Make items pending now: ready, or dirty while claimed; a suspect that waits stays where it is. A fresh add supersedes a delay, whose higher priority
 -- stays, and revives the dead; one that keeps what is pending leaves delayed and dead items alone.
 -- Returns how many were not pending now before. Moves `stamp`, a µs an item, so that the order is the items'.

@@ -1,0 +1,39 @@
+-- in: cover, dead, delayed, dirty, now, order, paused, ready, split_due, stamp, suspects, tokens, wake
+-- out: enqueue_later, stamp
+-- Make items pending after a delay in µs. The earliest time wins; an item that is pending now can only be raised. It
+-- revives the dead; one that keeps what is pending leaves delayed and dead items alone.
+-- Returns how many were not pending before.
+--- @include delay
+local function enqueue_later(items, delay, priority, keep_pending)
+  stamp = math.max(stamp + 1, now)
+  local later = call('ZMSCORE', delayed, unpack(items))
+  if keep_pending then
+    local parked, others = call('ZMSCORE', dead, unpack(items)), {}
+    for i, item in ipairs(items) do
+      if not (later[i] or parked[i]) then others[#others + 1] = item end
+    end
+    if #others == 0 then return 0 end
+    items, later = others, {}
+  end
+  local first = call('ZRANGEBYSCORE', delayed, '-inf', '+inf', 'WITHSCORES', 'LIMIT', '0', '1') -- as informers may
+  local is_ready, is_dirty = call('ZMSCORE', ready, unpack(items)), call('ZMSCORE', dirty, unpack(items))
+  local is_suspect = call('ZMSCORE', suspects, unpack(items))
+  local earliest, raised = now + delay, order(priority, stamp)
+  local to_ready, to_dirty, to_delayed = { 'ZADD', ready, 'XX', 'LT' }, { 'ZADD', dirty, 'XX', 'LT' }, { 'ZADD', delayed }
+  local to_suspects = { 'ZADD', suspects, 'XX', 'LT' }
+  for i, item in ipairs(items) do
+    local to = (is_ready[i] and to_ready) or (is_dirty[i] and to_dirty) or (is_suspect[i] and to_suspects) or to_delayed
+    to[#to + 1] = to == to_delayed and due_score(later[i], earliest, priority) or raised
+    to[#to + 1] = item
+  end
+  if #to_ready > 4 then call(unpack(to_ready)) end
+  if #to_dirty > 4 then call(unpack(to_dirty)) end
+  if #to_suspects > 4 then call(unpack(to_suspects)) end
+  local added = #to_delayed > 2 and call(unpack(to_delayed)) or 0
+  call('ZREM', dead, unpack(items))
+  -- who sees to what is due first sees to the next, too
+  local first_due, covered_until = first[2] and split_due(tonumber(first[2])) or 0, tonumber(cover) or 0
+  local covered = (first_due > now and first_due <= earliest) or (covered_until > now and covered_until <= earliest)
+  if tokens == 0 and not paused and not covered then call('RPUSH', wake, '1') end
+  return added
+end
