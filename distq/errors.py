@@ -42,6 +42,8 @@ import queue
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
+from distq.seconds import Duration, in_seconds
+
 Class = TypeVar("Class")
 
 
@@ -264,10 +266,10 @@ class RetryAfter(Exception):
     A delay below 0, NaN or infinite is a failure that says so, and backs off by the limiter.
     """
 
-    def __init__(self, delay: float, message: str = "") -> None:
-        shown = f"{delay:g}" if isinstance(delay, int | float) else repr(delay)
+    def __init__(self, delay: Duration, message: str = "") -> None:
+        self.delay = in_seconds(delay)
+        shown = f"{self.delay:g}" if isinstance(self.delay, int | float) else repr(self.delay)
         super().__init__(message or f"retry after {shown} s")
-        self.delay = delay
 
 
 def short_tracebacks(cls: type[Class]) -> type[Class]:

@@ -4,6 +4,7 @@ import functools
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -24,6 +25,7 @@ from distq.client.resources import Discovery, Resource
 from distq.errors import ApiError, ConfigError, Expired, NotFound, short_tracebacks
 from distq.mistakes import suggesting_keywords
 from distq.redisio.limits import PAGE_SIZE
+from distq.seconds import Duration, in_seconds
 
 if TYPE_CHECKING:
     from distq.client.aio import AsyncClient
@@ -58,7 +60,7 @@ class Client(RawClient):
         *,
         context: str | None = None,
         field_manager: str = "distq",
-        timeout: float = 30.0,
+        timeout: Duration = 30.0,
     ) -> None:
         super().__init__(kubeconfig, context=context, timeout=timeout)
         self._field_manager = field_manager
@@ -169,7 +171,7 @@ class Client(RawClient):
         uid: str | None = None,
         resource_version: str | None = None,
         propagation: Propagation = "Background",
-        grace_period: int | None = None,
+        grace_period: int | timedelta | None = None,
     ) -> bool:
         """Delete the object and, by ``propagation``, its dependents; return False when there is none.
 
@@ -259,9 +261,9 @@ class Client(RawClient):
         """
         self._recorder.record(about, reason, message, type=type, field_path=field_path)
 
-    def flush_events(self, timeout: float = 5.0) -> bool:
+    def flush_events(self, timeout: Duration = 5.0) -> bool:
         """Wait at most ``timeout`` seconds until all recorded events are sent; return whether they are."""
-        return not self._recorder.flush(timeout)
+        return not self._recorder.flush(in_seconds(timeout))
 
     def cluster_id(self) -> str:
         """Return what distinguishes this cluster from all others, also after it moved.

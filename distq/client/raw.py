@@ -27,6 +27,7 @@ from distq.client.objects import encode
 from distq.client.transport import AnyResponse, Transport
 from distq.config import kubeconfig_variable
 from distq.errors import ApiError, ConfigError, short_tracebacks
+from distq.seconds import Duration, in_seconds
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -47,8 +48,9 @@ class RawClient:
         kubeconfig: str | os.PathLike[str] | None = None,
         *,
         context: str | None = None,
-        timeout: float = 30.0,
+        timeout: Duration = 30.0,
     ) -> None:
+        timeout = in_seconds(timeout)
         is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
         if not (is_number and 0 < timeout < math.inf):
             raise ConfigError(f"bad timeout {timeout!r:.80}. Give a finite number of seconds, more than 0.")
@@ -85,7 +87,7 @@ class RawClient:
         body: Any | None = None,
         content_type: str = "application/json",
         accept: str = "application/json",
-        timeout: float | None = None,
+        timeout: Duration | None = None,
         max_bytes: int | None = None,
     ) -> bytes:
         """Send one request, its body encoded as JSON, and return the answer's body.
@@ -94,7 +96,7 @@ class RawClient:
         connection broke is sent once more, on a new connection. A GET with ``max_bytes`` raises
         AnswerTooLarge as soon as more came.
         """
-        seconds = self._timeout if timeout is None else timeout
+        seconds = self._timeout if timeout is None else in_seconds(timeout)
         headers = {"Accept": accept}
         if body is not None:
             body, headers["Content-Type"] = encode(body), content_type

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from distq.controller.functions import require_reconcile
 from distq.errors import ConfigError
 from distq.mistakes import calling_line, pointing_to, suggesting_keywords
+from distq.seconds import Duration, in_seconds
 from distq.workqueue.interface import Request, Result, TurnQueue
 from distq.workqueue.queue import Queue
 from distq.workqueue.queue_ownership import Purpose
@@ -61,10 +62,10 @@ class Controller:
         watches: "Sequence[Watch]" = (),
         concurrency: int = 8,
         fleet_concurrency: int | None = None,
-        reconciliation_timeout: float | None = None,
-        max_hold: float | None = None,
-        cache_sync_timeout: float = 120.0,
-        resync_period: float = 36000.0,
+        reconciliation_timeout: Duration | None = None,
+        max_hold: Duration | None = None,
+        cache_sync_timeout: Duration = 120.0,
+        resync_period: Duration = 36000.0,
         revision: str = "",
         shared: bool = False,
         failure_events: bool = False,
@@ -74,10 +75,10 @@ class Controller:
         self.caches: Caches | None = None
         self.concurrency = concurrency
         self.fleet_concurrency = fleet_concurrency
-        self.reconciliation_timeout = reconciliation_timeout
-        self.max_hold = max_hold
-        self.cache_sync_timeout = cache_sync_timeout
-        self.resync_period = resync_period
+        self.reconciliation_timeout = in_seconds(reconciliation_timeout)
+        self.max_hold = in_seconds(max_hold)
+        self.cache_sync_timeout = in_seconds(cache_sync_timeout)
+        self.resync_period = in_seconds(resync_period)
         self.revision = revision
         self.shared = shared
         self.failure_events = failure_events

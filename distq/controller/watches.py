@@ -14,6 +14,7 @@ from distq.informer.indexer import NAMESPACE_INDEX, IndexFunc
 from distq.informer.stored_object import Transform, strip_managed_fields
 from distq.mistakes import suggesting_keywords
 from distq.redisio.scores import validate_priority
+from distq.seconds import Duration, in_seconds
 from distq.workqueue.rate_limiters import is_delay
 
 Object = dict[str, Any]
@@ -40,14 +41,14 @@ class _Watch:
     indexers: Mapping[str, IndexFunc] = field(default_factory=dict)
     transform: Transform | None = strip_managed_fields
     on_error: OnError = "park"
-    after: float = 0.0
+    after: Duration = 0.0
 
     def __post_init__(self) -> None:
         group_kind(self.resource)
         _require_cache(self)
         if self.on_error not in ("park", "stop"):
             raise ConfigError(f"bad on_error of {self.resource}: {self.on_error!r:.80}. Use park or stop.")
-        if not is_delay(self.after):
+        if not is_delay(in_seconds(self.after)):
             raise ConfigError(f"bad after of {self.resource}: {self.after!r:.80}. Give seconds, 0 or more.")
         if self.namespaces is not None:
             object.__setattr__(self, "namespaces", _namespaces(self.resource, self.namespaces))
@@ -176,7 +177,7 @@ class Watches(_Watch):
 
 
 @suggesting_keywords()
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Every:
     """Enqueue keys each ``period`` seconds, by the leader alone.
 
@@ -189,11 +190,15 @@ class Every:
     keys: Callable[[], Iterable[str]]
     priority: int = LOW_PRIORITY
 
-    def __post_init__(self) -> None:
-        if not (is_delay(self.period) and self.period > 0):
-            raise ConfigError(f"bad period of Every: {self.period!r:.80}. Give seconds, more than 0.")
-        validate_priority(self.priority)
-        require_keys("Every", self.keys, arguments=0)
+    def __init__(
+        self, period: Duration, keys: Callable[[], Iterable[str]], priority: int = LOW_PRIORITY
+    ) -> None:
+        if not (is_delay(number := in_seconds(period)) and number > 0):
+            raise ConfigError(f"bad period of Every: {period!r:.80}. Give seconds, more than 0.")
+        require_keys("Every", keys, arguments=0)
+        object.__setattr__(self, "period", number)
+        object.__setattr__(self, "keys", keys)
+        object.__setattr__(self, "priority", validate_priority(priority))
 
 
 ResourceWatch = For | Owns | Watches

@@ -13,6 +13,7 @@ from distq.informer.indexer import IndexFunc
 from distq.informer.listwatch import ListerWatcher, ListWatch
 from distq.informer.shared_informer import SharedInformer
 from distq.informer.stored_object import Transform
+from distq.seconds import Duration, in_seconds
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +61,7 @@ class SharedInformerFactory:
         client: Client,
         *,
         namespace: str | None = None,
-        resync_period: float = 0.0,
+        resync_period: Duration = 0.0,
         transform: Transform | None = None,
         new_list_watch: Callable[..., ListerWatcher] = ListWatch,
     ) -> None:
@@ -154,7 +155,7 @@ class Syncing(Protocol):
 
 def wait_for_cache_sync(
     *caches: Syncing | Callable[[], bool],
-    timeout: float | None = None,
+    timeout: Duration | None = None,
     stop: threading.Event | None = None,
 ) -> bool:
     """Wait until informers, and Registrations of handlers, have synced; return whether they have.
@@ -166,7 +167,7 @@ def wait_for_cache_sync(
     has_synced = [_has_synced(cache) for cache in caches]
     # whose has_synced it is knows whether it has ended
     syncing = [getattr(synced, "__self__", None) for synced in has_synced]
-    ends = None if timeout is None else time.monotonic() + timeout
+    ends = None if timeout is None else time.monotonic() + in_seconds(timeout)
     stop = stop or threading.Event()
     while not all(synced() for synced in has_synced):
         over = stop.is_set() or any(getattr(one, "stopped", False) for one in syncing)

@@ -14,6 +14,7 @@ from distq.client.objects import Object
 from distq.clock import Clock
 from distq.errors import ConfigError
 from distq.informer.stored_object import DeletedFinalStateUnknown, StoredObject
+from distq.seconds import Duration, in_seconds
 
 logger = logging.getLogger(__name__)
 
@@ -116,11 +117,12 @@ def _validate_function(function: Callable[..., object], name: str, arguments: st
         ) from None
 
 
-def validate_resync_period(seconds: float) -> float:
-    """Return a resync period; raise ConfigError for what is none."""
-    if not seconds >= 0:  # nor NaN
-        raise ConfigError(f"bad resync_period: {seconds}. Give seconds, or 0 for never.")
-    return seconds
+def validate_resync_period(period: Duration) -> float:
+    """Return a resync period in seconds; raise ConfigError for what is none."""
+    period = in_seconds(period)
+    if not period >= 0:  # nor NaN
+        raise ConfigError(f"bad resync_period: {period}. Give seconds, or 0 for never.")
+    return period
 
 
 class Registration:

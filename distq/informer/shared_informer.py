@@ -26,6 +26,7 @@ from distq.informer.registration import (
     validate_resync_period,
 )
 from distq.informer.stored_object import Transform, keeps_all
+from distq.seconds import Duration
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +49,7 @@ class SharedInformer:
         list_watch: ListerWatcher,
         *,
         indexers: Mapping[str, IndexFunc] | None = None,
-        resync_period: float = 0.0,
+        resync_period: Duration = 0.0,
         transform: Transform | None = None,
         on_watch_error: Callable[[Exception], None] | None = None,
         clock: Clock = SYSTEM_CLOCK,
@@ -129,7 +130,7 @@ class SharedInformer:
         self,
         handler: ResourceEventHandler,
         *,
-        resync_period: float | None = None,
+        resync_period: Duration | None = None,
         filter: Filter | None = None,  # noqa: A002 - the field's word
     ) -> Registration:
         """Call a handler from now on, first with everything that is in the cache as an add.

@@ -45,6 +45,7 @@ from distq.redisio.queue_store import QueueStore, queue_names
 from distq.redisio.round_trips import gather, run
 from distq.redisio.snapshots import Snapshots
 from distq.redisio.stream_store import StreamStore, stream_records
+from distq.seconds import Duration, in_seconds
 from distq.workqueue.queue import Queue
 
 _TRACE_AT_MOST = 86_400.0
@@ -123,7 +124,7 @@ class Inspector:
         return [entry for entry in map(reading.audit_entry, found) if entry]
 
     def history(
-        self, queue: str, *, since: float | None = None, until: float | None = None, every: float = 10.0
+        self, queue: str, *, since: float | None = None, until: float | None = None, every: Duration = 10.0
     ) -> list[Sample]:
         """Return samples of a queue from ``since``, an hour ago if None, to ``until``, now if None.
 
@@ -135,7 +136,7 @@ class Inspector:
         if since is None or until is None:
             now = self._redis.now()
             since, until = now - 3600 if since is None else since, now if until is None else until
-        return run(self._redis, past.samples(self._store(queue), since, until, every))
+        return run(self._redis, past.samples(self._store(queue), since, until, in_seconds(every)))
 
     def workers(self, queue: str | None = None) -> list[WorkerInfo]:
         """Describe the open handles of all queues, or of one."""
@@ -199,7 +200,7 @@ class Inspector:
             if len(members) < SCAN_LIMIT:
                 return
 
-    def add(self, queue: str, *keys: str, priority: int = 0, after: float | None = None) -> int:
+    def add(self, queue: str, *keys: str, priority: int = 0, after: Duration | None = None) -> int:
         """Make keys pending, now or ``after`` seconds; return how many were not pending before.
 
         Otherwise as ``Queue.add``. Raises InvalidKey, InvalidPriority, InvalidDelay, and ConfigError where
@@ -278,7 +279,7 @@ class Inspector:
         return self._existing(queue).resume()
 
     def trace_on(
-        self, queue: str, *, seconds: float = 600.0, limit: int = TRACE_ENTRIES, match: str = ""
+        self, queue: str, *, seconds: Duration = 600.0, limit: int = TRACE_ENTRIES, match: str = ""
     ) -> Timestamp:
         """Record the call of every script for so long, at most a day; return when that ends.
 
@@ -289,6 +290,7 @@ class Inspector:
         """
         if not (match.isprintable() and len(match.encode(errors="replace")) <= _LONGEST_MATCH):
             raise ConfigError(f"bad match {match!r:.80}. Use at most {_LONGEST_MATCH} printable bytes.")
+        seconds = in_seconds(seconds)
         if not 0 < seconds <= _TRACE_AT_MOST or not 0 < limit <= _ENTRIES_AT_MOST:
             raise ConfigError(
                 f"bad trace of {seconds} s, {limit} entries. Use at most {_TRACE_AT_MOST:.0f} s and "

@@ -3,6 +3,8 @@
 import threading
 import time
 
+from distq.seconds import Duration, in_seconds
+
 POLL = 0.002  # seconds; the clock does not learn when an event is set
 
 
@@ -38,17 +40,18 @@ class FakeClock:
                 self._deadlines.remove(deadline)
         return event.is_set()
 
-    def step(self, seconds: float) -> None:
+    def step(self, seconds: Duration) -> None:
         """Let time pass, for both clocks."""
+        passed = in_seconds(seconds)
         with self._stepped:
-            self._now = round(self._now + seconds, 6)  # a µs is exact; less would add up to a wrong one
-            self._monotonic += seconds
+            self._now = round(self._now + passed, 6)  # a µs is exact; less would add up to a wrong one
+            self._monotonic += passed
             self._stepped.notify_all()
 
-    def step_wall(self, seconds: float) -> None:
+    def step_wall(self, seconds: Duration) -> None:
         """Set the wall clock forward or back, as an administrator does; no time passes."""
         with self._stepped:
-            self._now += seconds
+            self._now += in_seconds(seconds)
 
     def waiters(self) -> int:
         """Return how many threads wait for time to pass, and have not been overtaken by it."""

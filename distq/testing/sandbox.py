@@ -18,6 +18,7 @@ from distq.controller.hooks import Hook
 from distq.errors import ApiError, ConfigError, NotFound
 from distq.inspector import Inspector
 from distq.redisio.connection import Connection, shared_connection
+from distq.seconds import Duration, in_seconds
 from distq.testing.apiserver import EmulatedApiServer
 from distq.testing.apiserver.manifests import Document, Manifest, read_manifest
 from distq.testing.embedded_valkey import EmbeddedValkey
@@ -180,7 +181,7 @@ class Sandbox:
     def run_until_idle(
         self,
         *controllers: Controller,
-        timeout: float = 30.0,
+        timeout: Duration = 30.0,
         on_failure: Literal["raise", "retry"] = "raise",
         max_failures: int | None = None,
         on_start: Hook | None = None,
@@ -219,7 +220,7 @@ class Sandbox:
         before = {stream.epoch for stream in Inspector(self.redis).streams()}
         runner.start()
         try:
-            self._wait_until_idle(controllers, before, runner, manager, timeout)
+            self._wait_until_idle(controllers, before, runner, manager, in_seconds(timeout))
         finally:
             manager.stop()
             runner.join()

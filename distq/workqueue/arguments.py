@@ -3,10 +3,11 @@
 import math
 import sys
 from collections.abc import Sequence
-from typing import get_args
+from typing import get_args, overload
 
 from distq.errors import ConfigError
 from distq.redisio.limits import TURN_LIMIT
+from distq.seconds import Duration, in_seconds
 from distq.workqueue.interface import Outcome, Request, Settlement
 from distq.workqueue.rate_limiters import is_number, is_whole
 
@@ -17,10 +18,18 @@ def require_fleet_concurrency(limit: int | None) -> None:
         raise ConfigError(f"bad fleet_concurrency {limit!r:.80}. Give 0 or more, or None.")
 
 
-def require_timeout(timeout: float | None) -> None:
-    """Raise ConfigError unless it is None or a number of seconds; below 0 counts as 0, infinity as None."""
-    if timeout is not None and not (is_number(timeout) and _fits_a_float(timeout)):
+@overload
+def validate_timeout(timeout: Duration) -> float: ...
+@overload
+def validate_timeout(timeout: Duration | None) -> float | None: ...
+def validate_timeout(timeout: Duration | None) -> float | None:
+    """Return a timeout in seconds, below 0 counts as 0, infinity as None; ConfigError for any other value."""
+    if timeout is None:
+        return None
+    timeout = in_seconds(timeout)
+    if not (is_number(timeout) and _fits_a_float(timeout)):
         raise ConfigError(f"bad timeout {timeout!r:.80}. Give seconds, or None for ever.")
+    return timeout
 
 
 def require_turn(settlements: Sequence[Settlement], want: int) -> None:

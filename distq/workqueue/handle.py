@@ -14,10 +14,11 @@ from distq.redisio.keys import validate_key, validate_queue_name
 from distq.redisio.queue_store import batches
 from distq.redisio.scores import validate_priority
 from distq.safe_providers import safe_metrics, safe_spans
+from distq.seconds import Duration, in_seconds
 from distq.spans import SpanProvider, current_provider, sending
 from distq.wording import duration
 from distq.workqueue.announcement import Announcement
-from distq.workqueue.arguments import require_fleet_concurrency, require_timeout, require_turn
+from distq.workqueue.arguments import require_fleet_concurrency, require_turn, validate_timeout
 from distq.workqueue.buffered_adds import BufferedAdds
 from distq.workqueue.engine import Engine, RateLimitedAdd, TurnSettings
 from distq.workqueue.interface import (
@@ -102,7 +103,7 @@ class QueueHandle:
 
     # Producers
 
-    def add(self, *keys: str, priority: int = 0, after: float | None = None) -> int:
+    def add(self, *keys: str, priority: int = 0, after: Duration | None = None) -> int:
         """Make keys pending, now or ``after`` seconds; return how many were not pending before.
 
         Higher ``priority`` (-900..900) goes first. More than 1000 keys are added in several steps. A handle
@@ -112,7 +113,7 @@ class QueueHandle:
         """
         self._unanswered.forget()
         priority = validate_priority(priority)
-        delay = 0 if after is None else microseconds(validate_delay(after))
+        delay = 0 if after is None else microseconds(validate_delay(in_seconds(after)))
         spans = (self._spans or current_provider()) if keys else None
         with nullcontext("") if spans is None else sending(spans, self.name, "add", len(keys)) as link:
             return self._add(keys, priority, delay, link)
@@ -137,21 +138,21 @@ class QueueHandle:
         return added
 
     @contextmanager
-    def buffered(self, max_delay: float = 0.005) -> Iterator[BufferedAdds]:
+    def buffered(self, max_delay: Duration = 0.005) -> Iterator[BufferedAdds]:
         """Buffer adds for at most ``max_delay`` seconds, so that many travel together.
 
         Use it in a with statement; its end sends the rest. A killed process loses the keys that it has
         buffered: for a key that must not be lost, use ``add``. Raises InvalidDelay, and at the end of the
         block what ``add`` raises.
         """
-        adds = BufferedAdds(self.name, self.add, validate_delay(max_delay, "max_delay"))
+        adds = BufferedAdds(self.name, self.add, validate_delay(in_seconds(max_delay), "max_delay"))
         adds.start()
         try:
             yield adds
         finally:
             adds.close()
 
-    def add_after(self, key: str, delay: float) -> None:
+    def add_after(self, key: str, delay: Duration) -> None:
         """Make the key pending after ``delay`` seconds; of several delays the earliest counts.
 
         A later plain add supersedes the delay. Source: client-go util/workqueue AddAfter.
@@ -199,16 +200,15 @@ class QueueHandle:
 
     # Consumers
 
-    def get(self, timeout: float | None = None) -> Request:
+    def get(self, timeout: Duration | None = None) -> Request:
         """Claim the next item; wait for one, at most ``timeout`` seconds.
 
         In Redis, the first call starts a thread that keeps this handle's claims alive. Raises Empty,
         ShutDown. Source: client-go util/workqueue Get.
         """
         self._unanswered.forget()
-        require_timeout(timeout)
         return run_apart(
-            partial(self._get, timeout),
+            partial(self._get, validate_timeout(timeout)),
             undo=lambda request: self._session.take_back([], Turn([request], [], 0.0)),
             interrupt=self._session.interrupt,
         )
@@ -300,18 +300,18 @@ class QueueHandle:
         self._shut_downs += 1
         self._stop_claiming()
 
-    def shut_down_with_drain(self, timeout: float | None = None) -> bool:
+    def shut_down_with_drain(self, timeout: Duration | None = None) -> bool:
         """Shut down, then wait for this handle's claims; return whether all ended within ``timeout`` seconds.
 
         Once it has returned True this handle claims nothing more. A later ``shut_down`` ends the waiting.
         Called within a turn, as by a custom limiter, it returns False at once: that turn can only go on
         afterwards. Source: client-go util/workqueue ShutDownWithDrain.
         """
-        require_timeout(timeout)
+        limit = validate_timeout(timeout)
         shut_downs = self._shut_downs
         run_apart(self._stop_claiming)
         if threading.get_ident() not in self._session.claiming():
-            self._wait_for(lambda: self._is_drained() or self._shut_downs != shut_downs, timeout)
+            self._wait_for(lambda: self._is_drained() or self._shut_downs != shut_downs, limit)
         return run_apart(self._is_drained)
 
     def _wait_for(self, predicate: Callable[[], bool], timeout: float | None) -> None:
@@ -416,8 +416,7 @@ class QueueHandle:
 
     def wait(self, seconds: float) -> None:
         """Sleep until work may have come, ``interrupt`` was called, or ``seconds`` went by."""
-        require_timeout(seconds)
-        run_apart(partial(self._session.wait, seconds), interrupt=self._session.interrupt)
+        run_apart(partial(self._session.wait, validate_timeout(seconds)), interrupt=self._session.interrupt)
 
     def announce_stop(self) -> None:
         """Announce that this process is stopping: if it is killed before its end, that counts as no crash."""

@@ -14,6 +14,7 @@ from distq.clock import Clock
 from distq.errors import QueueFull
 from distq.metrics import MetricsProvider
 from distq.redisio.scores import validate_priority
+from distq.seconds import Duration, in_seconds
 from distq.spans import SpanProvider
 from distq.workqueue.cancellation import Cancelled, ClaimPeriod, LazyEvent
 from distq.workqueue.rate_limiters import validate_delay
@@ -223,7 +224,7 @@ class Turn:
     fence: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Result:
     """The return value of a reconcile function (controller-runtime ``reconcile.Result``).
 
@@ -237,17 +238,27 @@ class Result:
     priority: int | None = None
     keep_failures: bool = False
 
-    def __post_init__(self) -> None:
-        if self.priority is not None and self.requeue_after is None:
+    def __init__(
+        self,
+        requeue_after: Duration | None = None,
+        priority: int | None = None,
+        keep_failures: bool = False,
+    ) -> None:
+        if priority is not None and requeue_after is None:
             raise ValueError("bad Result: priority without requeue_after. Give both.")
-        if not isinstance(self.keep_failures, bool):
-            raise ValueError(f"bad Result: keep_failures {self.keep_failures!r:.80}. Give True or False.")
-        if self.keep_failures and self.requeue_after is None:
+        if not isinstance(keep_failures, bool):
+            raise ValueError(f"bad Result: keep_failures {keep_failures!r:.80}. Give True or False.")
+        if keep_failures and requeue_after is None:
             raise ValueError("bad Result: keep_failures without requeue_after. Give both.")
-        if self.requeue_after is not None:
-            validate_delay(self.requeue_after, "Result: requeue_after")
-        if self.priority is not None:
-            validate_priority(self.priority)
+        delay = in_seconds(requeue_after)
+        if delay is not None:
+            validate_delay(delay, "Result: requeue_after")
+        if priority is not None:
+            validate_priority(priority)
+        fill = object.__setattr__
+        fill(self, "requeue_after", delay)
+        fill(self, "priority", priority)
+        fill(self, "keep_failures", keep_failures)
 
 
 def queue_full(name: str, max_length: object, added: int, accepted: int) -> QueueFull:
@@ -271,10 +282,10 @@ class WorkQueue(Protocol):
     def shutting_down(self) -> bool:
         """Return whether this handle was shut down (client-go ``ShuttingDown``)."""
 
-    def add(self, *keys: str, priority: int = 0, after: float | None = None) -> int:
+    def add(self, *keys: str, priority: int = 0, after: Duration | None = None) -> int:
         """Make keys pending, now or ``after`` seconds; return how many were not pending before."""
 
-    def add_after(self, key: str, delay: float) -> None:
+    def add_after(self, key: str, delay: Duration) -> None:
         """Make the key pending after ``delay`` seconds (client-go ``AddAfter``)."""
 
     def add_rate_limited(self, key: str) -> None:
@@ -292,7 +303,7 @@ class WorkQueue(Protocol):
     def depth(self) -> int:
         """Return how many items wait now: ready, dirty, and delayed ones that are due."""
 
-    def get(self, timeout: float | None = None) -> Request:
+    def get(self, timeout: Duration | None = None) -> Request:
         """Claim the next item (client-go ``Get``); raise Empty after ``timeout`` seconds, or ShutDown."""
 
     def listen(self) -> Iterator[Request]:
@@ -310,7 +321,7 @@ class WorkQueue(Protocol):
     def shut_down(self) -> None:
         """End get and listen of this handle at once (client-go ``ShutDown``)."""
 
-    def shut_down_with_drain(self, timeout: float | None = None) -> bool:
+    def shut_down_with_drain(self, timeout: Duration | None = None) -> bool:
         """Shut down and wait for this handle's claims; return whether all ended in time."""
 
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import Any, TypedDict
+from typing import Any, Self, TypedDict
 
 from distq.clock import SYSTEM_CLOCK, Clock
 from distq.errors import ConfigError
 from distq.metrics import MetricsProvider
+from distq.seconds import Duration, in_seconds
 from distq.spans import SpanProvider
 from distq.workqueue.rate_limiters import (
     TEN_YEARS,
@@ -28,11 +29,11 @@ class QueueKeywords(TypedDict, total=False):
 
     rate_limiter: RateLimiter | None
     max_retries: int | None
-    revive_dead_after: float | None
-    claim_duration: float
+    revive_dead_after: Duration | None
+    claim_duration: Duration
     max_length: int | None
     wait_replicas: int
-    wait_timeout: float
+    wait_timeout: Duration
     metrics: MetricsProvider | None
     spans: SpanProvider | None
     clock: Clock
@@ -104,6 +105,12 @@ class QueueOptions:
         None, _none_or(_a(SpanProvider)), "Give a SpanProvider as OpenTelemetrySpans(), or None."
     )
     clock: Clock = _option(SYSTEM_CLOCK, _a(Clock), "Give a Clock.")
+
+    @classmethod
+    def of(cls, keywords: QueueKeywords) -> Self:
+        """Return the options that keyword arguments name, durations in seconds."""
+        plain: dict[str, Any] = {name: in_seconds(value) for name, value in keywords.items()}
+        return cls(**plain)
 
     def __post_init__(self) -> None:
         validate_rate_limiter(self.limiter)

@@ -49,7 +49,7 @@ class Queue(QueueHandle):
         redis: Connection | str | None = None,
         **keywords: Unpack[QueueKeywords],
     ) -> None:
-        options = QueueOptions(**keywords)
+        options = QueueOptions.of(keywords)
         self._owns_connection = redis is not None
         self._connection = _connection(redis)
         super().__init__(name, RedisEngine(name, self._connection, options), options)

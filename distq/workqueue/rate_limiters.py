@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TypeGuard
 
 from distq.errors import ConfigError, InvalidDelay
+from distq.seconds import Duration, in_seconds
 
 _logger = logging.getLogger("distq.queue")
 
@@ -47,15 +48,16 @@ class ItemExponentialFailureRateLimiter(ScriptedRateLimiter):
     Source: client-go util/workqueue ItemExponentialFailureRateLimiter.
     """
 
-    base_delay: float = 0.005
-    max_delay: float = 1000.0
+    base_delay: Duration = 0.005
+    max_delay: Duration = 1000.0
 
     def __post_init__(self) -> None:
         _check(self, self.base_delay, self.max_delay)
 
     def program(self) -> str:
         """Return the limiter in the scripts' notation."""
-        return f"exp {microseconds(self.base_delay)} {microseconds(self.max_delay)}"
+        base, longest = microseconds(in_seconds(self.base_delay)), microseconds(in_seconds(self.max_delay))
+        return f"exp {base} {longest}"
 
 
 @dataclass(frozen=True)
@@ -65,8 +67,8 @@ class ItemFastSlowRateLimiter(ScriptedRateLimiter):
     Source: client-go util/workqueue ItemFastSlowRateLimiter.
     """
 
-    fast_delay: float
-    slow_delay: float
+    fast_delay: Duration
+    slow_delay: Duration
     max_fast_attempts: int
 
     def __post_init__(self) -> None:
@@ -75,7 +77,7 @@ class ItemFastSlowRateLimiter(ScriptedRateLimiter):
 
     def program(self) -> str:
         """Return the limiter in the scripts' notation."""
-        fast, slow = microseconds(self.fast_delay), microseconds(self.slow_delay)
+        fast, slow = microseconds(in_seconds(self.fast_delay)), microseconds(in_seconds(self.slow_delay))
         return f"fastslow {fast} {slow} {self.max_fast_attempts}"
 
 
@@ -130,7 +132,7 @@ class WithMaxWaitRateLimiter(ScriptedRateLimiter):
     """
 
     limiter: ScriptedRateLimiter
-    max_delay: float
+    max_delay: Duration
 
     def __post_init__(self) -> None:
         if not isinstance(self.limiter, ScriptedRateLimiter):
@@ -139,10 +141,10 @@ class WithMaxWaitRateLimiter(ScriptedRateLimiter):
 
     def program(self) -> str:
         """Return the limiter in the scripts' notation."""
-        return f"{self.limiter.program()} maxwait {microseconds(self.max_delay)}"
+        return f"{self.limiter.program()} maxwait {microseconds(in_seconds(self.max_delay))}"
 
 
-CustomRateLimiter = Callable[[Failure], float | ScriptedRateLimiter]
+CustomRateLimiter = Callable[[Failure], Duration | ScriptedRateLimiter]
 RateLimiter = ScriptedRateLimiter | CustomRateLimiter
 
 
@@ -188,10 +190,10 @@ def program_of(limiter: RateLimiter, failure: Failure, on_error: Callable[[], No
 
 def _asked_for(error: BaseException | None) -> float | None:
     try:
-        seconds = getattr(error, "retry_after", None)
+        asked = in_seconds(getattr(error, "retry_after", None))
     except Exception:  # noqa: BLE001 - raised by the error's own class
         return None
-    return seconds if is_number(seconds) else None  # from any error class: microseconds() bounds it
+    return asked if is_number(asked) else None  # from any error class: microseconds() bounds it
 
 
 def _custom_program(limiter: CustomRateLimiter, failure: Failure, on_error: Callable[[], None]) -> str:
@@ -206,9 +208,10 @@ def _custom_program(limiter: CustomRateLimiter, failure: Failure, on_error: Call
 def _answered(answer: object) -> str:
     if isinstance(answer, ScriptedRateLimiter) and "bucket" not in answer.program():
         return answer.program()
-    if not is_delay(answer):
+    delay = in_seconds(answer)
+    if not is_delay(delay):
         raise TypeError(f"it answered {answer!r}. Answer seconds, or a limiter without a bucket.")
-    return fixed(answer)
+    return fixed(delay)
 
 
 def fixed(delay: float) -> str:
@@ -252,8 +255,8 @@ def microseconds(delay: float) -> int:
     return max(1, round(min(delay, TEN_YEARS) * 1_000_000))  # a tiny delay must not become none
 
 
-def _check(limiter: object, *numbers: float) -> None:
-    for number in numbers:
+def _check(limiter: object, *numbers: Duration) -> None:
+    for number in map(in_seconds, numbers):
         if not is_number(number) or number < 0:
             raise ConfigError(f"bad {limiter!r}: {number!r} is no number of 0 or more.")
 

@@ -2,7 +2,9 @@
 
 import re
 from dataclasses import fields
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,8 +19,12 @@ OPTIONS = {option.name: option for option in fields(QueueOptions)}
 
 
 def test_type_checkers_know_each_option() -> None:
-    """Its type is that of the field."""
-    assert QueueKeywords.__annotations__ == {name: option.type for name, option in OPTIONS.items()}
+    """Its type is that of the field; what is seconds there may be given as a timedelta."""
+    types: dict[str, Any] = {name: option.type for name, option in OPTIONS.items()}
+    durations = {name for name, kind in types.items() if kind in (float, float | None)}
+    assert durations == {"revive_dead_after", "claim_duration", "wait_timeout"}
+    widened = {name: types[name] | timedelta for name in durations}
+    assert QueueKeywords.__annotations__ == types | widened
 
 
 def test_the_reference_has_each_option_with_its_default() -> None:

@@ -38,6 +38,7 @@ from distq.redisio.commit import Commit
 from distq.redisio.object_cache import CachedObject
 from distq.redisio.records import StreamRecord
 from distq.redisio.stream_store import StreamStore
+from distq.seconds import in_seconds
 from distq.workqueue.rate_limiters import microseconds
 
 logger = logging.getLogger(__name__)
@@ -312,7 +313,7 @@ class StreamSource:
             span=partial(config.commit_span, self.resource),
             failed=self.last_error.failed,
             parked_as=self._parked_as,
-            delay=microseconds(self._watch.after),
+            delay=microseconds(in_seconds(self._watch.after)),
         )
         self._load()
         self._opened = True

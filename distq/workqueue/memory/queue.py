@@ -33,7 +33,7 @@ class MemoryQueue(QueueHandle):
         shares: "MemoryQueue | None" = None,
         **keywords: Unpack[QueueKeywords],
     ) -> None:
-        options = QueueOptions(**keywords)
+        options = QueueOptions.of(keywords)
         if options.wait_replicas:
             raise ConfigError("bad wait_replicas: a queue in memory has no replicas. Leave it out.")
         if shares is not None and not isinstance(shares, MemoryQueue):
