@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.testing.conftest import Api, config_map, deployment, lease, version_of, widget
+from tests.testing.conftest import Api, config_map, deployment, lease, on_both, version_of, widget
+from tests.testing.twins import Twins
 
 STRATEGIC = "application/strategic-merge-patch+json"
 
@@ -120,6 +121,111 @@ def test_strategic_merge_knows_containers_by_name(api: Api, deployments: str) ->
     delete = {"name": "proxy", "$patch": "delete"}
     patched = api.ask("PATCH", path, containers(delete), content_type=STRATEGIC)
     assert images(patched) == {"app": "app:2", "log": "log:1"}
+
+
+POD: dict[str, Any] = {
+    "containers": [
+        {
+            "name": "app",
+            "image": "app:1",
+            "ports": [{"containerPort": 80, "name": "http"}, {"containerPort": 443}],
+            "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}],
+            "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+            "args": ["one", "two"],
+        },
+        {"name": "proxy", "image": "proxy:1"},
+    ],
+    "volumes": [{"name": "data", "emptyDir": {}}],
+    "tolerations": [{"key": "a", "operator": "Exists"}],
+    "imagePullSecrets": [{"name": "one"}],
+    "hostAliases": [{"ip": "10.0.0.1", "hostnames": ["a"]}],
+    "nodeSelector": {"a": "1", "b": "2"},
+}
+STRATEGIES: dict[str, Any] = {
+    "containers by name": {"containers": [{"name": "proxy", "image": "proxy:2"}]},
+    "a container before others": {"containers": [{"name": "log", "image": "log:1"}, {"name": "app"}]},
+    "containers in another order": {"containers": [{"name": "proxy"}, {"name": "app", "args": ["three"]}]},
+    "container gone": {"containers": [{"name": "proxy", "$patch": "delete"}]},
+    "container that never was gone": {"containers": [{"name": "log", "$patch": "delete"}]},
+    "containers replaced": {"containers": [{"name": "log", "image": "log:1"}, {"$patch": "replace"}]},
+    "containers ordered": {"$setElementOrder/containers": [{"name": "proxy"}, {"name": "app"}]},
+    "containers ordered and merged": {
+        "$setElementOrder/containers": [{"name": "log"}, {"name": "proxy"}],
+        "containers": [{"name": "log", "image": "log:1"}],
+    },
+    "containers out of order": {
+        "$setElementOrder/containers": [{"name": "proxy"}],
+        "containers": [{"name": "log", "image": "log:1"}],
+    },
+    "container without a name": {"containers": [{"image": "log:1"}]},
+    "env, ports and mounts": {
+        "containers": [
+            {
+                "name": "app",
+                "env": [{"name": "B", "value": "3"}, {"name": "C", "value": "4"}],
+                "ports": [{"containerPort": 443, "name": "https"}, {"containerPort": 8080}],
+                "volumeMounts": [{"name": "data", "mountPath": "/more"}],
+            }
+        ]
+    },
+    "env by null": {"containers": [{"name": "app", "env": None, "args": None}]},
+    "a volume of another source": {
+        "volumes": [{"name": "data", "$retainKeys": ["name", "configMap"], "configMap": {"name": "a"}}]
+    },
+    "tolerations as a whole": {"tolerations": [{"key": "b", "operator": "Exists"}]},
+    "aliases by address": {"hostAliases": [{"ip": "10.0.0.2", "hostnames": ["b"]}]},
+    "secrets by name": {"imagePullSecrets": [{"name": "two"}, {"name": "one"}]},
+    "spread by topology": {
+        "topologySpreadConstraints": [
+            {"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+        ]
+    },
+    "a map replaced": {"nodeSelector": {"$patch": "replace", "c": "3"}},
+    "a map emptied": {"nodeSelector": {"$patch": "delete"}},
+    "a map merged": {"nodeSelector": {"a": None, "c": "3"}},
+    "nulls of what never was": {"nodeSelector": {"z": None}, "affinity": {"nodeAffinity": None}},
+    "no such directive": {"nodeSelector": {"$patch": "bogus"}},
+}
+
+
+@on_both
+@pytest.mark.parametrize("patch", STRATEGIES.values(), ids=STRATEGIES)
+def test_strategic_merge_follows_the_schema(twins: Twins, deployments: str, patch: dict[str, Any]) -> None:
+    """By merge keys, directives and orders, and what it cannot merge is refused: as the real server does."""
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": POD}
+    spec = {"selector": {"matchLabels": {"app": "web"}}, "template": template}
+    web = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
+    twins.agree("POST", deployments, web)
+    body = {"spec": {"template": {"spec": patch}}}
+    twins.concur("PATCH", f"{deployments}/web", body, content_type=STRATEGIC)
+
+
+@on_both
+@pytest.mark.parametrize(
+    "patch",
+    [
+        {"spec": {"ports": [{"port": 443, "name": "https"}]}},
+        {"spec": {"ports": [{"port": 80, "name": "web", "targetPort": 8080}]}},
+        {"metadata": {"finalizers": ["x.io/b"]}},
+        {
+            "metadata": {
+                "finalizers": ["x.io/b", "x.io/a"],
+                "$setElementOrder/finalizers": ["x.io/b", "x.io/a"],
+            }
+        },
+        {"metadata": {"$deleteFromPrimitiveList/finalizers": ["x.io/a"]}},
+        {"metadata": {"labels": {"a": "1", "$patch": "replace"}}},
+    ],
+)
+def test_strategic_merge_of_other_lists(twins: Twins, config_maps: str, patch: dict[str, Any]) -> None:
+    """Ports of a Service by their numbers, finalizers one by one."""
+    services = config_maps.replace("configmaps", "services")
+    about = {"name": "web", "finalizers": ["x.io/a"], "labels": {"b": "2"}}
+    spec = {"clusterIP": "None", "ports": [{"port": 80, "name": "http"}]}
+    twins.agree("POST", services, {"apiVersion": "v1", "kind": "Service", "metadata": about, "spec": spec})
+    twins.concur("PATCH", f"{services}/web", patch, content_type=STRATEGIC)
+    merge = "application/merge-patch+json"
+    twins.ask("PATCH", f"{services}/web", {"metadata": {"finalizers": None}}, content_type=merge)
 
 
 def test_custom_resources_take_no_strategic_merge(api: Api, widgets: str) -> None:

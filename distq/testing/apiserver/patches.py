@@ -1,9 +1,7 @@
-"""The patch formats: JSON merge patch, JSON patch, and strategic merge patch; not apply, which has its own.
+"""The patch formats JSON merge patch and JSON patch, and the names of all; the others have own modules.
 
 All are pure: they return a new object and share what did not change.
-Strategic merge knows the merge keys of the lists that controllers meet
-(containers, env, ports, volumes, conditions...), not the whole schema.
-Sources: RFC 7386, RFC 6902, apimachinery pkg/util/strategicpatch.
+Sources: RFC 7386, RFC 6902.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,24 +13,6 @@ MERGE = "application/merge-patch+json"
 JSON = "application/json-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
-
-_MERGE_KEYS: Mapping[str, Sequence[str]] = {
-    "conditions": ("type",),
-    "containers": ("name",),
-    "env": ("name",),
-    "ephemeralContainers": ("name",),
-    "hostAliases": ("ip",),
-    "imagePullSecrets": ("name",),
-    "initContainers": ("name",),
-    "ownerReferences": ("uid",),
-    "ports": ("containerPort", "port"),
-    "secrets": ("name",),
-    "volumeDevices": ("devicePath",),
-    "volumeMounts": ("mountPath",),
-    "volumes": ("name",),
-}
-_SET_LISTS = {"finalizers"}
-"""Lists of which each item counts on its own."""
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
@@ -46,79 +26,6 @@ def merge_patch(target: Any, patch: Any) -> Any:
         else:
             merged[name] = merge_patch(merged.get(name), value)
     return merged
-
-
-def strategic_merge_patch(target: Any, patch: Any) -> Any:
-    """Apply a strategic merge patch."""
-    if not isinstance(patch, dict):
-        return patch
-    directive = patch.get("$patch")
-    if directive == "replace":
-        return {name: value for name, value in patch.items() if name != "$patch"}
-    if directive == "delete":
-        return {}
-    merged = dict(target) if isinstance(target, dict) else {}
-    for name, value in patch.items():
-        _merge_field(merged, name, value)
-    return merged
-
-
-def _merge_field(merged: dict[str, Any], name: str, value: Any) -> None:
-    if name.startswith("$"):
-        _follow_directive(merged, name, value)
-    elif value is None:
-        merged.pop(name, None)
-    elif isinstance(value, list):
-        merged[name] = _merge_list(name, merged.get(name) or [], value)
-    else:
-        merged[name] = strategic_merge_patch(merged.get(name), value)
-
-
-def _follow_directive(merged: dict[str, Any], name: str, value: Any) -> None:
-    directive, _, field = name.partition("/")
-    if directive == "$retainKeys":
-        for absent in [each for each in merged if each not in value]:
-            del merged[absent]
-    elif directive == "$deleteFromPrimitiveList":
-        merged[field] = [each for each in merged.get(field) or [] if each not in value]
-    # $setElementOrder only orders: the merge keeps the order that it finds
-
-
-def _merge_list(name: str, target: list[Any], patch: list[Any]) -> list[Any]:
-    if name in _SET_LISTS:
-        return _merge_set(target, patch)
-    key = _merge_key(name, patch)
-    if key is None:
-        return patch
-    if any(each.get("$patch") == "replace" for each in patch):
-        return [each for each in patch if each.get("$patch") != "replace"]
-    merged = {each.get(key): each for each in target}
-    for each in patch:
-        if each.get("$patch") == "delete":
-            merged.pop(each.get(key), None)
-        else:
-            merged[each.get(key)] = strategic_merge_patch(merged.get(each.get(key)), each)
-    return list(merged.values())
-
-
-def _merge_set(target: list[Any], patch: list[Any]) -> list[Any]:
-    """Return both, each item once: in the patch's order; the others stay beside their neighbours."""
-    merged = list(patch)
-    for index, each in enumerate(target):
-        if each not in merged:
-            after = next(
-                (merged.index(other) for other in target[index + 1 :] if other in merged), len(merged)
-            )
-            merged.insert(after, each)
-    return merged
-
-
-def _merge_key(name: str, patch: list[Any]) -> str | None:
-    """Return the field that identifies the items of a list, or None where the list is one value."""
-    candidates = _MERGE_KEYS.get(name, ())
-    if not all(isinstance(each, dict) for each in patch):
-        return None
-    return next((key for key in candidates if all(key in each or "$patch" in each for each in patch)), None)
 
 
 def json_patch(document: Any, operations: Any) -> Any:

@@ -23,13 +23,13 @@ from distq.testing.apiserver.status import (
     unsupported_media_type,
 )
 from distq.testing.apiserver.store import Content, Store, Stored
+from distq.testing.apiserver.strategic import strategic_merge_patch
 from distq.testing.apiserver.structural import unknown_fields
 
 _TYPE = {"kind", "apiVersion"}
 _PATCHERS: dict[str, Callable[[Any, Any], Any]] = {
     patches.JSON: patches.json_patch,
     patches.MERGE: patches.merge_patch,
-    patches.STRATEGIC: patches.strategic_merge_patch,
 }
 
 
@@ -69,7 +69,7 @@ class Writer:
     def patch(self, target: Target, content_type: str, patch: Any, options: WriteOptions) -> Written:
         """Change an object as a patch says, which may be an applied configuration."""
         resource = target.shown
-        formats = [*_PATCHERS, patches.APPLY]
+        formats = [*_PATCHERS, patches.STRATEGIC, patches.APPLY]
         if target.resource.custom:
             formats.remove(patches.STRATEGIC)
         if target.subresource == "scale":
@@ -159,9 +159,11 @@ def with_type(resource: ServedResource, content: Content) -> dict[str, Any]:
 def _patched(resource: ServedResource, content_type: str, existing: Content, patch: Any) -> dict[str, Any]:
     if content_type != patches.JSON and not isinstance(patch, dict):
         raise bad_request(f"error decoding patch: {typed.not_a_map(patch)}")
-    patched: dict[str, Any] = _PATCHERS[content_type](with_type(resource, existing), patch)
-    if content_type == patches.STRATEGIC:  # into the type, of which these are no fields
-        return with_type(resource, {name: patched[name] for name in patched.keys() - _TYPE})
+    target = with_type(resource, existing)
+    if content_type == patches.STRATEGIC:  # into the type, of which kind and version are no fields
+        merged = strategic_merge_patch(object_schema(resource), target, patch)
+        return with_type(resource, {name: merged[name] for name in merged.keys() - _TYPE})
+    patched: dict[str, Any] = _PATCHERS[content_type](target, patch)
     return patched
 
 
