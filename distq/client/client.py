@@ -51,7 +51,7 @@ class Client(RawClient):
     :param str | None context: The name of a context of the kubeconfig. Default: None, its current context.
     :param str field_manager: The owner of the fields that this client writes (server-side apply), and the
         reporter of its events. Default: ``"distq"``.
-    :param float timeout: Seconds within which the API server must answer, more than 0. Default: 30.
+    :param Duration timeout: Seconds within which the API server must answer, more than 0. Default: 30.
     """
 
     def __init__(

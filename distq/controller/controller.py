@@ -38,13 +38,14 @@ class Controller:
     :param int concurrency: Reconciles at a time in one process. Default: 8.
     :param int | None fleet_concurrency: Reconciles at a time in all processes together; give all processes
         the same. Default: None, no limit.
-    :param float | None reconciliation_timeout: Seconds after which a reconcile fails with TimeoutError; a
+    :param Duration | None reconciliation_timeout: Seconds after which a reconcile fails with TimeoutError; a
         plain function fails when it returns. Default: None, no limit.
-    :param float | None max_hold: Seconds after which the claim of a plain reconcile ends though the function
-        has not returned, so that the item may run elsewhere; the reconcile keeps its slot. More than
+    :param Duration | None max_hold: Seconds after which the claim of a plain reconcile ends though the
+        function has not returned, so that the item may run elsewhere; the reconcile keeps its slot. More than
         ``reconciliation_timeout``. Default: None, no limit.
-    :param float cache_sync_timeout: Seconds within which the watches must list their objects. Default: 120.
-    :param float resync_period: Seconds after which the watches hand over every object again; 0 is never.
+    :param Duration cache_sync_timeout: Seconds within which the watches must list their objects.
+        Default: 120.
+    :param Duration resync_period: Seconds after which the watches hand over every object again; 0 is never.
         Default: 36000, ten hours.
     :param str revision: The revision of the reconcile logic; another one hands over every object once.
         Default: ``""``.

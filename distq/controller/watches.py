@@ -92,8 +92,9 @@ class For(_Watch):
         keeps it whole. Default: strip_managed_fields, all but metadata.managedFields.
     :param OnError on_error: If one of these functions raises for an object: ``"park"`` makes its item dead
         and goes on, ``"stop"`` waits before the object until the function works. Default: ``"park"``.
-    :param float after: Seconds after which the keys of an event become pending: further events of a key
-        meanwhile cost no reconcile of their own, and an earlier add counts (client-go AddAfter). Default: 0.0.
+    :param Duration after: Seconds after which the keys of an event become pending: further events of a key
+        meanwhile cost no reconcile of their own, and an earlier add counts (client-go AddAfter).
+        Default: 0.
     """
 
     @property
@@ -123,8 +124,9 @@ class Owns(_Watch):
         keeps it whole. Default: strip_managed_fields, all but metadata.managedFields.
     :param OnError on_error: If one of these functions raises for an object: ``"park"`` makes its item dead
         and goes on, ``"stop"`` waits before the object until the function works. Default: ``"park"``.
-    :param float after: Seconds after which the keys of an event become pending: further events of a key
-        meanwhile cost no reconcile of their own, and an earlier add counts (client-go AddAfter). Default: 0.0.
+    :param Duration after: Seconds after which the keys of an event become pending: further events of a key
+        meanwhile cost no reconcile of their own, and an earlier add counts (client-go AddAfter).
+        Default: 0.
     :param bool only_controller: Look at the one owner reference whose ``controller`` is true; False: at all
         owner references. Default: True.
     """
@@ -160,8 +162,9 @@ class Watches(_Watch):
         keeps it whole. Default: strip_managed_fields, all but metadata.managedFields.
     :param OnError on_error: If one of these functions raises for an object: ``"park"`` makes its item dead
         and goes on, ``"stop"`` waits before the object until the function works. Default: ``"park"``.
-    :param float after: Seconds after which the keys of an event become pending: further events of a key
-        meanwhile cost no reconcile of their own, and an earlier add counts (client-go AddAfter). Default: 0.0.
+    :param Duration after: Seconds after which the keys of an event become pending: further events of a key
+        meanwhile cost no reconcile of their own, and an earlier add counts (client-go AddAfter).
+        Default: 0.
     """
 
     keys: Callable[[Object], Iterable[str]] = field(kw_only=False)

@@ -25,15 +25,15 @@ class Queue(QueueHandle):
         with each failure, 1000 s at most.
     :param int | None max_retries: Failures of an item that are retried, 0 or more; after the next one the
         item is dead. Default: None, all of them.
-    :param float | None revive_dead_after: Seconds after which an item that failures or crashes made dead gets
-        another attempt. Default: None, never.
-    :param float claim_duration: Seconds of silence after which a process loses its claims, 1 or more. Keep it
-        well above the pauses of your processes, and the same in all of them. Default: 30.
+    :param Duration | None revive_dead_after: Seconds after which an item that failures or crashes made dead
+        gets another attempt. Default: None, never.
+    :param Duration claim_duration: Seconds of silence after which a process loses its claims, 1 or more. Keep
+        it well above the pauses of your processes, and the same in all of them. Default: 30.
     :param int | None max_length: Items that may be ready, dirty or delayed; producers get QueueFull beyond.
         Default: None, no limit.
     :param int wait_replicas: Replicas of Redis that must have the items before ``add`` and ``add_after``
         return; else they raise NotReplicated (Redis WAIT). Default: 0.
-    :param float wait_timeout: Seconds for which an add waits for the replicas, 4 at most. Default: 1.
+    :param Duration wait_timeout: Seconds for which an add waits for the replicas, 4 at most. Default: 1.
     :param MetricsProvider | None metrics: Receives the metrics of this handle. Default: None, no metrics.
     :param SpanProvider | None spans: Receives the adds of this handle; claims then link to the spans that
         made their items pending. Default: None, no spans.

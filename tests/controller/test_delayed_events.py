@@ -9,6 +9,7 @@ from distq.controller.watches import For, Owns, Watches
 from distq.errors import ConfigError, TerminalError
 from distq.inspector import Inspector, ItemInfo
 from distq.redisio.checkpoints import MARK
+from distq.redisio.stream_store import StreamStore
 from distq.testing import Sandbox
 from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
@@ -61,7 +62,7 @@ def test_events_are_collected_from_the_first_one_on(scene: Scene) -> None:
         (request,) = queue.turn([], 5).requests
         assert (request.key, request.priority) == (scene.key("all"), 0)
         change(scene, "b")
-        eventually(lambda: item(scene) is not None and queue.depth() == 0)
+        eventually(lambda: (held := item(scene)) is not None and held.due is not None)
         assert queue.settle(request)
         assert due(scene) == pytest.approx(begun + 2 * HOUR, abs=0.002)
         queue.close()
@@ -78,9 +79,10 @@ def test_an_event_without_delay_comes_first(scene: Scene) -> None:
     with scene.leading(prompt, owner="other", epoch="2"):
         change(scene, "a")
         eventually(lambda: scene.pending() == {scene.key("all"): 0})
-    with scene.leading(late(scene), epoch="3"):
+    with scene.leading(late(scene), epoch="3") as leader:
         create(scene, "b")
-        eventually(lambda: scene.has("all"))
+        stream = StreamStore(scene.connection, QUEUE, leader.stream.name())
+        eventually(lambda: scene.key("b") in dict(stream.known()))
     found = item(scene)
     assert found is not None
     assert found.state == "ready"

@@ -127,5 +127,5 @@ def test_what_several_classes_take_is_described_alike() -> None:
         by_name: dict[str, set[str]] = {}
         for cls in group:
             for entry, meaning in of_docstring(cls):
-                by_name.setdefault(entry.name, set()).add(f"{entry} {meaning}")
+                by_name.setdefault(entry.name, set()).add(f"{meaning} {entry.default}")
         assert [name for name, texts in by_name.items() if len(texts) > 1] == []
