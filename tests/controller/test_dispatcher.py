@@ -364,5 +364,5 @@ def test_the_line_says_how_a_dead_item_comes_back(
     queue = Queue("foos", connection, max_retries=0, revive_dead_after=900.0)
     queue.add("default/web")
     with caplog.at_level("INFO", logger="distq"), running(Controller(queue, reconcile)):
-        eventually(lambda: "parked" in caplog.text)
-    assert f"; parked {until}: distq requeue foos default/web\n" in caplog.text
+        eventually(lambda: "; dead " in caplog.text)
+    assert f"; dead {until}: distq requeue foos default/web\n" in caplog.text

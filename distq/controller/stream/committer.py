@@ -36,7 +36,7 @@ Answer = TypeVar("Answer")
 TIME_INTERVAL = 60.0
 """Seconds between questions for the server's time, which is counted on in between."""
 
-_WORDS = {"": "nothing", MARK: "the mark to list everything"}
+_WORDS = {"": "nothing", MARK: "the mark of a resync"}
 """Positions that are no versions, for the log: a resync by hand leaves the mark."""
 
 
@@ -269,7 +269,11 @@ class Committer:
 
     def _move_to(self, position: str) -> None:
         found, expected = (_WORDS.get(each, each) for each in (position, self.position))
-        if found == expected:
+        if position == MARK:
+            logger.info(
+                "%s: listing everything: a resync asked for it, or the cache is incomplete", self.stream
+            )
+        elif found == expected:
             logger.warning("%s: checkpoint %s is not by our last commit", self.stream, found)
         else:
             logger.warning("%s: checkpoint mismatch: expected %s, found %s", self.stream, expected, found)

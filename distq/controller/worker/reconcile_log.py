@@ -67,7 +67,7 @@ def _next(name: str, queue: TurnQueue, settlement: Settlement, disposition: Disp
         case "dead":
             after = queue.revive_dead_after if isinstance(settlement.outcome, Retry) else None
             until = "until it changes" if after is None else f"for {duration(after)}, or until it changes"
-            return f"parked {until}: distq requeue {name} {shlex.quote(settlement.request.key)}"
+            return f"dead {until}: distq requeue {name} {shlex.quote(settlement.request.key)}"
         case "refused":
             return "its claim had ended before: nothing was settled"
         case "unknown":
