@@ -17,7 +17,7 @@ WITHOUT_A_BODY = {204, 304}
 """Statuses of answers that end with their head."""
 
 _PLAIN_HEAD = re.compile(
-    rb"HTTP/1\.1 ([2-5][0-9]{2}) ?([^\r\n]*)\r\n((?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\r\n]*\r\n)*)\r\n"
+    rb"HTTP/1\.1 ([2-5][0-9]{2})(?: |(?=\r))([^\r\n]*)\r\n((?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\r\n]*\r\n)*)\r\n"
 )
 _PLAIN_LENGTH = re.compile(rb"[0-9]{1,8}")
 _FRAMING = re.compile(

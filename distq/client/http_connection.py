@@ -124,6 +124,11 @@ class Exchange(HTTPConnection):
 
     response_class = _Head
 
+    @property
+    def is_connected(self) -> bool:
+        """Return whether it is open, and nothing came after the last answer, nor lies decrypted in TLS."""
+        return super().is_connected and not getattr(self.sock, "pending", int)()
+
     def request(  # type: ignore[override]  # as urllib3 calls it
         self,
         method: str,

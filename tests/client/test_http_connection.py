@@ -206,6 +206,8 @@ def test_answers_that_end_their_connection_are_read_whole(tmp_path: Path, answer
         (b"HTTP/1.1 200 close", "the connection ended within the headers"),
         (b"HTTP/1.1 101 Switching Protocols\r\n\r\n", "HTTP/1.1"),
         (b"HTTP/1.1 103 Early Hints\r\n\r\n" * 20, "more than 10 heads"),
+        (b"HTTP/1.1 2000 OK\r\nContent-Length: 2\r\n\r\nok", "HTTP/1.1 2000 OK"),
+        (b"HTTP/1.1 200OK\r\nContent-Length: 2\r\n\r\nok", "HTTP/1.1 200OK"),
         (b"HTTP/2 200\r\nContent-Length: 2\r\n\r\nok", "HTTP/2"),
         (b"", "without response"),
     ],
@@ -236,6 +238,49 @@ def test_bytes_behind_an_answer_are_no_other_answer(tmp_path: Path) -> None:
         for _ in range(3):
             assert client.request("GET", "/api") == b"ok"
         assert script.connections == 2
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        (b"Content-Length: 10\r\n\r\nhello", b"world"),
+        (b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", b"5\r\nworld\r\n0\r\n\r\n" + b" " * 9000),
+    ],
+)
+def test_bytes_behind_an_answer_that_tls_has_decrypted_are_no_other_answer(
+    tmp_path: Path, pieces: tuple[bytes, bytes]
+) -> None:
+    """The rest of a TLS record of which a part was read shows at no look at the socket."""
+    make_certificate(tmp_path, "server")
+    evil = OK + b"Content-Length: 4\r\n\r\nevil"
+    listener = socket.create_server(("127.0.0.1", 0))
+    connections = []
+
+    def serve() -> None:
+        with suppress(OSError):  # the client left
+            while True:
+                connection = tls_of(tmp_path, "server").wrap_socket(listener.accept()[0], server_side=True)
+                connections.append(connection)
+                while connection.recv(1 << 16):
+                    connection.sendall(OK + b"Content-Length: 2\r\n\r\nok")
+                    if len(connections) == 1 and connection.recv(1 << 16):
+                        connection.sendall(OK + pieces[0])
+                        connection.sendall(pieces[1] + evil)
+
+    threading.Thread(target=serve, daemon=True).start()
+    write_kubeconfig(
+        tmp_path / "kubeconfig",
+        cluster={
+            "server": f"https://127.0.0.1:{listener.getsockname()[1]}",
+            "certificate-authority": "server.crt",
+        },
+        user={"token": "t"},
+    )
+    client = Client(tmp_path / "kubeconfig", timeout=5.0)
+    with listener:
+        answers = [client.request("GET", "/api") for _ in range(3)]
+    assert answers == [b"ok", b"helloworld", b"ok"]
+    assert len(connections) == 2
 
 
 def test_a_refusal_on_a_used_connection_has_its_words(tmp_path: Path) -> None:
