@@ -15,7 +15,7 @@ from distq.informer.cache_sink import CacheSink
 from distq.informer.delta_fifo import Delta, DeltaType, RealFIFO
 from distq.informer.indexer import NAMESPACE_INDEX, Indexer, IndexFunc, meta_namespace_index_func
 from distq.informer.lister import IndexerLister, Lister
-from distq.informer.listwatch import ListerWatcher, ListWatch
+from distq.informer.listwatch import ListerWatcher
 from distq.informer.reflector import Reflector
 from distq.informer.registration import (
     Filter,
@@ -55,7 +55,8 @@ class SharedInformer:
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.indexer = Indexer({NAMESPACE_INDEX: meta_namespace_index_func, **(indexers or {})})
-        is_partial = isinstance(list_watch, ListWatch) and list_watch.metadata_only
+        # of another ListerWatcher that does not say so, nothing is known
+        is_partial = getattr(list_watch, "metadata_only", True)
         is_whole = keeps_all(transform) and not is_partial
         self.lister: Lister = IndexerLister(self.indexer, is_whole=is_whole)
         self._list_watch = list_watch

@@ -24,6 +24,9 @@ class FakeListWatch:
     ``streams_lists`` says whether a watch may begin with a list. ``asked`` notes what was asked for.
     """
 
+    metadata_only = False
+    """Its objects are whole, so that a lister of them may be what a write begins with."""
+
     def __init__(self, resource: str = "v1/Pod") -> None:
         api_version, kind = parse_resource(resource)
         self.failures: list[ApiError] = []
