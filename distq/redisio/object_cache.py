@@ -5,7 +5,7 @@ What a record holds, and why what is read is never older than promised: ``docs/i
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
@@ -56,11 +56,20 @@ class ObjectCache:
     RedisError. An index of namespaces is not needed: names are read in their order.
     """
 
-    def __init__(self, connection: Connection, queue: str, stream: str, *, partly: bool = False) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        queue: str,
+        stream: str,
+        *,
+        partly: bool = False,
+        suits: Callable[[frozenset[str]], bool] = lambda kept: True,  # noqa: ARG005
+    ) -> None:
         self.connection = connection
         self.stream = stream
         self._store = store = StreamKeys(connection, queue, stream)
         self._partly = partly
+        self._suits = suits
         (self._its_stream,) = store.commands(("HGET", "streams", stream))
         self._objects = store.key("cache")
 
@@ -110,9 +119,11 @@ class ObjectCache:
         )
 
     def _require(self, stream: bytes | None, index: str | None = None) -> None:
-        """Raise CacheIncomplete where the stream's record does not say that all is there, by this index."""
+        """Raise CacheIncomplete where the stream's record does not say that all is there, as wanted."""
         indices = None if stream is None else _indices_of(stream)
-        if not self._partly and (indices is None or (index is not None and index not in indices)):
+        if self._partly:
+            return
+        if indices is None or not self._suits(indices) or (index is not None and index not in indices):
             raise CacheIncomplete(None if stream is None else StreamRecord.parse(stream))
 
     def _pages(

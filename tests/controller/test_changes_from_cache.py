@@ -10,11 +10,11 @@ from distq.client.objects import Object
 from distq.controller.controller import Controller
 from distq.controller.ownership import set_controller_reference
 from distq.controller.watches import For, Owns
-from distq.errors import ConfigError
+from distq.errors import CacheNotSynced, ConfigError
 from distq.informer.listwatch import ListWatch
 from distq.informer.shared_informer import SharedInformer
 from distq.informer.stored_object import strip_managed_fields
-from distq.testing import Sandbox
+from distq.testing import FakeListWatch, Sandbox
 from distq.workqueue.interface import Request
 from tests.client.recording_client import RecordingClient
 from tests.controller.caching import CONFIG_MAPS, ON_TWO_SERVERS, cached, lister
@@ -64,6 +64,32 @@ def test_a_cache_that_leaves_out_fields_is_not_written_from(scene: Scene, option
     assert client.get_or_raise(CONFIG_MAPS, scene.key("web"))["data"] == {"color": "red"}
 
 
+def without_data(obj: Object) -> Object:
+    """Return an object as a release kept it that needed no data."""
+    obj.pop("data", None)
+    return obj
+
+
+@ON_TWO_SERVERS
+@pytest.mark.parametrize("options", [{"transform": without_data}, {"metadata_only": True}])
+def test_what_a_leader_of_another_release_leaves_out_stays(scene: Scene, options: dict[str, Any]) -> None:
+    """A worker whose own watch is whole waits for a leader whose watch is, too, before it writes from it."""
+    client = RecordingClient(scene.kubeconfig)
+    client.create(config_map(scene.namespace, "web", color="red"))
+    watch = cached(scene, indexers={})
+    reader = lister(scene, watch, timeout=0.2)
+
+    def label(obj: Object) -> None:
+        obj["metadata"].setdefault("labels", {})["release"] = "new"
+
+    with scene.leading(cached(scene, indexers={}, **options)):
+        eventually(lambda: scene.has("web"))
+        with pytest.raises(CacheNotSynced, match=r"leader-1 keeps .*Run one version everywhere"):
+            client.modify(CONFIG_MAPS, scene.key("web"), label, lister=reader)
+    with scene.leading(watch, epoch="2"):
+        assert client.modify(CONFIG_MAPS, scene.key("web"), label, lister=reader)["data"] == {"color": "red"}
+
+
 @pytest.mark.parametrize(
     ("options", "metadata_only", "is_whole"),
     [
@@ -79,6 +105,23 @@ def test_an_informers_lister_is_whole_unless_fields_are_left_out(
     """By a transform of one's own, or by its ListWatch."""
     watch = ListWatch(Client("nowhere"), CONFIG_MAPS, metadata_only=metadata_only)
     assert SharedInformer(watch, **options).lister.is_whole is is_whole
+
+
+def test_what_another_lister_watcher_asks_for_is_not_known() -> None:
+    """One in front of a ListWatch may ask for metadata alone, and a write would remove all else."""
+
+    class Logged:
+        def __init__(self, behind: ListWatch) -> None:
+            self.version, self.page, self.watch, self.decode = (
+                behind.version,
+                behind.page,
+                behind.watch,
+                behind.decode,
+            )
+
+    watch = ListWatch(Client("nowhere"), CONFIG_MAPS, metadata_only=True)
+    assert not SharedInformer(Logged(watch)).lister.is_whole
+    assert SharedInformer(FakeListWatch(CONFIG_MAPS)).lister.is_whole
 
 
 @pytest.mark.parametrize("server", ["emulated", "kube-apiserver"])

@@ -21,6 +21,10 @@ from distq.redisio.object_cache import CachedObject
 _TYPE_AND_METADATA = ("apiVersion", "kind", "metadata")
 
 
+_WHOLE = {"whole", f"transform={name_of(strip_managed_fields)}"}
+"""How whole objects are kept, see ``Caching.kept``."""
+
+
 class KeptObject(NamedTuple):
     """What is kept of an object, and why that is less than the program's functions were to make of it.
 
@@ -78,6 +82,14 @@ class Caching:
     def is_whole(self) -> bool:
         """Return whether nothing but managedFields is left out."""
         return keeps_all(self.transform)
+
+    def suits(self, kept: frozenset[str]) -> bool:
+        """Return whether objects that a leader keeps so are whole, where this watch's are.
+
+        A leader of another release may leave out fields: a write that begins with its object removes them.
+        """
+        is_whole = "metadata" not in kept and not kept.isdisjoint(_WHOLE)
+        return is_whole or self.metadata_only or not self.is_whole
 
     def whole(self, obj: CachedObject) -> StoredObject | None:
         """Return a whole object without managedFields, None of what is no object of ours."""

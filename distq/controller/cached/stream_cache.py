@@ -157,7 +157,7 @@ class StreamCache:
             name = self._find(asked or connection)
             if not name:
                 raise CacheIncomplete(None)
-            self._found = found = ObjectCache(connection, self._queue.name, name)
+            self._found = found = ObjectCache(connection, self._queue.name, name, suits=self.caching.suits)
         if partly:
             return ObjectCache(connection, self._queue.name, found.stream, partly=True)
         return found
