@@ -182,9 +182,13 @@ def kubeconfig_variable() -> str | None:
 
 
 def _refuse_mistyped(environment: Mapping[str, str], settings: list[str]) -> None:
-    """Refuse a variable that would be ignored, though a setting is meant by it."""
+    """Refuse a variable that would be ignored, though a setting is meant by it.
+
+    One with more or fewer letters at its end is the program's own: DISTQ_REDIS_USER may be a part of a URL.
+    """
     for variable in environment:
-        if variable.startswith("DISTQ_") and variable not in settings:
+        is_own = any(variable.startswith(setting) or setting.startswith(variable) for setting in settings)
+        if variable.startswith("DISTQ_") and not is_own:
             meant = did_you_mean(variable, settings, alike=_MISTYPED)
             if meant:
                 raise ConfigError(f"unknown setting {variable}. {meant}")

@@ -32,10 +32,11 @@ class _Calls:
         self._silent_until = clock.monotonic()
         self._unlogged = 0
 
-    def make(self, function: Callable[..., Value], otherwise: Value, *args: Any, **named: Any) -> Value:
-        """Return what a function returns; ``otherwise`` where it raises."""
+    def make(self, owner: object, method: str, otherwise: Value, *args: Any, **named: Any) -> Value:
+        """Return what a method returns; ``otherwise`` where it raises, or where there is none."""
         try:
-            return function(*args, **named)
+            value: Value = getattr(owner, method)(*args, **named)
+            return value
         except Exception as error:  # noqa: BLE001 - it is logged
             self._log(error)
             return otherwise
@@ -61,16 +62,16 @@ class SafeMetrics:
 
     def count(self, metric: Metric, labels: Labels, amount: float) -> None:
         """Raise a counter."""
-        self._calls.make(self._provider.count, None, metric, labels, amount)
+        self._calls.make(self._provider, "count", None, metric, labels, amount)
 
     def observe(self, metric: Metric, labels: Labels, values: Sequence[float]) -> None:
         """Add values to a histogram."""
-        self._calls.make(self._provider.observe, None, metric, labels, values)
+        self._calls.make(self._provider, "observe", None, metric, labels, values)
 
     def expose(self, read: Callable[[], Iterable[Sample]]) -> Callable[[], None]:
         """Ask ``read`` for gauges until the function that is returned was called."""
-        end = self._calls.make(self._provider.expose, _do_nothing, read)
-        return lambda: self._calls.make(end, None)
+        end = self._calls.make(self._provider, "expose", _do_nothing, read)
+        return lambda: self._calls.make(end, "__call__", None)
 
     @property
     def page(self) -> Any:
@@ -89,7 +90,7 @@ class SafeSpans:
         self, name: str, kind: Kind, attributes: Attributes, *, since: float | None = None, link: str = ""
     ) -> OpenSpan:
         """Begin a span; one that keeps nothing where that fails."""
-        span = self._calls.make(self._provider.begin, None, name, kind, attributes, since=since, link=link)
+        span = self._calls.make(self._provider, "begin", None, name, kind, attributes, since=since, link=link)
         return _NO_SPAN if span is None else _SafeSpan(span, self._calls)
 
 
@@ -101,13 +102,14 @@ class _SafeSpan:
         self._calls = calls
 
     def headers(self) -> Mapping[str, str]:
-        return self._calls.make(self._span.headers, {})
+        headers: Mapping[str, str] | None = self._calls.make(self._span, "headers", None)
+        return headers or {}
 
     def link(self) -> str:
-        return self._calls.make(self._span.link, "")
+        return self._calls.make(self._span, "link", "") or ""
 
     def end(self, attributes: Attributes = NO_ATTRIBUTES, failure: SpanFailure | None = None) -> None:
-        self._calls.make(self._span.end, None, attributes, failure)
+        self._calls.make(self._span, "end", None, attributes, failure)
 
 
 class _NoSpan:

@@ -185,7 +185,7 @@ def test_a_type_error_of_another_cause_is_left_as_it_is() -> None:
         ("DISTQ_REDIS_ULR", "DISTQ_REDIS_URL"),
         ("DISTQ_CONCURENCY", "DISTQ_CONCURRENCY"),
         ("DISTQ_LOGLEVEL", "DISTQ_LOG_LEVEL"),
-        ("DISTQ_HTTP_ADDR", "DISTQ_HTTP_ADDRESS"),
+        ("DISTQ_HTTP_ADRESS", "DISTQ_HTTP_ADDRESS"),
     ],
 )
 def test_a_variable_that_is_nearly_a_setting_is_refused(variable: str, meant: str) -> None:
@@ -208,6 +208,12 @@ def test_the_variables_of_kubernetes_are_left_alone(service: str) -> None:
     )
     for link in ("PORT", "SERVICE_HOST", "SERVICE_PORT", *links):
         assert Settings.from_env({f"{name}_{link}": "tcp://10.0.0.1:6379"}) == Settings()
+
+
+@pytest.mark.parametrize("variable", ["DISTQ_REDIS_USER", "DISTQ_REDIS_URL_1", "DISTQ_REDIS_PASSWORD_OLD"])
+def test_a_setting_with_more_or_fewer_letters_at_its_end_is_left_alone(variable: str) -> None:
+    """Manifests keep the parts of a URL, and passwords that rotate, under such names."""
+    assert Settings.from_env({variable: "s3cr3t"}) == Settings()
 
 
 def test_case_is_no_difference_and_a_name_of_its_own_has_no_suggestion() -> None:

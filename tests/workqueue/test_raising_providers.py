@@ -115,3 +115,21 @@ def test_a_span_that_could_not_begin_has_no_link() -> None:
     span = spans.begin("add foos", "producer", {})
     assert (span.link(), span.headers()) == ("", {})
     span.end()
+
+
+class Odd:
+    """A provider whose spans lack what they should have, and that counts nothing."""
+
+    def begin(self, *_: object, **__: object) -> "Odd":
+        """Return a span."""
+        return self
+
+    def headers(self) -> None:
+        """Return no headers."""
+
+
+def test_a_provider_without_a_method_ends_nothing() -> None:
+    """It may be of an older version, or a test's."""
+    span = safe_spans(Odd()).begin("turn", "internal", {})  # type: ignore[arg-type]  # it is odd
+    assert (span.headers(), span.link(), span.end()) == ({}, "", None)  # type: ignore[func-returns-value]
+    safe_metrics(object()).count(CANCELLED, {}, 1)  # type: ignore[arg-type]
