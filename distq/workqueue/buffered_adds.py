@@ -1,7 +1,9 @@
 """Adds that wait a few milliseconds, so that many of them travel together."""
 
 import logging
+import os
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
@@ -29,6 +31,12 @@ class BufferedAdds:
         self._name = name
         self._add = add
         self._max_delay = max_delay
+        self._is_closed = False
+        self._begin()
+        _all.add(self)
+
+    def _begin(self) -> None:
+        """Start with nothing; also in the child of a fork: the parent sends what it has buffered."""
         # No lock: an interrupt within ``add`` must not leave one held.
         self._buffered = deque[tuple[str, int]]()
         self._wakes: SimpleQueue[None] = SimpleQueue()
@@ -36,7 +44,7 @@ class BufferedAdds:
         self._sending = threading.Lock()
         """Held while keys travel, so that ``flush`` waits for those that another thread has taken."""
         self._closing = threading.Event()
-        self._sender = threading.Thread(target=self._send_always, name="distq-adds", daemon=True)
+        self._sender: threading.Thread | None = None
 
     def __len__(self) -> int:
         """Return how many adds are buffered."""
@@ -51,13 +59,17 @@ class BufferedAdds:
         priority = validate_priority(priority)
         for key in keys:
             validate_key(key)
-        if self._closing.is_set():
+        if self._has_ended():
             raise ValueError(f"queue {self._name}: the with block of these adds has ended. Begin another.")
+        if self._sender is None:
+            self.start()
         if len(self._buffered) >= BUFFERED_LIMIT:
             self.flush()
         self._buffered.extend((key, priority) for key in keys)
         if self._wakes.empty():
             self._wakes.put(None)
+        if self._has_ended():  # meanwhile, by another thread, which may have looked before
+            self.flush()
 
     @apart
     def flush(self) -> None:
@@ -67,17 +79,26 @@ class BufferedAdds:
     @apart
     def start(self) -> None:
         """Start the thread that sends; the with block does."""
-        self._sender.start()
+        with self._sending:
+            if self._sender is None:
+                sender = threading.Thread(target=self._send_always, name="distq-adds", daemon=True)
+                sender.start()
+                self._sender = sender
 
     @apart
     def close(self) -> None:
         """Send the rest; nothing more can be added. The with block does."""
+        self._is_closed = True
         self._closing.set()
         self._wakes.put(None)
         try:
             self._flush()
         finally:
-            self._sender.join()
+            if self._sender is not None:
+                self._sender.join()
+
+    def _has_ended(self) -> bool:
+        return self._is_closed
 
     def _flush(self) -> None:
         with self._sending:
@@ -101,7 +122,7 @@ class BufferedAdds:
     def _take(self) -> dict[str, int]:
         """Return the buffered keys, each with the highest priority that it was added with."""
         taken: dict[str, int] = {}
-        while self._buffered:
+        for _ in range(len(self._buffered)):  # what comes meanwhile travels next
             key, priority = self._buffered.popleft()
             taken[key] = max(priority, taken.get(key, priority))
         return taken
@@ -117,3 +138,14 @@ class BufferedAdds:
                 _logger.warning("queue %s: %d buffered adds wait: %s", self._name, len(self), error)
                 self._closing.wait(_OUTAGE_PAUSE)
                 self._wakes.put(None)
+
+
+_all: "weakref.WeakSet[BufferedAdds]" = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    for adds in list(_all):
+        adds._begin()  # noqa: SLF001  # this module's own
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)

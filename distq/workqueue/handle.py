@@ -141,8 +141,8 @@ class QueueHandle:
     def buffered(self, max_delay: Duration = 0.005) -> Iterator[BufferedAdds]:
         """Buffer adds for at most ``max_delay`` seconds, so that many travel together.
 
-        Use it in a with statement; its end sends the rest. A killed process loses the keys that it has
-        buffered: for a key that must not be lost, use ``add``. Raises InvalidDelay, and at the end of the
+        Use it in a with statement; its end sends the rest. A process that ends within the block loses what it
+        has buffered: for a key that must not be lost, use ``add``. Raises InvalidDelay, and at the end of the
         block what ``add`` raises.
         """
         adds = BufferedAdds(self.name, self.add, validate_delay(in_seconds(max_delay), "max_delay"))

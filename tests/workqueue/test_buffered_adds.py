@@ -1,8 +1,10 @@
 """Adds that travel together: within their delay, once each, and none without a word."""
 
+import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from queue import SimpleQueue
 
 import pytest
 
@@ -160,6 +162,55 @@ def test_buffered_adds_of_many_threads_all_travel(queue: Queue) -> None:
         for thread in threads:
             thread.join()
     assert queue.depth() == 8 * 300
+
+
+def test_a_buffered_add_beside_the_end_of_the_block_travels() -> None:
+    """Of two threads: it was there before the end looked, or it looks itself."""
+    outage = Outage()
+    outage.is_over = True
+    adds = BufferedAdds("foos", outage.add, NEVER)
+    adds.start()
+
+    class Ending(SimpleQueue[None]):
+        def empty(self) -> bool:
+            adds._wakes = SimpleQueue()
+            wakes.put(None)
+            adds.close()  # the other thread is as far as that now
+            return False
+
+    wakes, adds._wakes = adds._wakes, Ending()
+    adds.add("a")
+    assert outage.added == ["a"]
+
+
+def test_a_fork_within_the_block_sends_for_itself(queue: Queue) -> None:
+    """The parent's keys are the parent's, and no lock of its threads is left held."""
+    with queue.buffered(max_delay=NEVER) as adds:
+        adds.add("parent")
+        sends, forked = threading.Event(), threading.Event()
+
+        def send() -> None:
+            with adds._sending:
+                sends.set()
+                forked.wait()
+
+        sender = threading.Thread(target=send)
+        sender.start()
+        sends.wait()
+        child = os.fork()
+        if child == 0:
+            status = 1
+            with suppress(BaseException):
+                assert len(adds) == 0
+                adds.add("child")
+                adds.flush()
+                status = 0
+            os._exit(status)
+        forked.set()
+        sender.join()
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert (finish_all(queue), len(adds)) == (["child"], 1)
+    assert finish_all(queue) == ["parent"]
 
 
 def test_an_interrupt_anywhere_in_a_buffered_add_leaves_the_buffer_usable() -> None:
