@@ -70,15 +70,25 @@ def _run(command: Sequence[str], started: "Sandbox") -> int:
         )
         command = shell.interactive(command, settings, started.guard.folder)
     environment = shell.with_programs(os.environ | settings)
+    children, early = list[subprocess.Popen[bytes]](), list[int]()
+
+    def receive(number: int, _frame: object) -> None:
+        if children:
+            pass_on(number, children[0])
+        else:
+            early.append(number)  # the command starts at this moment
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, receive)
     try:
-        child = subprocess.Popen(command, env=environment)
+        children.append(subprocess.Popen(command, env=environment))
     except OSError as error:
         raise click.ClickException(
             f"cannot run {command[0]}: {(error.strerror or str(error)).lower()}."
         ) from None
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda received, _frame: pass_on(received, child))
-    return status_of(child)
+    for received in early:
+        pass_on(received, children[0])
+    return status_of(children[0])
 
 
 def _what_runs(started: "Sandbox") -> str:

@@ -46,7 +46,7 @@ class Response(Protocol):
 
 
 @dataclass(slots=True)
-class Answer:
+class PlainAnswer:
     """A plain answer; its headers are read when somebody asks for them. See ``Response``."""
 
     status: int
@@ -69,7 +69,7 @@ class Answer:
         return headers
 
 
-def plain_answer(received: bytes, sock: socket.socket, deadline: float) -> tuple[Answer | None, bool]:
+def plain_answer(received: bytes, sock: socket.socket, deadline: float) -> tuple[PlainAnswer | None, bool]:
     """Return the answer that begins with what was received, and whether nothing came after it.
 
     ``deadline``, of the monotonic clock, bounds the rest.
@@ -86,7 +86,7 @@ def plain_answer(received: bytes, sock: socket.socket, deadline: float) -> tuple
     data = received[head.end() :]
     if len(data) < length:
         data = _whole(sock, data, length, deadline)
-    return Answer(int(status), data[:length], words, lines), len(data) == length
+    return PlainAnswer(int(status), data[:length], words, lines), len(data) == length
 
 
 def set_time_left(sock: socket.socket, deadline: float | None) -> None:

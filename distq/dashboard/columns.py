@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 
-class Column(NamedTuple):
+class PageColumn(NamedTuple):
     """A column: its head, its help in one sentence or two, and whether it has numbers."""
 
     name: str
@@ -16,20 +16,20 @@ class Column(NamedTuple):
     is_number: bool = False
 
 
-def _number(name: str, help_text: str) -> Column:
-    return Column(name, help_text, is_number=True)
+def _number(name: str, help_text: str) -> PageColumn:
+    return PageColumn(name, help_text, is_number=True)
 
 
-queue = Column("Queue", "The queue, and its trace or pause if it has one.")
+queue = PageColumn("Queue", "The queue, and its trace or pause if it has one.")
 failing = _number("Failing", "Items that have failed since their last success, dead ones included.")
 oldest = _number("Oldest", "How long the oldest item that is due has waited.")
 done_rate = _number("Done/s", "Reconciles a second that succeeded lately, as workers report them.")
 failed_rate = _number("Failed/s", "Reconciles a second that failed lately, as workers report them.")
 workers = _number("Workers", "Open handles of worker processes.")
-leader = Column("Leader", "The process that watches the API server and adds items.")
+leader = PageColumn("Leader", "The process that watches the API server and adds items.")
 
-key = Column("Key", "The name of the item, mostly namespace/name of an object.")
-state = Column("State", "Where the item is now: ready, delayed, processing or dead.")
+key = PageColumn("Key", "The name of the item, mostly namespace/name of an object.")
+state = PageColumn("State", "Where the item is now: ready, delayed, processing or dead.")
 priority = _number("Priority", "Workers claim items of a higher priority first.")
 failures = _number("Failures", "Failures since the last success.")
 since = _number("Since", "How long the item has been in this state.")
@@ -37,11 +37,13 @@ last_failure = _number("Last failure", "How long ago the item failed last.")
 due = _number("Due", "When the item becomes ready.")
 next_retry = _number("Next retry", "When the item is tried again.")
 revived = _number("Revived", "When a dead item becomes ready by itself.")
-worker = Column("Worker", "The worker that holds the item.")
-last_error = Column("Last error", "The first line of the last error.")
-reason_and_error = Column("Reason and error", "Why the item is dead, and the first line of its last error.")
+worker = PageColumn("Worker", "The worker that holds the item.")
+last_error = PageColumn("Last error", "The first line of the last error.")
+reason_and_error = PageColumn(
+    "Reason and error", "Why the item is dead, and the first line of its last error."
+)
 
-figures: Sequence[Column] = (
+figures: Sequence[PageColumn] = (
     _number("Depth", "Items that wait now: ready, dirty, and delayed ones that are due."),
     failing,
     oldest,
@@ -50,9 +52,9 @@ figures: Sequence[Column] = (
     workers,
     leader,
 )
-queues: Sequence[Column] = (
+queues: Sequence[PageColumn] = (
     queue,
-    Column("Last hour", "How many items were ready, over the last hour."),
+    PageColumn("Last hour", "How many items were ready, over the last hour."),
     _number("Ready", "Items that wait for a worker."),
     _number("Delayed", "Items that wait for their time, as for a retry."),
     _number("Processing", "Items that workers hold now."),
@@ -64,44 +66,44 @@ queues: Sequence[Column] = (
     failed_rate,
     workers,
 )
-errors: Sequence[Column] = (
+errors: Sequence[PageColumn] = (
     _number("Items", "Failing items that have this error."),
-    Column("Error", "The first line of the error."),
+    PageColumn("Error", "The first line of the error."),
     _number("Newest", "How long ago the last of these failures was."),
-    Column("One of them", "An item that has this error."),
+    PageColumn("One of them", "An item that has this error."),
 )
-across: Sequence[Column] = (key, queue, state, failures, last_failure, next_retry, reason_and_error)
-found: Sequence[Column] = (queue, state, priority, failures, since, due, worker, reason_and_error)
-handles: Sequence[Column] = (
-    Column("Worker", "The name of the handle, and the resource that its Controller reconciles."),
+across: Sequence[PageColumn] = (key, queue, state, failures, last_failure, next_retry, reason_and_error)
+found: Sequence[PageColumn] = (queue, state, priority, failures, since, due, worker, reason_and_error)
+handles: Sequence[PageColumn] = (
+    PageColumn("Worker", "The name of the handle, and the resource that its Controller reconciles."),
     queue,
-    Column("Host", "The machine or Pod of the process."),
+    PageColumn("Host", "The machine or Pod of the process."),
     _number("PID", "The number of the process on its host."),
-    Column("Version", "The version of distq that the process has."),
+    PageColumn("Version", "The version of distq that the process has."),
     _number("Up", "How long ago the handle was opened."),
     _number("Heartbeat", "How long ago the handle last reported. It is late after 15 seconds."),
     _number("Done", "Reconciles that succeeded since the handle was opened."),
     _number("Failed", "Reconciles that failed since the handle was opened."),
     done_rate,
-    Column("Runs now", "Items that the worker holds, and for how long."),
+    PageColumn("Runs now", "Items that the worker holds, and for how long."),
 )
-audit: Sequence[Column] = (
-    Column("When", "When the action began, by the clock of Redis."),
-    Column("Person", "The user who was logged in; anonymous on a dashboard without a login."),
-    Column("From", "The address of the browser."),
-    Column("Queue", "The queue of the action."),
-    Column("Action", "What the person asked for."),
-    Column("Outcome", "The result. It is missing if the dashboard ended meanwhile."),
+audit: Sequence[PageColumn] = (
+    PageColumn("When", "When the action began, by the clock of Redis."),
+    PageColumn("Person", "The user who was logged in; anonymous on a dashboard without a login."),
+    PageColumn("From", "The address of the browser."),
+    PageColumn("Queue", "The queue of the action."),
+    PageColumn("Action", "What the person asked for."),
+    PageColumn("Outcome", "The result. It is missing if the dashboard ended meanwhile."),
 )
-streams: Sequence[Column] = (
-    Column("Resource", "The resource that is watched, and its namespace if it is one only."),
-    Column("Queue", "The queue to which its events add items."),
-    Column("State", "Listing until the first list is complete, then synced; gone without a leader."),
+streams: Sequence[PageColumn] = (
+    PageColumn("Resource", "The resource that is watched, and its namespace if it is one only."),
+    PageColumn("Queue", "The queue to which its events add items."),
+    PageColumn("State", "Listing until the first list is complete, then synced; gone without a leader."),
     leader,
     _number("Since", "How long this leader has led."),
     _number("Epoch", "The number of the leader's term: each new leader has a higher one."),
     _number("Position", "The version of the resource up to which all events are in Redis."),
     _number("Lag", "The age of the oldest event that is not in Redis yet."),
     _number("Lists", "Full lists that this leader made."),
-    Column("Last error", "The last error of this leader, and whether it still fails."),
+    PageColumn("Last error", "The last error of this leader, and whether it still fails."),
 )

@@ -74,13 +74,15 @@ def redis(valkey: EmbeddedValkey) -> Iterator[Connection]:
 
 
 @pytest.fixture(scope="session")
-def program() -> Iterator[ImportedProgram]:
+def imported_program() -> Iterator[ImportedProgram]:
     """Import what commands import once for all tests of the command line."""
     with ImportedProgram() as program:
         yield program
 
 
 @pytest.fixture
-def distq(tmp_path: Path, valkey: EmbeddedValkey, redis: Connection, program: ImportedProgram) -> CommandLine:
+def distq(
+    tmp_path: Path, valkey: EmbeddedValkey, redis: Connection, imported_program: ImportedProgram
+) -> CommandLine:
     """Give the command line, with its Redis in the environment."""
-    return CommandLine(tmp_path, {"DISTQ_REDIS_URL": valkey.url}, program)
+    return CommandLine(tmp_path, {"DISTQ_REDIS_URL": valkey.url}, imported_program)

@@ -428,7 +428,7 @@ def test_without_its_extra_it_says_which() -> None:
     command = [sys.executable, "-c", without, "manifests", "thumbnails", "--image", "a"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "distq[kubernetes]" in done.stderr
+    assert "[kubernetes]" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -51,8 +51,9 @@ class Informer:
 
     @property
     def identity(self) -> str:
-        """Return who it is in the Lease."""
-        return self.log().partition(" wants to lead")[0].rpartition(" ")[2]
+        """Return its name in the Lease, empty until it is a candidate."""
+        before, is_candidate, _ = self.log().partition(" wants to lead")
+        return before.rpartition(" ")[2] if is_candidate else ""
 
     def log(self) -> str:
         """Return what it said so far."""

@@ -4,12 +4,12 @@ import pytest
 from flask.testing import FlaskClient
 
 from distq.dashboard import columns
-from distq.dashboard.columns import Column
+from distq.dashboard.columns import PageColumn
 from distq.workqueue.queue import Queue
 from tests.dashboard.test_pages import every_page, read
 
 TABLES = {name: found for name, found in vars(columns).items() if isinstance(found, tuple)}
-EACH = {found for table in TABLES.values() for found in table if isinstance(found, Column)}
+EACH = {found for table in TABLES.values() for found in table if isinstance(found, PageColumn)}
 
 
 def test_each_column_has_help(browser: FlaskClient, every_state: Queue) -> None:
@@ -40,7 +40,7 @@ def test_no_head_is_without_help(browser: FlaskClient, every_state: Queue) -> No
 
 
 @pytest.mark.parametrize("column", sorted(EACH), ids=lambda column: column.name)
-def test_help_is_a_sentence(column: Column) -> None:
+def test_help_is_a_sentence(column: PageColumn) -> None:
     """It says more than the name, and is short enough for a tip."""
     assert column.help.endswith(".")
     assert len(column.name) < len(column.help) <= 90

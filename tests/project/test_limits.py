@@ -27,6 +27,7 @@ OWN = {
     },  # of the head of an answer
     "client/page_size.py": {"FIRST_PAGE"},  # where a list begins
     "client/raw.py": {"_READ_SIZE"},  # of a buffer
+    "client/resources.py": {"_MOST_QUESTIONS"},  # requests that look for a resource which is not there
     "client/recorder.py": {"MOST_WAITING"},  # events of one object each
     "controller/endpoints.py": {"MOST_CONNECTIONS"},
     "controller/recorded_events.py": {"_FOUND_AT_MOST"},
@@ -40,7 +41,7 @@ OWN = {
     "inspector/inspector.py": {"_ENTRIES_AT_MOST", "_LONGEST_MATCH"},  # of arguments
     "inspector/view.py": {"_MOST_FOUND"},  # of what people look at
     "redisio/queue_reads.py": {"_LONGEST_NUMBER"},  # digits
-    "workqueue/claim_ledger.py": {"_RESULTS_LIMIT"},  # four turns
+    "workqueue/dispositions.py": {"_LIMIT"},  # four turns
     "workqueue/gauges.py": {"PAGE"},
     "workqueue/memory/items.py": {"_CRASHES_COUNT_FOR", "_PROMOTED_AT_ONCE"},  # as in the scripts
     "workqueue/memory/memory_session.py": {"_MAX_CLOCK_STEP"},  # µs, as in the scripts

@@ -8,7 +8,7 @@ import pytest
 from distq.config import Settings
 from distq.errors import DistqError
 from distq.redisio.connection import Connection
-from tests.cli.conftest import CommandLine, distq, redis, valkey  # noqa: F401 - fixtures
+from tests.cli.conftest import CommandLine, distq, imported_program, redis, valkey  # noqa: F401 - fixtures
 
 SECRET = "s3cr3t"
 NOWHERE = "127.0.0.1:1"

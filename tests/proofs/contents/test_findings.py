@@ -17,11 +17,11 @@ from distq.redisio.limits import CACHED_BYTES, CACHED_LIMIT
 from distq.redisio.object_cache import CachedObject
 from distq.redisio.stream_store import StreamStore
 from distq.workqueue.queue import Queue
-from tests.cli.conftest import CommandLine, distq, redis, valkey
+from tests.cli.conftest import CommandLine, distq, imported_program, redis, valkey
 from tests.proofs.contents.garbage import MEMBERS, TEXTS
 from tests.proofs.contents.live_queue import NAME, LiveQueue
 
-__all__ = ["distq", "redis", "valkey"]
+__all__ = ["distq", "imported_program", "redis", "valkey"]
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ from distq.inspector import Inspector
 from distq.redisio.connection import Connection
 from distq.redisio.keys import queue_key, shown
 from distq.workqueue.queue import Queue
-from tests.cli.conftest import CommandLine, distq, redis, valkey
+from tests.cli.conftest import CommandLine, distq, imported_program, redis, valkey
 from tests.proofs.contents.garbage import MEMBERS, SCORES, TEXTS
 from tests.support.eventually import eventually
 
-__all__ = ["distq", "redis", "valkey"]
+__all__ = ["distq", "imported_program", "redis", "valkey"]
 
 SOURCE = """
 import time

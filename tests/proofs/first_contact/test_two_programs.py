@@ -13,7 +13,7 @@ from distq.inspector import Inspector
 from distq.redisio.connection import Connection
 from distq.testing import EmulatedApiServer
 from distq.workqueue.queue import Queue
-from tests.cli.conftest import TIMEOUT, CommandLine, distq, redis, valkey  # noqa: F401  fixtures
+from tests.cli.conftest import TIMEOUT, CommandLine, distq, imported_program, redis, valkey  # noqa: F401  fixtures
 from tests.support.api_servers import write_kubeconfig
 from tests.support.eventually import eventually
 from tests.support.parts import program
