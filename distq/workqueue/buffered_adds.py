@@ -43,12 +43,14 @@ class BufferedAdds:
         """Has a token while there may be keys that the sender has not seen."""
         self._sending = threading.Lock()
         """Held while keys travel, so that ``flush`` waits for those that another thread has taken."""
+        self._travelling = 0
+        """How many keys a thread has taken and not sent yet; they count as buffered."""
         self._closing = threading.Event()
         self._sender: threading.Thread | None = None
 
     def __len__(self) -> int:
         """Return how many adds are buffered."""
-        return len(self._buffered)
+        return len(self._buffered) + self._travelling
 
     def add(self, *keys: str, priority: int = 0) -> None:
         """Buffer keys; they travel within ``max_delay`` seconds. A key that is buffered twice travels once.
@@ -63,7 +65,7 @@ class BufferedAdds:
             raise ValueError(f"queue {self._name}: the with block of these adds has ended. Begin another.")
         if self._sender is None:
             self.start()
-        if len(self._buffered) >= BUFFERED_LIMIT:
+        if len(self) >= BUFFERED_LIMIT:
             self.flush()
         self._buffered.extend((key, priority) for key in keys)
         if self._wakes.empty():
@@ -102,6 +104,7 @@ class BufferedAdds:
 
     def _flush(self) -> None:
         with self._sending:
+            self._travelling = len(self._buffered)
             unsent = self._take()
             try:
                 for priority in sorted({*unsent.values()}, reverse=True):
@@ -118,6 +121,7 @@ class BufferedAdds:
                             del unsent[key]
             finally:
                 self._buffered.extendleft(reversed(unsent.items()))
+                self._travelling = 0
 
     def _take(self) -> dict[str, int]:
         """Return the buffered keys, each with the highest priority that it was added with."""
