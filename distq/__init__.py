@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from distq.workqueue.interface import Request, Result
     from distq.workqueue.queue import Queue
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Loaded at first use: some need an extra, and none should cost a program that does not use it.
 _HOMES = {
