@@ -1,11 +1,18 @@
 """How Sphinx builds the documentation: ``python -m sphinx -W -b html docs build/docs``."""
 
 from pathlib import Path
+from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
 
 import distq
+
+RELEASES = {
+    path.stem: frozenset(path.read_text().split())
+    for path in sorted((Path(__file__).parent / "reference" / "names").glob("*.txt"))
+}
+"""The names on the page of the API, by release, oldest first (``python -m tests.docs.released_names``)."""
 
 project = "distq"
 version = release = distq.__version__
@@ -28,6 +35,20 @@ autodoc_typehints = "signature"
 def setup(app: Sphinx) -> None:
     """Show pictures by their twins for a dark background, too, before Sphinx collects the files."""
     app.connect("doctree-read", show_twins, priority=100)
+    app.connect("autodoc-process-docstring", mark_new)
+
+
+def mark_new(*event: Any) -> None:
+    """Add to a docstring the version that added its name, unless the first release or its class had it."""
+    _, _, name, _, _, lines = event
+    since = since_version(name)
+    if since not in (next(iter(RELEASES)), since_version(name.rpartition(".")[0])):
+        lines += ["", f".. versionadded:: {since}", ""]
+
+
+def since_version(name: str) -> str:
+    """Return the first release that has the name; the version at hand if none has."""
+    return next((release for release, names in RELEASES.items() if name in names), version)
 
 
 def show_twins(app: Sphinx, page: nodes.document) -> None:

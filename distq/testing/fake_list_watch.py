@@ -2,6 +2,7 @@
 
 import queue
 import threading
+import warnings
 from collections.abc import Iterator
 from typing import Any, Self, cast
 
@@ -66,6 +67,11 @@ class FakeListWatch:
         with self._lock:
             for watch in self._watches:
                 watch.put(line)
+
+    def tell(self, line: bytes) -> None:
+        """Call ``send``; the old name stays for one version."""
+        warnings.warn("tell is send now.", DeprecationWarning, stacklevel=2)
+        self.send(line)
 
     def break_watches(self) -> None:
         """End all watches; what happens until the next ones is sent to those, from their version on."""
