@@ -70,7 +70,7 @@ class FakeListWatch:
 
     def tell(self, line: bytes) -> None:
         """Call ``send``; the old name stays for one version."""
-        warnings.warn("tell is send now.", DeprecationWarning, stacklevel=2)
+        warnings.warn("Call send: it is the new name.", DeprecationWarning, stacklevel=2)
         self.send(line)
 
     def break_watches(self) -> None:
