@@ -27,14 +27,7 @@ def initial_status(resource: ServedResource, content: Content) -> dict[str, Any]
     """Return what the status of a new object says."""
     if resource.kind == "Pod":
         return {"phase": "Pending", "qosClass": _quality(content["spec"])}
-    return dict(_INITIAL_STATUS.get(resource.kind, {}))
-
-
-_INITIAL_STATUS: dict[str, dict[str, Any]] = {
-    "Namespace": {"phase": "Active"},
-    "PersistentVolume": {"phase": "Pending"},
-    "PersistentVolumeClaim": {"phase": "Pending"},
-}
+    return {"phase": resource.rules["phase"]} if "phase" in resource.rules else {}
 
 
 def _quality(spec: dict[str, Any]) -> str:

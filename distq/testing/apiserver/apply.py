@@ -16,7 +16,7 @@ from distq.testing.apiserver.resources import ServedResource
 from distq.testing.apiserver.scale import has_replicas, replicas_path
 from distq.testing.apiserver.schema_validation import violations
 from distq.testing.apiserver.status import StatusError, apply_conflicts, invalid
-from distq.testing.apiserver.store import Collection, Content, Store, StoreEvent
+from distq.testing.apiserver.store import Collection, Content, Store, StoreEvent, value_at
 
 Configuration = dict[str, Any]
 
@@ -207,16 +207,10 @@ def _nulls(paths: set[Path], whole: Configuration, result: Configuration) -> Ite
     for path in sorted(paths, key=text_of):
         if path[0] == "metadata" or any(isinstance(step, ListItem) for step in path):
             continue
-        kind = _JSON_NAMES.get(type(_at(whole, path)), "")
-        if kind and _at(whole, path) and not _at(result, path):
+        kind = _JSON_NAMES.get(type(value_at(whole, path)), "")
+        if kind and value_at(whole, path) and not value_at(result, path):
             message = f'{text_of(path)[1:]} in body must be of type {kind}: "null"'
             yield "FieldValueTypeInvalid", text_of(path)[1:], f'Invalid value: "null": {message}'
-
-
-def _at(content: Any, path: Path) -> Any:
-    for step in path:
-        content = content.get(step) if isinstance(content, dict) else None
-    return content
 
 
 def _applied_fields(

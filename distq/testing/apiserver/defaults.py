@@ -10,88 +10,17 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any
 
+from distq.testing.apiserver.built_in_kinds import rules_of
+
 Fields = dict[str, Any]
 
-_FILE_MODE = {"defaultMode": 420}
 _IMAGE = re.compile(r"([\w.-]+(:\d+)?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*(:[\w.-]+)?(@.+)?$", re.ASCII)
 """The name of an image, roughly; what is none is never pulled again."""
-_WEBHOOK = {
-    "failurePolicy": "Fail",
-    "matchPolicy": "Equivalent",
-    "namespaceSelector": {},
-    "objectSelector": {},
-    "timeoutSeconds": 10,
-}
-_DEFAULTS: Mapping[str, Fields] = {
-    "admissionregistration.v1.MutatingWebhook": {**_WEBHOOK, "reinvocationPolicy": "Never"},
-    "admissionregistration.v1.RuleWithOperations": {"scope": "*"},
-    "admissionregistration.v1.ServiceReference": {"port": 443},
-    "admissionregistration.v1.ValidatingWebhook": _WEBHOOK,
-    "apiextensions.v1.CustomResourceConversion": {"strategy": "None"},
-    "apps.v1.DaemonSetSpec": {"revisionHistoryLimit": 10},
-    "apps.v1.DeploymentSpec": {"progressDeadlineSeconds": 600, "replicas": 1, "revisionHistoryLimit": 10},
-    "apps.v1.ReplicaSetSpec": {"replicas": 1},
-    "apps.v1.StatefulSetPersistentVolumeClaimRetentionPolicy": {
-        "whenDeleted": "Retain",
-        "whenScaled": "Retain",
-    },
-    "apps.v1.StatefulSetSpec": {
-        "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"},
-        "podManagementPolicy": "OrderedReady",
-        "replicas": 1,
-        "revisionHistoryLimit": 10,
-    },
-    "autoscaling.v2.HorizontalPodAutoscalerSpec": {
-        "metrics": [
-            {
-                "type": "Resource",
-                "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
-            }
-        ],
-        "minReplicas": 1,
-    },
-    "batch.v1.CronJobSpec": {
-        "concurrencyPolicy": "Allow",
-        "failedJobsHistoryLimit": 1,
-        "successfulJobsHistoryLimit": 3,
-        "suspend": False,
-    },
-    "core.v1.ConfigMapVolumeSource": _FILE_MODE,
-    "core.v1.Container": {
-        "terminationMessagePath": "/dev/termination-log",
-        "terminationMessagePolicy": "File",
-    },
-    "core.v1.DownwardAPIVolumeSource": _FILE_MODE,
-    "core.v1.EndpointPort": {"protocol": "TCP"},
-    "core.v1.HTTPGetAction": {"path": "/", "scheme": "HTTP"},
-    "core.v1.HostPathVolumeSource": {"type": ""},
-    "core.v1.ObjectFieldSelector": {"apiVersion": "v1"},
-    "core.v1.PersistentVolumeClaimSpec": {"volumeMode": "Filesystem"},
-    "core.v1.PersistentVolumeSpec": {"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem"},
-    "core.v1.PodSpec": {
-        "dnsPolicy": "ClusterFirst",
-        "restartPolicy": "Always",
-        "schedulerName": "default-scheduler",
-        "securityContext": {},
-        "terminationGracePeriodSeconds": 30,
-    },
-    "core.v1.Probe": {"failureThreshold": 3, "periodSeconds": 10, "successThreshold": 1, "timeoutSeconds": 1},
-    "core.v1.ProjectedVolumeSource": _FILE_MODE,
-    "core.v1.Secret": {"type": "Opaque"},
-    "core.v1.SecretVolumeSource": _FILE_MODE,
-    "core.v1.ServiceAccountTokenProjection": {"expirationSeconds": 3600},
-    "core.v1.ServiceSpec": {"sessionAffinity": "None", "type": "ClusterIP"},
-    "discovery.v1.EndpointPort": {"name": "", "protocol": "TCP"},
-    "networking.v1.IngressClassParametersReference": {"scope": "Cluster"},
-    "networking.v1.NetworkPolicyPort": {"protocol": "TCP"},
-    "scheduling.v1.PriorityClass": {"preemptionPolicy": "PreemptLowerPriority"},
-    "storage.v1.StorageClass": {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"},
-}
 
 
 def fill(name: str, fields: Fields) -> None:
     """Add to the fields of a type what is left out of them."""
-    for field, value in _DEFAULTS.get(name, {}).items():
+    for field, value in rules_of(name).get("defaults", {}).items():
         if field not in fields:
             fields[field] = deepcopy(value)
     if name in _DERIVED:

@@ -6,7 +6,7 @@ Source: apiserver pkg/registry/rest (BeforeCreate, BeforeUpdate) and apimachiner
 import random
 import re
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -25,12 +25,6 @@ _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _STANDARD_FINALIZERS = {"foregroundDeletion", "orphan", "kubernetes"}
 _LENIENT = {"admissionregistration.k8s.io", "coordination.k8s.io", "events.k8s.io", "policy"}
 """The groups of kinds whose finalizers need no domain; those of custom resources need none either."""
-_NAMES: Mapping[str, Form] = {
-    **dict.fromkeys(("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"), names.path_segment),
-    **dict.fromkeys(("Namespace", "Service", "StatefulSet"), names.label),
-    "PodDisruptionBudget": names.path_segment,
-}
-"""The forms of names by kind, where these are no subdomains."""
 _FINALIZER_RULE = "name is neither a standard finalizer name nor is it fully qualified"
 _OWNER_RULES = {
     "apiVersion": "version must not be empty",
@@ -206,7 +200,7 @@ def _validate_name(resource: ServedResource, metadata: dict[str, Any]) -> None:
     name, start = metadata.get("name", ""), metadata.get("generateName", "")
     if not name:
         raise invalid(resource, "", required("metadata.name", "name or generateName is required"))
-    wrongs = _NAMES.get(resource.kind, names.subdomain)
+    wrongs: Form = getattr(names, resource.rules.get("name", "subdomain"))
     # what comes behind a dash at the end makes it right
     completed = re.sub(".-$", "a", start)
     causes = [wrong("metadata.generateName", start, rule) for rule in wrongs(completed)] if start else []

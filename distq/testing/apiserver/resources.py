@@ -1,9 +1,10 @@
 """What the server serves: one ServedResource per group, version and plural name."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
+from distq.testing.apiserver.built_in_kinds import Rules, built_in, names_in
 from distq.testing.apiserver.built_in_schemas import Schema, schema_of
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
@@ -66,6 +67,8 @@ class ServedResource:
     """What field selectors may name."""
     schema: Schema = field(default_factory=dict, compare=False)
     """What its objects look like."""
+    rules: Rules = field(default_factory=dict, compare=False)
+    """What else differs from kind to kind of the built-in ones, see ``built_in_kinds.yaml``."""
 
     @property
     def api_version(self) -> str:
@@ -90,162 +93,40 @@ class ServedResource:
         return self.group, self.plural
 
 
-def _resource(
-    api_version: str, kind: str, plural: str = "", short: str = "", **rules: object
-) -> ServedResource:
+def _built_in(name: str, rules: Rules) -> ServedResource:
+    """Return the resource of a kind, by its name ``apps/v1/Deployment``."""
+    api_version, _, kind = name.rpartition("/")
     group, _, version = api_version.rpartition("/")
     return ServedResource(
         group=group,
         version=version,
         kind=kind,
-        plural=plural or f"{kind.lower()}s",
+        plural=rules.get("plural", f"{kind.lower()}s"),
         singular=kind.lower(),
         list_kind=f"{kind}List",
-        short_names=tuple(short.split()),
+        short_names=tuple(names_in(rules, "short")),
+        categories=tuple(names_in(rules, "categories")),
+        verbs=tuple(names_in(rules, "verbs")) or ALL_VERBS,
+        scale=_SCALE if rules.get("scaled") else None,
+        fields=(*ANY_FIELD, *names_in(rules, "fields")),
         schema=schema_of(api_version, kind),
-        **rules,  # type: ignore[arg-type]  # the rules of the table below, checked there by eye and by tests
+        rules=rules,
+        **{flag: rules[flag] for flag in _FLAGS & rules.keys()},
     )
 
 
-_POD_FIELDS = (
-    "spec.nodeName",
-    "spec.restartPolicy",
-    "spec.schedulerName",
-    "spec.serviceAccountName",
-    "spec.hostNetwork",
-    "status.phase",
-    "status.podIP",
-    "status.podIPs",
-    "status.nominatedNodeName",
-)
-_REFERENCE_FIELDS = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
-_REGARDING_FIELDS = tuple(f"regarding.{name}" for name in _REFERENCE_FIELDS)
-_EVENT_FIELDS = (
-    *(f"involvedObject.{name}" for name in _REFERENCE_FIELDS),
-    "reason",
-    "reportingComponent",
-    "source",
-    "type",
-)
-
-NAMESPACES = _resource(
-    "v1",
-    "Namespace",
-    short="ns",
-    namespaced=False,
-    status=True,
-    returns_deleted=True,
-    verbs=tuple(each for each in ALL_VERBS if each != "deletecollection"),
-    fields=(*ANY_FIELD, "status.phase"),
-)
-LEASES = _resource("coordination.k8s.io/v1", "Lease", create_on_update=True, unconditional_update=False)
-DEFINITIONS = _resource(
-    "apiextensions.k8s.io/v1",
-    "CustomResourceDefinition",
-    short="crd crds",
-    namespaced=False,
-    categories=("api-extensions",),
-    status=True,
-    generation=True,
-    unconditional_update=False,
-)
-PODS = _resource(
-    "v1",
-    "Pod",
-    short="po",
-    categories=("all",),
-    status=True,
-    generation=True,
-    graceful=True,
-    returns_deleted=True,
-    fields=(*ANY_FIELD, *_POD_FIELDS),
-)
-EVENTS = _resource("v1", "Event", short="ev", create_on_update=True, fields=(*ANY_FIELD, *_EVENT_FIELDS))
-_WORKLOAD: dict[str, Any] = {"status": True, "generation": True, "categories": ("all",)}
-_SCALED = _WORKLOAD | {
-    "scale": ScalePaths(("spec", "replicas"), ("status", "replicas"), ("spec", "selector"))
-}
-DEPLOYMENTS = _resource("apps/v1", "Deployment", short="deploy", **_SCALED)
-BUDGETS = _resource(
-    "policy/v1", "PodDisruptionBudget", short="pdb", status=True, generation=True, unconditional_update=False
-)
-ACCESS_REVIEWS = _resource(
-    "authorization.k8s.io/v1", "SelfSubjectAccessReview", namespaced=False, verbs=("create",)
-)
-
-BUILT_IN: tuple[ServedResource, ...] = (
-    NAMESPACES,
-    PODS,
-    _resource(
-        "v1",
-        "Service",
-        short="svc",
-        categories=("all",),
-        status=True,
-        create_on_update=True,
-        returns_deleted=True,
-        fields=(*ANY_FIELD, "spec.clusterIP", "spec.type"),
-    ),
-    _resource("v1", "ConfigMap", short="cm"),
-    _resource("v1", "Secret", fields=(*ANY_FIELD, "type")),
-    EVENTS,
-    _resource("v1", "ServiceAccount", short="sa", returns_deleted=True),
-    _resource(
-        "v1", "Node", short="no", namespaced=False, status=True, fields=(*ANY_FIELD, "spec.unschedulable")
-    ),
-    _resource("v1", "Endpoints", "endpoints", short="ep", create_on_update=True),
-    DEPLOYMENTS,
-    _resource("apps/v1", "ReplicaSet", short="rs", **_SCALED),
-    _resource("apps/v1", "StatefulSet", short="sts", **_SCALED),
-    _resource("apps/v1", "DaemonSet", short="ds", **_WORKLOAD),
-    _resource("batch/v1", "Job", orphans=True, fields=(*ANY_FIELD, "status.successful"), **_WORKLOAD),
-    _resource("batch/v1", "CronJob", short="cj", **_WORKLOAD),
-    LEASES,
-    _resource("v1", "LimitRange", short="limits", create_on_update=True),
-    _resource("v1", "PersistentVolume", short="pv", namespaced=False, status=True, returns_deleted=True),
-    _resource("v1", "PersistentVolumeClaim", short="pvc", status=True, returns_deleted=True),
-    _resource("v1", "ResourceQuota", short="quota", status=True, returns_deleted=True),
-    _resource(
-        "storage.k8s.io/v1", "StorageClass", "storageclasses", "sc", namespaced=False, returns_deleted=True
-    ),
-    _resource("networking.k8s.io/v1", "Ingress", "ingresses", "ing", status=True, generation=True),
-    _resource("networking.k8s.io/v1", "IngressClass", "ingressclasses", namespaced=False, generation=True),
-    _resource("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies", "netpol", generation=True),
-    _resource("autoscaling/v2", "HorizontalPodAutoscaler", short="hpa", status=True, categories=("all",)),
-    BUDGETS,
-    _resource("discovery.k8s.io/v1", "EndpointSlice", generation=True),
-    _resource(
-        "scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", "pc", namespaced=False, generation=True
-    ),
-    *(
-        _resource(
-            "admissionregistration.k8s.io/v1",
-            f"{act}WebhookConfiguration",
-            categories=("api-extensions",),
-            namespaced=False,
-            generation=True,
-            unconditional_update=False,
-        )
-        for act in ("Mutating", "Validating")
-    ),
-    _resource(
-        "events.k8s.io/v1",
-        "Event",
-        short="ev",
-        create_on_update=True,
-        fields=(*ANY_FIELD, *_REGARDING_FIELDS, "reason", "reportingController", "type"),
-    ),
-    _resource("rbac.authorization.k8s.io/v1", "Role", create_on_update=True),
-    _resource("rbac.authorization.k8s.io/v1", "RoleBinding", create_on_update=True),
-    _resource("rbac.authorization.k8s.io/v1", "ClusterRole", create_on_update=True, namespaced=False),
-    _resource("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", create_on_update=True, namespaced=False),
-    DEFINITIONS,
-    ACCESS_REVIEWS,
-)
-SCALES = _resource("autoscaling/v1", "Scale")
-EVICTIONS = _resource("policy/v1", "Eviction")
-OF_SUBRESOURCES: dict[str, ServedResource] = {"eviction": EVICTIONS, "scale": SCALES}
+_SCALE = ScalePaths(("spec", "replicas"), ("status", "replicas"), ("spec", "selector"))
+_FLAGS = {each.name for each in fields(ServedResource) if each.type is bool}
+_KINDS = {name: _built_in(name, rules) for name, rules in built_in()["kinds"].items()}
+BUILT_IN = tuple(_KINDS.values())
+NAMESPACES, PODS = _KINDS["v1/Namespace"], _KINDS["v1/Pod"]
+BUDGETS, DEPLOYMENTS = _KINDS["policy/v1/PodDisruptionBudget"], _KINDS["apps/v1/Deployment"]
+DEFINITIONS = _KINDS["apiextensions.k8s.io/v1/CustomResourceDefinition"]
+LEASES = _KINDS["coordination.k8s.io/v1/Lease"]
+ACCESS_REVIEWS = _KINDS["authorization.k8s.io/v1/SelfSubjectAccessReview"]
+OF_SUBRESOURCES = {name: _built_in(kind, {}) for name, kind in built_in()["subresources"].items()}
 """What subresources take and answer, where that is no object of the resource itself."""
+SCALES, EVICTIONS = OF_SUBRESOURCES["scale"], OF_SUBRESOURCES["eviction"]
 
 
 class Catalogue:

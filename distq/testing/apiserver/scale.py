@@ -11,7 +11,7 @@ from distq.testing.apiserver.causes import Cause, wrong
 from distq.testing.apiserver.resources import SCALES, ScalePaths, ServedResource
 from distq.testing.apiserver.selectors import text_of_label_selector
 from distq.testing.apiserver.status import bad_request, conflict, invalid
-from distq.testing.apiserver.store import Content, Stored
+from distq.testing.apiserver.store import Content, Stored, value_at
 
 _MOST = 2**31 - 1
 _GO_TYPES = {
@@ -56,7 +56,7 @@ def violations_of_scale(resource: ServedResource, content: Content) -> Iterator[
     if resource.scale is None:
         return
     for path in resource.scale.replicas, resource.scale.status_replicas:
-        value, problem = _at(content, path), _mistyped(content, path)
+        value, problem = value_at(content, path), _mistyped(content, path)
         if problem:
             value = 0
         elif value is not None and value < 0:
@@ -74,15 +74,15 @@ def replicas_path(resource: ServedResource) -> tuple[str, ...]:
 
 def has_replicas(resource: ServedResource, content: Content) -> bool:
     """Return whether an object wants any replicas; a Scale leaves out that it wants none."""
-    return bool(_at(content, replicas_path(resource)))
+    return bool(value_at(content, replicas_path(resource)))
 
 
 def _scale(resource: ServedResource, content: Content) -> Content:
     metadata, paths = content["metadata"], _paths(resource)
-    selector: Any = _at(content, paths.selector) if paths.selector else ""
+    selector: Any = value_at(content, paths.selector) if paths.selector else ""
     text = selector if resource.custom else text_of_label_selector(selector or {})
-    replicas = _at(content, paths.replicas)
-    status = {"replicas": _at(content, paths.status_replicas) or 0}
+    replicas = value_at(content, paths.replicas)
+    status = {"replicas": value_at(content, paths.status_replicas) or 0}
     return {
         "metadata": {name: metadata[name] for name in _SHOWN if name in metadata},
         "spec": {"replicas": replicas} if replicas else {},
@@ -105,13 +105,6 @@ def _paths(resource: ServedResource) -> ScalePaths:
     if resource.scale is None:
         raise bad_request(f"{resource.qualified} has no scale")
     return resource.scale
-
-
-def _at(content: Content, path: Sequence[str]) -> Any:
-    value: Any = content
-    for step in path:
-        value = value.get(step) if isinstance(value, dict) else None
-    return value
 
 
 def _mistyped(content: Content, path: Sequence[str]) -> str:

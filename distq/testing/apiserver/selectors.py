@@ -11,7 +11,7 @@ from distq.errors import ConfigError
 from distq.informer.selectors import label_selector
 from distq.testing.apiserver.resources import ANY_FIELD, ServedResource
 from distq.testing.apiserver.status import bad_request
-from distq.testing.apiserver.store import Content, Stored
+from distq.testing.apiserver.store import Content, Stored, value_at
 
 Labels = Mapping[str, str]
 Requirement = Callable[[Content], bool]
@@ -86,9 +86,7 @@ def _names_one(text: str) -> bool:
 
 def field_text(content: Content, steps: list[str]) -> str:
     """Return a field as selectors compare it: absent is empty, booleans are lower case."""
-    value: Any = content
-    for step in steps:
-        value = value.get(step) if isinstance(value, dict) else None
+    value = value_at(content, steps)
     if isinstance(value, bool):
         return str(value).lower()
     return "" if value is None else str(value)

@@ -4,45 +4,29 @@ By the name of the status's type, as ``validation``.
 Source: kubernetes pkg/apis/{apps,batch,policy}/validation, pkg/registry/batch/job/strategy.go.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 
+from distq.testing.apiserver.built_in_kinds import names_in, rules_of
 from distq.testing.apiserver.built_in_schemas import NAME, Schema, pointers
 from distq.testing.apiserver.causes import Cause, Fields, required, wrong
 from distq.testing.apiserver.validation import negative_numbers
 
-_WITHIN_REPLICAS: Mapping[str, str] = {
-    "apps.v1.DeploymentStatus": "updatedReplicas readyReplicas availableReplicas",
-    "apps.v1.ReplicaSetStatus": "fullyLabeledReplicas readyReplicas availableReplicas",
-    "apps.v1.StatefulSetStatus": "readyReplicas currentReplicas updatedReplicas availableReplicas",
-}
-"""Counts of Pods that are no more than the replicas there are."""
-_NEVER_FEWER: Mapping[str, Mapping[str, str]] = {
-    "apps.v1.DaemonSetStatus": {"collisionCount": "cannot be decremented"},
-    "apps.v1.DeploymentStatus": {"collisionCount": "cannot be decremented"},
-    "apps.v1.StatefulSetStatus": {"collisionCount": "cannot be decremented"},
-    "batch.v1.JobStatus": {
-        "failed": "cannot decrease the failed counter",
-        "succeeded": "cannot decrease the succeeded counter",
-    },
-}
-"""Counts that do not fall."""
 _OPPOSED = (
     ("Complete", "Failed"),
     ("Complete", "FailureTarget"),
     *(("SuccessCriteriaMet", each) for each in ("Failed", "FailureTarget")),
 )
 """Conditions of which a Job has one."""
-_READY_REPLICAS: Mapping[str, str] = {"apps.v1.StatefulSetStatus": "status.readyReplicas"}
-"""How messages name that count, where not plainly."""
 
 
 def status_violations(schema: Schema, new: Fields, old: Fields) -> Iterator[Cause]:
     """Yield what is wrong with a status that was another one before."""
     name = schema.get(NAME, "")
-    yield from negative_numbers(name, new, "status.")
-    if name in _WITHIN_REPLICAS:
-        yield from _counts(name, new)
-    for field, rule in _NEVER_FEWER.get(name, {}).items():
+    rules = rules_of(name)
+    yield from negative_numbers(rules, new, "status.")
+    if within := names_in(rules, "within_replicas"):
+        yield from _counts(name, within, new)
+    for field, rule in rules.get("never_fewer", {}).items():
         is_unset = field in pointers(name) and field not in old
         if not is_unset and (count := new.get(field, 0)) < old.get(field, 0):
             yield wrong(f"status.{field}", count, rule)
@@ -50,15 +34,15 @@ def status_violations(schema: Schema, new: Fields, old: Fields) -> Iterator[Caus
         yield from _job(new, old)
 
 
-def _counts(name: str, status: Fields) -> Iterator[Cause]:
+def _counts(name: str, within: Sequence[str], status: Fields) -> Iterator[Cause]:
     replicas, ready, available = (
         status.get(each, 0) for each in ("replicas", "readyReplicas", "availableReplicas")
     )
-    for field in _WITHIN_REPLICAS[name].split():
+    for field in within:
         if (count := status.get(field, 0)) > replicas:
             yield wrong(f"status.{field}", count, "cannot be greater than status.replicas")
     if available > ready:
-        bound = _READY_REPLICAS.get(name, "readyReplicas")
+        bound = "status.readyReplicas" if name == "apps.v1.StatefulSetStatus" else "readyReplicas"
         yield wrong("status.availableReplicas", available, f"cannot be greater than {bound}")
 
 

@@ -24,6 +24,13 @@ _LEAST_CAPACITY = 100
 _FRESH_SECONDS = 75.0
 
 
+def value_at(content: Any, path: str | Iterable[Any], absent: Any = None) -> Any:
+    """Return the value at a path, of steps or with dots, or else ``absent``."""
+    for step in path.split(".") if isinstance(path, str) else path:
+        content = content.get(step) if isinstance(content, dict) else None
+    return absent if content is None else content
+
+
 class Stored:
     """One version of an object, encoded at most once for all its readers."""
 

@@ -9,6 +9,7 @@ import re
 from typing import Any
 
 from distq.testing.apiserver import admission, typed
+from distq.testing.apiserver.built_in_kinds import names_in
 from distq.testing.apiserver.causes import forbidden, wrong
 from distq.testing.apiserver.definitions import established, with_defaults
 from distq.testing.apiserver.immutable import changes_of_immutable
@@ -27,8 +28,6 @@ _KEY_RULE = (
     "'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
 )
 _IMMUTABLE = "field is immutable when `immutable` is set"
-_KEPT_BY_STATUS = {"Pod": ("ownerReferences",), "Deployment": ("labels",)}
-"""Metadata that a write to the status of these kinds leaves as it was."""
 
 
 def prepare_for_create(resource: ServedResource, content: Content) -> None:
@@ -77,7 +76,7 @@ def prepare_for_status_update(resource: ServedResource, new: Content, old: Conte
     metadata = dict(old["metadata"])
     if not resource.custom and resource != DEFINITIONS:
         metadata = dict(new["metadata"])
-        for field in _KEPT_BY_STATUS.get(resource.kind, ()):
+        for field in names_in(resource.rules, "kept"):
             _take(metadata, field, old["metadata"])
         new = {"status": {}} | new
     updated = old | {"metadata": metadata}

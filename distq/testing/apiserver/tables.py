@@ -10,8 +10,7 @@ from typing import Any
 
 import msgspec
 
-from distq.testing.apiserver.cells import Column, Columns
-from distq.testing.apiserver.columns import columns_of
+from distq.testing.apiserver.columns import Column, Columns, columns_of
 from distq.testing.apiserver.durations import age
 from distq.testing.apiserver.resources import ServedResource
 from distq.testing.apiserver.store import Content, Stored

@@ -1,4 +1,4 @@
-"""What a table shows of a Pod, above all its status in one word.
+"""What columns of Pods show, above all the status in one word.
 
 Source: printPod of kubernetes pkg/printers/internalversion/printers.go.
 """
@@ -20,32 +20,36 @@ class _Seen(NamedTuple):
     last: str
 
 
-def pod_cells(pod: Content) -> list[Any]:
-    """Return the cells of a Pod."""
-    metadata, spec, status = pod["metadata"], pod["spec"], pod.get("status", {})
-    seen = _containers(pod)
-    reason = seen.reason
-    if "deletionTimestamp" in metadata:
+def pod_ready(pod: Content) -> str:
+    """Show how many of a Pod's containers are ready."""
+    total = len(pod["spec"].get("containers", ())) + len(_sidecars(pod))
+    return f"{_containers(pod).ready}/{total}"
+
+
+def pod_status(pod: Content) -> str:
+    """Show the status of a Pod in one word."""
+    status = pod.get("status", {})
+    if "deletionTimestamp" in pod["metadata"]:
         if status.get("reason") == "NodeLost":
-            reason = "Unknown"
-        elif status.get("phase") not in {"Succeeded", "Failed"}:
-            reason = "Terminating"
-    total = len(spec.get("containers", ())) + len(_sidecars(pod))
-    restarts = (
-        f"{seen.restarts} ({age(seen.last)} ago)" if seen.restarts and seen.last else str(seen.restarts)
+            return "Unknown"
+        if status.get("phase") not in {"Succeeded", "Failed"}:
+            return "Terminating"
+    return _containers(pod).reason
+
+
+def pod_restarts(pod: Content) -> str:
+    """Show how often a Pod's containers began anew, and when last."""
+    _, _, restarts, last = _containers(pod)
+    return f"{restarts} ({age(last)} ago)" if restarts and last else str(restarts)
+
+
+def readiness_gates(pod: Content) -> str:
+    """Show how many of a Pod's readiness gates are passed."""
+    gates = pod["spec"].get("readinessGates", ())
+    passed = sum(
+        any(each["status"] == "True" for each in _conditions(pod, gate["conditionType"])) for gate in gates
     )
-    addresses = status.get("podIPs") or [{}]
-    return [
-        metadata["name"],
-        f"{seen.ready}/{total}",
-        reason,
-        restarts,
-        age(metadata.get("creationTimestamp")),
-        addresses[0].get("ip") or "<none>",
-        spec.get("nodeName") or "<none>",
-        status.get("nominatedNodeName") or "<none>",
-        _gates(pod),
-    ]
+    return f"{passed}/{len(gates)}" if gates else "<none>"
 
 
 def _containers(pod: Content) -> _Seen:
@@ -123,11 +127,3 @@ def _sidecars(pod: Content) -> set[str]:
 
 def _conditions(pod: Content, kind: str) -> list[Container]:
     return [each for each in pod.get("status", {}).get("conditions", ()) if each["type"] == kind]
-
-
-def _gates(pod: Content) -> str:
-    gates = pod["spec"].get("readinessGates", ())
-    passed = sum(
-        any(each["status"] == "True" for each in _conditions(pod, gate["conditionType"])) for gate in gates
-    )
-    return f"{passed}/{len(gates)}" if gates else "<none>"
