@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from distq.cli.manifests import network, pods, redis, scaling
+from distq.cli.manifests import objects
 from distq.cli.manifests.access import Access, Plural, guess_plural
 from distq.cli.manifests.installation import Installation, Manifest
 from distq.cli.manifests.roles import informer_rights, role_manifests, worker_rights
@@ -12,11 +12,15 @@ from distq.errors import ConfigError
 
 _HEAD = """\
 The manifests of {target}, derived from its watches. Create the Secret first:
-  {secret}
+  kubectl create secret generic --namespace {namespace} {redis} --from-literal={secret}
 It holds the settings DISTQ_REDIS_* as variables, as far as you need them."""
 _LOGIN = """\
 And the Secret with the users of the dashboard, a line name:role:hash for each:
-  {secret}"""
+  kubectl create secret generic --namespace {namespace} {dashboard} \
+--from-literal=users="ada:operator:$(distq dashboard --hash-password)" \
+--from-literal=secret="$(openssl rand -hex 32)"\
+"""
+_OF_OWN_REDIS = 'DISTQ_REDIS_PASSWORD="$(openssl rand -hex 24)"'
 _NO_WRITES = """\
 Reconciles may write nothing but events. List the resources that your code writes, such as
 --writes apps/v1/Deployment."""
@@ -40,9 +44,14 @@ def contents(installation: Installation, choices: Choices) -> list[Manifest]:
 
 def comment(installation: Installation, choices: Choices) -> str:
     """Return the comment above all objects."""
-    text = _HEAD.format(target=installation.target, secret=redis.secret_command(installation))
-    if choices.dashboard:
-        text += "\n" + _LOGIN.format(secret=pods.dashboard_secret_command(installation))
+    text = _HEAD + ("\n" + _LOGIN if choices.dashboard else "")
+    text = text.format(
+        target=installation.target,
+        namespace=installation.namespace,
+        redis=installation.of("redis"),
+        dashboard=installation.of("dashboard"),
+        secret=_OF_OWN_REDIS if installation.own_redis else "DISTQ_REDIS_URL=redis://...",
+    )
     if all({*access.verbs} <= {"get", "list", "watch"} for access in choices.accesses):
         text += "\n" + _NO_WRITES
     return "\n".join(f"# {line}" for line in text.splitlines())
@@ -55,20 +64,16 @@ def _contents(installation: Installation, choices: Choices) -> Iterator[Manifest
     components = ["informer"] * installation.informs + ["worker"] + ["dashboard"] * choices.dashboard
     scraped = not choices.service_monitor
     yield from _roles(installation, choices)
-    if installation.informs:
-        yield pods.informer(installation, scraped=scraped)
-    yield pods.worker(installation, scraped=scraped)
-    if choices.dashboard:
-        yield pods.dashboard(installation)
+    for component in components:
+        yield objects.deployment(installation, component, scraped=scraped)
     if installation.own_redis:
-        yield from redis.redis(installation)
+        yield from objects.redis(installation)
     if least != most:
-        yield scaling.scaled_object(installation) if choices.keda else scaling.autoscaler(installation)
-    yield from scaling.disruption_budgets(installation)
-    yield from network.policies(installation, components)
+        yield objects.autoscaler(installation, keda=choices.keda)
+    yield from objects.disruption_budgets(installation)
+    yield from objects.policies(installation, components)
     if choices.service_monitor:
-        yield network.metrics_service(installation)
-        yield network.service_monitor(installation)
+        yield from objects.monitoring(installation)
 
 
 def _roles(installation: Installation, choices: Choices) -> Iterator[Manifest]:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 
 HTTP_PORT = 8080
-DASHBOARD_PORT = 9181
 NAME = "app.kubernetes.io/name"
 COMPONENT = "app.kubernetes.io/component"
 
@@ -86,6 +85,11 @@ class Installation:
             for watch in controller.watches
             if not isinstance(watch, Every)
         ]
+
+    @property
+    def redis_variables(self) -> dict[str, str]:
+        """Return what leads to a Redis of its own, whose password is in the Secret; nothing to another."""
+        return {"DISTQ_REDIS_URL": f"redis://{self.of('redis')}:6379/0"} if self.own_redis else {}
 
     @property
     def variables(self) -> dict[str, str]:
