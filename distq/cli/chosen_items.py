@@ -1,12 +1,12 @@
 """The items of a repair: some by their KEYs, or all in a state, in steps that show progress."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import click
 
 from distq.cli.completion import complete_key, complete_queue
+from distq.cli.help import with_parameters
 from distq.cli.items import remedy_of_unmapped
 from distq.cli.output import escape, note
 from distq.cli.progress import Progress, bar
@@ -19,18 +19,13 @@ if TYPE_CHECKING:
     from distq.inspector import Inspector, ItemInfo, Listing, Repair
 
 
-def with_choice(command: Callable[..., None]) -> Callable[..., None]:
-    """Let a command take KEYs or a state, and an option not to ask."""
-    choices = [
-        click.argument("queue", shell_complete=complete_queue),
-        click.argument("keys", nargs=-1, shell_complete=complete_key, metavar="[KEY...]"),
-        click.option("--state", type=STATES, help="All items in this state."),
-        click.option("--match", help="Of these, the keys that match this glob."),
-        click.option("--yes", is_flag=True, help="Do not ask."),
-    ]
-    for choice in reversed(choices):
-        command = choice(command)
-    return command
+with_choice = with_parameters(
+    click.argument("queue", shell_complete=complete_queue),
+    click.argument("keys", nargs=-1, shell_complete=complete_key, metavar="[KEY...]"),
+    click.option("--state", type=STATES, help="All items in this state."),
+    click.option("--match", help="Of these, the keys that match this glob."),
+    click.option("--yes", is_flag=True, help="Do not ask."),
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from distq.cli.help import command
+from distq.cli.help import command, with_parameters
 from distq.cli.options import with_settings
 from distq.cli.queue_access import inspector_of
 from distq.config import Settings
@@ -50,7 +50,7 @@ class _Role(click.Choice[str]):
         return super().convert(current, param, ctx)
 
 
-_CHOICES = [
+_with_policy = with_parameters(
     click.option("--bind", default="127.0.0.1:9181", show_default=True, metavar="ADDRESS[:PORT]"),
     click.option("--actions", is_flag=True, help="Without a login: allow repairs."),
     click.option("--read-only", is_flag=True, help="Refuse all repairs, whatever the role."),
@@ -89,18 +89,11 @@ _CHOICES = [
         help="Host name to answer to, beside localhost; may be given several times.",
     ),
     click.option("--url-prefix", default="", metavar="PATH", help="Prefix of all URLs, such as /distq."),
-]
-
-
-def _choosing_policy(command: Any) -> Any:
-    """Give the command the options of the access policy."""
-    for choice in reversed(_CHOICES):
-        command = choice(command)
-    return command
+)
 
 
 @command("distq dashboard --bind 127.0.0.1:8080")
-@_choosing_policy
+@_with_policy
 @with_settings()
 def dashboard(*, settings: Settings, as_json: bool, bind: str, **choices: Any) -> None:  # noqa: ARG001 - of all commands
     """Serve queues, items and workers as web pages, for this machine alone or with a login."""

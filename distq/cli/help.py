@@ -45,6 +45,19 @@ def command(example: str, **attributes: Any) -> Callable[[Callable[..., Any]], c
     return click.command(cls=Command, epilog=f"Example: {example}", **attributes)
 
 
+def with_parameters(
+    *parameters: Callable[[Callable[..., Any]], Callable[..., Any]],
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give a command these options and arguments, which its help lists in their order."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        for parameter in reversed(parameters):
+            function = parameter(function)
+        return function
+
+    return decorate
+
+
 def _show_all(ctx: click.Context, parameter: click.Parameter, asked: bool) -> None:  # noqa: ARG001 - click's
     if asked and not ctx.resilient_parsing:
         ctx.meta[__name__] = True

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from distq.cli.help import SharedOption
+from distq.cli.help import SharedOption, with_parameters
 from distq.config import Settings, lease_name
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -85,7 +85,7 @@ def with_settings(*groups: tuple[str, ...]) -> Callable[[Callable[..., None]], C
                 with _logging(settings, libraries=verbose > 1):
                     function(settings=settings, as_json=as_json, **parameters)
 
-        options: list[Callable[[Callable[..., None]], Callable[..., None]]] = [
+        return with_parameters(
             click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line."),
             *map(_option, names),
             click.option(
@@ -98,11 +98,7 @@ def with_settings(*groups: tuple[str, ...]) -> Callable[[Callable[..., None]], C
             click.option(
                 "--show-config", is_flag=True, cls=SharedOption, help="Print the settings in force and exit."
             ),
-        ]
-        decorated: Callable[..., None] = command
-        for option in reversed(options):
-            decorated = option(decorated)
-        return decorated
+        )(command)
 
     return decorate
 

@@ -1,6 +1,6 @@
 """The columns of tables. Those of built-in kinds are cells by title, in ``built_in_kinds.yaml``.
 
-A cell is the value at a path, or a function of the module ``cells``: of that value, as in ``age(spec.time)``,
+A cell is the value at a path, or a function of the table ``CELLS``: of that value, as in ``age(spec.time)``,
 or of the whole object, as in ``phase()``. A list has also what is shown where the value is absent. A column
 with ``+`` behind its title is shown where there is room; ``#``, ``?`` and ``@`` mark number, boolean, date.
 Source: kubernetes pkg/printers/internalversion/printers.go.
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
-from distq.testing.apiserver import cells
+from distq.testing.apiserver.cells import CELLS
 from distq.testing.apiserver.resources import ServedResource
 from distq.testing.apiserver.store import Content, value_at
 
@@ -60,11 +60,15 @@ def _definition(title: str) -> Column:
     return Column(name, kind, "name" if name == "Name" else "", priority=int(plain != title))
 
 
+def _plain(value: Any) -> Any:
+    return "" if value is None else value
+
+
 def _cell(title: str, given: Any) -> Cell:
     wanted, absent = given if isinstance(given, list) else (given, None)
     wanted = wanted or _OFTEN.get(title, "metadata.name")
     call = _CALL.fullmatch(wanted)
-    show, path = (getattr(cells, call[1]), call[2]) if call else (cells.plain, wanted)
+    show, path = (CELLS[call[1]], call[2]) if call else (_plain, wanted)
 
     def make(content: Content) -> Any:
         value = value_at(content, path) if path else content

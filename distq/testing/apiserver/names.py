@@ -7,64 +7,34 @@ Source: apimachinery pkg/util/validation, pkg/api/validate/content and pkg/api/v
 import re
 from collections.abc import Callable
 
+from distq.testing.apiserver.built_in_kinds import built_in
+
 Form = Callable[[str], list[str]]
 
-_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_NAME_PART = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
-_NAME_PART_RULE = (
-    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
-    f"character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{_NAME_PART}')"
-)
 _PREFIX_RULE = " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
 
 
-def _form(pattern: str, rule: str, most: int) -> Form:
-    """Return the form of texts of a pattern, in at most so many bytes."""
+def _form(name: str) -> Form:
+    """Return a form of ``built_in_kinds.yaml``."""
+    pattern, rule, most = (built_in()["forms"][name][key] for key in ("pattern", "rule", "most"))
     compiled = re.compile(pattern)
-    too_long = f"must be no more than {most} bytes"
 
     def wrongs(text: str) -> list[str]:
-        return [too_long] * (len(text) > most) + [rule] * (compiled.fullmatch(text) is None)
+        too_long = [f"must be no more than {most} bytes"] * (len(text) > most)
+        return too_long + [rule] * (compiled.fullmatch(text) is None)
 
     return wrongs
 
 
-label = _form(
-    _LABEL,
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start "
-    f"and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
-    f"'{_LABEL}')",
-    63,
-)
-subdomain = _form(
-    rf"{_LABEL}(\.{_LABEL})*",
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
-    "start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
-    rf"'{_LABEL}(\.{_LABEL})*')",
-    253,
-)
-dns_1035_label = _form(
-    "[a-z]([-a-z0-9]*[a-z0-9])?",
-    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
-    "character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for "
-    "validation is '[a-z]([-a-z0-9]*[a-z0-9])?')",
-    63,
-)
-label_value = _form(
-    f"({_NAME_PART})?",
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must "
-    "start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used "
-    f"for validation is '({_NAME_PART})?')",
-    63,
-)
-_name_part = _form(_NAME_PART, _NAME_PART_RULE, 63)
+label, subdomain, dns_1035_label = _form("label"), _form("subdomain"), _form("dns_1035_label")
+label_value, _name_part = _form("label_value"), _form("name_part")
 
 
 def qualified(text: str, called: str = "a qualified name") -> list[str]:
     """Look at a name with an optional domain before it, such as ``example.com/name``."""
     prefix, slash, name = text.rpartition("/")
     if "/" in prefix:
-        return [f"{called} {_NAME_PART_RULE}{_PREFIX_RULE}"]
+        return [f"{called} {built_in()['forms']['name_part']['rule']}{_PREFIX_RULE}"]
     wrongs = [f"prefix part {wrong}" for wrong in (subdomain(prefix) if prefix else ["must be non-empty"])]
     wrongs = wrongs if slash else []
     if not name:

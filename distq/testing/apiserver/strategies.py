@@ -12,14 +12,12 @@ from distq.testing.apiserver import admission, typed
 from distq.testing.apiserver.built_in_kinds import names_in
 from distq.testing.apiserver.causes import forbidden, wrong
 from distq.testing.apiserver.definitions import established, with_defaults
-from distq.testing.apiserver.immutable import changes_of_immutable
 from distq.testing.apiserver.resources import DEFINITIONS, DEPLOYMENTS, LEASES, NAMESPACES, ServedResource
 from distq.testing.apiserver.scale import violations_of_scale
 from distq.testing.apiserver.schema_validation import violations
 from distq.testing.apiserver.status import invalid, refuse
-from distq.testing.apiserver.status_validation import status_violations
 from distq.testing.apiserver.store import Content
-from distq.testing.apiserver.validation import built_in_violations
+from distq.testing.apiserver.validation import built_in_violations, changes_of_immutable, status_violations
 
 _DATA = {("", "configmaps"), ("", "secrets")}
 _KEY = re.compile(r"^[-._a-zA-Z0-9]+$")
