@@ -7,6 +7,7 @@ debugger works, and leaves nothing out.
 import contextlib
 import os
 import signal
+import sys
 from collections import defaultdict
 from collections.abc import Iterable
 from importlib import import_module
@@ -108,8 +109,11 @@ def _sampled(item: pytest.Item) -> bool:
 def pytest_configure() -> None:
     """Let signals end the programs that tests start, also under nohup or in the background of a shell.
 
-    Children inherit what is ignored, but not what is handled: so handle it, and do nothing.
+    Children inherit what is ignored, but not what is handled: so handle it, and do nothing. Let Python keep
+    what it compiles, which some images forbid: hundreds of programs would compile distq anew.
     """
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     for number in (signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, lambda *_: None)
