@@ -72,14 +72,15 @@ def _of_other_servers(items: list[pytest.Item]) -> list[pytest.Item]:
     """Return what another run of the same test makes needless: most ask nothing of Redis itself.
 
     Such a test runs on one kind, which its name picks, so that each suite runs on all of them; at a desk all
-    tests do, on the kinds that are there. A promise of client-go or controller-runtime is shown on each kind.
+    tests do, on the kinds that are there. In CI promises of client-go and controller-runtime run on each.
     """
     runs: dict[str, dict[str, pytest.Item]] = defaultdict(dict)
     for item in items:
         kind = _kind_of(item)
-        if kind is None or item.get_closest_marker("conformance"):
+        if kind is None:
             continue
-        if not (IN_CI and item.nodeid.startswith(_ON_EVERY_SERVER)):
+        asks_redis = item.nodeid.startswith(_ON_EVERY_SERVER) or item.get_closest_marker("conformance")
+        if not (IN_CI and asks_redis):
             runs[item.nodeid.replace(kind, "")][kind] = item
     return [
         item
@@ -133,7 +134,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def runs_on_one_server(config: pytest.Config) -> bool:
-    """Return whether each test, but for promises, runs on one of the kinds of Redis that are there."""
+    """Return whether each test runs on one of the kinds of Redis that are there."""
     return not (IN_CI or config.option.every_server or _names_files(config))
 
 
