@@ -33,6 +33,7 @@ def test_what_cannot_be_imported_is_one_line(distq: CommandLine) -> None:
     assert ended.returncode == 2
 
 
+@pytest.mark.slow
 def test_a_start_is_measured_by_stages() -> None:
     """Each with its CPU time and its time; what they are is no test."""
     command = ["-m", "benchmarks.starting", "--objects", "20", "--rounds", "1", "--json"]

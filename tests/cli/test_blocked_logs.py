@@ -87,7 +87,9 @@ def start(
 @pytest.mark.parametrize(
     ("ending", "status"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)], ids=["TERM", "INT"]
 )
-@pytest.mark.parametrize("split", [False, True], ids=["run", "informer and worker"])
+@pytest.mark.parametrize(
+    "split", [pytest.param(False, marks=pytest.mark.slow), True], ids=["run", "informer and worker"]
+)
 def test_a_full_log_pipe_holds_up_neither_work_nor_shutdown(
     *,
     redis_server: EmbeddedValkey,
