@@ -18,7 +18,7 @@ from distq.redisio.connection import Connection
 from distq.testing import EmulatedApiServer
 from distq.workqueue.queue import Queue
 from tests.cli.conftest import CommandLine
-from tests.support.api_servers import ApiServer, RealApiServer, write_kubeconfig
+from tests.support.api_servers import RealApiServer, write_kubeconfig
 from tests.support.eventually import eventually
 
 WORKER = """
@@ -146,13 +146,14 @@ def test_check_tells_what_is_wrong(distq: CommandLine, redis: Connection, tmp_pa
     assert distq("check", DISTQ_REDIS_URL="redis://127.0.0.1:1").returncode == 1
 
 
+@pytest.mark.parametrize(
+    "api_server", ["real"], indirect=True
+)  # the emulated one refuses nothing
 def test_check_asks_for_what_informers_need(
-    distq: CommandLine, redis: Connection, api_server: ApiServer, namespace: str, tmp_path: Path
+    distq: CommandLine, redis: Connection, api_server: RealApiServer, namespace: str, tmp_path: Path
 ) -> None:
     """A Role in the watched namespace will do; without write access to the Lease no process can lead."""
     del redis  # the one that is checked
-    if not isinstance(api_server, RealApiServer):
-        pytest.skip("the emulated server lets everybody do everything")
     cluster = {"server": api_server.url, "certificate-authority": str(api_server.certificate_authority)}
     kubeconfig = tmp_path / "kubeconfig"
     write_kubeconfig(kubeconfig, cluster=cluster, user={"token": api_server.outsider_token})

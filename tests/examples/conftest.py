@@ -8,7 +8,7 @@ from distq.testing import Sandbox
 from tests.support.api_servers import real_api_server_assets
 
 
-@pytest.fixture(scope="module", params=["emulator", pytest.param("real", marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=["emulator", "real"])
 def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
     """Give a sandbox that the module's tests share."""
     if request.param == "emulator":

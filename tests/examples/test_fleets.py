@@ -10,7 +10,6 @@ import yaml
 
 from distq import get_condition
 from distq.testing import Sandbox
-from distq.testing.apiserver import EmulatedApiServer
 from examples.cluster_secret import CLUSTER_SECRET, SECRET
 from examples.reloader import NOTED, PREFIX, RELOADED
 from tests import ROOT
@@ -126,11 +125,10 @@ def test_a_reload_outlives_a_worker_and_a_leader(sandbox: Sandbox, tmp_path: Pat
         assert fleet.refusals() == []
 
 
+@pytest.mark.parametrize("sandbox", ["real"], indirect=True)  # the emulated one knows no admission
 @pytest.mark.parametrize("example", ["examples.cluster_secret", "examples.reloader"])
 def test_a_real_api_server_takes_their_manifests(sandbox: Sandbox, example: str) -> None:
     """``kubectl apply --dry-run=server`` says of each object that it would be created, and no more."""
-    if isinstance(sandbox.api_server, EmulatedApiServer):
-        pytest.skip("what admission says only a real API server knows")
     kubectl = program("kubectl", package="kubernetes-client")
     manifests = print_manifests(example, *rights_of(example), "--prefix", "dry")
     done = subprocess.run(

@@ -132,6 +132,40 @@ def test_what_asks_nothing_of_redis_runs_on_one_server_of_each_kind(
     assert all(any(f"page[{kind}" in test for test in passed) for kind in here)
 
 
+CLUSTERS = """
+import pytest
+
+SERVERS = [("emulator", "redis7"), ("emulator", "redis6"), ("real", "valkey9")]
+
+@pytest.mark.parametrize(("api_server", "redis"), SERVERS)
+@pytest.mark.parametrize("number", range(30))
+def test_of_a_real_stream(api_server, redis, number):
+    pass
+
+@pytest.mark.parametrize("api_server", ["real"])
+def test_of_rights(api_server):
+    pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("of_streams", "of_informers", "arguments", "ci"),
+    [(61, 61, ["tests"], "true"), (31, 61, ["tests"], ""), (91, 91, ["--every-server", "tests"], "")],
+    ids=["CI", "desk", "every server"],
+)
+def test_what_asks_nothing_of_api_servers_runs_on_the_emulated_one_at_a_desk(
+    tmp_path: Path, of_streams: int, of_informers: int, arguments: list[str], ci: str
+) -> None:
+    """What can run on a real one alone does so; CI runs both, and so do suites about API servers."""
+    for folder in ("controller", "informer"):
+        (tmp_path / "tests" / folder).mkdir(parents=True)
+        (tmp_path / "tests" / folder / f"test_{folder}.py").write_text(CLUSTERS)
+    lines = run(tmp_path, "-v", *arguments, CI=ci)
+    passed = [line.split()[0] for line in lines if " PASSED " in line]
+    assert len([test for test in passed if "controller" in test]) == of_streams
+    assert len([test for test in passed if "informer" in test]) == of_informers
+
+
 def test_what_the_night_runs_runs_only_if_asked_for(tmp_path: Path) -> None:
     """By its mark, on each kind if that is asked for, too."""
     (tmp_path / "tests" / "dashboard").mkdir(parents=True)

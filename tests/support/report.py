@@ -30,7 +30,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.write_line(f"{count:>5}  {reason}")
     if runs_on_one_server(terminalreporter.config):
         terminalreporter.section("servers")
-        terminalreporter.write_line("each test ran on one kind of Redis; on all kinds: --every-server")
+        terminalreporter.write_line(
+            "each test ran on one kind of Redis, and most on the emulated API server: --every-server runs all"
+        )
     if not IN_CI and any("random" in report.keywords for report in passed):
         terminalreporter.section("random")
         terminalreporter.write_line("drew little: CI takes 7,000 steps a server")

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from importlib import import_module
 from zlib import crc32
 
@@ -25,15 +25,19 @@ _ALWAYS_SAMPLED = ("tests/proofs/conformance/", "tests/workqueue/test_promises.p
 _ON_EVERY_SERVER = ("tests/redisio/", "tests/workqueue/", "tests/proofs/oracle/", "tests/leaderelection/")
 """Suites that ask something of Redis itself: scripts, connections, topologies, locks."""
 
+_API_SERVERS = ("emulator", "real")
+_ON_EVERY_API_SERVER = ("tests/client/", "tests/informer/", "tests/leaderelection/", "tests/testing/")
+"""Suites that ask something of API servers, or compare the emulated one with the real one."""
+
 # how long an example takes says how busy the machine is, and nothing of a promise
 settings.register_profile("busy-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy-machine")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Offer to run a part of the suite, and all of it on all kinds of Redis."""
+    """Offer to run a part of the suite, and all of it on all servers."""
     parser.addoption("--sample", action="store_true", help="run a tenth of the suite, always the same")
-    parser.addoption("--every-server", action="store_true", help="run each test on each kind of Redis")
+    parser.addoption("--every-server", action="store_true", help="run each test on each of its servers")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -57,7 +61,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave out what another server, another Python or the night runs; nothing where files are named."""
     if _names_files(config):
         return
-    left_out = [] if config.option.every_server else _of_other_servers(items)
+    left_out = [] if config.option.every_server else [*_of_other_servers(items), *_of_a_real_cluster(items)]
     if config.option.sample:
         left_out += [item for item in items if not _sampled(item)]
     if not config.option.markexpr:
@@ -90,11 +94,27 @@ def _of_other_servers(items: list[pytest.Item]) -> list[pytest.Item]:
     ]
 
 
+def _of_a_real_cluster(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Return what runs on a real API server as on the emulated one, where a desk runs it: CI does both."""
+    twins: dict[str, dict[str | None, list[pytest.Item]]] = defaultdict(lambda: defaultdict(list))
+    for item in items:
+        if not (IN_CI or item.nodeid.startswith(_ON_EVERY_API_SERVER)):
+            test, _, parameters = item.nodeid.partition("[")
+            rest = [each for each in parameters.strip("]").split("-") if each not in {*KINDS, *_API_SERVERS}]
+            twins["-".join([test, *rest])][_parameter_of(item, _API_SERVERS)].append(item)
+    return [item for runs in twins.values() if "emulator" in runs for item in runs["real"]]
+
+
 def _kind_of(item: pytest.Item) -> str | None:
     """Return the kind of Redis that a test runs on: of a server, or of all those of a topology."""
+    return _parameter_of(item, KINDS)
+
+
+def _parameter_of(item: pytest.Item, values: Collection[str]) -> str | None:
+    """Return which of these values is a parameter of a test, None if none is."""
     parameters = getattr(item, "callspec", None)
-    values = parameters.params.values() if parameters else ()
-    return next((value for value in values if isinstance(value, str) and value in KINDS), None)
+    given = parameters.params.values() if parameters else ()
+    return next((value for value in given if isinstance(value, str) and value in values), None)
 
 
 def _kind_for(name: str, kinds: Iterable[str]) -> str:
@@ -134,7 +154,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def runs_on_one_server(config: pytest.Config) -> bool:
-    """Return whether each test runs on one of the kinds of Redis that are there."""
+    """Return whether each test runs on one of the servers that are there."""
     return not (IN_CI or config.option.every_server or _names_files(config))
 
 
