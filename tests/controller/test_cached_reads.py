@@ -26,6 +26,7 @@ from tests.controller.caching import CONFIG_MAPS, EMULATED
 from tests.controller.leading import QUEUE, Scene
 from tests.controller.test_manager import managing
 from tests.support.eventually import eventually
+from tests.support.parts import IN_CI
 from tests.support.samples import config_map
 
 ON_THREE_SERVERS = pytest.mark.parametrize(
@@ -33,7 +34,7 @@ ON_THREE_SERVERS = pytest.mark.parametrize(
     [("emulator", "redis7"), ("emulator", "redis6"), ("real", "valkey9")],
     indirect=True,
 )
-OBJECTS, FEW = 200, 10
+OBJECTS, FEW = 200 if IN_CI else 50, 10
 ROUNDS = 3
 PATIENCE = 120.0
 """Seconds for a round of changes on a busy machine."""

@@ -104,6 +104,7 @@ def history(scene: Scene, leader: Leader, server: RealApiServer) -> None:
 RESTORED = ("kept", "deleted", "changed", "born")
 
 
+@pytest.mark.slow
 def test_a_leader_notices_that_its_cluster_was_restored(scene: Scene, api_server: RealApiServer) -> None:
     """The versions went back, and no watch would say so: all is enqueued, and what is no more."""
     with scene.leading() as leader:
@@ -120,6 +121,7 @@ def test_a_leader_notices_that_its_cluster_was_restored(scene: Scene, api_server
         assert leader.error is None
 
 
+@pytest.mark.slow
 @pytest.mark.conformance("RD-18")
 def test_a_leader_of_a_restored_cluster_replaces_an_epoch_of_the_future(
     scene: Scene, api_server: RealApiServer
@@ -146,6 +148,7 @@ def test_a_leader_of_a_restored_cluster_replaces_an_epoch_of_the_future(
     assert scene.known().keys() == {scene.key(name) for name in ("kept", "deleted", "changed", "new")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("resource", "graceful"),
     [(CONFIG_MAPS, False), ("widgets", False), (CONFIG_MAPS, True)],
