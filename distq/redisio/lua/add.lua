@@ -20,7 +20,7 @@ end
 --- @include enqueue
 local before = math.max(stamp, now - 1)
 local added = enqueue(items, priority, false)
-call('HSET', meta, 'stamp', stamp)
+call('HSET', meta, 'stamp', string.format('%d', stamp))
 if link ~= '' then
   --- @include keep_link
 end

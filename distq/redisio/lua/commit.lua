@@ -39,13 +39,12 @@ if stored_epoch then -- what cannot be read counts as none: its leader lists ane
 end
 -- The batch before this one shows more than the position: a list of what did not change ends where it began.
 if (last_batch or '') ~= after then return { 'MISMATCH', position or '' } end
-if n_cached > 1 then
-  local bytes = 0
-  for i = n_before_cached + 1, #rest, 3 do
-    bytes = bytes + #(call('HGET', terms, rest[i]) or '') + #rest[i + 1]
-    -- the index loses and gets a member for each term: so many take too long for one step
-    if bytes > terms_limit then return { 'TOO_LARGE', '' } end
-  end
+local stored = {}
+if n_cached > 0 then
+  --- @include stored_terms
+  -- the index loses and gets a member for each term: too many take too long for one step, save those of one object
+  stored = stored_terms(rest, n_before_cached + 1, n_cached > 1 and terms_limit or math.huge)
+  if not stored then return { 'TOO_LARGE', '' } end
 end
 
 --- @include enqueue
@@ -59,22 +58,25 @@ if #items > 0 and delay > 0 then
   local paused, cover = unpack(call('HMGET', meta, 'paused', 'cover'))
   --- @include enqueue_later
   added = enqueue_later(items, delay, priority, keep_pending)
-  call('HSET', meta, 'stamp', stamp)
+  call('HSET', meta, 'stamp', string.format('%d', stamp))
 elseif #items > 0 then
   local before = math.max(stamp, now - 1)
   added = enqueue(items, priority, keep_pending)
-  call('HSET', meta, 'stamp', stamp)
+  call('HSET', meta, 'stamp', string.format('%d', stamp))
   if link ~= '' then
     --- @include keep_link
   end
 end
 if n_known > 0 then call('HSET', known, unpack(rest, n_items + 1, n_before_gone)) end
 if n_before_cached > n_before_gone then call('HDEL', known, unpack(rest, n_before_gone + 1, n_before_cached)) end
-if clears_cache == '1' then call('UNLINK', cache, terms, index) end
+if clears_cache == '1' then
+  call('UNLINK', cache, terms, index)
+  stored = {}
+end
 if n_cached > 0 or n_index > 0 then
   --- @include cached
   local passed = string.match(new, '^%d*')
-  if n_cached > 0 then put_all({ unpack(rest, n_before_cached + 1) }, passed) end
+  if n_cached > 0 then put_all(rest, n_before_cached + 1, stored, passed) end
   drop_markers(passed)
 end
 if new == '' then

@@ -12,6 +12,7 @@ local seen, paused, record, trace_until = unpack(call('HMGET', meta, 'seen', 'pa
 traced = trace_until
 --- @include check_types
 call('HLEN', workers)
+--- @include permit_writes
 --- @include advance_clock
 if not record or string.match(record, '^%S+') ~= nonce then return 'LOST' end
 --- @include clock

@@ -15,6 +15,7 @@ if tonumber(string.match(stored_layout or '', '^%d%d?%d?%d?$') or 0) > tonumber(
 end
 --- @include check_types
 call('HLEN', workers)
+--- @include permit_writes
 local number, record
 --- @include advance_clock
 --- @include clock

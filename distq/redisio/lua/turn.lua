@@ -35,6 +35,9 @@ if record and string.find(record, this_turn, 1, true) == 1 then
   --- @include replay
 end
 
+if ticks then
+  --- @include permit_writes
+end
 --- @include advance_clock
 if not record or string.find(record, ours .. after .. ' ', 1, true) ~= 1 then
   if not record or string.find(record, ours, 1, true) ~= 1 then return 'LOST' end

@@ -11,6 +11,7 @@ call('HLEN', terms)
 call('ZCARD', index)
 --- @include older
 --- @include cached
+--- @include stored_terms
 local position, about = string.match(call('HGET', streams, stream) or '', '^%S+ (%S+) %S+ (.*)$')
 if not position then return false end
 if not string.find(about, watch, 1, true) then return false end
@@ -27,5 +28,5 @@ for i = 1, #records, 3 do
     ahead[#ahead + 1], ahead[#ahead + 2], ahead[#ahead + 3] = name, records[i + 1], records[i + 2]
   end
 end
-if #ahead > 0 then put_all(ahead, passed) end
+if #ahead > 0 then put_all(ahead, 1, stored_terms(ahead, 1, math.huge), passed) end
 return #ahead / 3

@@ -6,17 +6,16 @@ local function read_terms(line) return string.match(line or '', '^(%d+)\n(.*)') 
 local function add_members(members, name, found_by)
   for term in string.gmatch(found_by or '', '[^\n]+') do members[#members + 1] = term .. '\0' .. name end
 end
--- Put each (name, terms, record), no name twice, unless what is there is newer. A marker that the stream has passed
--- already leaves nothing: no older event of its object can come any more.
-local function put_all(records, passed)
-  local names = {}
-  for i = 1, #records, 3 do names[#names + 1] = records[i] end
-  local stored, from_cache, from_terms = call('HMGET', terms, unpack(names)), { 'HDEL', cache }, { 'HDEL', terms }
-  local to_cache, to_terms, from_index, to_index = { 'HSET', cache }, { 'HSET', terms }, {}, {}
-  for i, name in ipairs(names) do
-    local line, record = records[3 * i - 1], records[3 * i]
+-- Put each (name, terms, record) of `records` from `from` on, no name twice, unless what is there is newer; `stored` is
+-- what `terms` has of them. A marker that the stream has passed already leaves nothing: no older event of its object
+-- can come any more.
+local function put_all(records, from, stored, passed)
+  local from_cache, from_terms, from_index, to_index = { 'HDEL', cache }, { 'HDEL', terms }, {}, {}
+  local to_cache, to_terms = { 'HSET', cache }, { 'HSET', terms }
+  for i = from, #records, 3 do
+    local name, line, record = records[i], records[i + 1], records[i + 2]
     local version, found_by = read_terms(line)
-    local stored_version, stored_found_by = read_terms(stored[i])
+    local stored_version, stored_found_by = read_terms(stored[(i - from) / 3 + 1])
     if not older(version, stored_version or '') then
       if found_by == 'gone' then
         from_cache[#from_cache + 1] = name

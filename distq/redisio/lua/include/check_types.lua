@@ -1,10 +1,16 @@
--- in: claims, dead, delayed, dirty, failures, now, processing, ready, seen, sessions, suspects, wake, workers
+-- in: claims, dead, delayed, dirty, failures, now, ready, seen, sessions, suspects, wake, workers
 -- out: first, n_dirty, n_failures, n_sessions, n_suspects, seen, ticks, tokens
 -- Read every key that may be written, before anything is: one of a wrong type stops the script here, and nothing that
 -- a script wrote is rolled back. Constants are text, since Redis formats numbers slowly.
 call('ZCARD', ready)
-local n_sessions, n_dirty, n_failures = call('ZCARD', sessions), call('ZCARD', dirty), call('HLEN', failures)
-local first, tokens = call('ZRANGE', delayed, '0', '0', 'WITHSCORES'), call('LLEN', wake)
+local n_sessions, tokens = call('ZCARD', sessions), call('LLEN', wake)
+-- Often these are empty, and asked after together, no longer than until all that exist are found.
+local more = call('EXISTS', delayed, failures, dirty)
+local first = more > 0 and call('ZRANGE', delayed, '0', '0', 'WITHSCORES') or {}
+if first[2] then more = more - 1 end
+local n_failures = more > 0 and call('HLEN', failures) or 0
+if n_failures > 0 then more = more - 1 end
+local n_dirty = more > 0 and call('ZCARD', dirty) or 0
 seen = tonumber(seen)
 local ticks = not (seen and now >= seen and now - seen < 100000)
 -- where nothing failed there is no suspect
@@ -14,6 +20,3 @@ if ticks then
   call('ZCARD', dead)
   call('HLEN', workers)
 end
--- Redis looks at maxmemory only before a script's first write: a removal is permitted where memory is full, of what is
--- not there, too, and then all that follows is.
-call('ZREM', processing, '\0no item')

@@ -23,11 +23,12 @@ if #popped > 0 then
     --- @include known_order
     for i = 2, #popped, 2 do popped[i] = string.format('%.17g', known_order(popped[i])) end
   end
-  local claim, hold = { 'HSET', claims }, { 'ZADD', processing }
-  local prefix = number .. ' ' .. fence .. ' '
-  for i = 1, #popped, 2 do
+  local prefix, last = number .. ' ' .. fence .. ' ', #popped - 1
+  local claim, hold = { 'HSET', claims, nil, nil }, { 'ZADD', processing, nil, nil } -- with room for one item
+  for i = 1, last, 2 do
     claim[i + 2], claim[i + 3] = popped[i], prefix .. popped[i + 1]
-    hold[i + 2], hold[i + 3] = number, popped[i]
+    -- backwards: keys often come in their order, and Redis looks for the place in a small set from its beginning
+    hold[i + 2], hold[i + 3] = number, popped[last + 1 - i]
   end
   call(unpack(claim))
   call(unpack(hold))

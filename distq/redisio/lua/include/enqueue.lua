@@ -7,12 +7,15 @@
 --- @include order
 --- @include due
 local function enqueue(items, priority, keep_pending)
-  local none = {}
-  local claimed = call('ZCARD', processing) > 0 and call('ZMSCORE', processing, unpack(items)) or none
-  local due = call('ZCARD', delayed) > 0 and call('ZMSCORE', delayed, unpack(items)) or none
-  local parked = call('ZCARD', dead) > 0 and call('ZMSCORE', dead, unpack(items)) or none
-  local suspected = call('ZCARD', suspects) > 0 and call('ZMSCORE', suspects, unpack(items)) or none
-  local to_ready, n = { 'ZADD', ready, 'LT' }, 3
+  local function scores(key)
+    if #items > 1 and call('ZCARD', key) == 0 then return {} end
+    return call('ZMSCORE', key, unpack(items))
+  end
+  local claimed, due, parked, suspected = scores(processing), {}, {}, {}
+  if call('EXISTS', delayed, dead, suspects) > 0 then
+    due, parked, suspected = scores(delayed), scores(dead), scores(suspects)
+  end
+  local to_ready, n = { 'ZADD', ready, 'LT', nil, nil }, 3 -- with room for one item
   local to_dirty, to_suspects, undelay, revive -- seldom needed
   if stamp < now then stamp = now - 1 end
   for i = 1, #items do
