@@ -199,9 +199,6 @@ class Connection:
             servers.disconnect()
 
     def _ready_servers(self) -> Servers:
-        servers = self._servers
-        if servers is not None:
-            return servers
         with self._lock:
             if self._servers is None:
                 self._servers = servers_of(self._address, self._timeout)
@@ -263,9 +260,9 @@ class Connection:
         keep_refusals: bool = False,
     ) -> list[Any]:
         """Try until it succeeds or is refused; do not try again after ``tired_after`` seconds."""
-        pauses, began = iter(self._pauses), time.monotonic()
+        tried, began = 0, time.monotonic()
         tired_after = self._tired_after if tired_after is None else tired_after
-        chosen = servers or self._ready_servers()
+        chosen = servers or self._servers or self._ready_servers()
         while True:
             server = None
             try:
@@ -275,38 +272,34 @@ class Connection:
             except (redis.RedisError, OSError) as error:
                 typed = typed_error(error, server.address if server else self._address)
                 chosen.failed(server, error)
-                pause = next(pauses, None)
                 hangs = time.monotonic() - began > tired_after
-                if not typed.retryable or pause is None or hangs:
+                if not typed.retryable or tried == len(self._pauses) or hangs:
                     raise typed from None  # its __context__ is redis-py's error
-                time.sleep(pause)
+                time.sleep(self._pauses[tried])
+                tried += 1
 
 
 def _ask(servers: Servers, server: Server, commands: Sequence[Sequence[Argument]], follow: bool) -> list[Any]:
     """Return the replies of a server, or of the server that it redirects to."""
     asking = False
     for _ in range(_REDIRECTIONS):
+        connection = server.pool.take()
         try:
-            return _on(server, commands, asking=asking)
-        except AskError as error:
+            replies = converse(connection, commands, asking=asking)
+        except redis.ResponseError as error:  # all replies were read
+            server.pool.give_back(connection)
+            if not isinstance(error, AskError):
+                raise
             server, asking = servers.redirected(error, server), not isinstance(error, MovedError)
             if not follow:
                 raise
+        except BaseException:
+            server.pool.break_off(connection)
+            raise
+        else:
+            server.pool.give_back(connection)
+            return replies
     raise redis.exceptions.ClusterDownError("CLUSTERDOWN its nodes send from one to another")
-
-
-def _on(server: Server, commands: Sequence[Sequence[Argument]], *, asking: bool) -> list[Any]:
-    connection = server.pool.take()
-    try:
-        replies = converse(connection, commands, asking=asking)
-    except redis.ResponseError:  # all replies were read
-        server.pool.give_back(connection)
-        raise
-    except BaseException:
-        server.pool.break_off(connection)
-        raise
-    server.pool.give_back(connection)
-    return replies
 
 
 _connections: "weakref.WeakSet[Connection]" = weakref.WeakSet()

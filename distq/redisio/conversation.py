@@ -26,7 +26,7 @@ def converse(
         packed = list(map(_packed, prefixed))
     except UnicodeEncodeError as error:  # a lone surrogate: Python reads a bad byte as one
         raise redis.DataError(f"{error.object!r:.80} is no text that UTF-8 can hold") from None
-    connection.send_packed_command(packed)
+    connection.send_packed_command(packed, check_health=connection.health_check_interval > 0)
     replies: list[Any] = []
     refusal, of_one_key = None, False
     for _ in commands:
@@ -57,7 +57,7 @@ def converse(
 def _packed(command: Sequence[_Word]) -> bytes:
     """Return the bytes of a command, packed by hiredis directly: redis-py would check each word before."""
     # give hiredis no numbers: if a signal handler raises while it packs one, the process crashes
-    words = tuple([repr(word) if type(word) in _NUMBERS else word for word in command])
+    words = tuple([f"{word!r}" if type(word) in _NUMBERS else word for word in command])
     packed: bytes = pack_command(words)  # type: ignore[arg-type]  # its stub knows tuples of one word alone
     return packed
 

@@ -17,16 +17,22 @@ WORD = rb"[a-z0-9-]{1,900}"
 """The pattern of a word; parts that cannot be read count nothing."""
 
 _LAST = len(ascii_lowercase) - 1
+_TOGETHER = 1000
+"""How many durations are counted together."""
 _COUNT = re.compile(rb"([a-z])(\d{1,16})")
 
 
 class Durations:
     """Counts durations by the letter of their range."""
 
-    __slots__ = ("_counts",)
+    __slots__ = ("_noted",)
 
     def __init__(self, counts: Sequence[int] = (0,) * len(ascii_lowercase)) -> None:
-        self._counts = list(counts)
+        self._noted: tuple[Sequence[int], list[int]] = counts, []
+        """The counts, and durations that they do not contain yet, since many together cost less.
+
+        It is replaced in one step: a heartbeat reads it while a turn notes durations.
+        """
 
     @classmethod
     def parse(cls, word: bytes) -> Self:
@@ -36,16 +42,23 @@ class Durations:
 
     def note(self, milliseconds: Sequence[int]) -> None:
         """Count durations; one below 0, from a clock that was set back, counts as 0."""
-        if not milliseconds:
-            return
-        for each, times in Counter(milliseconds).items():  # a busy worker has few different ones
-            self._counts[min(max(0, each).bit_length(), _LAST)] += times
+        recent = self._noted[1]
+        recent += milliseconds
+        if len(recent) >= _TOGETHER:
+            self._noted = self._all(), []
+
+    def _all(self) -> list[int]:
+        before, recent = self._noted
+        counts = [*before]
+        for each, times in Counter(recent).items():  # a busy worker has few different ones
+            counts[min(max(0, each).bit_length(), _LAST)] += times
+        return counts
 
     def __add__(self, other: "Durations") -> "Durations":
-        return Durations([ours + theirs for ours, theirs in zip(self._counts, other._counts, strict=True)])
+        return Durations([ours + theirs for ours, theirs in zip(self._all(), other._all(), strict=True)])
 
     def __str__(self) -> str:
-        counted = zip(ascii_lowercase, self._counts, strict=True)
+        counted = zip(ascii_lowercase, self._all(), strict=True)
         return "".join(f"{letter}{count}" for letter, count in counted if count) or NOTHING
 
     def quantile(self, share: float) -> float | None:
@@ -54,9 +67,10 @@ class Durations:
         Durations are assumed to be spread evenly within a range, as in Prometheus' ``histogram_quantile``;
         one in the last range counts as 4.7 hours.
         """
-        wanted = share * sum(self._counts)
+        counts = self._all()
+        wanted = share * sum(counts)
         below = 0
-        for place, count in enumerate(self._counts):
+        for place, count in enumerate(counts):
             if count and below + count >= wanted:
                 least, end = (1 << place) // 2, 1 << place
                 if place == _LAST:

@@ -8,6 +8,7 @@ it was still making, and counts those that it never gets back against its limit.
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import redis
 from redis.connection import AbstractConnection
@@ -33,9 +34,12 @@ class Pool:
 
     def take(self) -> AbstractConnection:
         """Return a connected connection without unread replies; raise what redis-py raises."""
-        connection, since = self._rested() or (self.make(), 0.0)
         try:
-            if since <= max(self._broke_off_at, time.monotonic() - _FRESH):
+            connection, since = self._resting.pop()
+        except IndexError:
+            connection, since = self.make(), 0.0
+        try:
+            if since <= self._broke_off_at or since <= time.monotonic() - _FRESH:
                 _refresh(connection)
         except BaseException:
             connection.disconnect()
@@ -53,14 +57,9 @@ class Pool:
 
     def disconnect(self) -> None:
         """Close the connections that rest here; those in use come back."""
-        while rested := self._rested():
-            rested[0].disconnect()
-
-    def _rested(self) -> tuple[AbstractConnection, float] | None:
-        try:
-            return self._resting.pop()
-        except IndexError:
-            return None
+        with suppress(IndexError):  # other threads may take the last one
+            while True:
+                self._resting.pop()[0].disconnect()
 
 
 def _refresh(connection: AbstractConnection) -> None:

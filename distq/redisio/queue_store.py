@@ -3,8 +3,8 @@
 import copy
 import math
 import re
-from collections.abc import Iterator, Sequence
-from itertools import islice
+import time
+from collections.abc import Sequence
 from typing import Any
 
 from distq.errors import ConfigError, LayoutTooNew, RedisRefused
@@ -76,14 +76,15 @@ class QueueStore:
         return reply, seen_by
 
     def _bound(self, script: str, inputs: dict[str, Any]) -> tuple[scripts.Script, list[Argument]]:
-        self._register(again=script == "open")  # a wipe takes the sessions, and the name of the queue
+        # a wipe takes the sessions, and the name of the queue
+        if time.monotonic() >= self._registration.good_until or script == "open":
+            self._register()
         loaded = scripts.load(script)
         if "time" in loaded.arguments:
             inputs["time"] = self.connection.server_time
-        keys = self._keys_of.get(script)
-        if keys is None:
-            keys = self._keys_of[script] = loaded.keys_by(self.key)
-        return loaded, [*keys, *loaded.values_of(inputs)]
+        if script not in self._keys_of:
+            self._keys_of[script] = loaded.keys_by(self.key)
+        return loaded, [*self._keys_of[script], *loaded.values_of(inputs)]
 
     def _require_known_layout(self, error: RedisRefused) -> None:
         """Raise LayoutTooNew if that is why a script refused."""
@@ -141,10 +142,8 @@ class QueueStore:
             self.run("delete", state=state or "", items=batch) for batch in batches(keys, REPAIR_LIMIT)
         )
 
-    def _register(self, *, again: bool) -> None:
-        """Make the queue known to people where it is time to, unless a newer distq wrote it."""
-        if not (again or self._registration.is_due()):
-            return
+    def _register(self) -> None:
+        """Make the queue known to people, unless a newer distq wrote it."""
         (layout,) = self.read(("HGET", "meta", "layout"))
         if layout is not None and _VERSION.fullmatch(layout) and int(layout) > LAYOUT:
             raise self._too_new(layout.decode())
@@ -162,14 +161,16 @@ def _require_state(state: str | None, *states: str) -> None:
         raise ConfigError(f"bad state {state!r:.80}: no item can be chosen by it. Use {', '.join(states)}.")
 
 
-def batches(keys: Sequence[str | bytes], size: int = BATCH_LIMIT) -> Iterator[list[bytes]]:
-    """Validate all keys, then yield them once each, as bytes, in batches that a script takes.
+def batches(keys: Sequence[str | bytes], size: int = BATCH_LIMIT) -> list[list[bytes]]:
+    """Validate all keys; return them once each, as bytes, in batches that a script takes.
 
     What comes as bytes was read from Redis, and is taken as it is.
     """
-    valid = iter(dict.fromkeys(key if isinstance(key, bytes) else validate_key(key) for key in keys))
-    while batch := list(islice(valid, size)):
-        yield batch
+    valid = [key if isinstance(key, bytes) else validate_key(key) for key in keys]
+    if len(valid) == 1:  # as of most calls
+        return [valid]
+    distinct = list(dict.fromkeys(valid))
+    return [distinct[start : start + size] for start in range(0, len(distinct), size)]
 
 
 def queue_names(connection: Connection) -> list[str]:

@@ -19,11 +19,8 @@ class QueueRegistration:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._good_until = 0.0
-
-    def is_due(self) -> bool:
-        """Return whether it is time to look."""
-        return time.monotonic() >= self._good_until
+        self.good_until = 0.0
+        """The monotonic time at which to look again."""
 
     def renew(self, connection: Connection) -> None:
         """Look, and write the name where it is missing."""
@@ -36,7 +33,7 @@ class QueueRegistration:
             return
         except RedisUnavailable:
             pass  # not before the period is over: each look may have to wait for it
-        self._good_until = time.monotonic() + REGISTRATION_PERIOD
+        self.good_until = time.monotonic() + REGISTRATION_PERIOD
 
 
 def is_registered(connection: Connection, name: str) -> bool:

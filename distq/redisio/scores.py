@@ -19,6 +19,8 @@ def validate_priority(priority: int) -> int:
 
     Raises InvalidPriority unless it is a whole number from -900 to 900.
     """
+    if type(priority) is int and -_HIGHEST <= priority <= _HIGHEST:
+        return priority
     if isinstance(priority, bool) or not isinstance(priority, int) or abs(priority) > _HIGHEST:
         raise InvalidPriority(
             f"bad priority {priority!r:.80}. Use a whole number from {-_HIGHEST} to {_HIGHEST}."

@@ -51,12 +51,13 @@ class OneServer:
     def __init__(self, address: Address, timeout: float) -> None:
         self._timeout = timeout
         self._server = Server(address, address.pool(timeout))
+        self._moves = address.url.topology == "sentinel"
         self._primary = address.primary()
 
     def of(self, key: str) -> Server:  # noqa: ARG002
         """Return the server; another one as soon as the Sentinels say so, though the old one answers."""
-        server, primary = self._server, self._server.address.primary()
-        if primary != self._primary:
+        server = self._server
+        if self._moves and (primary := server.address.primary()) != self._primary:
             self._server = Server(server.address, server.address.pool(self._timeout))
             self._primary = primary  # last: what an interrupt breaks off is done by the next call
             server.pool.disconnect()

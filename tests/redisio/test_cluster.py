@@ -10,11 +10,11 @@ from distq.config import Settings
 from distq.dashboard import create_app
 from distq.errors import RedisRefused, RedisUnavailable
 from distq.inspector import Inspector
+from distq.redisio import registration
 from distq.redisio.cluster import slot_of
 from distq.redisio.connection import Argument, Connection
 from distq.redisio.keys import queue_key, queues_key
 from distq.redisio.queue_store import queue_names
-from distq.redisio.registration import QueueRegistration
 from distq.redisio.roles import user_of
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.queue import Queue
@@ -114,7 +114,7 @@ def test_a_queue_goes_on_while_the_node_of_all_names_is_down(
     queue = Queue("foos", connection)
     with monkeypatch.context() as patch:
         patch.setattr(Connection, "execute", without_names)
-        patch.setattr(QueueRegistration, "is_due", lambda _: True)
+        patch.setattr(registration, "REGISTRATION_PERIOD", 0.0)
         queue.add("a")
         assert queue.settle(queue.get(10))
         queue.close()
