@@ -38,6 +38,8 @@ class Announcement:
 
     def announce(self) -> None:
         """Let all waiting threads check their predicates again."""
+        if not self._waiting:  # a thread that begins to wait now looks at its predicate after that
+            return
         with self._lock:
             for changed in self._waiting:
                 changed.set()

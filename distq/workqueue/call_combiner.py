@@ -10,9 +10,9 @@ from distq.workqueue.engine import Entry
 from distq.workqueue.interface import Turn
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class PendingCall:
-    """One thread's part of the next turn. At its end exactly one of ``turn`` and ``error`` is set."""
+    """One thread's part of the next turn. Once it is answered, one of ``turn`` and ``error`` is set."""
 
     entries: Sequence[Entry]
     want: int
@@ -21,18 +21,6 @@ class PendingCall:
     thread: int = field(default_factory=threading.get_ident)
     turn: Turn | None = None
     error: RedisError | None = None
-
-    def result(self) -> Turn:
-        """Return the answer or raise the error, once there is one."""
-        if self.error is not None:
-            raise self.error
-        assert self.turn is not None  # noqa: S101  # an answer is one of the two
-        return self.turn
-
-    @property
-    def is_answered(self) -> bool:
-        """Return whether a turn has answered it."""
-        return self.turn is not None or self.error is not None
 
 
 class CallCombiner:
@@ -57,11 +45,14 @@ class CallCombiner:
         self._calls.append(call)
         try:
             with self._turn_lock:
-                if not call.is_answered:
+                if call.turn is None and call.error is None:
                     self._answer(self._with_others(call))
-            return call.result()
         finally:
             self._calls.remove(call)
+        if call.error is not None:
+            raise call.error
+        assert call.turn is not None  # noqa: S101  # an answer is one of the two
+        return call.turn
 
     def claiming(self) -> Sequence[int]:
         """Return the threads whose calls may yet bring a claim."""
@@ -73,7 +64,7 @@ class CallCombiner:
         except BaseException as error:
             why = error if isinstance(error, RedisError) else RedisUnavailable("the turn failed. Try again.")
             for call in calls:
-                if not call.is_answered:
+                if call.turn is None:
                     call.error = why
             if why is not error:
                 raise
@@ -82,7 +73,7 @@ class CallCombiner:
         """Return this thread's call, and as many of those that wait as the same turn can carry."""
         taken, entries, want = [own], len(own.entries), own.want + own.ahead
         for call in self._calls.copy():
-            if call is own or call.is_answered:
+            if call is own or call.turn or call.error:
                 continue
             entries += len(call.entries)
             want += call.want + call.ahead

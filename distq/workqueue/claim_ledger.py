@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from distq.workqueue.dispositions import Dispositions
 from distq.workqueue.engine import Entry, RateLimitedAdd
-from distq.workqueue.interface import Request, Settlement, Turn
+from distq.workqueue.interface import Request, Settlement, Turn, is_cancelled
 from distq.workqueue.turns import TurnReply
 
 _logger = logging.getLogger("distq.queue")
@@ -22,14 +22,15 @@ class ClaimLedger:
         self._on_cancel = on_cancel
         self._on_drained = on_drained
         self.held: dict[str, Request] = {}
-        self._spare: dict[str, Request] = {}
+        self.spare: dict[str, Request] = {}
         """The held claims that no caller has. Always a part of ``held``.
 
         The next caller gets them, in any thread and without a turn: ``pop`` gives each to one thread alone.
         """
+        self.promoted = self.revived = 0
+        """How many items became pending since a call got the number, and how many of them were dead."""
         self._cancelled: dict[str, int] = {}
         """Fences, by key, of claims that were cancelled here and that the server may still have."""
-        self._promoted = self._revived = 0
         self._holds_suspect = False
         """Whether the one claim is a suspect, which is processed alone."""
         self._empties = False
@@ -42,38 +43,37 @@ class ClaimLedger:
 
         If that is all of them, it is the same object.
         """
-        held, sent, settled = self.held, list[Entry](), set[str]()
-        for entry in entries:
-            if isinstance(entry, Settlement):
+        held, sent = self.held, dict[object, Entry]()
+        for entry in entries:  # a worker pays this for each item, so it calls nothing
+            if entry.__class__ is Settlement:
                 request = entry.request
-                key, claim = request.key, held.get(request.key)
-                if claim is None or claim.fence != request.fence or key in settled:
-                    continue
-                settled.add(key)
-            elif entry in answered:
-                continue
-            sent.append(entry)
-        return entries if len(sent) == len(entries) else sent
+                key = request.key
+                if key in held and held[key].fence == request.fence and key not in sent:
+                    sent[key] = entry
+            elif entry not in answered:
+                sent[entry] = entry
+        return entries if len(sent) == len(entries) else list(sent.values())
 
     def record(self, entries: Sequence[Entry], reply: TurnReply, *, asked: bool) -> None:
         """Record a turn, which ``asked`` for claims or not; its claims are spare until a call takes them."""
         was_draining, held = self.draining, self.held
         for entry in entries:
-            if isinstance(entry, Settlement):
-                held.pop(entry.request.key, None)
+            if entry.__class__ is Settlement and entry.request.key in held:
+                del held[entry.request.key]
         if self._cancelled:
             self._forget_cancelled(entries)
         took_suspect = reply.alone and bool(reply.requests)
         self._holds_suspect = took_suspect or (self._holds_suspect and bool(self.held))
         if asked:  # each such reply shows whether this session empties itself for a suspect
             self._empties = reply.alone and not took_suspect
-        claimed = {request.key: request for request in reply.requests}
-        self.held.update(claimed)
-        self._spare.update(claimed)
-        if self.held is not held:
-            self._leave_unheld(claimed)
-        self._promoted += reply.promoted
-        self._revived += reply.revived
+        for request in reply.requests:
+            self.held[request.key] = self.spare[request.key] = request
+        if self.held is not held:  # ``cancel_all``, in another thread, may have had some of them
+            for request in reply.requests:
+                if self.held.get(request.key) is not request:
+                    self.spare.pop(request.key, None)
+        self.promoted += reply.promoted
+        self.revived += reply.revived
         if was_draining and not self.draining:
             self._on_drained()
 
@@ -85,50 +85,30 @@ class ClaimLedger:
             ):
                 del self._cancelled[entry.request.key]
 
-    def _leave_unheld(self, claimed: Mapping[str, Request]) -> None:
-        """Hand out no claim that ``cancel_all`` cancelled, in another thread, during ``record``."""
-        for key, request in claimed.items():
-            if self.held.get(key) is not request:
-                self._spare.pop(key, None)
-
-    def n_spare(self) -> int:
-        """Return how many held claims no caller has."""
-        return len(self._spare)
-
-    def spare_fences(self) -> set[int]:
-        """Return the fences of the spare claims."""
-        return {request.fence for request in list(self._spare.values())}
-
-    def leave_cancelled(self) -> None:
+    def leave_cancelled(self, now: float) -> None:
         """Drop spare claims past their deadline: the heartbeat is about to cancel all held claims."""
-        for key, request in list(self._spare.items()):
-            if request.cancelled.is_set():
-                self._spare.pop(key, None)
+        for key, request in list(self.spare.items()):
+            if is_cancelled(request, now):
+                self.spare.pop(key, None)
 
     def take(self, want: int) -> list[Request]:
         """Hand out up to ``want`` spare requests, in their order."""
-        spare = self._spare
-        taken = [spare.pop(key, None) for key in list(spare)[:want]]
+        taken = [self.spare.pop(key, None) for key in list(self.spare)[:want]]
         return [request for request in taken if request is not None]
 
     def take_back(self, turn: Turn) -> None:
         """Take back a turn whose caller was interrupted: its claims are spare."""
-        self._spare.update({each.key: each for each in turn.requests if self.held.get(each.key) is each})
-        self._promoted += turn.promoted
-        self._revived += turn.revived
+        self.spare |= {each.key: each for each in turn.requests if self.held.get(each.key) is each}
+        self.promoted += turn.promoted
+        self.revived += turn.revived
 
     def take_spare(self) -> list[Request]:
         """Stop holding the spare requests and return them, to be released; no caller ever had them."""
-        spare = self.take(len(self._spare))
+        spare = self.take(len(self.spare))
         for request in spare:
             self.held.pop(request.key, None)
             self._cancelled[request.key] = request.fence
         return spare
-
-    def take_promoted(self) -> tuple[int, int]:
-        """Return how many items became pending since the last call, and how many of them were dead."""
-        promoted, self._promoted, self._revived = (self._promoted, self._revived), 0, 0
-        return promoted
 
     # A suspect
 
@@ -157,7 +137,7 @@ class ClaimLedger:
         for request in list(self.held.values()):
             request.cancelled.set()
         held, self.held = self.held, {}
-        self._spare.clear()
+        self.spare.clear()
         cancelled = list(held.values())  # a turn under way may still change ``held``
         self._cancelled |= {request.key: request.fence for request in cancelled}
         for request in cancelled:
@@ -180,7 +160,7 @@ class ClaimLedger:
         for key, request in list(self.held.items()):
             if fences.get(key) != request.fence:
                 del self.held[key]
-                self._spare.pop(key, None)
+                self.spare.pop(key, None)
                 self._cancel(request, "its claim is gone")
         unknown = {key: fence for key, fence in fences.items() if key not in self.held}
         self._cancelled |= unknown

@@ -2,24 +2,16 @@
 
 import logging
 import threading
-import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from functools import partial
 
 from distq.clock import Clock
-from distq.errors import Empty, NotReplicated, RedisUnavailable, ShutDown, Unanswered, short_tracebacks
-from distq.metrics import MetricsProvider
-from distq.redisio.keys import validate_key, validate_queue_name
-from distq.redisio.queue_store import batches
-from distq.redisio.scores import validate_priority
-from distq.safe_providers import safe_metrics, safe_spans
-from distq.seconds import Duration, in_seconds
-from distq.spans import SpanProvider, current_provider, sending
+from distq.errors import Empty, RedisUnavailable, ShutDown, Unanswered, short_tracebacks
+from distq.redisio.keys import validate_key
+from distq.seconds import Duration
+from distq.spans import SpanProvider
 from distq.wording import duration
 from distq.workqueue.announcement import Announcement
 from distq.workqueue.arguments import require_fleet_concurrency, require_turn, validate_timeout
-from distq.workqueue.buffered_adds import BufferedAdds
 from distq.workqueue.engine import Engine, RateLimitedAdd, TurnSettings
 from distq.workqueue.interface import (
     Done,
@@ -30,15 +22,12 @@ from distq.workqueue.interface import (
     Settlement,
     Turn,
     all_ended,
-    queue_full,
 )
 from distq.workqueue.main_thread import is_given_up, run_apart
 from distq.workqueue.options import QueueOptions
 from distq.workqueue.outcome import outcome_of
+from distq.workqueue.producer import Producer
 from distq.workqueue.queue_ownership import Purpose
-from distq.workqueue.rate_limiters import microseconds, validate_delay
-from distq.workqueue.recorder import Recorder
-from distq.workqueue.unanswered import UnansweredAdd
 
 _logger = logging.getLogger("distq.queue")
 _OUTAGE_PAUSE = 1.0
@@ -46,28 +35,22 @@ _OUTAGE_PAUSE = 1.0
 
 
 @short_tracebacks
-class QueueHandle:
+class QueueHandle(Producer):
     """One process's handle of a queue, on any engine: the base of ``Queue`` and ``MemoryQueue``."""
 
     def __init__(self, name: str, engine: Engine, options: QueueOptions) -> None:
-        self.name = validate_queue_name(name)
+        super().__init__(name, engine, options)
         self.on_cancel: Callable[[Request], None] | None = None
         self._changed = Announcement()
         """Announced when claims have ended, and by each shutdown."""
         self._settings = TurnSettings(
             options,
+            wants_links=options.spans is not None,
             on_limiter_error=self._count_limiter_error,
             on_unreadable=self._count_unreadable,
             on_closed=self._changed.announce,
         )
         self._clock = options.clock
-        self._recorder: Recorder | None = None
-        if options.metrics is not None:
-            self.set_metrics_provider(options.metrics)
-        self._spans: SpanProvider | None = None
-        if options.spans is not None:
-            self.set_span_provider(options.spans)
-        self._unanswered = UnansweredAdd()
         self._listening = list[int]()
         """The threads, by ident, that are in a loop of ``listen``, once for each loop."""
         self._shutting_down = False
@@ -80,84 +63,10 @@ class QueueHandle:
         if self._shutting_down:
             self._session.stop()
 
-    def set_metrics_provider(self, metrics: MetricsProvider) -> None:
-        """Report metrics to this provider from now on, unless the handle has one."""
-        if self._recorder is None:
-            self._recorder = Recorder(safe_metrics(metrics), self.name)
-
     def set_span_provider(self, spans: SpanProvider) -> None:
         """Trace adds and claims with this provider from now on, unless the handle has one."""
-        if self._spans is None:
-            self._spans = safe_spans(spans)
-            self._settings.wants_links = True
-
-    def measure(self, metrics: MetricsProvider) -> None:
-        """Call ``set_metrics_provider``; the old name stays for one version."""
-        _warn_renamed("measure", "set_metrics_provider")
-        self.set_metrics_provider(metrics)
-
-    def tell(self, spans: SpanProvider) -> None:
-        """Call ``set_span_provider``; the old name stays for one version."""
-        _warn_renamed("tell", "set_span_provider")
-        self.set_span_provider(spans)
-
-    # Producers
-
-    def add(self, *keys: str, priority: int = 0, after: Duration | None = None) -> int:
-        """Make keys pending, now or ``after`` seconds; return how many were not pending before.
-
-        Higher ``priority`` (-900..900) goes first. More than 1000 keys are added in several steps. A handle
-        that was shut down still adds: other handles go on with the queue. Raises
-        InvalidKey, InvalidPriority, QueueFull, NotReplicated, and InvalidDelay unless ``after`` is finite,
-        0 or more; more than ten years counts as ten years. Source: client-go util/workqueue Add, AddAfter.
-        """
-        self._unanswered.forget()
-        priority = validate_priority(priority)
-        delay = 0 if after is None else microseconds(validate_delay(in_seconds(after)))
-        spans = (self._spans or current_provider()) if keys else None
-        with nullcontext("") if spans is None else sending(spans, self.name, "add", len(keys)) as link:
-            return self._add(keys, priority, delay, link)
-
-    def _add(self, keys: Sequence[str], priority: int, delay: int, link: str) -> int:
-        added = accepted = 0
-        max_length = self.options.max_length
-        for batch in batches(keys):
-            try:
-                new, fitted = self._engine.add(
-                    batch, priority=priority, delay=delay, max_length=max_length, link=link
-                )
-            except NotReplicated as error:
-                self._note_accepted(error.added, error.accepted, delayed=delay > 0)
-                error.added += added
-                raise
-            self._note_accepted(new, fitted, delayed=delay > 0)
-            added += new
-            accepted += fitted
-            if fitted < len(batch):
-                raise queue_full(self.name, max_length, added, accepted)
-        return added
-
-    @contextmanager
-    def buffered(self, max_delay: Duration = 0.005) -> Iterator[BufferedAdds]:
-        """Buffer adds for at most ``max_delay`` seconds, so that many travel together.
-
-        Use it in a with statement; its end sends the rest. A process that ends within the block loses what it
-        has buffered: for a key that must not be lost, use ``add``. Raises InvalidDelay, and at the end of the
-        block what ``add`` raises.
-        """
-        adds = BufferedAdds(self.name, self.add, validate_delay(in_seconds(max_delay), "max_delay"))
-        adds.start()
-        try:
-            yield adds
-        finally:
-            adds.close()
-
-    def add_after(self, key: str, delay: Duration) -> None:
-        """Make the key pending after ``delay`` seconds; of several delays the earliest counts.
-
-        A later plain add supersedes the delay. Source: client-go util/workqueue AddAfter.
-        """
-        self.add(key, after=delay)
+        super().set_span_provider(spans)
+        self._settings.wants_links = True
 
     def add_rate_limited(self, key: str) -> None:
         """Count a failure of the key and make it pending after the limiter's delay.
@@ -172,31 +81,12 @@ class QueueHandle:
             is_custom = callable(self.options.rate_limiter)
             entry = RateLimitedAdd(key, self._engine.num_requeues(item) + 1 if is_custom else 0)
         try:
-            turn = run_apart(partial(self._session.turn, [entry], 0))
+            turn = run_apart(self._session.turn, [entry], 0)
         except RedisUnavailable:
             self._unanswered.keep(entry, self._clock.monotonic())
             raise
         if self._recorder is not None:
             self._recorder.backed_off(turn)
-
-    def forget(self, key: str) -> None:
-        """Drop the key's failure record, unless it is dead (client-go util/workqueue Forget)."""
-        self._unanswered.forget()
-        self._engine.forget(validate_key(key))
-
-    # Reads
-
-    def num_requeues(self, key: str) -> int:
-        """Return how many failures the key has (client-go util/workqueue NumRequeues)."""
-        return self._engine.num_requeues(validate_key(key))
-
-    def is_dirty(self, key: str) -> bool:
-        """Return whether the key was added again while claimed."""
-        return self._engine.is_dirty(validate_key(key))
-
-    def depth(self) -> int:
-        """Return how many items wait now: ready, dirty, and delayed ones that are due."""
-        return self._engine.depth()
 
     # Consumers
 
@@ -206,16 +96,21 @@ class QueueHandle:
         In Redis, the first call starts a thread that keeps this handle's claims alive. Raises Empty,
         ShutDown. Source: client-go util/workqueue Get.
         """
-        self._unanswered.forget()
+        return self._claim(None if timeout is None else validate_timeout(timeout))
+
+    def _claim(self, timeout: float | None) -> Request:
+        self._unanswered.entry = None
         return run_apart(
-            partial(self._get, validate_timeout(timeout)),
+            self._get,
+            timeout,
             undo=lambda request: self._session.take_back([], Turn([request], [], 0.0)),
             interrupt=self._session.interrupt,
         )
 
     def _get(self, timeout: float | None) -> Request:
         if (ahead := self._session.take_spare()) is not None:
-            self._note_turn([], Turn([ahead], [], 0.0))
+            if self._recorder is not None:
+                self._recorder.turned([], Turn([ahead], [], 0.0))
             return ahead
         deadline = None if timeout is None else self._clock.monotonic() + timeout
         while not (self._shutting_down or is_given_up()):
@@ -240,7 +135,7 @@ class QueueHandle:
         try:
             while not self._shutting_down:
                 try:
-                    yield self.get()
+                    yield self._claim(None)
                 except ShutDown:
                     return
                 except RedisUnavailable as error:
@@ -271,9 +166,12 @@ class QueueHandle:
         return self._settle(request, Release())
 
     def _settle(self, request: Request, outcome: Outcome) -> bool:
-        wants_next = threading.get_ident() in self._listening and self.fleet_concurrency is None
-        ahead = 1 if wants_next and not isinstance(outcome, Release) else 0
-        (disposition,) = self._make_turn([Settlement(request, outcome)], 0, ahead).dispositions
+        wants_next = threading.get_ident() in self._listening and self._settings.fleet_concurrency is None
+        ahead = 1 if wants_next and outcome.__class__ is not Release else 0
+        settlements = [Settlement(request, outcome)]
+        if request.__class__ is not Request:
+            require_turn(settlements, 0)
+        (disposition,) = self._make_turn(settlements, 0, ahead).dispositions
         if disposition.kind == "unknown":
             raise Unanswered(
                 f"queue {self.name}: unknown whether {request.key} was settled: Redis did not answer, "
@@ -331,11 +229,6 @@ class QueueHandle:
     # The core
 
     @property
-    def options(self) -> QueueOptions:
-        """Return this handle's options."""
-        return self._settings.options
-
-    @property
     def fleet_concurrency(self) -> int | None:
         """How many items all handles together may hold; travels with each turn."""
         return self._settings.fleet_concurrency
@@ -384,13 +277,16 @@ class QueueHandle:
 
     def turn(self, settlements: Sequence[Settlement], want: int) -> Turn:
         """Settle claims and take up to ``want`` new ones in one step; see ``TurnQueue.turn``."""
+        require_turn(settlements, want)
         return self._make_turn(settlements, want)
 
     def _make_turn(self, settlements: Sequence[Settlement], want: int, ahead: int = 0) -> Turn:
-        self._unanswered.forget()
-        require_turn(settlements, want)
+        self._unanswered.entry = None
         return run_apart(
-            lambda: self._turn(settlements, want, ahead),
+            self._turn,
+            settlements,
+            want,
+            ahead,
             undo=lambda turn: self._session.take_back(settlements, turn),
         )
 
@@ -399,14 +295,11 @@ class QueueHandle:
             turn = self._session.turn(settlements, want, ahead)
         finally:
             self._changed.announce()
-        self._note_turn(settlements, turn)
+        if self._recorder is not None:
+            self._recorder.turned(settlements, turn)
         if not all_ended(turn.dispositions):
             self._log_refused(settlements, turn)
         return turn
-
-    def _note_turn(self, settlements: Sequence[Settlement], turn: Turn) -> None:
-        if self._recorder is not None:
-            self._recorder.turned(settlements, turn)
 
     def _log_refused(self, settlements: Sequence[Settlement], turn: Turn) -> None:
         for settlement, disposition in zip(settlements, turn.dispositions, strict=True):
@@ -416,7 +309,7 @@ class QueueHandle:
 
     def wait(self, seconds: float) -> None:
         """Sleep until work may have come, ``interrupt`` was called, or ``seconds`` went by."""
-        run_apart(partial(self._session.wait, validate_timeout(seconds)), interrupt=self._session.interrupt)
+        run_apart(self._session.wait, validate_timeout(seconds), interrupt=self._session.interrupt)
 
     def announce_stop(self) -> None:
         """Announce that this process is stopping: if it is killed before its end, that counts as no crash."""
@@ -429,10 +322,6 @@ class QueueHandle:
     def close(self) -> None:
         """Release this handle's claims and end its session; the next use opens another."""
         run_apart(self._session.close)
-
-    def _note_accepted(self, added: int, accepted: int, *, delayed: bool) -> None:
-        if self._recorder is not None:
-            self._recorder.accepted(added, accepted, delayed=delayed)
 
     def _count_limiter_error(self) -> None:
         if self._recorder is not None:
@@ -452,7 +341,3 @@ class QueueHandle:
             self.on_cancel(request)
         except Exception:  # the thread that watches the deadline has other claims to cancel
             _logger.exception("queue %s: on_cancel failed for %s", self.name, request.key)
-
-
-def _warn_renamed(old: str, new: str) -> None:
-    warnings.warn(f"{old} is {new} now.", DeprecationWarning, stacklevel=3)

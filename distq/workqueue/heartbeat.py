@@ -142,7 +142,7 @@ class Heartbeat:
 
     def beat(self, session: "RedisSession") -> bool:
         """Send one heartbeat and compare the claims; return whether the server has the session."""
-        identity, turns, sent_at = session.id, session.turns, session.clock.monotonic()
+        before, identity, sent_at = session.at_rest(), session.id, session.clock.monotonic()
         if not identity:
             return True
         reply = self._store.run(
@@ -162,7 +162,7 @@ class Heartbeat:
             self._was_late = 0.0
         self.fence_if_late(session)
         claims, turn = reply
-        undisturbed = turns % 2 == 0 and session.turns == turns and session.id == identity
+        undisturbed = before is not None and session.at_rest() == before
         if undisturbed and not session.knows(turn.decode()):
             session.turn([], 0)  # Redis went back: the count may match, but the claims differ
         if (at := self._give_back_at) < math.inf:  # also during turns: a busy session always has one

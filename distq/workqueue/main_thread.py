@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from queue import SimpleQueue
 from typing import Any, Generic, ParamSpec, TypeVar
 
@@ -22,8 +22,8 @@ Arguments = ParamSpec("Arguments")
 
 
 def run_apart(
-    function: Callable[[], Answer],
-    *,
+    function: Callable[..., Answer],
+    *arguments: Any,
     undo: Callable[[Answer], object] = lambda _: None,
     interrupt: Callable[[], object] = lambda: None,
 ) -> Answer:
@@ -32,9 +32,10 @@ def run_apart(
     If the caller is interrupted meanwhile, the function goes on: from then on ``is_given_up`` is true for it,
     ``interrupt`` is called to end its waits, and ``undo`` receives its answer.
     """
-    if threading.get_ident() != threading.main_thread().ident or sys.is_finalizing():
-        return function()  # once the interpreter ends, no signal handler runs, and no thread but this one
-    call = _CallApart(function, undo)
+    if threading.get_ident() != _main_thread or sys.is_finalizing():
+        # once the interpreter ends, no signal handler runs, and no thread but this one
+        return function(*arguments)
+    call = _CallApart(partial(function, *arguments), undo)
     try:
         _start(call)
         return call.wait()
@@ -157,4 +158,13 @@ def _help(calls: "SimpleQueue[_CallApart[Any]]") -> None:
         del call
 
 
-os.register_at_fork(after_in_child=_free.clear)
+_main_thread = threading.main_thread().ident
+
+
+def _after_fork_in_child() -> None:
+    global _main_thread  # noqa: PLW0603  # read in each call
+    _main_thread = threading.get_ident()
+    _free.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)

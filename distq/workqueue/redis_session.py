@@ -26,7 +26,7 @@ from distq.workqueue.claim_ledger import ClaimLedger
 from distq.workqueue.dispositions import Dispositions
 from distq.workqueue.engine import Entry, TurnSettings
 from distq.workqueue.heartbeat import Heartbeat
-from distq.workqueue.interface import Disposition, Request, Turn
+from distq.workqueue.interface import Disposition, Request, Turn, is_cancelled
 from distq.workqueue.turn_client import TurnClient
 from distq.workqueue.worker import Worker
 
@@ -65,7 +65,7 @@ class RedisSession:
     def _begin(self) -> None:
         """Start from nothing; also in the child of a fork: the claims stay with the parent."""
         self._turn_lock = threading.Lock()
-        self._combiner = CallCombiner(self._turn_lock, self._make_turn)
+        self._combiner = CallCombiner(self._turn_lock, self._answer)
         self._sleeper = Sleeper(self.store.connection, self.store.key("wake"))
         self._dispositions = Dispositions()
         self._forget()
@@ -81,8 +81,6 @@ class RedisSession:
             on_open=self._begin_heartbeat,
             on_loss=self._report_loss,
         )
-        self.turns = 0
-        """Counts the begins and ends of turns: odd while one is under way."""
         self._heartbeat: Heartbeat | None = None
 
     @property
@@ -115,12 +113,10 @@ class RedisSession:
 
     def take_spare(self) -> Request | None:
         """Return a request that was claimed ahead, if any, without a turn and without waiting for one."""
-        if self._stopped or self._client.deadline.is_over():
+        if self._stopped or not self._ledger.spare:
             return None
-        for request in self._ledger.take(1):
-            if not request.cancelled.is_set():
-                return request
-        return None
+        now = self.clock.monotonic()
+        return next((request for request in self._ledger.take(1) if not is_cancelled(request, now)), None)
 
     def take_back(self, entries: Sequence[Entry], turn: Turn) -> None:
         """Release the claims of a turn whose caller was interrupted; keep the dispositions of its entries."""
@@ -135,7 +131,7 @@ class RedisSession:
         That thread may take them, and a heartbeat releases the rest. The end of a ``listen`` loop calls this,
         also from the garbage collector, which may run at any point: so it waits for no lock.
         """
-        if not self._ledger.n_spare() or not self._turn_lock.acquire(blocking=False):
+        if not self._ledger.spare or not self._turn_lock.acquire(blocking=False):
             return
         try:
             self._release_spare()
@@ -184,13 +180,21 @@ class RedisSession:
 
     # For its heartbeat
 
+    def at_rest(self) -> tuple[str, int] | None:
+        """Return the session and its last turn; None while a turn is under way.
+
+        If it is the same twice, no turn came in between.
+        """
+        last = self._client.session, self._client.op
+        return None if self._turn_lock.locked() else last  # in this order: a turn may begin at any moment
+
     def knows(self, turn: str) -> bool:
         """Return whether the last turn that Redis has is the last one here, or one in doubt."""
         return self._client.knows(turn)
 
     def spare_fences(self) -> set[int]:
         """Return the fences of the spare requests."""
-        return self._ledger.spare_fences()
+        return {request.fence for request in list(self._ledger.spare.values())}
 
     def cancel_held(self, why: str) -> None:
         """Cancel all requests at once; from then on they cannot be settled."""
@@ -224,18 +228,12 @@ class RedisSession:
 
     # One turn for all waiting calls
 
-    def _make_turn(self, calls: Sequence[PendingCall]) -> None:
-        self.turns += 1
-        try:
-            self._answer(calls)
-        finally:
-            self.turns += 1
-
     def _answer(self, calls: Sequence[PendingCall]) -> None:
         """Settle the entries of all calls, claim the items they lack beyond the spare ones, and answer."""
         ledger, client = self._ledger, self._client
         client.resolve_doubt()
-        ledger.leave_cancelled()
+        if ledger.spare:
+            ledger.leave_cancelled(self.clock.monotonic())
         entries, want, ahead = list[Entry](), 0, 0
         for call in calls:
             entries += call.entries
@@ -243,14 +241,14 @@ class RedisSession:
         sent = ledger.sendable(entries, self._dispositions)
         stopped, too_late = self._stopped, bool(client.session) and client.deadline.is_over()
         claims = not stopped and not too_late and ledger.may_claim(sent)
-        missing = max(0, want + ahead - ledger.n_spare()) if claims else 0
+        missing = want + ahead - len(ledger.spare) if claims else 0
         wait = 0.0
-        is_known = not sent and not missing and bool(entries or (want and claims))
+        is_known = not sent and missing <= 0 and bool(entries or (want and claims))
         if not is_known and (client.session or sent or not stopped):
-            wait = client.send(sent, missing)
+            wait = client.send(sent, missing if missing > 0 else 0)
         if ledger.draining or too_late:
             wait = _RESTING_WAIT
-        requests = [] if stopped or client.deadline.is_over() else ledger.take(want)
+        requests = [] if not want or stopped or client.deadline.is_over() else ledger.take(want)
         self._hand_out(requests, self._dispositions.take(entries), calls, wait)
 
     def _hand_out(
@@ -261,11 +259,13 @@ class RedisSession:
         wait: float,
     ) -> None:
         """Answer each call with its part of the results."""
-        fence = self._client.fence
+        ledger, fence = self._ledger, self._client.fence
         for call in calls:
             own, requests = requests[: call.want], requests[call.want :]
-            results, dispositions = dispositions[: len(call.entries)], dispositions[len(call.entries) :]
-            call.turn = Turn(own, results, wait, *self._ledger.take_promoted(), fence)
+            n_settled = len(call.entries)
+            results, dispositions = dispositions[:n_settled], dispositions[n_settled:]
+            call.turn = Turn(own, results, wait, ledger.promoted, ledger.revived, fence)
+            ledger.promoted = ledger.revived = 0
 
     # The end
 
@@ -286,11 +286,11 @@ class RedisSession:
 
     def _acquire_turn_lock(self, turn_time: float) -> bool:
         """Acquire the turn lock; return False if one turn takes longer than ``turn_time`` seconds."""
-        turns = self.turns
+        turn = self._client.op
         while not self._turn_lock.acquire(timeout=turn_time):
-            if self.turns == turns:
+            if self._client.op == turn:
                 return False
-            turns = self.turns
+            turn = self._client.op
         return True
 
     @contextmanager
@@ -327,7 +327,6 @@ class RedisSession:
             if self._heartbeat is not None:
                 self._heartbeat.stop()
             self._sleeper.close()
-            self._client.give_up()
             self._forget()
             self._settings.on_closed()
 

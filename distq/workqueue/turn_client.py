@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
 
 from distq.errors import QueueTaken, RedisError
 from distq.redisio.keys import LAYOUT, bytes_of, shown, text_of
@@ -37,7 +38,7 @@ class SentTurn:
 
     entries: Sequence[Entry]
     encoded: Encoded
-    inputs: dict[str, str | int]
+    inputs: dict[str, Any]
     is_own: bool
     """Whether the session itself sent the entries, so that no call fetches their dispositions."""
 
@@ -123,29 +124,21 @@ class TurnClient:
         """Release all claims, with ``spare`` ones that the ledger has given away, and end the session."""
         why = "its session is closed"
         held = self._ledger.cancel_all(why)
-        self.resolve_doubt()
-        held += self._ledger.cancel_all(why)  # claims of the turn in doubt
-        self.release([*spare, *held])
-        if self.session and not self._end(self.session):
-            self.lost.add(self.session, self._ledger.lose())
-            self.lost.forgive(self.store)
-
-    def _leave(self) -> None:
-        """End the session, which holds nothing; the next turn opens another."""
-        session, self.session = self.session, ""
-        if session:
-            with suppress(RedisError):  # then the session lapses
-                self._end(session)
+        try:
+            self.resolve_doubt()
+            held += self._ledger.cancel_all(why)  # claims of the turn in doubt
+            self.release([*spare, *held])
+            if self.session and not self._end(self.session):
+                self.lost.add(self.session, self._ledger.lose())
+                self.lost.forgive(self.store)
+        finally:
+            if self._in_doubt is not None:  # Redis does not answer, and is not asked again
+                self._leave_unknown(self._in_doubt)
+                self._in_doubt = None
 
     def _end(self, session: str) -> bool:
         """End this session; return whether Redis still had it."""
         return bool(self.store.run("close", session=session, worker=self.worker.describe(self._clock)))
-
-    def give_up(self) -> None:
-        """End without Redis: the result of a turn in doubt stays unknown."""
-        if self._in_doubt is not None:
-            self._leave_unknown(self._in_doubt)
-            self._in_doubt = None
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
@@ -171,7 +164,10 @@ class TurnClient:
         wait = self._send_part(last, want, is_own=is_own)
         if not self.ownership.waits:
             return wait
-        self._leave()
+        if session := self.session:  # it holds nothing, and would keep the rival waiting
+            self.session = ""
+            with suppress(RedisError):  # then the session lapses
+                self._end(session)
         return LOOK_EVERY
 
     def release(self, requests: Sequence[Request]) -> None:
@@ -192,13 +188,15 @@ class TurnClient:
     def _numbered(self, entries: Sequence[Entry], want: int, *, is_own: bool) -> SentTurn:
         encoded = encode(entries, self._settings)
         self.op += 1
-        inputs = self._settings.inputs()
-        inputs |= {
+        inputs = {
+            **self._settings.inputs(),
             "session": self.session,
             "op": self.op,
             "after": self._last_turn,
             "want": want,
             "max_clock_step": self._settings.max_clock_step,
+            "n_ok": encoded.n_ok,
+            "settlements": encoded.settlements,
         }
         return SentTurn(entries, encoded, inputs, is_own)
 
@@ -209,8 +207,7 @@ class TurnClient:
         """
         self._in_doubt = sent
         try:
-            encoded = sent.encoded
-            answer = self.store.run("turn", n_ok=encoded.n_ok, settlements=encoded.settlements, **sent.inputs)
+            answer = self.store.run("turn", **sent.inputs)
         except RedisError as error:
             if not error.retryable:
                 self._in_doubt = None
@@ -221,20 +218,19 @@ class TurnClient:
             return None
         if isinstance(answer, bytes):
             self._in_doubt = None
-            self._go_back(answer.decode().removeprefix("BACK "))
+            _logger.warning("queue %s: Redis went back, comparing the claims", self.store.name)
+            self._compare(answer.decode().removeprefix("BACK "))
             return None
-        reply = decode(answer, encoded, self.deadline.period())
-        self._record(sent, reply)
-        self._in_doubt = None  # last: if anything before fails, the turn stays in doubt
-        self._end_unreadable(reply.unreadable)
-        return reply
-
-    def _record(self, sent: SentTurn, reply: TurnReply) -> None:
-        self._ledger.record(sent.entries, reply, asked=bool(sent.inputs["want"]))
+        reply = decode(answer, sent.encoded, self.deadline.period())
+        self._ledger.record(sent.entries, reply, asked=sent.inputs["want"] > 0)
         self.worker.count(sent.entries, reply)
         if not sent.is_own:
             self._dispositions.add(sent.entries, reply.dispositions)
         self._last_turn, self.fence = f"{sent.inputs['op']} {reply.fence}", reply.fence
+        self._in_doubt = None  # last: if anything before fails, the turn stays in doubt
+        if reply.unreadable:
+            self._end_unreadable(reply.unreadable)
+        return reply
 
     def _end_unreadable(self, requests: Sequence[Request]) -> None:
         """Make unreadable items dead, since no handler can take them.
@@ -283,21 +279,17 @@ class TurnClient:
         """Compare the claims with the server's: cancel those gone there, release those unknown here."""
         self.resolve_doubt()
         self._ledger.take_spare()  # the server has them and no caller, so they are released below
-        self.release(self._ledger.compare(self._fences()))
+        self._compare(self._last_turn)
 
-    def _go_back(self, turn: str) -> None:
-        """Go on from the older turn that Redis has; after an error the next turn tries again."""
-        _logger.warning("queue %s: Redis went back, comparing the claims", self.store.name)
-        unknown = self._ledger.compare(self._fences())
-        self._last_turn = turn
-        self.release(unknown)
-
-    def _fences(self) -> dict[str, int]:
-        """Return the fences of this session's claims in Redis, by key."""
+    def _compare(self, last_turn: str) -> None:
+        """Compare the claims, then go on from the turn that Redis has last; an error changes nothing."""
         number = self.session.partition("-")[0]
         (items,) = self.store.read(("ZRANGEBYSCORE", "processing", number, number))
         (claims,) = self.store.read(("HMGET", "claims", *items)) if items else ((),)
-        return {
+        fences = {
             text_of(item): ClaimRecord.parse(text or b"").fence
             for item, text in zip(items, claims, strict=True)
         }
+        unknown = self._ledger.compare(fences)
+        self._last_turn = last_turn
+        self.release(unknown)

@@ -3,7 +3,7 @@
 It works column by column, since a busy worker pays this cost for each item.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
@@ -76,13 +76,14 @@ def _others(entries: Sequence[Entry]) -> list[int]:
 
 
 def _successes(entries: Sequence[Entry]) -> list[str | bytes | int]:
-    """Return item and fence of each; all claims of a turn have one fence, so its text is made once."""
-    texts = dict[int, str]()
+    """Return item and fence of each; claims of one turn follow one another, so its text is made once."""
+    fence, text = -1, ""
     flat: list[str | bytes | int] = []
     for entry in entries:
         request = entry.request  # type: ignore[union-attr]  # of a settlement, as its outcome shows
-        fence = request.fence
-        flat += request.key, texts.get(fence) or texts.setdefault(fence, str(fence))
+        if request.fence != fence:
+            fence, text = request.fence, str(request.fence)
+        flat += request.key, text
     return flat
 
 
@@ -138,7 +139,9 @@ class TurnReply:
 def decode(reply: Sequence[Any], encoded: Encoded, period: ClaimPeriod) -> TurnReply:
     """Read the script's reply; its claims belong to this period."""
     fence, wait, alone, refusals, others, popped, records, promoted, revived, *links = reply
-    dispositions = _dispositions(encoded, refusals, others or ())
+    dispositions = [ENDED] * encoded.n_ok
+    if refusals or others:
+        dispositions = _dispositions(encoded, refusals, others or ())
     made_at = int(fence)
     requests, odd = _requests(made_at, popped, records, links[0] if links else None, period)
     return TurnReply(made_at, requests, dispositions, wait / 1e6, bool(alone), promoted, revived, odd)
@@ -174,18 +177,23 @@ def _requests(
     items = popped[::2]
     keys = texts_of(items)
     priorities, pending_since = decode_orders(popped[1::2])
-    failures = [None if record is None else FailureRecord.parse(record) for record in records or ()]
-    attempts = [1 if failure is None else failure.count + 1 for failure in failures] or repeat(1)
+    failures: Iterable[FailureRecord | None] = repeat(None)
+    attempts: Iterable[int] = repeat(1)
+    readable = True
+    if records:
+        failures = [None if record is None else FailureRecord.parse(record) for record in records]
+        attempts = [1 if failure is None else failure.count + 1 for failure in failures]
+        readable = all(failure is None or failure.readable for failure in failures)
     texts = map(link_of, links) if links else repeat("")
     columns = zip(keys, attempts, priorities, pending_since, texts, strict=False)
     requests = claimed_requests(columns, fence, period)
-    if are_keys(keys, items) and all(failure is None or failure.readable for failure in failures):
+    if readable and are_keys(keys, items):
         return requests, []
-    readable = [
+    each_readable = [
         is_key(key, len(item)) and (failure is None or failure.readable)
-        for key, item, failure in zip(keys, items, failures or repeat(None), strict=False)
+        for key, item, failure in zip(keys, items, failures, strict=False)
     ]
     return (
-        [request for request, is_readable in zip(requests, readable, strict=True) if is_readable],
-        [request for request, is_readable in zip(requests, readable, strict=True) if not is_readable],
+        [request for request, is_readable in zip(requests, each_readable, strict=True) if is_readable],
+        [request for request, is_readable in zip(requests, each_readable, strict=True) if not is_readable],
     )

@@ -12,19 +12,16 @@ class UnansweredAdd(threading.local):
     key, as its very next call, and soon. Any other call is another failure.
     """
 
-    _entry: RateLimitedAdd | None = None
+    entry: RateLimitedAdd | None = None
+    """It; each other call of the thread sets this to None."""
     _since = 0.0
 
     def keep(self, entry: RateLimitedAdd, now: float) -> None:
         """Note that the call ended without an answer."""
-        self._entry, self._since = entry, now
+        self.entry, self._since = entry, now
 
     def take(self, key: str, now: float, within: float) -> RateLimitedAdd | None:
         """Return and forget the call that a call for this key repeats; None if it is a new one."""
-        entry, self._entry = self._entry, None
+        entry, self.entry = self.entry, None
         repeats = entry is not None and entry.key == key and now - self._since <= within
         return entry if repeats else None
-
-    def forget(self) -> None:
-        """Note that the thread went on with another call."""
-        self._entry = None

@@ -11,7 +11,7 @@ from typing import cast
 from distq.clock import Clock
 from distq.redisio.durations import Durations
 from distq.workqueue.engine import Entry, TurnSettings
-from distq.workqueue.interface import Disposition, Park, Release, Retry, Settlement, all_ended, waited
+from distq.workqueue.interface import Disposition, Park, Release, Retry, Settlement, all_ended
 from distq.workqueue.turns import TurnReply
 
 _HALF_LIFE = 2.0
@@ -62,7 +62,8 @@ class Worker:
         self.failed += failed
         self.done += len(settled) - failed
         self.working.note([(reply.fence - entry.request.fence) // 1000 for entry in settled])
-        self.waiting.note([int(waited(request) * 1000) for request in reply.requests])
+        now = reply.fence / 1000
+        self.waiting.note([int(now - 1000 * (each.enqueued_at or 0.0)) for each in reply.requests])
 
     def _worked_on(self, entries: Sequence[Entry], dispositions: Sequence[Disposition]) -> list[Settlement]:
         """Count the refused settlements; return those neither refused nor released."""
