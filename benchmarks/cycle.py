@@ -4,7 +4,7 @@ Machines are busy and clocks of CPUs change, so the two alternate in short slice
 counted is the CPU time of the server's main thread, and medians are compared.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from statistics import median
@@ -35,13 +35,14 @@ def measure(
     batch: int,
     slices: int,
     items: int,
+    keys_of_each: Callable[[], Iterator[str]] = new_keys,
 ) -> dict[str, Costs]:
     """Let each subject take its slices in turn; a slice adds ``items`` keys to its queue and drains as many.
 
     ``depth`` items wait in each queue all the while. The first slice warms up and is not counted.
     """
     costs = {name: Costs() for name in subjects}
-    keys = {name: new_keys() for name in subjects}
+    keys = {name: keys_of_each() for name in subjects}
     for name, subject in subjects.items():
         fill(subject, keys[name], depth[name])
     for number in range(slices + 1):

@@ -159,6 +159,11 @@ class Distq:
         """Add keys in one call."""
         self.store.run("add", priority=0, max_length="", items=keys)
 
+    @property
+    def held(self) -> list[bytes]:
+        """Return what the last turn claimed."""
+        return self._held
+
     def turn(self, want: int) -> int:
         """Settle all that the turn before claimed, and claim up to ``want``; return how many."""
         self._held = self.consumer.turn(want, self._held)

@@ -20,6 +20,7 @@ from distq.cli.check import check
 from distq.cli.completion import completion
 from distq.cli.dashboard import dashboard
 from distq.cli.demo.command import demo
+from distq.cli.fairness import fair
 from distq.cli.init.command import init
 from distq.cli.items import items
 from distq.cli.manifests.command import manifests
@@ -160,5 +161,5 @@ def main() -> None:
 main.add_section("Try it", demo, sandbox, init)
 main.add_section("Run controllers", run, informer, worker)
 main.add_section("Look", queues, top, items, workers, leader, audit)
-main.add_section("Change", add, requeue, park, delete, pause, resume, resync, trace)
+main.add_section("Change", add, requeue, park, delete, pause, resume, fair, resync, trace)
 main.add_section("Check and show", check, bench, manifests, dashboard, completion)

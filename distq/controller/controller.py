@@ -38,6 +38,8 @@ class Controller:
     :param int concurrency: Reconciles at a time in one process. Default: 8.
     :param int | None fleet_concurrency: Reconciles at a time in all processes together; give all processes
         the same. Default: None, no limit.
+    :param str | None fair_by: "namespace": the namespaces of a priority take turns, whatever waits of each;
+        see ``Queue``, which takes it where one is given. Default: None, as the queue is.
     :param Duration | None reconciliation_timeout: Seconds after which a reconcile fails with TimeoutError; a
         plain function fails when it returns. Default: None, no limit.
     :param Duration | None max_hold: Seconds after which the claim of a plain reconcile ends though the
@@ -63,6 +65,7 @@ class Controller:
         watches: "Sequence[Watch]" = (),
         concurrency: int = 8,
         fleet_concurrency: int | None = None,
+        fair_by: str | None = None,
         reconciliation_timeout: Duration | None = None,
         max_hold: Duration | None = None,
         cache_sync_timeout: Duration = 120.0,
@@ -84,7 +87,7 @@ class Controller:
         self.shared = shared
         self.failure_events = failure_events
         with pointing_to(self.defined_at):
-            self.queue = _queue(queue)
+            self.queue = _queue(queue, fair_by)
             self.name = self.queue.name
             self.watches = _watches(self.name, watches)
             require_reconcile(reconcile)
@@ -164,10 +167,12 @@ def purpose_of(controller: Controller, lease: str) -> Purpose | None:
     return Purpose(resource, lease=lease, watches=tuple(map(title, controller.watches)))
 
 
-def _queue(queue: object) -> TurnQueue:
+def _queue(queue: object, fair_by: str | None) -> TurnQueue:
     if isinstance(queue, str):
-        return Queue(queue)
+        return Queue(queue, fair_by=fair_by)
     if isinstance(queue, TurnQueue):
+        if fair_by is not None:
+            raise ConfigError(f"bad fair_by {fair_by!r:.80}: the queue is a Queue. Give fair_by to that.")
         return queue
     raise ConfigError(f"bad queue: {type(queue).__name__} is none. Give its name or a Queue.")
 

@@ -286,6 +286,7 @@ class Candidate:
             metrics=self._metrics,
             spans=self._spans,
             purpose=controller.queue.purpose,
+            fair_by=controller.queue.options.fair_by or "",
         )
         with pointing_to(controller.defined_at):
             runs = sources(controller.watches, controller.queue, config)

@@ -278,6 +278,17 @@ class Inspector:
         """
         return self._existing(queue).resume()
 
+    def fair_by(self, queue: str, fair_by: str | None) -> str | None:
+        """Make a queue fair by "namespace", or not fair by None; return what it was before.
+
+        Items that wait keep their places. Once it is not fair, they count as waiting since the time of their
+        place. Raises ConfigError for another value, or where there is no such queue.
+        """
+        if fair_by not in (None, "namespace"):
+            raise ConfigError(f"bad fair_by {fair_by!r:.80}. Give namespace, or None.")
+        _, before = self._existing(queue).share(fair_by or "none")
+        return None if before in ("", "none") else before
+
     def trace_on(
         self, queue: str, *, seconds: Duration = 600.0, limit: int = TRACE_ENTRIES, match: str = ""
     ) -> Timestamp:

@@ -34,7 +34,9 @@ def findings(connection: Connection) -> Iterator[str]:
 
 
 def _of_queue(store: QueueStore) -> Iterator[str]:
-    yield from _of_structures(store, [*_MAKES_SENSE, *_FOR_PEOPLE, "meta", "wake", "trace"])
+    yield from _of_structures(
+        store, [*_MAKES_SENSE, *_FOR_PEOPLE, "flows", "arrivals", "meta", "wake", "trace"]
+    )
     if store.read(("TYPE", "streams")) != [b"hash"]:
         return
     for stream in run(store.connection, queue_reads.streams(store)):

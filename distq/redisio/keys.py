@@ -18,8 +18,10 @@ one cluster slot. The prefix is ``distq`` unless it is configured; all keys have
     cache:S     HASH  object -> its version and bytes, if the stream S is cached
     terms:S     HASH  object -> its version, and its terms in the index, or "gone"
     index:S     ZSET  "term NUL object", all of score 0: finds objects in cache:S
-    meta        HASH  layout, clocks, paused, catching_up, cover, emptying, buckets, session records, trace
+    meta        HASH  layout, clocks, paused, fair_by, catching_up, cover, emptying, buckets, sessions, trace
     history     HASH  the queue in numbers, every ten seconds and every five minutes; see ``history``
+    flows       ZSET  "priority flow" -> order: where the flows of a fair queue end
+    arrivals    HASH  item -> its order by time, of what is ready or claimed in a fair queue
     links       ZSET  "first traceparent" -> last: the stamps that a span gave to items it made pending
     wake        LIST  at most one token, which wakes a sleeper; a lost one only costs time
     trace       STREAM  the calls of the scripts, while a trace is on; see ``trace``
@@ -40,7 +42,18 @@ from distq.wording import a_type
 LAYOUT = 1
 """The version of the layout above; a queue with a higher one is refused."""
 
-_SORTED_SETS = {"ready", "suspects", "dirty", "processing", "delayed", "dead", "sessions", "index", "links"}
+_SORTED_SETS = {
+    "ready",
+    "suspects",
+    "dirty",
+    "processing",
+    "delayed",
+    "dead",
+    "sessions",
+    "index",
+    "links",
+    "flows",
+}
 _OTHER_TYPES = {"wake": "list", "trace": "stream"}
 
 _QUEUE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")

@@ -6,7 +6,7 @@ returns is as of its round trip: two answers may differ by what happened in betw
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from distq.redisio.keys import shown
@@ -30,8 +30,10 @@ State = Literal["ready", "delayed", "processing", "dead"]
 """Where an item is; *dirty* is a flag of processing."""
 
 _STRUCTURES: Mapping[str, Sequence[str]] = {"ready": ("ready", "suspects"), "failing": ("failures",)}
-_HASHES = {"cache", "claims", "failures", "known", "streams", "terms", "workers"}
+_HASHES = {"arrivals", "cache", "claims", "failures", "known", "streams", "terms", "workers"}
 _LONGEST_NUMBER = 16
+FIRST_OF_FAIR = 100
+"""How many items of a priority of a fair queue are looked at for the one that waits longest."""
 
 
 def structures_of(state: str) -> Sequence[str]:
@@ -101,9 +103,43 @@ def counts(store: QueueStore, now: float, *, first_due: int = 1) -> Read[Counts]
 def heads(store: QueueStore, state: Literal["ready", "dirty"]) -> Read[dict[int, int]]:
     """Return the priorities present, highest first, and since when (µs) the first item of each is pending."""
     found: dict[int, int] = {}
-    for part in (yield from gather(_heads_of(store, structure) for structure in structures_of(state))):
+    parts = [_heads_of(store, structure) for structure in structures_of(state)]
+    (is_fair,), *heads_of_each = yield from gather([_is_fair(store), *parts])
+    for structure, part in zip(structures_of(state), heads_of_each, strict=True):
+        if is_fair and state == "ready":
+            part = yield from _longest_of(store, structure, list(part))  # noqa: PLW2901
         found |= {priority: min(since, found.get(priority, since)) for priority, since in part.items()}
     return dict(sorted(found.items(), reverse=True))
+
+
+def _is_fair(store: QueueStore) -> Read[list[int]]:
+    """Return whether items of the queue enter it by their flows, or did."""
+    found = yield store.commands(("EXISTS", "arrivals"))
+    return found
+
+
+def _longest_of(store: QueueStore, structure: str, priorities: Sequence[int]) -> Read[dict[int, int]]:
+    """Return since when (µs) the longest waiting of the first hundred items of each priority is pending."""
+    firsts = yield store.commands(
+        *(
+            ("ZRANGEBYSCORE", structure, lowest, f"({beyond}", "WITHSCORES", "LIMIT", 0, FIRST_OF_FAIR)
+            for lowest, beyond in map(orders_of, priorities)
+        )
+    )
+    asked = [first for first in firsts if first]
+    arrivals = yield store.commands(*(("HMGET", "arrivals", *first[::2]) for first in asked))
+    return {
+        decode_order(first[1])[0]: min(
+            _since(place, arrival) for place, arrival in zip(first[1::2], arrived, strict=True)
+        )
+        for first, arrived in zip(asked, arrivals, strict=True)
+    }
+
+
+def _since(place: bytes, arrival: bytes | None) -> int:
+    """Return since when (µs) an item is pending, by its place where nothing else is known."""
+    since = 0 if arrival is None else decode_order(arrival)[1]
+    return since or decode_order(place)[1]
 
 
 def _heads_of(store: QueueStore, structure: str) -> Read[dict[int, int]]:
@@ -160,11 +196,20 @@ class Level:
 
 def levels(store: QueueStore, priorities: Collection[int]) -> Read[dict[int, Level]]:
     """Count what is ready and dirty at some priorities."""
-    replies = yield store.commands(*(command for priority in priorities for command in _level_of(priority)))
-    return {
+    commands = (command for priority in priorities for command in _level_of(priority))
+    is_fair, *replies = yield store.commands(("EXISTS", "arrivals"), *commands)
+    found = {
         priority: _level(*replies[start : start + 5])
         for priority, start in zip(priorities, range(0, len(replies), 5), strict=True)
     }
+    if is_fair:
+        longest = yield from gather(
+            _longest_of(store, structure, [*priorities]) for structure in structures_of("ready")
+        )
+        for priority, level in found.items():
+            since = min((part[priority] for part in longest if priority in part), default=None)
+            found[priority] = replace(level, since_us=since)
+    return found
 
 
 def _level(dirty: int, ready: int, first: list[bytes], suspects: int, first_suspect: list[bytes]) -> Level:
@@ -210,6 +255,7 @@ def items(store: QueueStore, keys: Sequence[bytes]) -> Read[list[StoredItem | No
             ("ZMSCORE", structure, *keys)
             for structure in ("ready", "suspects", "dirty", "delayed", "dead", "processing")
         ),
+        ("HMGET", "arrivals", *keys),
         ("HMGET", "claims", *keys),
         ("HMGET", "failures", *keys),
     )
@@ -218,7 +264,7 @@ def items(store: QueueStore, keys: Sequence[bytes]) -> Read[list[StoredItem | No
 
 def _item(found: Sequence[bytes | None]) -> StoredItem | None:
     """Return the item of which this was found. Who holds it decides: what else there is comes after it."""
-    ready, suspected, dirty, delayed, dead, held, claimed, failed = found
+    ready, suspected, dirty, delayed, dead, held, arrived, claimed, failed = found
     ready = ready if suspected is None else suspected
     failure = FailureRecord.parse(failed) if failed is not None else None
     due_priority, due_us = decode_due(delayed) if delayed is not None else (0, None)
@@ -227,7 +273,7 @@ def _item(found: Sequence[bytes | None]) -> StoredItem | None:
         is_dirty = dirty is not None
         return StoredItem("processing", claim.priority, claim.fence, due_us, is_dirty, claim, failure)
     if ready is not None:
-        return StoredItem("ready", *decode_order(ready), failure=failure)
+        return StoredItem("ready", decode_order(ready)[0], _since(ready, arrived), failure=failure)
     if delayed is not None:
         return StoredItem("delayed", due_priority, None, due_us, failure=failure)
     if dead is not None:

@@ -1,6 +1,7 @@
 """One queue in Redis: its keys, its scripts by name, and plain reads."""
 
 import copy
+import logging
 import math
 import re
 import time
@@ -15,6 +16,7 @@ from distq.redisio.keys import (
     is_queue_name,
     queue_key,
     queues_key,
+    shown,
     text_of,
     validate_key,
     validate_queue_name,
@@ -22,16 +24,22 @@ from distq.redisio.keys import (
 from distq.redisio.limits import BATCH_LIMIT, REPAIR_LIMIT
 from distq.redisio.registration import QueueRegistration, is_registered
 
+_logger = logging.getLogger("distq.queue")
+
 _VERSION = re.compile(rb"\d{1,4}")
 """A layout; what is none was written by no distq, and the next session writes its own over it."""
 
 
 class QueueStore:
-    """A queue as the scripts see it; holds no state but which queue it is, and that people know it."""
+    """A queue as the scripts see it; holds no state but which queue it is, and that people know it.
 
-    def __init__(self, connection: Connection, name: str) -> None:
+    With ``fair_by`` its first call makes the queue fair.
+    """
+
+    def __init__(self, connection: Connection, name: str, *, fair_by: str = "") -> None:
         self.connection = connection
         self.name = validate_queue_name(name)
+        self._fair_by = fair_by
         self._keys: dict[str, str] = {}
         self._keys_of: dict[str, list[Argument]] = {}
         """What each script needs of them, as it is sent."""
@@ -109,6 +117,11 @@ class QueueStore:
         self.connection.execute("UNLINK", *(self.key(name) for name in sorted(structures)))
         self.connection.execute("HDEL", queues_key(self.connection.prefix), self.name)
 
+    def share(self, fair_by: str) -> tuple[str, str]:
+        """Make the queue fair by namespace or none; return by what it is so now, and was, "" if none said."""
+        now, before = self.run("fair_by", fair_by=fair_by, replaces="1")
+        return now.decode(), before.decode()
+
     def pause(self) -> bool:
         """Stop claims; return False where they were stopped already."""
         return bool(self.run("pause"))
@@ -148,6 +161,28 @@ class QueueStore:
         if layout is not None and _VERSION.fullmatch(layout) and int(layout) > LAYOUT:
             raise self._too_new(layout.decode())
         self._registration.renew(self.connection)
+        if self._fair_by:
+            self._share()
+
+    def _share(self) -> None:
+        """Make the queue fair, as its handle says, unless memory is full: then the next look does.
+
+        What a user or a newer distq said about it stays; that is logged once.
+        """
+        script = scripts.load("fair_by")
+        inputs = script.bind(self.key, {"fair_by": self._fair_by, "replaces": ""})
+        try:
+            fair_by, _ = self.connection.evaluate(script.source, script.sha, inputs)
+        except RedisRefused as error:
+            if "is full" not in str(error):
+                raise
+            return
+        if text_of(fair_by) != self._fair_by:
+            _logger.warning(
+                "queue %s: fair by %s, not %s, as was said before. Leave out fair_by, or: distq fair %s %s",
+                *(self.name, shown(fair_by), self._fair_by, self.name, self._fair_by),
+            )
+            self._fair_by = ""
 
     def _too_new(self, layout: str) -> LayoutTooNew:
         return LayoutTooNew(

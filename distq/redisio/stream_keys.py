@@ -9,8 +9,8 @@ _OF_A_STREAM = {"known", "cache", "terms", "index"}
 class StreamKeys(QueueStore):
     """A queue whose known set, cache and index are those of one stream."""
 
-    def __init__(self, connection: Connection, queue: str, stream: str) -> None:
-        super().__init__(connection, queue)
+    def __init__(self, connection: Connection, queue: str, stream: str, *, fair_by: str = "") -> None:
+        super().__init__(connection, queue, fair_by=fair_by)
         self.stream = stream
 
     def key(self, name: str) -> str:

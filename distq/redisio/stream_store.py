@@ -49,11 +49,11 @@ class TooLarge:
 
 
 class StreamStore:
-    """One stream of one queue."""
+    """One stream of one queue; with ``fair_by`` its first call makes the queue fair."""
 
-    def __init__(self, connection: Connection, queue: str, stream: str) -> None:
+    def __init__(self, connection: Connection, queue: str, stream: str, *, fair_by: str = "") -> None:
         self.stream = stream
-        self._store = StreamKeys(connection, queue, stream)
+        self._store = StreamKeys(connection, queue, stream, fair_by=fair_by)
 
     def load(self) -> StreamRecord | None:
         """Return the stream's record, None where nothing was ever committed."""

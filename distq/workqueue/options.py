@@ -32,6 +32,7 @@ class QueueKeywords(TypedDict, total=False):
     revive_dead_after: Duration | None
     claim_duration: Duration
     max_length: int | None
+    fair_by: str | None
     wait_replicas: int
     wait_timeout: Duration
     metrics: MetricsProvider | None
@@ -69,6 +70,9 @@ class QueueOptions:
         well above the pauses of your processes, and the same in all of them. Default: 30.
     :param int | None max_length: Items that may be ready, dirty or delayed; producers get QueueFull beyond.
         Default: None, no limit.
+    :param str | None fair_by: "namespace": the namespaces of a priority take turns, whatever waits of each; a
+        namespace is the text of a key before its first slash. It belongs to the queue, until a user changes
+        it. Default: None, as the queue is; a new one has client-go's order.
     :param int wait_replicas: Replicas of Redis that must have the items before ``add`` and ``add_after``
         return; else they raise NotReplicated (Redis WAIT). Default: 0.
     :param float wait_timeout: Seconds for which an add waits for the replicas, 4 at most. Default: 1.
@@ -92,6 +96,9 @@ class QueueOptions:
         "Give seconds, 1 or more, ten years at most.",
     )
     max_length: int | None = _option(None, _none_or(_whole_from(1)), "Give 1 or more, or None.")
+    fair_by: str | None = _option(
+        None, lambda value: value in (None, "namespace"), "Give namespace, or None for what the queue has."
+    )
     wait_replicas: int = _option(0, _whole_from(0), "Give how many, 0 to wait for none.")
     wait_timeout: float = _option(
         1.0,

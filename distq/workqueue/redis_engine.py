@@ -17,7 +17,7 @@ class RedisEngine:
     """One queue in Redis. See ``Engine``."""
 
     def __init__(self, name: str, connection: Connection, options: QueueOptions) -> None:
-        self._store = QueueStore(connection, name)
+        self._store = QueueStore(connection, name, fair_by=options.fair_by or "")
         self._replicas, self._replicas_get = options.wait_replicas, options.wait_timeout
 
     def session(self, settings: TurnSettings, on_cancel: Callable[[Request], None]) -> RedisSession:

@@ -22,8 +22,8 @@ from tests.support.populated import NAMES, SECOND, Populated, key
 from tests.workqueue.machine import QueueMachine, run
 
 SCRIPTS = [
-    *("add", "add_after", "catch_up", "caught_up", "close", "commit", "delete", "forget", "forgive"),
-    *("heartbeat", "open", "park", "pause", "requeue", "resume", "trace", "turn"),
+    *("add", "add_after", "catch_up", "caught_up", "close", "commit", "delete", "fair_by", "forget"),
+    *("forgive", "heartbeat", "open", "park", "pause", "requeue", "resume", "trace", "turn"),
 ]
 SCRIPT_KEYS = [
     (name, each)
@@ -79,7 +79,7 @@ def test_an_include_begins_with_the_names_that_it_shares(include: str) -> None:
     ("file", "text", "instead"),
     [
         ("include/due.lua", "-- in: now", "-- in: nothing"),
-        ("include/put_back.lua", "-- in: delayed, dirty, ready", "-- in: delayed, dirty"),
+        ("include/put_back.lua", "-- in: by_flow, delayed, dirty, ready", "-- in: delayed, dirty, ready"),
         ("include/suspect.lua", "-- out: first_line, is_suspect", "-- out: first_line"),
         ("include/claim.lua", "-- out: alone,", "-- out: alone, prefix,"),
         ("include/settle.lua", "local last_fence, prefix", "local last_fence, prefix = stamp"),
@@ -87,7 +87,7 @@ def test_an_include_begins_with_the_names_that_it_shares(include: str) -> None:
         ("include/check_types.lua", "local ticks =", "local ticks, paused ="),
         ("add_after.lua", "local stamp, paused", "local stamps, paused"),
         ("turn.lua", "local others = 2 * n_ok", "local n_others = 2 * n_ok"),
-        ("add.lua", "local stamp, trace_until =", "local count, trace_until ="),
+        ("add.lua", "local stamp, trace_until, fair_by =", "local count, trace_until, fair_by ="),
     ],
 )
 def test_a_wrong_declaration_of_shared_names_is_noticed(file: str, text: str, instead: str) -> None:

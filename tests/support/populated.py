@@ -27,6 +27,7 @@ class Populated:
         self.store = StreamKeys(connection, "foos", STREAM)
         self.time = NOW
         self.turns = 0
+        self.run("fair_by", fair_by="namespace", replaces="")
         self.session = self.open("mine")
         self.add("held", "again", "backs-off")
         self.fence, _ = self.turn("first", [], want=3)
@@ -147,6 +148,7 @@ class Populated:
             "requeue": {"state": "", "items": ["backs-off", "later", "poison", "held", "suspect"]},
             "catch_up": {"epoch": "8", "timeout": 120 * SECOND},
             "caught_up": {"epoch": "8"},
+            "fair_by": {"fair_by": "none", "replaces": "1"},
             "pause": {},
             "resume": {},
             "park": {"why": "by hand", "items": ["ready", "later", "held", "poison", "suspect"]},

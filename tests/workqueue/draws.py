@@ -49,7 +49,8 @@ KINDS = (
 )
 PLANS = _plans(KINDS)
 SIMPLE_PLANS = _plans(KINDS[:10])
-ITEMS = tuple(f"ns/item-{n}" for n in range(12))
+NAMESPACES = ("ns/", "prod/", "")
+ITEMS = tuple(f"{NAMESPACES[n % 5 % 3]}item-{n}" for n in range(12))
 SOME = _some(ITEMS, 4)
 
 any_process = any_of(*range(len(CLAIM_DURATIONS)))

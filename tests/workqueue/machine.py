@@ -21,6 +21,7 @@ from tests.workqueue.draws import (
     ITEMS,
     KINDS,
     LIMITERS,
+    NAMESPACES,
     PLANS,
     SIMPLE_PLANS,
     any_of,
@@ -266,6 +267,11 @@ class QueueMachine(RuleBasedStateMachine):
         else:
             both.caught_up(epoch)
 
+    @step(fair_by=any_of("namespace", "namespace", "none"), replaces=any_of(False, True))
+    def share(self, fair_by: str, replaces: bool) -> None:
+        """Make the queue fair, or let a user end that."""
+        self.players.both.share(fair_by, replaces=replaces)
+
     @step(limit=any_of(None, None, None, 1, 3, 6, 0))
     def limit_fleet(self, limit: int | None) -> None:
         """Limit what all hold together."""
@@ -308,7 +314,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.players.commit(who, batch)
 
 
-MANY = tuple(f"ns/item-{n}" for n in range(300))
+MANY = tuple(f"{NAMESPACES[n % 7 % 3]}item-{n}" for n in range(300))
 PARTS = {"all": MANY, "few": MANY[:60], "most": MANY[50:]}
 part = st.sampled_from(list(PARTS))
 
@@ -321,6 +327,7 @@ class ManyMachine(RuleBasedStateMachine):
         self.players = Players(connection, seen)
 
     teardown = QueueMachine.teardown
+    share = QueueMachine.share
     come_back, end, beat, jump, wait_for_due = (
         QueueMachine.come_back,
         QueueMachine.end,

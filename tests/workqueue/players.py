@@ -310,13 +310,15 @@ class Players:
         assert not any(left.values()), left
         (fields,) = both.store.read(("HKEYS", "meta"))
         # a turn removes what holds workers back, once it lapses: there may have been none since
-        passing = (b"bucket ", b"catching_up", b"cover", b"emptying", b"trace")
+        passing = (b"bucket ", b"catching_up", b"cover", b"emptying", b"trace", b"fair_by")
         own = {field for field in fields if not field.startswith(passing)}
         assert own == {b"layout", b"stamp", b"seen", b"clock"}
 
 
 _SIZES = {
-    **dict.fromkeys(("ready", "suspects", "dirty", "processing", "delayed", "dead", "sessions"), "ZCARD"),
-    **dict.fromkeys(("claims", "failures", "workers"), "HLEN"),
+    **dict.fromkeys(
+        ("ready", "suspects", "dirty", "processing", "delayed", "dead", "sessions", "flows"), "ZCARD"
+    ),
+    **dict.fromkeys(("claims", "failures", "workers", "arrivals"), "HLEN"),
     "wake": "LLEN",
 }

@@ -23,10 +23,11 @@ from distq.workqueue.memory.entries import (
 from distq.workqueue.memory.history import Line, durations_of, word_of
 from distq.workqueue.memory.state import QueueState
 
-_ORDERED = ("ready", "suspects", "dirty", "processing", "delayed", "dead", "sessions", "links")
+_ORDERED = ("ready", "suspects", "dirty", "processing", "delayed", "dead", "sessions", "links", "flows")
 READS = (
     *[("ZRANGE", name, 0, -1, "WITHSCORES") for name in _ORDERED],
     *[("HGETALL", name) for name in ("claims", "failures", "workers", "streams", "meta", "known", "history")],
+    ("HGETALL", "arrivals"),
     ("LLEN", "wake"),
 )
 
@@ -84,6 +85,7 @@ class RedisState:
     dead: Pairs
     sessions: Pairs
     links: Pairs
+    flows: Pairs
     claims: Pairs
     failures: Pairs
     workers: Pairs
@@ -91,6 +93,7 @@ class RedisState:
     meta: Pairs
     known: Pairs
     history: Pairs
+    arrivals: Pairs
     tokens: int
 
     @classmethod
@@ -113,7 +116,8 @@ class RedisState:
         items.pending |= {item: _later(score) for item, score in self.delayed.items()}
         items.pending |= self._pending_now()
         items.suspects |= self.suspects.keys()
-        items.claims |= {item: _claim(text) for item, text in self.claims.items()}
+        items.claims |= self._claimed()
+        items.flows.fair_by, items.flows.ends = self._fair_by(), self._ends()
         items.failures |= {item: failure_of(text) for item, text in self.failures.items()}
         items.dead |= {item: _dead(score) for item, score in self.dead.items()}
         items.links += _links(self.links)
@@ -130,7 +134,42 @@ class RedisState:
         return state
 
     def _pending_now(self) -> dict[Item, Now]:
-        return {item: now_of(score) for item, score in (self.ready | self.suspects | self.dirty).items()}
+        found = {
+            item: self._placed(item, now_of(score)) for item, score in (self.ready | self.suspects).items()
+        }
+        return found | {item: now_of(score) for item, score in self.dirty.items()}
+
+    def _placed(self, item: Item, place: Now) -> Now:
+        """Return a place by flow with the time since which the item is pending."""
+        arrival = self.arrivals.get(item)
+        return place if arrival is None else now_of(arrival)._replace(tag=place.since)
+
+    def _claimed(self) -> dict[Item, Claim]:
+        claims = {item: _claim(text) for item, text in self.claims.items()}
+        return {item: claim._replace(stood=self._placed(item, claim.stood)) for item, claim in claims.items()}
+
+    def _fair_by(self) -> str:
+        return self.meta.get("fair_by", b"").decode()
+
+    def _ends(self) -> dict[tuple[int, str], int]:
+        ends = {}
+        for member, score in self.flows.items():
+            priority, _, flow = member.partition(" ")
+            assert now_of(score).priority == int(priority), f"end of {member} at {score!r}"
+            ends[int(priority), flow] = now_of(score).since
+        return ends
+
+    def _compare_flows(self, state: QueueState) -> None:
+        assert self._fair_by() == state.items.flows.fair_by
+        _same("flows", self._ends(), state.items.flows.ends)
+        entries = {item: claim.stood for item, claim in state.items.claims.items()}
+        entries |= {
+            item: entry
+            for item, entry in state.items.pending.items()
+            if isinstance(entry, Now) and item not in entries
+        }
+        tagged = {item for item, entry in entries.items() if entry.tag is not None}
+        assert self.arrivals.keys() == tagged, f"arrivals: {self.arrivals} instead of {tagged}"
 
     def _specify_history(self, state: QueueState) -> None:
         past = state.history
@@ -192,7 +231,8 @@ class RedisState:
         assert self.suspects.keys() == items.suspects, (
             f"suspects: {self.suspects} instead of {items.suspects}"
         )
-        _same("claims", {item: _claim(text) for item, text in self.claims.items()}, items.claims)
+        _same("claims", self._claimed(), items.claims)
+        self._compare_flows(state)
         holders = {item: claim.session for item, claim in items.claims.items()}
         _same("processing", {item: int(session) for item, session in self.processing.items()}, holders)
         _same("failures", {item: failure_of(text) for item, text in self.failures.items()}, items.failures)

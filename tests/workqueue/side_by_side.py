@@ -143,6 +143,12 @@ class SideBySide:
         """Let claims go on, as that leader does."""
         assert self._run("caught_up", epoch=epoch) == self.state.caught_up(epoch)
 
+    def share(self, fair_by: str, *, replaces: bool) -> None:
+        """Make the queue fair, or not."""
+        expected = self.state.items.share(fair_by, replaces=replaces)
+        reply = self._run("fair_by", fair_by=fair_by, replaces="1" if replaces else "")
+        assert tuple(map(bytes.decode, reply)) == expected
+
     def take_token(self) -> bool:
         """Wake up, as a sleeper does; the turn that follows is the caller's."""
         return self.store.connection.execute("LPOP", self.store.key("wake")) is not None

@@ -21,7 +21,7 @@ class SourceConfig:
     watches; ``owned_by`` is the For's resource, which Owns needs. ``resync_period`` in seconds, 0 for never.
     ``lease_duration``: seconds after its last commit from which the leader is taken for gone. ``metrics``
     receives the commits, ``spans`` those that carry anything. ``purpose`` is what the queue's controller is
-    for, None where its code does not say.
+    for, None where its code does not say. ``fair_by`` is what the queue is made fair by, "" for what it has.
     """
 
     queue: str
@@ -36,6 +36,7 @@ class SourceConfig:
     metrics: MetricsProvider | None = None
     spans: SpanProvider | None = None
     purpose: Callable[[], Purpose] | None = None
+    fair_by: str = ""
     clock: Clock = SYSTEM_CLOCK
 
     def count_commit(self, resource: str, added: int) -> None:

@@ -303,7 +303,7 @@ class StreamSource:
         )
         config.count_failures(self.resource, 0)
         self._committer = Committer(
-            StreamStore(config.connection, config.queue, self.name()),
+            StreamStore(config.connection, config.queue, self.name(), fair_by=config.fair_by),
             config.leadership,
             self._clock,
             self._stop,

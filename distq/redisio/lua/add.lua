@@ -3,11 +3,12 @@
 -- Returns how many were not pending now before, and how many of the items fitted.
 local ready, suspects, dirty, processing, delayed = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, meta, wake, links = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local flows, arrivals = KEYS[10], KEYS[11]
 local time, priority, max_length, link = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local items = { unpack(ARGV, 5) }
 local call = redis.call
 --- @include now
-local stamp, trace_until = unpack(call('HMGET', meta, 'stamp', 'trace'))
+local stamp, trace_until, fair_by = unpack(call('HMGET', meta, 'stamp', 'trace', 'fair_by'))
 traced = trace_until
 --- @include stamp
 local tokens, fitted = call('LLEN', wake), #items
@@ -17,6 +18,7 @@ if max_length ~= '' then
   if fitted == 0 then return { 0, 0 } end
   if fitted < #items then items = { unpack(items, 1, fitted) } end
 end
+--- @include by_flow
 --- @include enqueue
 local before = math.max(stamp, now - 1)
 local added = enqueue(items, priority, false)

@@ -2,12 +2,13 @@
 -- pending now can only be raised. A resent call has no second effect while they wait.
 -- Returns how many were not pending before, and how many of the items fitted.
 local ready, suspects, dirty, delayed = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local dead, meta, wake = KEYS[5], KEYS[6], KEYS[7]
+local dead, meta, wake, flows, arrivals = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local time, priority, max_length, delay = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 local items = { unpack(ARGV, 5) }
 local call = redis.call
 --- @include now
-local stamp, paused, cover, trace_until = unpack(call('HMGET', meta, 'stamp', 'paused', 'cover', 'trace'))
+local stamp, paused, cover, trace_until, fair_by =
+  unpack(call('HMGET', meta, 'stamp', 'paused', 'cover', 'trace', 'fair_by'))
 traced = trace_until
 --- @include stamp
 call('ZCARD', dead)
@@ -19,6 +20,7 @@ if max_length ~= '' then
   if fitted < #items then items = { unpack(items, 1, fitted) } end
 end
 --- @include order
+--- @include by_flow
 --- @include due
 --- @include enqueue_later
 local added = enqueue_later(items, delay, priority, false)

@@ -2,17 +2,19 @@
 -- Returns its id, `<number>-<nonce>`; an error LAYOUT where the queue was written by a newer distq.
 local ready, dirty, processing, claims, delayed, failures = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local dead, sessions, workers, meta, wake, suspects = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
+local flows, arrivals = KEYS[13], KEYS[14]
 local time, layout, nonce, claim_duration, max_clock_step, worker =
   ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local call = redis.call
 --- @include now
-local stamp, seen, paused, stored_layout, trace_until =
-  unpack(call('HMGET', meta, 'stamp', 'seen', 'paused', 'layout', 'trace'))
+local stamp, seen, paused, stored_layout, trace_until, fair_by =
+  unpack(call('HMGET', meta, 'stamp', 'seen', 'paused', 'layout', 'trace', 'fair_by'))
 traced = trace_until
 -- what is no version at all was written by no distq, and gives way
 if tonumber(string.match(stored_layout or '', '^%d%d?%d?%d?$') or 0) > tonumber(layout) then
   return redis.error_reply('LAYOUT ' .. stored_layout)
 end
+--- @include by_flow
 --- @include check_types
 call('HLEN', workers)
 --- @include permit_writes

@@ -4,11 +4,12 @@
 -- no key of this queue. Returns how many items changed.
 local ready, suspects, dirty, processing, delayed = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local failures, dead, meta, wake = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local flows, arrivals = KEYS[10], KEYS[11]
 local time, state = ARGV[1], ARGV[2]
 local items = { unpack(ARGV, 3) }
 local call = redis.call
 --- @include now
-local stamp, trace_until = unpack(call('HMGET', meta, 'stamp', 'trace'))
+local stamp, trace_until, fair_by = unpack(call('HMGET', meta, 'stamp', 'trace', 'fair_by'))
 traced = trace_until
 --- @include stamp
 for _, key in ipairs({ ready, suspects, dirty, processing, dead }) do call('ZCARD', key) end
@@ -16,6 +17,7 @@ local tokens = call('LLEN', wake)
 local n_failures = call('HLEN', failures)
 local waits = call('ZMSCORE', delayed, unpack(items))
 local parked = call('ZMSCORE', dead, unpack(items))
+--- @include by_flow
 call('HDEL', failures, '\0no item') -- a first write that full memory permits, of nothing: it opens the way for the rest
 --- @include enqueue
 local in_state = { ready = ready, dirty = dirty, processing = processing, delayed = delayed, dead = dead }

@@ -11,7 +11,7 @@
 -- record shows another: then no claim changes, and the reply is BACK with that one.
 local ready, dirty, processing, claims, delayed, failures = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local dead, sessions, workers, meta, wake, links = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
-local suspects = KEYS[13]
+local suspects, flows, arrivals = KEYS[13], KEYS[14], KEYS[15]
 local time, session, op, after, want, max_clock_step =
   ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6]
 local max_retries, limiter, fleet_concurrency, revive_after = ARGV[7], ARGV[8], ARGV[9], ARGV[10]
@@ -21,10 +21,11 @@ local call = redis.call
 -- function costs at every call.
 --- @include now
 local number, nonce = string.match(session, '^(%d+)-(.+)$')
-local stamp, seen, paused, record, trace_until, catching_up =
-  unpack(call('HMGET', meta, 'stamp', 'seen', 'paused', number, 'trace', 'catching_up'))
+local stamp, seen, paused, record, trace_until, catching_up, fair_by =
+  unpack(call('HMGET', meta, 'stamp', 'seen', 'paused', number, 'trace', 'catching_up', 'fair_by'))
 traced = trace_until
 local others = 2 * n_ok
+--- @include by_flow
 --- @include check_types
 if n_ok == 0 then call('HLEN', claims) end
 if #settlements > others then call('ZCARD', suspects) end
@@ -59,6 +60,10 @@ if catching_up then
   --- @include catching_up
 end
 --- @include claim
+if by_flow then
+  --- @include drop_ends
+  --- @include by_time
+end
 --- @include linked
 local found_less, wait = #popped / 2 < asked, 0
 if found_less or tokens == 0 or ((first[2] or revive_after ~= '') and call('HGET', meta, 'coverer') == number) then

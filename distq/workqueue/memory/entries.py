@@ -12,10 +12,19 @@ Item = str
 
 
 class Now(NamedTuple):
-    """Pending now, since ``since``: ready, or dirty while the item is claimed."""
+    """Pending now, since ``since``: ready, or dirty while the item is claimed.
+
+    ``tag`` is its place in a fair queue, from when it is ready; None: it goes by ``since``.
+    """
 
     priority: int
     since: int
+    tag: int | None = None
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Return the sort key of an item that is ready: the lower comes first."""
+        return -self.priority, self.since if self.tag is None else self.tag
 
 
 class Later(NamedTuple):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from distq.workqueue.memory.entries import Claim, Dead, FailureHistory, Item, Later, Link, Now
+from distq.workqueue.memory.flows import Flows
 
 _PROMOTED_AT_ONCE = 100
 
@@ -21,6 +22,9 @@ _SET_APART_AT_LEAST = 250
 """A turn stops moving suspects apart once it has moved so many."""
 
 _SUSPECTS_LOOKED_AT = 100
+
+_LOOKED_AT_FOR_THE_LONGEST = 100
+"""How many items of a priority of a fair queue are looked at for the one that waits longest."""
 
 
 class Items:
@@ -37,6 +41,7 @@ class Items:
         self.dead: dict[Item, Dead] = {}
         self.suspects: set[Item] = set()
         self.links: list[Link] = []
+        self.flows = Flows()
         self.stamp = 0
 
     # Producers
@@ -74,7 +79,8 @@ class Items:
 
         That supersedes a delay, whose higher priority stays, and revives dead items. With ``keep_pending``
         delayed and dead items stay so. A due item is pending since it was due, promoted or not: it keeps its
-        place unless its priority is raised. ``link`` is the span that adds the items.
+        place unless its priority is raised. In a fair queue the others are pending since one time.
+        ``link`` is the span that adds the items.
         """
         before = self.stamp = max(self.stamp, now - 1)
         new = 0
@@ -84,11 +90,12 @@ class Items:
                 continue
             self.stamp += 1
             self.dead.pop(item, None)
+            since = before + 1 if self.flows.is_fair else self.stamp
             if isinstance(entry, Now):
-                self._raise(item, entry, priority)
+                self._raise(item, entry, priority, since)
             else:
                 new += 1
-                self.pending[item] = self._entry(now, entry, priority)
+                self._make_pending(item, self._entry(now, entry, priority, since))
         if link and self.stamp > before:
             self.links.append(Link(before + 1, self.stamp, link))
             del self.links[:-_LINKS_KEPT]
@@ -122,11 +129,11 @@ class Items:
             return ""
         return self.links[place].span
 
-    def _entry(self, now: int, before: Later | None, priority: int) -> Now:
+    def _entry(self, now: int, before: Later | None, priority: int, since: int) -> Now:
         if before is None:
-            return Now(priority, self.stamp)
+            return Now(priority, since)
         was_due = before.due_ms * 1000 <= now and before.priority >= priority
-        return Now(max(priority, before.priority), before.due_ms * 1000 if was_due else self.stamp)
+        return Now(max(priority, before.priority), before.due_ms * 1000 if was_due else since)
 
     def defer(self, now: int, item: Item, due: float, priority: int) -> None:
         """Make an item pending at ``due``, in ms rounded up; an item pending now can only be raised.
@@ -136,7 +143,7 @@ class Items:
         """
         entry = self.pending.get(item)
         if isinstance(entry, Now):
-            self._raise(item, entry, priority)
+            self._raise(item, entry, priority, self.stamp)
             return
         due_ms = math.ceil(due / 1000)
         if entry is not None:
@@ -145,10 +152,47 @@ class Items:
             priority = max(priority, entry.priority)
         self.pending[item] = Later(priority, due_ms)
 
-    def _raise(self, item: Item, entry: Now, priority: int) -> None:
+    def _raise(self, item: Item, entry: Now, priority: int, since: int) -> None:
         """Move to the end of a higher level; keep the place otherwise."""
         if priority > entry.priority:
-            self.pending[item] = Now(priority, self.stamp)
+            self._make_pending(item, Now(priority, since))
+
+    def _make_pending(self, item: Item, entry: Now) -> None:
+        """Make an item pending now; in a fair queue it enters by its flow if it is ready and no suspect."""
+        self.pending.pop(item, None)
+        if item not in self.claims:
+            entry = entry._replace(tag=self._tag(item, entry))
+        self.pending[item] = entry
+
+    def _tag(self, item: Item, entry: Now) -> int | None:
+        if not self.flows.is_fair:
+            return None
+        if item in self.suspects:  # it waits for no share
+            return entry.since
+        return self.flows.tag(item, entry, self._first_tag(entry.priority))
+
+    def _first_tag(self, priority: int) -> int | None:
+        """Return the tag of the first ready item of a priority, suspects apart."""
+        ready = (self.place(item) for item in self.ready(len(self.pending)))
+        return next((tag for level, tag in ready if -level == priority), None)
+
+    def share(self, fair_by: str, *, replaces: bool) -> tuple[str, str]:
+        """Make the queue fair by "namespace", or by "none", not fair; return by what it is so now, and was.
+
+        What was said before stays unless this ``replaces`` it. Items keep their places; once the queue is not
+        fair, they are pending since the time of their place.
+        """
+        before = self.flows.fair_by
+        if fair_by == before or (before and not replaces):
+            return before, before
+        self.flows = Flows(fair_by)
+        if not self.flows.is_fair:
+            for item, entry in self.pending.items():
+                if isinstance(entry, Now):
+                    self.pending[item] = _by_its_place(entry)
+            for item, claim in self.claims.items():
+                self.claims[item] = claim._replace(stood=_by_its_place(claim.stood))
+        return fair_by, before
 
     def next_stamp(self, now: int) -> int:
         """Move the stamp on, at least to ``now``, and return it."""
@@ -166,11 +210,18 @@ class Items:
         )
         return heapq.nsmallest(want, waiting, key=lambda item: (self.place(item), item))
 
+    def unclaim(self, item: Item) -> None:
+        """End the claim of an item; if it was added meanwhile, it becomes ready."""
+        del self.claims[item]
+        entry = self.pending.get(item)
+        if isinstance(entry, Now):
+            self._make_pending(item, entry)
+
     def place(self, item: Item) -> tuple[int, int]:
         """Return the sort key of an item that is pending now: the lower comes first."""
         entry = self.pending[item]
         assert isinstance(entry, Now)  # noqa: S101  # callers ask for no other
-        return -entry.priority, entry.since
+        return entry.place
 
     def promote(self, now: int, want: int) -> int:
         """Make due items pending, as of their due times, some at a time; return how many."""
@@ -181,7 +232,7 @@ class Items:
         )
         promoted = due[: max(want, _PROMOTED_AT_ONCE)]
         for due_ms, priority, item in promoted:
-            self.pending[item] = Now(-priority, due_ms * 1000)
+            self._make_pending(item, Now(-priority, due_ms * 1000))
         return len(promoted)
 
     def revive(self, now: int, after: int) -> int:
@@ -197,7 +248,7 @@ class Items:
         revived = due[:_PROMOTED_AT_ONCE]
         for since, item in revived:
             del self.dead[item]
-            self.pending[item] = Now(0, (since + after) // 1000 * 1000)
+            self._make_pending(item, Now(0, (since + after) // 1000 * 1000))
         return len(revived)
 
     def next_due(self, revive_after: int | None = None) -> int | None:
@@ -213,22 +264,38 @@ class Items:
         return due if due is not None and due // 1000 <= now // 1000 else None
 
     def levels(self, *, of_suspects: bool = False) -> dict[int, int]:
-        """Return since when the first ready item of each priority waits, µs; of suspects or of the others."""
-        found: dict[int, int] = {}
+        """Return since when ready items of each priority wait, µs; of suspects or of the others.
+
+        The first item of a priority waits the longest; in a fair queue one of the first does.
+        """
+        found: dict[int, list[Now]] = {}
         for item, entry in self.pending.items():
             if isinstance(entry, Now) and item not in self.claims and (item in self.suspects) == of_suspects:
-                found[entry.priority] = min(entry.since, found.get(entry.priority, entry.since))
-        return found
+                found.setdefault(entry.priority, []).append(entry)
+        looks_at = _LOOKED_AT_FOR_THE_LONGEST if self.flows.is_fair else 1
+        return {
+            priority: min(
+                entry.since for entry in heapq.nsmallest(looks_at, entries, key=lambda now: now.place)
+            )
+            for priority, entries in found.items()
+        }
 
     def held_by(self, session: int) -> list[Item]:
         """Return the items that a session holds, sorted."""
         return sorted(item for item, claim in self.claims.items() if claim.session == session)
 
     def put_back(self, item: Item, stood: Now) -> None:
-        """Give an item its old place, or a better one it got since; being pending now supersedes a delay."""
+        """Give an item its old place, or a better one it got since; being pending now supersedes a delay.
+
+        In a fair queue only a higher priority is a better place.
+        """
         entry = self.pending.get(item)
-        newer = [entry] if isinstance(entry, Now) else []
-        self.pending[item] = min([stood, *newer], key=lambda now: (-now.priority, now.since))
+        if isinstance(entry, Now) and entry.priority > stood.priority:
+            self._make_pending(item, entry)
+        elif isinstance(entry, Now) and not self.flows.is_fair:
+            self.pending[item] = min(stood, entry, key=lambda now: now.place)
+        else:
+            self.pending[item] = stood
 
     # Suspects
 
@@ -345,6 +412,10 @@ class Items:
 
 def _recent(crashes: Sequence[int], now: int) -> tuple[int, ...]:
     return tuple(fence for fence in crashes if now - fence < _CRASHES_COUNT_FOR)
+
+
+def _by_its_place(entry: Now) -> Now:
+    return Now(entry.priority, entry.place[1])
 
 
 def _without_traceback(failure: FailureHistory) -> FailureHistory:

@@ -41,6 +41,8 @@ class MemoryQueue(QueueHandle):
         if shares is not None and shares.name != name:
             raise ConfigError(f"bad shares: a handle of {shares.name}, not of {name}. Give both one name.")
         engine = MemoryEngine(name, options.clock) if shares is None else shares._engine  # noqa: SLF001  # our own
+        if options.fair_by:
+            engine.state.items.share(options.fair_by, replaces=False)
         super().__init__(name, engine, replace(options, clock=engine.clock))
 
     def abandon(self) -> None:

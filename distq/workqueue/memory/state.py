@@ -88,6 +88,8 @@ class QueueState:
             if policy.revive_after is not None:
                 revived = self.items.revive(now, policy.revive_after)
             names, alone = self._claim(now, number, fence, want)
+        last = self.items.claims[names[-1]].stood if names and not alone else None
+        self.items.flows.claim(last, leaves_some=bool(self.items.ready(1)))
         session.alone = alone
         answer = self._answer(session, dispositions, names, policy)
         return replace(answer, promoted=promoted + revived + self._added, revived=revived)
@@ -103,7 +105,7 @@ class QueueState:
     def _answer(
         self, session: Session, dispositions: Sequence[str], names: Sequence[Item], policy: Policy
     ) -> Answer:
-        claimed = [(item, self.items.claims[item].stood) for item in names]
+        claimed = [(item, self.items.claims[item].stood._replace(tag=None)) for item in names]
         failures = [self.items.first_line_of_failure(item) for item in names]
         links = [self.items.link_of(stood) for _, stood in claimed] if policy.wants_links else list[str]()
         return Answer(
@@ -185,11 +187,13 @@ class QueueState:
         claim = items.claims.get(item)
         if claim is None or (claim.session, claim.fence) != (number, ending.fence):
             return False
-        del items.claims[item]
-        priority = claim.stood.priority if ending.priority is None else ending.priority
         if outcome == "release":
+            del items.claims[item]
             items.put_back(item, claim.stood)
-        elif outcome == "unreadable":
+            return True
+        items.unclaim(item)
+        priority = claim.stood.priority if ending.priority is None else ending.priority
+        if outcome == "unreadable":
             items.end_unreadable(item, now)
         elif outcome == "done":
             if item not in items.pending:

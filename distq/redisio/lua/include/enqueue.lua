@@ -1,4 +1,4 @@
--- in: dead, delayed, dirty, meta, now, processing, ready, stamp, suspects, tokens, wake
+-- in: by_flow, dead, delayed, dirty, meta, now, processing, ready, stamp, suspects, tokens, wake
 -- out: enqueue, order, split_due, stamp, tokens
 -- Make items pending now: ready, or dirty while claimed; a suspect that waits stays where it is. A fresh add supersedes a delay, whose higher priority
 -- stays, and revives the dead; one that keeps what is pending leaves delayed and dead items alone.
@@ -18,11 +18,12 @@ local function enqueue(items, priority, keep_pending)
   local to_ready, n = { 'ZADD', ready, 'LT', nil, nil }, 3 -- with room for one item
   local to_dirty, to_suspects, undelay, revive -- seldom needed
   if stamp < now then stamp = now - 1 end
+  local first_stamp = by_flow and stamp + 1 -- in a fair queue the flow decides, and one time is written for all
   for i = 1, #items do
     local item = items[i]
     if not (keep_pending and (due[i] or parked[i])) then
       stamp = stamp + 1
-      local level, since = priority, stamp
+      local level, since = priority, first_stamp or stamp
       if due[i] then
         local own_due, own = split_due(tonumber(due[i]))
         level = math.max(own, priority)
@@ -50,6 +51,10 @@ local function enqueue(items, priority, keep_pending)
     end
   end
   if to_dirty then call('ZCARD', dirty) end -- the last of the types to check: from here on it writes
+  if by_flow then
+    if n > 3 then by_flow(to_ready) end
+    if to_suspects then by_flow(to_suspects) end
+  end
   local newly_ready = n > 3 and call(unpack(to_ready)) or 0
   local newly_dirty = to_dirty and call(unpack(to_dirty)) or 0
   if to_suspects then call(unpack(to_suspects)) end

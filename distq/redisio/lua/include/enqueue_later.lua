@@ -1,4 +1,4 @@
--- in: cover, dead, delayed, dirty, now, order, paused, ready, split_due, stamp, suspects, tokens, wake
+-- in: by_flow, cover, dead, delayed, dirty, now, order, paused, ready, split_due, stamp, suspects, tokens, wake
 -- out: enqueue_later, stamp
 -- Make items pending after a delay in µs. The earliest time wins; an item that is pending now can only be raised. It
 -- revives the dead; one that keeps what is pending leaves delayed and dead items alone.
@@ -25,6 +25,10 @@ local function enqueue_later(items, delay, priority, keep_pending)
     local to = (is_ready[i] and to_ready) or (is_dirty[i] and to_dirty) or (is_suspect[i] and to_suspects) or to_delayed
     to[#to + 1] = to == to_delayed and due_score(later[i], earliest, priority) or raised
     to[#to + 1] = item
+  end
+  if by_flow then
+    if #to_ready > 4 then by_flow(to_ready) end
+    if #to_suspects > 4 then by_flow(to_suspects) end
   end
   if #to_ready > 4 then call(unpack(to_ready)) end
   if #to_dirty > 4 then call(unpack(to_dirty)) end

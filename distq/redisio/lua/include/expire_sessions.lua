@@ -1,4 +1,4 @@
-    -- in: claims, clock, meta, now, processing, sessions, workers
+    -- in: arrivals, by_flow, claims, clock, meta, now, processing, sessions, workers
     -- out: take_back
     --- @include order
     --- @include known_order
@@ -38,6 +38,7 @@
           call('HDEL', claims, item)
           call('ZREM', processing, item)
           local parked = crashed and crash(item, fence or now_text)
+          if parked and by_flow then call('HDEL', arrivals, item) end
           if not parked then put_back(item, known_order(score)) end
           taken_back[#taken_back + 1] = { item, who, (parked and 'parked') or (crashed and 'crashed') or 'released' }
         end

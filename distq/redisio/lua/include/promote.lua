@@ -1,4 +1,4 @@
-  -- in: delayed, dirty, first, now, processing, ready, want
+  -- in: by_flow, delayed, dirty, first, now, processing, ready, want
   -- out: first, promoted
   -- Promote what is due, in the order of the due times: pending since it was due, whenever that is noticed.
   local edge = math.floor(now / 1000) * 2048 + 2047
@@ -18,6 +18,7 @@
     end
     promoted, due_items = #names, names
     call('ZREM', delayed, unpack(names))
+    if by_flow and #to_ready > 3 then by_flow(to_ready) end
     if #to_ready > 3 then call(unpack(to_ready)) end
     if #to_dirty > 3 then call(unpack(to_dirty)) end
     first = call('ZRANGE', delayed, '0', '0', 'WITHSCORES')

@@ -1,11 +1,18 @@
--- in: delayed, dirty, ready
--- out: put_back
+-- in: by_flow, delayed, dirty, ready
+-- out: into_ready, put_back
 -- As if never claimed: back where it stood, merged with what was added meanwhile; being ready supersedes a delay.
+--- @include into_ready
 local function put_back(item, score)
   local newer = call('ZSCORE', dirty, item)
   if newer then
     call('ZREM', dirty, item)
-    score = math.min(tonumber(newer), score)
+    local _, level = math.frexp(score)
+    local _, newer_level = math.frexp(tonumber(newer))
+    if by_flow and newer_level < level then
+      call('ZREM', delayed, item)
+      return into_ready(item, newer)
+    end
+    score = by_flow and score or math.min(tonumber(newer), score)
   end
   call('ZREM', delayed, item)
   call('ZADD', ready, 'LT', score, item)

@@ -1,4 +1,4 @@
-  -- in: claims, failures, number, others, processing, record, settlements
+  -- in: by_flow, claims, failures, number, others, processing, record, settlements
   -- out: nothing
   -- The reply was lost: nothing happens twice; the claims of that turn are found by their fence.
   --- @include due
@@ -17,6 +17,9 @@
   end
   if #settlements > others then
     --- @include dispositions
+  end
+  if by_flow then
+    --- @include by_time
   end
   --- @include linked
   return { fence, 0, tonumber(alone), refusals, dispositions, popped, records, 0, 0, linked }

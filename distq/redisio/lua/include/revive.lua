@@ -1,4 +1,4 @@
-  -- in: dead, now, ready, revive_after
+  -- in: by_flow, dead, now, ready, revive_after
   -- out: revived
   -- What was parked so long ago, for a reason that time may mend, is pending again as of then, some at a time. As
   -- with what was delayed that is a full ms: what is none is the stamp of an add.
@@ -16,5 +16,6 @@
     end
     revived, revived_items = #revive - 2, { unpack(revive, 3) }
     call(unpack(revive))
+    if by_flow then by_flow(to_ready) end
     call(unpack(to_ready))
   end

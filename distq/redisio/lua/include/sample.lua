@@ -1,4 +1,4 @@
--- in: dead, delayed, dirty, failures, history, meta, now, processing, ready, suspects, workers
+-- in: by_flow, dead, delayed, dirty, failures, history, meta, now, processing, ready, suspects, workers
 -- out: sample
 -- Note the queue in numbers if none has yet in these 10 s: a line of `history`, kept for a day, and of every five
 -- minutes one for a week more. Lines are in chunks, and chunks in rings: each takes the place of one that is as old
@@ -8,6 +8,18 @@ local function sample()
   local last = tonumber(call('HGET', history, 'last'))
   if last and math.floor(last / 10) == math.floor(at / 10) then return end
   --- @include due
+  local function since_of(order)
+    local mantissa = math.frexp(tonumber(order))
+    return mantissa * 2 ^ 53 - 2 ^ 52
+  end
+  -- The first item of a level waits the longest; in a fair queue one of the first hundred does.
+  local function first_since(key, order, beyond)
+    if not by_flow then return since_of(order) end
+    local popped, since = call('ZRANGEBYSCORE', key, order, '(' .. beyond, 'WITHSCORES', 'LIMIT', '0', '100'), now
+    --- @include by_time
+    for i = 2, #popped, 2 do since = math.min(since, since_of(popped[i])) end
+    return since
+  end
   local function waits_since()
     local edge = math.floor(now / 1000) * 2048 + 2047
     local due = call('ZRANGEBYSCORE', delayed, '-inf', edge, 'WITHSCORES', 'LIMIT', '0', '1')
@@ -18,9 +30,9 @@ local function sample()
       for _ = 1, 10 do
         local head = call('ZRANGEBYSCORE', key, from, '(7.61352657140625e+286', 'WITHSCORES', 'LIMIT', '0', '1')
         if not head[2] then break end
-        local mantissa, exponent = math.frexp(tonumber(head[2]))
-        since = math.min(since or now, mantissa * 2 ^ 53 - 2 ^ 52)
+        local _, exponent = math.frexp(tonumber(head[2]))
         from = string.format('%.17g', math.ldexp(1, exponent))
+        since = math.min(since or now, first_since(key, head[2], from))
       end
     end
     return since

@@ -1,4 +1,4 @@
--- in: claims, dirty, failures, n_dirty, n_failures, n_ok, number, processing, ready, refused, settlements
+-- in: arrivals, by_flow, claims, dirty, failures, n_dirty, n_failures, n_ok, number, processing, ready, refused, settlements
 -- out: n_failures
 -- The many successes in few commands: the cost of a busy queue is decided here.
 local ended = {}
@@ -39,6 +39,7 @@ if #ended == 0 then
 else
   call('ZREM', processing, unpack(ended)) -- a first write that full memory permits
   call('HDEL', claims, unpack(ended))
+  if by_flow then call('HDEL', arrivals, unpack(ended)) end
   if n_failures > 0 then n_failures = n_failures - call('HDEL', failures, unpack(ended)) end
   if n_dirty > 0 then
     local added_again, clean = { 'ZADD', ready, 'LT' }, { 'ZREM', dirty }
@@ -50,6 +51,7 @@ else
       end
     end
     if #clean > 2 then
+      if by_flow then by_flow(added_again) end
       call(unpack(added_again))
       call(unpack(clean))
     end

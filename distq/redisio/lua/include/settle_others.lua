@@ -1,5 +1,5 @@
-  -- in: added, claims, dead, delayed, dirty, failures, limiter, max_retries, n_ok, now, number, others, processing,
-  --     ready, refused, settlements, stamp, suspects
+  -- in: added, arrivals, by_flow, claims, dead, delayed, dirty, failures, limiter, max_retries, n_ok, now, number,
+  --     others, processing, ready, refused, settlements, stamp, suspects
   -- out: added, first, last_stamp, n_failures, stamp
   local now_text = string.format('%.0f', now)
   --- @include order
@@ -29,7 +29,11 @@
       priority = math.max(priority, own_priority)
       call('ZREM', delayed, item)
     end
-    call('ZADD', pending, order(priority, since), item)
+    if pending == ready then
+      into_ready(item, order(priority, since))
+    else
+      call('ZADD', pending, order(priority, since), item)
+    end
     added = added + 1
   end
   -- Pending after a delay; without one at once, in ready or, while somebody holds it, in dirty. What is pending there
@@ -37,7 +41,9 @@
   local function defer(item, delay, priority, pending, is_held)
     if delay == 0 then stamp = stamp + 1 end
     if pending then
-      call('ZADD', pending, 'XX', 'LT', order(priority, stamp), item)
+      local zadd = { 'ZADD', pending, 'XX', 'LT', order(priority, stamp), item }
+      if by_flow and pending ~= dirty then by_flow(zadd) end
+      call(unpack(zadd))
     elseif delay == 0 then
       add(item, priority, is_held and dirty or ready)
     else
@@ -67,10 +73,11 @@
   local function settle(item, score, was_dirty, outcome, own_limiter, priority, text)
     priority = tonumber(priority) or priority_of(score)
     if outcome == 'release' then return put_back(item, score) end
+    if by_flow then call('HDEL', arrivals, item) end
     local pending = was_dirty and call('ZSCORE', dirty, item)
     if pending then
       call('ZREM', dirty, item)
-      call('ZADD', ready, 'LT', pending, item)
+      into_ready(item, pending)
     end
     if outcome == 'unreadable' then return set_aside(item, pending) end
     if outcome == 'retry' or outcome == 'park' then

@@ -1,0 +1,30 @@
+"""The command that makes a queue fair between namespaces, or ends that."""
+
+import click
+
+from distq.cli.completion import complete_queue
+from distq.cli.help import command
+from distq.cli.options import with_settings
+from distq.cli.output import print_json
+from distq.cli.queue_access import inspector_of, require_queue
+from distq.config import Settings
+
+_KEEP = "waiting items keep their places, new ones"
+
+
+@command("distq fair foos namespace")
+@click.argument("queue", shell_complete=complete_queue)
+@click.argument("by", type=click.Choice(["namespace", "none"]))
+@with_settings()
+def fair(*, settings: Settings, as_json: bool, queue: str, by: str) -> None:
+    """Let the namespaces of QUEUE share it, each its turn, or none: in the order of the adds."""
+    inspector = inspector_of(settings)
+    require_queue(inspector, queue)
+    fair_by = None if by == "none" else by
+    before = inspector.fair_by(queue, fair_by)
+    if as_json:
+        print_json({"fair_by": fair_by, "before": before})
+    elif before == fair_by:
+        click.echo("nothing changed")
+    else:
+        click.echo(f"{_KEEP} go by their namespaces" if fair_by else f"{_KEEP} come behind them")

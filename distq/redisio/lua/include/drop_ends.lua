@@ -1,0 +1,13 @@
+  -- in: alone, arrivals, flows, popped, processing, ready, suspects
+  -- out: nothing
+  -- A flow that ends before what was claimed goes on from there. Where nothing is ready no flow goes on; and where
+  -- nothing is claimed either, nothing has arrived. A suspect has its order by time.
+  local last = alone == 0 and popped[#popped]
+  if last then
+    local _, exponent = math.frexp(tonumber(last))
+    call('ZREMRANGEBYSCORE', flows, math.ldexp(0.5, exponent), last)
+  end
+  if call('ZCARD', ready) == 0 then
+    call('UNLINK', flows)
+    if call('ZCARD', processing) + call('ZCARD', suspects) == 0 then call('UNLINK', arrivals) end
+  end

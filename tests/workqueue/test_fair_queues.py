@@ -1,0 +1,238 @@
+"""Queues that namespaces share: each its turn, whatever waits of the others."""
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from distq.controller.controller import Controller
+from distq.errors import ConfigError, RedisRefused
+from distq.inspector.inspector import Inspector
+from distq.redisio.connection import Connection
+from distq.redisio.queue_store import QueueStore
+from distq.workqueue.interface import Request
+from distq.workqueue.queue import Queue
+from tests.support.claims import finish_all
+from tests.support.redis_servers import anywhere
+from tests.workqueue.conftest import ServerTime
+
+MakeQueue = Callable[..., Queue]
+
+
+def claim(queue: Queue, count: int) -> list[Request]:
+    """Claim so many items."""
+    return [queue.get(timeout=0) for _ in range(count)]
+
+
+def namespace(request: Request) -> str:
+    """Return the namespace of a key."""
+    return request.key.partition("/")[0]
+
+
+@anywhere
+def test_an_item_of_another_namespace_does_not_wait_for_a_backlog(make_queue: MakeQueue) -> None:
+    """A thousand items of one namespace wait: those of others come among the next."""
+    queue = make_queue(fair_by="namespace")
+    queue.add(*(f"heavy/{number}" for number in range(1000)))
+    claim(queue, 100)
+    queue.add("light/a", "other/a")
+    assert {"light/a", "other/a"} <= {request.key for request in claim(queue, 4)}
+
+
+@anywhere
+def test_namespaces_that_wait_are_claimed_from_alike(make_queue: MakeQueue) -> None:
+    """However many items each has: claims of any two differ by one at most while both wait."""
+    queue = make_queue(fair_by="namespace")
+    sizes = {"a": 5, "b": 60, "c": 20, "d": 200}
+    for name, size in sizes.items():
+        queue.add(*(f"{name}/{number}" for number in range(size)))
+    claims = Counter(dict.fromkeys(sizes, 0))
+    while all(claims[name] < size for name, size in sizes.items()):
+        claims[namespace(claim(queue, 1)[0])] += 1
+        assert max(claims.values()) - min(claims.values()) <= 1
+
+
+@anywhere
+def test_items_of_one_namespace_keep_the_order_of_their_adds(make_queue: MakeQueue) -> None:
+    """Within a namespace nothing changes; keys without a slash are one namespace of their own."""
+    queue = make_queue(fair_by="namespace")
+    for number in range(6):
+        queue.add(f"a/{9 - number}", f"b/{number % 3}{number}", f"bare-{9 - number}")
+    found = finish_all(queue)
+    assert [key for key in found if key.startswith("a/")] == [f"a/{9 - number}" for number in range(6)]
+    assert [key for key in found if key.startswith("bare")] == [f"bare-{9 - number}" for number in range(6)]
+    assert {key.partition("/")[0][:4] for key in found[:3]} == {"a", "b", "bare"}
+
+
+@anywhere
+def test_a_higher_priority_comes_first_and_each_level_is_shared(make_queue: MakeQueue) -> None:
+    """A share is one of a priority: no namespace comes before a higher priority of another."""
+    queue = make_queue(fair_by="namespace")
+    queue.add(*(f"heavy/low-{number}" for number in range(20)), priority=-100)
+    queue.add("light/low", priority=-100)
+    queue.add(*(f"heavy/{number}" for number in range(3)))
+    found = finish_all(queue)
+    assert found[:3] == ["heavy/0", "heavy/1", "heavy/2"]
+    assert "light/low" in found[3:5]
+
+
+@anywhere
+def test_an_item_that_is_put_back_keeps_its_place(make_queue: MakeQueue) -> None:
+    """A release costs its namespace no second share."""
+    queue = make_queue(fair_by="namespace")
+    queue.add("a/1", "a/2", "a/3")
+    first = claim(queue, 1)[0]
+    queue.add("b/1", "b/2")
+    queue.release(first)
+    assert claim(queue, 1)[0].key == "a/1"
+
+
+@anywhere
+@pytest.mark.parametrize("how", ["added again", "delayed", "requeued after a failure"])
+def test_items_that_come_back_wait_for_their_share(
+    make_queue: MakeQueue, server_time: ServerTime, how: str
+) -> None:
+    """Whichever way leads into the queue: no namespace gets ahead of another by it."""
+    queue = make_queue(fair_by="namespace")
+    queue.add(*(f"heavy/{number}" for number in range(20)))
+    for request in claim(queue, 20):
+        if how == "added again":
+            queue.add(request.key)
+            queue.done(request)
+        elif how == "delayed":
+            queue.done(request)
+            queue.add_after(request.key, 1)
+        else:
+            queue.done(request)
+            queue.add_rate_limited(request.key)
+    server_time.advance(1)
+    first = claim(queue, 1)  # what is due becomes ready with a claim
+    assert namespace(first[0]) == "heavy"
+    queue.add("light/a")
+    assert "light/a" in {request.key for request in claim(queue, 2)}
+
+
+@anywhere
+def test_a_request_knows_since_when_its_item_is_pending(
+    make_queue: MakeQueue, server_time: ServerTime
+) -> None:
+    """By the time, though its place is by its namespace."""
+    queue = make_queue(fair_by="namespace")
+    queue.add(*(f"heavy/{number}" for number in range(5)))
+    server_time.advance(60)
+    queue.add("light/a")
+    at = {request.key: request.enqueued_at for request in claim(queue, 6)}
+    assert at["light/a"] == pytest.approx(at["heavy/0"] + 60, abs=0.01)
+
+
+def test_people_see_since_when_items_wait(connection: Connection, server_time: ServerTime) -> None:
+    """The longest waiting one, and each of them."""
+    queue, inspector = Queue("foos", connection, fair_by="namespace"), Inspector(connection)
+    began = connection.server_time / 1e6
+    queue.add(*(f"heavy/{number}" for number in range(50)))
+    server_time.advance(60)
+    claim(queue, 10)
+    queue.add("light/a", "light/b")
+    claim(queue, 1)
+    (info,) = [each for each in inspector.queues() if each.name == "foos"]
+    assert info.oldest_ready == pytest.approx(began, abs=0.01)
+    assert inspector.item("foos", "light/b").since == pytest.approx(began + 60, abs=0.01)
+
+
+def test_nothing_is_left_of_shares_once_the_work_is_done(connection: Connection) -> None:
+    """Bounded state: neither of namespaces nor of times."""
+    queue = Queue("foos", connection, fair_by="namespace")
+    for number in range(20):
+        queue.add(f"n{number}/a", f"n{number}/b", priority=number % 3)
+    finish_all(queue)
+    assert QueueStore(connection, "foos").read(("ZCARD", "flows"), ("HLEN", "arrivals")) == [0, 0]
+
+
+def test_a_deleted_item_leaves_nothing(connection: Connection) -> None:
+    """Nor does one that is parked."""
+    queue, store = Queue("foos", connection, fair_by="namespace"), QueueStore(connection, "foos")
+    queue.add("a/1", "a/2", "b/1")
+    store.delete(["a/1"])
+    store.park(["b/1"], "by hand")
+    assert store.read(("HKEYS", "arrivals")) == [[b"a/2"]]
+
+
+def test_a_queue_stays_fair_for_handles_that_do_not_say_so(connection: Connection) -> None:
+    """It belongs to the queue: a producer needs no option."""
+    Queue("foos", connection, fair_by="namespace").add("heavy/0")
+    plain = Queue("foos", connection)
+    plain.add(*(f"heavy/{number}" for number in range(1, 100)))
+    plain.add("light/a")
+    assert "light/a" in {request.key for request in claim(plain, 2)}
+
+
+def test_a_plain_queue_has_the_order_of_its_adds_and_no_more_keys(connection: Connection) -> None:
+    """Without the option nothing is paid: client-go's order."""
+    queue = Queue("foos", connection)
+    queue.add(*(f"heavy/{number}" for number in range(5)))
+    queue.add("light/a")
+    assert QueueStore(connection, "foos").read(("EXISTS", "flows"), ("EXISTS", "arrivals")) == [0, 0]
+    assert finish_all(queue)[-1] == "light/a"
+
+
+def test_a_user_ends_that_a_queue_is_fair(connection: Connection, caplog: pytest.LogCaptureFixture) -> None:
+    """What waits keeps its place, what is added then comes behind it; a handle does not change that."""
+    queue, inspector = Queue("foos", connection, fair_by="namespace"), Inspector(connection)
+    queue.add("a/1", "a/2", "a/3", "b/1")
+    assert inspector.fair_by("foos", None) == "namespace"
+    Queue("foos", connection, fair_by="namespace").add("c/1")
+    assert "queue foos: fair by none, not namespace, as was said before" in caplog.text
+    assert finish_all(queue) == ["a/1", "b/1", "a/2", "a/3", "c/1"]
+    assert inspector.fair_by("foos", "namespace") is None
+    with pytest.raises(ConfigError, match=r"bad fair_by .flow.\. Give namespace, or None"):
+        inspector.fair_by("foos", "flow")
+
+
+def test_another_way_to_share_is_left_as_it_is(
+    connection: Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A newer distq may have made the queue fair by something else: a line says by what."""
+    connection.execute("HSET", QueueStore(connection, "foos").key("meta"), "fair_by", "owner")
+    queue = Queue("foos", connection, fair_by="namespace")
+    queue.add("a/1")
+    assert "queue foos: fair by owner, not namespace" in caplog.text
+    assert finish_all(queue) == ["a/1"]
+    with pytest.raises(ConfigError, match="Give namespace, or None"):
+        Queue("foos", connection, fair_by="owner")
+
+
+def test_a_full_redis_lets_a_fair_queue_be_drained(connection: Connection) -> None:
+    """It takes no more items, and says so."""
+    queue = Queue("foos", connection, fair_by="namespace")
+    queue.add("a/1", "b/1")
+    connection.execute("CONFIG", "SET", "maxmemory", 1)
+    try:
+        with pytest.raises(RedisRefused, match="is full"):
+            queue.add("c/1")
+        assert finish_all(queue) == ["a/1", "b/1"]
+    finally:
+        connection.execute("CONFIG", "SET", "maxmemory", 0)
+
+
+@pytest.mark.parametrize("damage", [("ZADD", "flows", "1e300", "0 a"), ("HSET", "arrivals", "a/2", "odd")])
+def test_what_nobody_can_read_of_shares_harms_no_item(
+    connection: Connection, damage: tuple[str, ...]
+) -> None:
+    """Each item is claimed once, with its priority."""
+    queue = Queue("foos", connection, fair_by="namespace")
+    queue.add("a/1", "a/2", "b/1")
+    command, structure, *rest = damage
+    connection.execute(command, QueueStore(connection, "foos").key(structure), *rest)
+    queue.add("a/3")
+    found = claim(queue, 4)
+    assert {request.key for request in found} == {"a/1", "a/2", "a/3", "b/1"}
+    assert {request.priority for request in found} == {0}
+
+
+def test_a_controller_takes_it_for_its_queue(connection: Connection) -> None:
+    """Given with the queue's name; a Queue has its own option."""
+    controller = Controller("foos", lambda _: None, fair_by="namespace")
+    assert isinstance(controller.queue, Queue)
+    assert controller.queue.options.fair_by == "namespace"
+    with pytest.raises(ConfigError, match="Give fair_by to that"):
+        Controller(Queue("foos", connection), lambda _: None, fair_by="namespace")
