@@ -1,4 +1,4 @@
-"""The command that shows what people did on dashboards."""
+"""The command that shows what people did to queues."""
 
 import click
 
@@ -21,7 +21,7 @@ from distq.wording import rfc3339
 )
 @with_settings()
 def audit(*, settings: Settings, as_json: bool, limit: int) -> None:
-    """Show who did what and when on dashboards."""
+    """Show who did what and when, on dashboards and by commands."""
     found = inspector_of(settings).audit(limit=limit)
     if as_json:
         for entry in found:
@@ -32,11 +32,12 @@ def audit(*, settings: Settings, as_json: bool, limit: int) -> None:
                 rfc3339(entry.at),
                 entry.person or "anonymous",
                 entry.address or "-",
+                entry.via,
                 entry.text,
                 "no outcome" if entry.outcome is None else entry.outcome,
             ]
             for entry in found
         ]
-        print_table(["WHEN", "PERSON", "FROM", "ACTION", "OUTCOME"], rows)
+        print_table(["WHEN", "PERSON", "FROM", "BY", "ACTION", "OUTCOME"], rows)
     else:
         note("no action yet")

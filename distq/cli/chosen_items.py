@@ -1,10 +1,13 @@
 """The items of a repair: some by their KEYs, or all in a state, in steps that show progress."""
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import click
 
+from distq.cli.audited import audited
 from distq.cli.completion import complete_key, complete_queue
 from distq.cli.help import with_parameters
 from distq.cli.items import remedy_of_unmapped
@@ -16,7 +19,8 @@ from distq.config import Settings
 from distq.wording import counted
 
 if TYPE_CHECKING:
-    from distq.inspector import Inspector, ItemInfo, Listing, Repair
+    from distq.inspector import Inspector, ItemInfo, Listing, Repair, RepairStep
+    from distq.inspector.audit import Outcome
 
 
 with_choice = with_parameters(
@@ -67,28 +71,41 @@ class ChosenItems:
         matching = f" that match {escape(self.match)}" if self.match else ""
         confirm(f"{repair.capitalize()} {which} of {self.queue}{matching}{effect}?", self.yes)
 
-    def repair_all(self, repair: "Repair", *, effect: str = "", reason: str = "parked by hand") -> int:
-        """Ask, then repair all items in the state that match, and show progress; return how many changed."""
+    def repair(self, repair: "Repair", *, effect: str = "", reason: str = "parked by hand") -> int:
+        """Repair the items of the keys; or ask, and repair all in the state. Return how many changed."""
+        if not self.keys:
+            return self._repair_all(repair, effect, reason)
+        with self._audited(repair) as did:
+            if repair == "park":
+                changed = self.inspector.park(self.queue, *self.keys, reason=reason)
+            else:
+                change = self.inspector.requeue if repair == "requeue" else self.inspector.delete
+                changed = change(self.queue, *self.keys)
+            which = f": {', '.join(self.keys[:10])}" if len(self.keys) > 1 else ""
+            did(f"{changed} of {len(self.keys)} changed{which}")
+        return changed
+
+    def _audited(self, repair: "Repair") -> AbstractContextManager["Outcome"]:
+        if self.keys:
+            which = self.keys[0] if len(self.keys) == 1 else counted(len(self.keys), "item")
+        else:
+            which = f"{self.state} items"
+        matching = f" that match {self.match}" if self.match else ""
+        text = f"{repair} {which} of {self.queue}{matching}"
+        return audited(self.inspector.connection, repair, self.queue, text)
+
+    def _repair_all(self, repair: "Repair", effect: str, reason: str) -> int:
+        """Repair all items in the state that match, and show progress."""
         state, match = self.state, self.match or "*"
         if state is None or not (count := self.inspector.count(self.queue, state=state, match=match)):
             return 0
         self.confirm(repair, count, effect)
-        progress, looked_at, changed, cursor = Progress(), 0, 0, 0
-        try:
-            while True:
-                step = self.inspector.repair_some(
-                    repair, self.queue, state=state, match=match, cursor=cursor, reason=reason
-                )
-                looked_at, changed = looked_at + step.chosen, changed + step.changed
-                if step.cursor is None:
-                    break
-                cursor = step.cursor
-                progress.show(f"{repair}: {bar(looked_at, max(count, looked_at))}")
-        except KeyboardInterrupt:
-            note(f"{repair} stopped after {counted(changed, 'item')}; what is done stays done")
-            raise
-        finally:
-            progress.end()
+        step = partial(
+            self.inspector.repair_some, repair, self.queue, state=state, match=match, reason=reason
+        )
+        with self._audited(repair) as did:
+            looked_at, changed = _in_steps(repair, step, count, did)
+            did(f"{changed} of {looked_at} changed")
         if repair == "requeue" and state == "dead" and changed < looked_at:
             self._note_left(looked_at - changed)
         return changed
@@ -102,3 +119,24 @@ class ChosenItems:
 def holder(item: "ItemInfo") -> str:
     """Return the name of the worker that holds an item, as far as it is known."""
     return item.worker or "a worker"
+
+
+def _in_steps(
+    repair: "Repair", step: "Callable[..., RepairStep]", count: int, did: "Outcome"
+) -> tuple[int, int]:
+    """Repair some ``count`` items step by step; return how many were looked at, and how many changed."""
+    progress, looked_at, changed, cursor = Progress(), 0, 0, 0
+    try:
+        while True:
+            some = step(cursor=cursor)
+            looked_at, changed = looked_at + some.chosen, changed + some.changed
+            if some.cursor is None:
+                return looked_at, changed
+            cursor = some.cursor
+            progress.show(f"{repair}: {bar(looked_at, max(count, looked_at))}")
+    except KeyboardInterrupt:
+        did(f"{changed} of {looked_at} changed, then stopped")
+        note(f"{repair} stopped after {counted(changed, 'item')}; what is done stays done")
+        raise
+    finally:
+        progress.end()

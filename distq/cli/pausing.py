@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from distq.cli.audited import DID, audited
 from distq.cli.completion import complete_queue
 from distq.cli.help import command
 from distq.cli.options import with_settings
@@ -28,7 +29,8 @@ def pause(*, settings: Settings, as_json: bool, queue: str, wait: bool) -> None:
     """Stop claims of QUEUE; workers finish the items that they hold, and adds are accepted."""
     inspector = inspector_of(settings)
     require_queue(inspector, queue)
-    inspector.pause(queue)
+    with audited(inspector.connection, "pause", queue, f"pause {queue}") as did:
+        did(DID[inspector.pause(queue)])
     if wait:
         try:
             _wait_until_idle(inspector, queue)
@@ -49,7 +51,9 @@ def resume(*, settings: Settings, as_json: bool, queue: str) -> None:
     """Let workers of QUEUE claim again."""
     inspector = inspector_of(settings)
     require_queue(inspector, queue)
-    was_paused = inspector.resume(queue)
+    with audited(inspector.connection, "resume", queue, f"resume {queue}") as did:
+        was_paused = inspector.resume(queue)
+        did(DID[was_paused])
     if as_json:
         print_json({"paused": False})
     else:

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from distq.cli.audited import audited
 from distq.cli.chosen_items import ChosenItems, holder, with_choice
 from distq.cli.completion import complete_key, complete_queue
 from distq.cli.help import command
@@ -13,6 +14,7 @@ from distq.cli.options import with_settings
 from distq.cli.output import escape, note, print_json
 from distq.config import Settings
 from distq.redisio.records import UNMAPPED
+from distq.wording import counted
 
 
 @command("distq add foos default/web --after 60")
@@ -30,7 +32,10 @@ def add(
     from distq.workqueue.rate_limiters import TEN_YEARS
 
     target = Queue(queue, Connection(settings=settings))
-    added = target.add(*keys, priority=priority, after=after)
+    which = keys[0] if len(keys) == 1 else counted(len(keys), "item")
+    with audited(target.connection, "add", queue, f"add {which} to {queue}") as did:
+        added = target.add(*keys, priority=priority, after=after)
+        did(f"{added} new")
     if after is not None and after > TEN_YEARS:
         click.echo(f"distq: --after {after:g} counts as ten years", err=True)
     _report("added", added, as_json)
@@ -47,11 +52,7 @@ def requeue(*, settings: Settings, as_json: bool, **choice: Any) -> None:
             raise click.ClickException(
                 f"cannot requeue {escape(item.key)}: it is no key. Instead {remedy(item)}"
             )
-    if chosen.keys:
-        changed = chosen.inspector.requeue(chosen.queue, *chosen.keys)
-    else:
-        changed = chosen.repair_all("requeue", effect=", forgetting their failures")
-    _report("requeued", changed, as_json)
+    _report("requeued", chosen.repair("requeue", effect=", forgetting their failures"), as_json)
 
 
 @command("distq delete foos prod/web")
@@ -69,10 +70,7 @@ def delete(*, settings: Settings, as_json: bool, **choice: Any) -> None:
             )
     if chosen.keys:
         chosen.confirm("delete", len(chosen.keys))
-        changed = chosen.inspector.delete(chosen.queue, *chosen.keys)
-    else:
-        changed = chosen.repair_all("delete")
-    _report("deleted", changed, as_json)
+    _report("deleted", chosen.repair("delete"), as_json)
 
 
 @command('distq park foos prod/web --reason "waits for INC-7"')
@@ -88,10 +86,7 @@ def park(*, settings: Settings, as_json: bool, reason: str, **choice: Any) -> No
     for item in before:
         if item.state == "processing":
             raise click.ClickException(f"cannot park {item.key}: {holder(item)} is processing it.")
-    if chosen.keys:
-        changed = chosen.inspector.park(chosen.queue, *chosen.keys, reason=reason)
-    else:
-        changed = chosen.repair_all("park", reason=reason)
+    changed = chosen.repair("park", reason=reason)
     for item in before:
         if item.state == "dead" and chosen.inspector.item(chosen.queue, item.key) == item:
             note(f"{escape(item.key)} is dead already ({item.reason}), and nothing but a change revives it.")

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from distq.cli.audited import audited
 from distq.cli.completion import complete_queue
 from distq.cli.help import command
 from distq.cli.options import with_settings
@@ -13,7 +14,7 @@ from distq.cli.progress import POLL_INTERVAL, Progress
 from distq.cli.questions import confirm
 from distq.cli.queue_access import inspector_of, leaderless_since, require_queue
 from distq.config import Settings
-from distq.wording import age, rfc3339
+from distq.wording import age, counted, rfc3339
 
 if TYPE_CHECKING:
     from distq.inspector import Inspector
@@ -39,7 +40,9 @@ def resync(*, settings: Settings, as_json: bool, queue: str, yes: bool, wait: bo
     if not resources:
         raise click.ClickException(f"nothing to list: no informer feeds {queue}.")
     confirm(f"List {', '.join(resources)} and enqueue every object in {queue}?", yes)
-    resynced = inspector.resync(queue)
+    with audited(inspector.connection, "resync", queue, f"resync {queue}") as did:
+        resynced = inspector.resync(queue)
+        did(counted(resynced, "resource"))
     gone_since = leaderless_since(inspector.streams(queue))
     if gone_since is not None and not as_json:
         since = age(inspector.now() - gone_since)

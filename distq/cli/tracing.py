@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from distq.cli.audited import audited
 from distq.cli.durations import Duration
 from distq.cli.help import command
 from distq.cli.options import with_settings
@@ -45,9 +46,16 @@ def trace(
         raise click.UsageError(f"Got unexpected extra argument ({keys[-1]})")
     require_queue(inspector, queue, _NOT_YET if switch == "on" else NO_QUEUE)
     if switch == "on":
-        inspector.trace_on(queue, seconds=seconds, limit=limit, match=match)
+        which = f" where keys match {match}" if match else ""
+        with audited(
+            inspector.connection, "trace-on", queue, f"trace {queue} for {seconds / 60:g} minutes{which}"
+        ) as did:
+            inspector.trace_on(queue, seconds=seconds, limit=limit, match=match)
+            did("done")
     elif switch == "off":
-        inspector.trace_off(queue)
+        with audited(inspector.connection, "trace-off", queue, f"end the trace of {queue}") as did:
+            inspector.trace_off(queue)
+            did("done")
     else:
         _show(inspector.trace(queue, *keys, match=match), keys, as_json)
     _report_end(inspector, queue, as_json=as_json and switch is not None)

@@ -11,13 +11,14 @@ from typing import get_args
 from flask import Flask, abort, redirect, render_template, request
 from flask.typing import ResponseReturnValue
 
-from distq.dashboard.audit import Audit, audit
+from distq.dashboard.audit import audit, audit_of
 from distq.dashboard.item_repairs import REPAIRABLE, ItemRepairs
 from distq.dashboard.logins import Logins, show_message
 from distq.dashboard.redirect_target import here, way_back
 from distq.dashboard.wording import shortened
 from distq.errors import ConfigError, DistqError
 from distq.inspector import Inspector, Repair
+from distq.redisio.registration import is_registered
 from distq.wording import counted, duration
 
 _DID = {True: "done", False: "it was so already"}
@@ -29,7 +30,7 @@ class Actions:
     def __init__(self, inspector: Inspector, logins: Logins) -> None:
         self._inspector = inspector
         self._logins = logins
-        self._audit = Audit(inspector.connection)
+        self._audit = audit_of(inspector.connection)
         repairs = ItemRepairs(inspector, self._audit)
         self._actions: dict[str, Callable[[str], ResponseReturnValue | None]] = {
             **{repair: partial(repairs.run, repair) for repair in get_args(Repair)},
@@ -53,12 +54,18 @@ class Actions:
             audit(f"refused to {action} in {queue}", action=action, queue=queue)
             self._logins.refuse_repair()
         try:
+            self._require_queue(queue)
             answer = act(queue)
         except DistqError as error:
             audit(f"{action} in {queue} failed: {error}", action=action, queue=queue)
             show_message(f"{action} failed: {error}", refused=True)
             answer = None
         return answer or redirect(way_back(queue), 303)
+
+    def _require_queue(self, queue: str) -> None:
+        """Raise ConfigError where there is no such queue: what is done to it would be noted nowhere."""
+        if not is_registered(self._inspector.connection, queue):
+            raise ConfigError(f'no queue "{queue}": nothing was ever added to it.')
 
     def _add(self, queue: str) -> None:
         form = request.form
@@ -86,10 +93,7 @@ class Actions:
         return None
 
     def _effect_of_pause(self, queue: str) -> str:
-        found = self._inspector.queues(queue)
-        if not found:
-            raise ConfigError(f'no queue "{queue}": nothing was ever added to it.')
-        held = counted(found[0].processing, "item")
+        held = counted(self._inspector.count(queue, state="processing"), "item")
         return f"Workers claim nothing more until you resume it, and finish {held} in progress. Adds go on."
 
     def _resume(self, queue: str) -> None:

@@ -89,11 +89,15 @@ handles: Sequence[PageColumn] = (
 )
 audit: Sequence[PageColumn] = (
     PageColumn("When", "When the action began, by the clock of Redis."),
-    PageColumn("Person", "The user who was logged in; anonymous on a dashboard without a login."),
-    PageColumn("From", "The address of the browser."),
+    PageColumn(
+        "Person",
+        "The user who was logged in, or anonymous without a login. Of a command: the user of the machine.",
+    ),
+    PageColumn("From", "The address of the browser. Of a command: the machine."),
+    PageColumn("By", "A dashboard, or the command line."),
     PageColumn("Queue", "The queue of the action."),
     PageColumn("Action", "What the person asked for."),
-    PageColumn("Outcome", "The result. It is missing if the dashboard ended meanwhile."),
+    PageColumn("Outcome", "The result. It is missing if the process ended meanwhile."),
 )
 streams: Sequence[PageColumn] = (
     PageColumn("Resource", "The resource that is watched, and its namespace if it is one only."),

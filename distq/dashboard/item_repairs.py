@@ -13,12 +13,12 @@ from flask import render_template, request
 from flask.typing import ResponseReturnValue
 
 from distq.clock import SYSTEM_CLOCK, Clock
-from distq.dashboard.audit import Audit
 from distq.dashboard.logins import show_message
 from distq.dashboard.redirect_target import way_back
 from distq.dashboard.wording import shortened
 from distq.errors import ConfigError, DistqError
 from distq.inspector import Inspector, Listing, Repair
+from distq.inspector.audit import Audit
 from distq.inspector.view import glob_of
 from distq.redisio.records import UNMAPPED
 from distq.wording import counted

@@ -14,6 +14,9 @@ Listing = Literal["ready", "delayed", "processing", "dead", "dirty"]
 Repair = Literal["requeue", "delete", "park"]
 """Repairs of items by people."""
 
+AuditSource = Literal["dashboard", "command line"]
+"""What people act by."""
+
 Happening = Literal[
     "added",
     "raised",
@@ -201,16 +204,18 @@ class StreamInfo:
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """What a person did on a dashboard.
+    """What a person did to a queue.
 
-    ``person`` is None without a login. ``text`` is the action in words, ``outcome`` what came of it: None
-    while it is done, and where its process ended meanwhile or Redis did not take the outcome.
+    ``person`` is the user of a dashboard, None without a login; or by the command line the user of the
+    machine ``address``, whom nothing checked. ``text`` is the action in words, ``outcome`` what came of it:
+    None while it is done, and where its process ended meanwhile or Redis did not take the outcome.
     """
 
     at: Timestamp
     person: str | None
     address: str | None
-    queue: str | None
+    via: AuditSource
+    queue: str
     action: str
     text: str
     outcome: str | None

@@ -37,7 +37,7 @@ from distq.inspector.info import (
 from distq.inspector.timeline import events
 from distq.inspector.view import QueueNames, View, Wanted, view
 from distq.redisio import queue_reads, trace
-from distq.redisio.audit_log import AuditLog
+from distq.redisio.audit_log import last_actions
 from distq.redisio.connection import Connection, shared_connection
 from distq.redisio.keys import bytes_of, named, validate_queue_name
 from distq.redisio.limits import SCAN_LIMIT, TRACE_ENTRIES
@@ -119,8 +119,12 @@ class Inspector:
         return run(self._snapshots, across.find(self._redis, names, key))
 
     def audit(self, *, offset: int = 0, limit: int = 100) -> list[AuditEntry]:
-        """Return what people did on dashboards, the newest first, of the last thousand actions."""
-        found = AuditLog(self._redis).last(offset, limit)
+        """Return what people did by dashboards and commands, the newest first.
+
+        Each queue keeps its last thousand actions; those of queues that this user of Redis may not read are
+        left out.
+        """
+        found = run(self._snapshots, last_actions(self._stores(None), offset, limit))
         return [entry for entry in map(reading.audit_entry, found) if entry]
 
     def history(

@@ -5,7 +5,15 @@ from dataclasses import replace
 from typing import Any
 
 from distq.errors import RedisRefused
-from distq.inspector.info import AuditEntry, ItemInfo, QueueInfo, StreamInfo, Timestamp, WorkerInfo
+from distq.inspector.info import (
+    AuditEntry,
+    AuditSource,
+    ItemInfo,
+    QueueInfo,
+    StreamInfo,
+    Timestamp,
+    WorkerInfo,
+)
 from distq.redisio import queue_reads
 from distq.redisio.checkpoints import is_listing
 from distq.redisio.connection import Connection
@@ -17,7 +25,7 @@ from distq.redisio.round_trips import Read, gather, run
 from distq.workqueue.queue_ownership import Purpose
 
 _NUMBERS = ("ready", "delayed", "processing", "dirty", "dead", "failing", "depth")
-_AUDITED = ("person", "address", "queue", "action", "text", "outcome")
+_AUDITED = ("person", "address", "action", "text", "outcome")
 _NO_FAILURE = FailureRecord(0, 0, 0, "", "", "")
 
 
@@ -258,7 +266,8 @@ def audit_entry(fields: Mapping[str, Any]) -> AuditEntry | None:
     at, words = moment_of(fields.get("at")), {name: words_of(fields.get(name)) for name in _AUDITED}
     if at is None or not words["action"] or not words["text"]:
         return None
-    return AuditEntry(at=Timestamp(at), **words)  # type: ignore[arg-type]  # the two are texts
+    via: AuditSource = "command line" if fields.get("via") == "command line" else "dashboard"
+    return AuditEntry(at=Timestamp(at), via=via, queue=str(fields["queue"]), **words)  # type: ignore[arg-type]  # the two are texts
 
 
 def _timestamp(micros: int | None) -> Timestamp | None:

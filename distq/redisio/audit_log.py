@@ -1,71 +1,105 @@
-"""What people did on dashboards, the last thousand actions; in Redis, for all replicas.
+"""What people did to a queue, its last thousand actions; in Redis, for all processes that show it.
 
-prefix:audit  STREAM, an entry for each action: ``entry``, a JSON object
+audit  STREAM, an entry for each action: ``entry``, a JSON object
 
 An action is written right before it is done, without an outcome, and again once it has one; the first entry
-is removed with that. So an action that ended its process is there, too. It is a key of the prefix, and not
-one of each queue: a list of all actions would have to look into all queues.
+is removed with that. So an action that ended its process is there, too. It is a key of the queue: who may not
+read the queue does not see what was done to it.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from heapq import merge, nlargest
+from itertools import islice
+from operator import itemgetter
+from typing import Any
 
-from distq.redisio.connection import Connection
-from distq.redisio.keys import audit_key
+from distq.errors import RedisRefused
+from distq.redisio.connection import Argument
+from distq.redisio.error_mapping import is_denied
 from distq.redisio.limits import AUDIT_ENTRIES, AUDIT_LETTERS
+from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import parse_fields
+from distq.redisio.round_trips import Read, gather
 
 _PATIENCE = 1.0
 """Seconds that an action waits at most until it is written; it is done in any case."""
+
+_FIRST_LOOK = 10
+"""Entries of each queue that are read before more of a queue that has many new ones."""
 
 Fields = Mapping[str, object]
 
 
 class AuditLog:
-    """The actions of one prefix. Its methods raise RedisError; a write takes ``_PATIENCE`` at most."""
+    """The actions of one queue. Its methods raise RedisError; each takes ``_PATIENCE`` at most."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, store: QueueStore) -> None:
+        self._store = store
 
     def begin(self, fields: Fields) -> str:
         """Write an action before it is done; return the id of its entry."""
-        written: bytes = self._impatient.execute(*self._add(fields, AUDIT_ENTRIES))
-        return written.decode()
+        (written,) = self._impatient.read(_add(fields, AUDIT_ENTRIES))
+        return str(written.decode())
 
     def end(self, entry_id: str, fields: Fields) -> None:
         """Replace an entry by one that has the outcome, at the time of the first one."""
         whole = {**fields, "at": _seconds(entry_id)}
         # one more than are kept, for the first entry is still there
-        self._impatient.pipeline([self._add(whole, AUDIT_ENTRIES + 1), ("XDEL", self._key, entry_id)])
-
-    def last(self, offset: int, limit: int) -> list[Fields]:
-        """Return ``limit`` entries from ``offset`` on, the newest first; ``at`` in seconds since 1970."""
-        found = self._connection.execute("XREVRANGE", self._key, "+", "-", "COUNT", offset + limit)
-        return [
-            {"at": _seconds(entry_id.decode()), **parse_fields(dict(_pairs(values)).get(b"entry", b""))}
-            for entry_id, values in found[offset:]
-        ]
+        self._impatient.read(_add(whole, AUDIT_ENTRIES + 1), ("XDEL", "audit", entry_id))
 
     @cached_property
-    def _impatient(self) -> Connection:
-        return self._connection.with_timeout(_PATIENCE)
+    def _impatient(self) -> QueueStore:
+        return self._store.over(self._store.connection.with_timeout(_PATIENCE))
 
-    @property
-    def _key(self) -> str:
-        return audit_key(self._connection.prefix)
 
-    def _add(self, fields: Fields, kept: int) -> tuple[str | int, ...]:
-        cut = {
-            name: value[:AUDIT_LETTERS] if isinstance(value, str) else value for name, value in fields.items()
-        }
-        return "XADD", self._key, "MAXLEN", kept, "*", "entry", json.dumps(cut)
+def last_actions(stores: Sequence[QueueStore], offset: int, limit: int) -> Read[list[Fields]]:
+    """Return ``limit`` entries of all queues from ``offset`` on, the newest first.
+
+    Each has its ``queue``, and ``at`` in seconds since 1970. Queues that their reader may not read are left
+    out. In two round trips, the second for queues that have more of the newest than a few.
+    """
+    wanted = offset + limit
+    found = yield from gather(_newest(store, min(wanted, _FIRST_LOOK)) for store in stores)
+    newest = nlargest(wanted, (entry[0] for entries in found for entry in entries))
+    busy = [
+        place
+        for place, entries in enumerate(found)
+        if len(entries) == _FIRST_LOOK < wanted and entries[-1][0] >= newest[-1]
+    ]
+    more = yield from gather(_newest(stores[place], wanted) for place in busy)
+    for place, entries in zip(busy, more, strict=True):
+        found[place] = entries
+    merged = merge(*found, key=itemgetter(0), reverse=True)
+    return [fields for _, fields in islice(merged, offset, wanted)]
+
+
+_Entry = tuple[tuple[int, int], Fields]
+"""The id of an entry, by which they are in their order, and its fields."""
+
+
+def _newest(store: QueueStore, limit: int) -> Read[list[_Entry]]:
+    try:
+        (found,) = yield store.commands(("XREVRANGE", "audit", "+", "-", "COUNT", limit))
+    except RedisRefused as error:
+        if is_denied(error):
+            return []
+        raise
+    return [_entry(store.name, entry_id.decode(), values) for entry_id, values in found]
+
+
+def _entry(queue: str, entry_id: str, values: list[Any]) -> _Entry:
+    milliseconds, _, sequence = entry_id.partition("-")
+    fields = parse_fields(dict(zip(values[::2], values[1::2], strict=True)).get(b"entry", b""))
+    return (int(milliseconds), int(sequence)), {"at": _seconds(entry_id), **fields, "queue": queue}
+
+
+def _add(fields: Fields, kept: int) -> Sequence[Argument]:
+    cut = {name: value[:AUDIT_LETTERS] if isinstance(value, str) else value for name, value in fields.items()}
+    return "XADD", "audit", "MAXLEN", kept, "*", "entry", json.dumps(cut)
 
 
 def _seconds(entry_id: str) -> float:
     """Return when Redis took an entry."""
     return int(entry_id.partition("-")[0]) / 1000
-
-
-def _pairs(values: list[bytes]) -> list[tuple[bytes, bytes]]:
-    return list(zip(values[::2], values[1::2], strict=True))

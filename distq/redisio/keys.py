@@ -25,10 +25,10 @@ one cluster slot. The prefix is ``distq`` unless it is configured; all keys have
     links       ZSET  "first traceparent" -> last: the stamps that a span gave to items it made pending
     wake        LIST  at most one token, which wakes a sleeper; a lost one only costs time
     trace       STREAM  the calls of the scripts, while a trace is on; see ``trace``
+    audit       STREAM  what people did to the queue; see ``audit_log``
 
 Besides, ``prefix:queues`` is a HASH of the existing queues, ``prefix:election:NAME`` a HASH for each
-election in Redis, ``prefix:ended_login:ID`` a STRING for each ended login to the dashboard, and
-``prefix:audit`` a STREAM of what people did on dashboards.
+election in Redis, and ``prefix:ended_login:ID`` a STRING for each ended login to the dashboard.
 """
 
 import re
@@ -54,7 +54,7 @@ _SORTED_SETS = {
     "links",
     "flows",
 }
-_OTHER_TYPES = {"wake": "list", "trace": "stream"}
+_OTHER_TYPES = {"wake": "list", "trace": "stream", "audit": "stream"}
 
 _QUEUE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
@@ -80,11 +80,6 @@ def election_key(name: str, *, prefix: str) -> str:
 def ended_login_key(login: str, *, prefix: str) -> str:
     """Return the Redis key of an ended login to the dashboard."""
     return f"{prefix}:ended_login:{login}"
-
-
-def audit_key(prefix: str) -> str:
-    """Return the Redis key of what people did on dashboards."""
-    return f"{prefix}:audit"
 
 
 def type_of(key: str) -> str:

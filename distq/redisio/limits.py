@@ -71,7 +71,7 @@ TRACE_BYTES = 16 * 1024 * 1024
 """Bytes of all entries."""
 
 AUDIT_ENTRIES = 1000
-"""Actions of people that the audit keeps."""
+"""Actions of people that the audit of a queue keeps."""
 
 AUDIT_LETTERS = 1000
 """Letters of an action there, and of its outcome."""

@@ -10,7 +10,6 @@ from typing import Literal
 
 from distq.redisio import scripts
 from distq.redisio.keys import (
-    audit_key,
     election_key,
     ended_login_key,
     queue_key,
@@ -29,8 +28,6 @@ class Role:
     commands: str
     keys: Literal["queues", "elections", "logins"] = "queues"
     """What its keys are."""
-    audit: bool = False
-    """Whether it has the key of what people did, too."""
 
     def granted(self) -> set[str]:
         """Return all that it may run, as rules without their plus."""
@@ -61,11 +58,10 @@ ROLES = {
         ("cache/read", "catch_up", "caught_up", "commit"),
         _KNOW + _COUNT + "hgetall hmget hscan hsetnx zrangebylex zrevrangebyscore",
     ),
-    "viewer": Role((), _LOOK, audit=True),
+    "viewer": Role((), _LOOK),
     "operator": Role(
         ("add", "add_after", "commit", "delete", "park", "pause", "requeue", "resume", "trace"),
         _LOOK + "hexists xadd xdel",
-        audit=True,
     ),
     "candidate": Role(("election/write",), "hmget", keys="elections"),
     "login": Role((), "exists setex", keys="logins"),
@@ -106,5 +102,3 @@ def _patterns(role: Role, prefix: str, queues: Sequence[str]) -> Iterator[str]:
     for queue in map(validate_queue_name, queues) if queues else [_ANY]:
         yield queue_key(queue, _ANY, prefix=prefix)
     yield queues_key(prefix)
-    if role.audit:
-        yield audit_key(prefix)

@@ -15,6 +15,7 @@ from distq.redisio.audit_log import AuditLog
 from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
 from distq.redisio.object_cache import CachedObject
+from distq.redisio.queue_store import QueueStore
 from distq.redisio.stream_store import StreamStore
 from distq.workqueue.queue import Queue
 from tests.cli.conftest import CommandLine
@@ -423,17 +424,18 @@ def test_all_items_of_a_long_queue_are_shown_as_they_are_read(
 def test_what_people_did_is_shown(distq: CommandLine, redis: Connection) -> None:
     """The newest first, as a table and as JSON, with nothing in it that a terminal would act upon."""
     assert distq("audit").stderr == "no action yet\n"
-    log = AuditLog(redis)
+    log = AuditLog(QueueStore(redis, "foos"))
+    redis.execute("HSET", "distq:queues", "foos", "1")
     for text, outcome in (("pause foos", "done"), ("add \x1b[31m to foos", "1 new")):
-        fields = {"person": "ada", "address": "10.0.3.7", "queue": "foos", "action": "pause", "text": text}
+        fields = {"person": "ada", "address": "10.0.3.7", "action": "pause", "text": text}
         log.end(log.begin(fields), fields | {"outcome": outcome})
-    log.begin({"person": None, "address": None, "queue": "foos", "action": "resume", "text": "resume foos"})
+    log.begin({"person": None, "address": None, "action": "resume", "text": "resume foos"})
     header, *rows = [re.split(r"  +", line) for line in distq("audit").stdout.splitlines()]
-    assert header == ["WHEN", "PERSON", "FROM", "ACTION", "OUTCOME"]
+    assert header == ["WHEN", "PERSON", "FROM", "BY", "ACTION", "OUTCOME"]
     assert [row[1:] for row in rows] == [
-        ["anonymous", "-", "resume foos", "no outcome"],
-        ["ada", "10.0.3.7", "add \\x1b[31m to foos", "1 new"],
-        ["ada", "10.0.3.7", "pause foos", "done"],
+        ["anonymous", "-", "dashboard", "resume foos", "no outcome"],
+        ["ada", "10.0.3.7", "dashboard", "add \\x1b[31m to foos", "1 new"],
+        ["ada", "10.0.3.7", "dashboard", "pause foos", "done"],
     ]
     (entry,) = _json(distq("audit", "--limit", "1", "--json").stdout)
     assert (entry["person"], entry["text"], entry["outcome"]) == (None, "resume foos", None)

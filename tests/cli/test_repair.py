@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import signal
+import socket
 import subprocess
 import sys
 
@@ -14,6 +15,7 @@ from distq.errors import TerminalError
 from distq.inspector import Inspector
 from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
+from distq.redisio.roles import user_of
 from distq.redisio.stream_store import StreamStore
 from distq.workqueue.queue import Queue
 from tests.cli.conftest import CommandLine
@@ -332,3 +334,62 @@ def test_work_on_many_items_shows_how_far_it_is(distq: CommandLine, redis: Conne
     done = distq("requeue", "many", "--state", "dead", "--yes", "--json")
     assert json.loads(done.stdout) == {"requeued": 3000}
     assert redis.execute("ZCARD", "distq:{many}:ready") == 3000
+
+
+def test_what_commands_change_is_in_the_audit(distq: CommandLine, redis: Connection, foos: Queue) -> None:
+    """With this machine's user, the action and its outcome; questions and refusals are not."""
+    StreamStore(redis, "foos", "pods").commit(
+        Commit(epoch="1", after="", new="5", batch="a", about={"resource": "v1/Pod"})
+    )
+    for arguments in (
+        "add foos new",
+        "requeue foos prod/a",
+        "requeue foos prod/a prod/b",
+        "requeue foos --state dead --match test/* --yes",
+        "park foos prod/a --reason why",
+        "delete foos --state delayed --yes",
+        "delete foos --state ready",
+        "pause foos",
+        "pause foos",
+        "resume foos",
+        "resync foos --yes",
+        "trace on foos --for 5m --match prod/*",
+        "trace off foos",
+        "pause nothing",
+    ):
+        distq(*arguments.split(), USER="ada", LOGNAME="ada")
+    entries = Inspector(redis).audit()
+    assert [(entry.text, entry.outcome) for entry in reversed(entries)] == [
+        ("add new to foos", "1 new"),
+        ("requeue prod/a of foos", "1 of 1 changed"),
+        ("requeue 2 items of foos", "1 of 2 changed: prod/a, prod/b"),
+        ("requeue dead items of foos that match test/*", "1 of 1 changed"),
+        ("park prod/a of foos", "1 of 1 changed"),
+        ("delete delayed items of foos", "2 of 2 changed"),
+        ("pause foos", "done"),
+        ("pause foos", "it was so already"),
+        ("resume foos", "done"),
+        ("resync foos", "1 resource"),
+        ("trace foos for 5 minutes where keys match prod/*", "done"),
+        ("end the trace of foos", "done"),
+    ]
+    assert {(entry.person, entry.address, entry.via) for entry in entries} == {
+        ("ada", socket.gethostname(), "command line")
+    }
+
+
+def test_a_command_of_a_user_without_the_right_to_the_audit_is_done(
+    distq: CommandLine, redis: Connection, foos: Queue
+) -> None:
+    """A line says that the audit does not have it."""
+    user = user_of(["operator"], prefix="distq").replace(" +xadd", "").replace(" +xdel", "")
+    redis.execute(*user.split())
+    try:
+        done = distq(
+            "add", "foos", "a", DISTQ_REDIS_USERNAME="distq-operator", DISTQ_REDIS_PASSWORD="PASSWORD"
+        )
+    finally:
+        redis.execute("ACL", "DELUSER", "distq-operator")
+    assert (done.returncode, done.stdout) == (0, "added 1\n")
+    assert done.stderr.count("\n") == 1
+    assert "Redis did not take an action into the audit" in done.stderr

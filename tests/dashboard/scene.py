@@ -12,6 +12,7 @@ from distq.redisio.connection import Connection
 from distq.redisio.durations import Durations
 from distq.redisio.history import COARSE, FINE
 from distq.redisio.keys import queue_key
+from distq.redisio.queue_store import QueueStore
 from distq.redisio.stream_store import StreamStore
 from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
@@ -127,7 +128,6 @@ def _lead(connection: Connection) -> None:
 
 def _act(connection: Connection) -> None:
     """Let two people act on dashboards; the process of the last action ended meanwhile."""
-    log = AuditLog(connection)
     for person, action, text, outcome in (
         ("ada", "pause", "pause certificates", "done"),
         ("ada", "requeue", "requeue dead items of websites that match prod/*", "1298 of 1300 changed"),
@@ -136,7 +136,8 @@ def _act(connection: Connection) -> None:
         ("ada", "delete", "delete delayed items of websites", None),
     ):
         fields = {"person": person, "address": "10.0.3.7", "action": action, "text": text}
-        fields["queue"] = next(name for name in ("certificates", "websites", "backups") if name in text)
+        name = next(name for name in ("certificates", "websites", "backups") if name in text)
+        log = AuditLog(QueueStore(connection, name))
         entry_id = log.begin(fields)
         if outcome:
             log.end(entry_id, fields | {"outcome": outcome})

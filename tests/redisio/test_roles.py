@@ -312,7 +312,7 @@ def test_an_attacker_with_a_roles_password_gets_no_further(
         "logins": "blue:ended_login:a",
     }
     own = owned.pop(ROLES[role].keys)
-    others = OF_OTHERS.union(owned.values(), () if ROLES[role].audit else {"blue:audit"})
+    others = OF_OTHERS.union(owned.values(), {"blue:{bars}:audit"})
     for key in others:
         connection.execute("ZADD", key, 1, "a")
     before = {key: connection.execute("DUMP", key) for key in others}
